@@ -1,0 +1,166 @@
+"""Calibration: an estimator with some parameters fitted to measurements; it is again an estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from estimators.estimate import Estimate, Estimator, Measurement, Spread
+from estimators.fitting import Fit, fit_least_squares
+from estimators.formula import FloatArray
+from estimators.parameters import parameters, with_parameters
+from hwmodels.files import InputError, unknown_name
+from hwmodels.machine import Machine
+from hwmodels.records import content_digest
+from workloads.workload import Workload
+
+DRAWS = 400
+SEED = 20_240_229
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A fitted estimator, how well its parameters are known, and how far measurements scatter around it.
+
+    Parameters
+    ----------
+    estimator
+        With the fitted values put in.
+    names
+        The fitted parameters, dotted.
+    covariance
+        In the order of `names`, in products of their units.
+    residuals
+        log(estimated / measured), one a measurement.
+    residual_std
+        Their standard deviation, or a published one; None where unknown.
+    degrees_of_freedom
+        Of the fit.
+    fingerprint
+        Digest of the measurements.
+    source
+        In words: what it was fitted to.
+    """
+
+    estimator: Any
+    names: tuple[str, ...]
+    covariance: tuple[tuple[float, ...], ...]
+    residuals: tuple[float, ...] = ()
+    residual_std: float | None = None
+    degrees_of_freedom: float | None = None
+    fingerprint: str = ""
+    source: str = ""
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The fitted parameters by name."""
+        known = parameters(self.estimator)
+        return {name: known[name][0] for name in self.names}
+
+    def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
+        """The fitted estimate; its spread keeps parameters and residuals apart."""
+        best: Estimate = self.estimator.estimate(workload, machine, run)
+        times = self.draws(workload, machine, run)
+        parameter = float(np.std(np.log(times), ddof=1)) if times is not None and np.all(times > 0) else None
+        said = f"calibrated on {self.source}" if self.source else f"calibrated on {len(self.residuals)} measurements"
+        return replace(
+            best,
+            spread=Spread(parameter, self.residual_std, self.degrees_of_freedom),
+            assumptions=(*best.assumptions, said),
+        )
+
+    def compile(
+        self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
+    ) -> Any:
+        """The fitted estimator as a function of arrays."""
+        return self.estimator.compile(workload, machine, free, run)
+
+    def draws(
+        self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None, count: int = DRAWS
+    ) -> FloatArray | None:
+        """Times under parameters drawn from the covariance (inside their bounds); None where it is unknown.
+
+        Sampled, not linearised: at a ridge the delta method is wrong.
+        """
+        sample = self.parameter_draws(count)
+        if sample is None:
+            return None
+        free = tuple(f"estimator.{name}" for name in self.names)
+        function = self.estimator.compile(workload, machine, free, run)
+        return np.asarray(function({name: sample[:, i] for i, name in enumerate(free)}))
+
+    def parameter_draws(self, count: int = DRAWS) -> FloatArray | None:
+        """Parameters drawn from the covariance, shape (count, parameters); None where it is unknown."""
+        covariance = np.asarray(self.covariance, dtype=np.float64)
+        if not self.names or not np.all(np.isfinite(covariance)):
+            return None
+        known = parameters(self.estimator)
+        mean = np.array([known[name][0] for name in self.names])
+        generator = np.random.default_rng(SEED)
+        sample = generator.multivariate_normal(mean, covariance, size=count, method="eigh")
+        low = np.array([known[name][1].low for name in self.names])
+        high = np.array([known[name][1].high for name in self.names])
+        return np.asarray(np.clip(sample, low, high))
+
+
+def calibrate(
+    estimator: Estimator, measurements: Sequence[Measurement], free: Sequence[str], source: str = ""
+) -> Calibration:
+    """Least squares in log time over the named parameters, inside their bounds.
+
+    Parameters
+    ----------
+    free
+        Dotted names of parameters of `estimator` ("operation.compute_efficiency").
+
+    Raises
+    ------
+    InputError
+        Where a name is unknown, a measurement is no time, or there are fewer measurements than parameters.
+    """
+    known = parameters(estimator)
+    for name in free:
+        if name not in known:
+            raise unknown_name(f"parameter of {type(estimator).__name__}", name, sorted(known))
+    if not free:
+        raise InputError("name at least one parameter to fit")
+    for measurement in measurements:
+        if measurement.quantity != "time":
+            raise InputError(f"calibrate fits times, got a measurement of {measurement.quantity}")
+    names = tuple(free)
+    namespaced = tuple(f"estimator.{name}" for name in names)
+    functions = [estimator.compile(m.workload, m.machine, namespaced, m.run) for m in measurements]
+    measured = np.log([m.value for m in measurements])
+    low = np.array([known[name][1].low for name in names])
+    high = np.array([known[name][1].high for name in names])
+
+    def residuals(values: FloatArray) -> FloatArray:
+        point = dict(zip(namespaced, np.clip(values, low, high), strict=True))
+        return np.asarray(np.log([float(function(point)) for function in functions]) - measured)
+
+    fit = fit_least_squares(residuals, names, [known[name][0] for name in names], low, high)
+    return from_fit(estimator, fit, _fingerprint(measurements), source)
+
+
+def from_fit(estimator: Any, fit: Fit, fingerprint: str = "", source: str = "") -> Calibration:
+    """A calibration from a fit of parameters by their dotted names, in log time."""
+    fitted = with_parameters(estimator, dict(zip(fit.names, fit.values, strict=True)))
+    return Calibration(
+        fitted,
+        fit.names,
+        fit.covariance,
+        fit.residuals,
+        fit.residual_std,
+        float(fit.degrees_of_freedom),
+        fingerprint,
+        source,
+    )
+
+
+def _fingerprint(measurements: Sequence[Measurement]) -> str:
+    return content_digest(
+        [[m.workload.identity, m.machine.fingerprint, m.run, m.value, m.quantity, m.protocol] for m in measurements]
+    )

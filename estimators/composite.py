@@ -1,0 +1,188 @@
+"""An estimator put together from an operation model and a schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from estimators.compiled import Compiled, PointByPoint, check_free, groups_of
+from estimators.estimate import Estimate, Part, Run
+from estimators.formula import FloatArray, Formula
+from estimators.operation.model import FormulaModel, OperationModel, amount_of, grouped, machine_values
+from estimators.parameters import parameters, with_parameters
+from estimators.schedule.model import FormulaSchedule, Schedule
+from hwmodels.expressions import symbol
+from hwmodels.files import InputError, unknown_name
+from hwmodels.machine import Machine
+from hwmodels.records import Table
+from workloads.workload import Workload
+
+
+@dataclass(frozen=True)
+class Composite:
+    """operation model -> times of operations -> schedule -> time of the workload.
+
+    Parameters
+    ----------
+    operation
+        How long one operation takes on a machine.
+    schedule
+        How operations share the machine's time.
+    source
+        Of the combination, for reports.
+    """
+
+    operation: OperationModel
+    schedule: Schedule
+    source: str = ""
+
+    def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
+        """The time of `workload` on `machine`; the run's numbers bind the workload's symbols of the same name.
+
+        Raises
+        ------
+        InputError
+            Where a symbol or a number of the run has no value, or a part cannot answer.
+        """
+        run = Table({**self.schedule.run_defaults(machine), **(run or {})})
+        bound = workload.bind_known(run).bound()
+        times = self.operation.times(bound.operations, machine)
+        outcome = self.schedule.combine(bound, times, machine, {**workload.defaults, **run})
+        return Estimate(
+            time=outcome.time,
+            parts=self._parts(bound, times, machine),
+            rule=outcome.rule,
+            metrics=outcome.metrics,
+            assumptions=(*self.assumptions(bound, machine), *outcome.assumptions),
+            trace=outcome.trace,
+        )
+
+    def compile(
+        self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
+    ) -> Compiled | PointByPoint:
+        """The time as a function of arrays of the free quantities (machine.*, workload.*, run.*, estimator.*).
+
+        Formula parts compile once and run vectorised; others are asked point by point behind the same call.
+        """
+        check_free(free)
+        run = Table({**self.schedule.run_defaults(machine), **(run or {})})
+        self._check_names(workload, machine, free)
+        if not (isinstance(self.operation, FormulaModel) and isinstance(self.schedule, FormulaSchedule)):
+            return PointByPoint(lambda point: self._at(workload, machine, run, point), tuple(free))
+        open_names = {name.partition(".")[2] for name in free if name.startswith(("workload.", "run."))}
+        defaults = {name: value for name, value in workload.defaults.items() if name not in open_names}
+        bound = workload.bind_known({**defaults, **{name: run[name] for name in run if name not in open_names}})
+        unbound = sorted(bound.symbols - open_names)
+        if unbound:
+            raise InputError(f"workload {workload.name!r}: give a value for {', '.join(unbound)}")
+        schedule_formula = self.schedule.formula(bound, machine).substitute(_namespace(self.schedule, "schedule"))
+        names = _namespace(self.operation, "operation")
+        formulas = [
+            (formula.substitute(names), indices)
+            for formula, indices in grouped(self.operation, bound.operations, machine)
+        ]
+        all_parameters = parameters(self)
+        base: dict[str, float] = {f"estimator.{name}": value for name, (value, _) in all_parameters.items()}
+        for formula in [schedule_formula, *(formula for formula, _ in formulas)]:
+            base |= machine_values(formula, machine)
+        base |= {f"run.{name}": float(value) for name, value in {**defaults, **run}.items()}
+        return Compiled(
+            groups=groups_of(formulas, bound.operations, self.schedule.lane),
+            schedule=schedule_formula,
+            base={name: value for name, value in base.items() if name not in free},
+            free=tuple(free),
+            machine=machine,
+            bounds={name: note for name, (_, note) in all_parameters.items()},
+        )
+
+    def formula(self, workload: Workload, machine: Machine) -> Formula:
+        """The whole as one readable formula in machine.*, run.*, workload symbols and estimator.* parameters.
+
+        Raises
+        ------
+        InputError
+            Where a part is no formula.
+        """
+        if not (isinstance(self.operation, FormulaModel) and isinstance(self.schedule, FormulaSchedule)):
+            raise InputError("this estimator is no formula: its operation model or schedule is a table or a simulation")
+        totals: dict[str, Any] = {}
+        rename = _namespace(self.operation, "operation")
+        for formula, indices in grouped(self.operation, workload.operations, machine):
+            for index in indices:
+                op = workload.operations[index]
+                amounts = {n: amount_of(op, n) for n in formula.names if n.startswith("operation.")}
+                one = formula.substitute({**amounts, **rename}).expression
+                lane = self.schedule.lane(op)
+                totals[f"time.{lane}"] = totals.get(f"time.{lane}", 0) + one * op.times
+                totals[f"count.{lane}"] = totals.get(f"count.{lane}", 0) + op.times
+        schedule = self.schedule.formula(workload, machine)
+        names = _namespace(self.schedule, "schedule")
+        empty = {n: 0 for n in schedule.names if n.partition(".")[0] in ("time", "count")}
+        whole = schedule.substitute({**empty, **totals, **names}).expression
+        defaults = {n: v for n, v in workload.defaults.items() if n in {str(s) for s in whole.free_symbols}}
+        return Formula(whole, "s", schedule.source, Table()).substitute({n: symbol(f"run.{n}") for n in defaults})
+
+    def assumptions(self, workload: Workload, machine: Machine) -> tuple[str, ...]:
+        """What every answer takes for granted: runtime, dtypes, cache state."""
+        runtime = machine.runtime
+        dtypes = sorted({name.split(".", 1)[1] for op in workload for name in op.cost if name.startswith("flop.")})
+        counted = f"{len(workload.uncounted)} operations not counted" if workload.uncounted else ""
+        texts = (
+            f"{machine.name}, {runtime.mode} runtime{f' ({runtime.library})' if runtime.library else ''}",
+            f"{runtime.cache} caches",
+            f"flop as {', '.join(dtypes)}" if dtypes else "",
+            counted,
+        )
+        return tuple(text for text in texts if text)
+
+    def _parts(self, workload: Workload, times: FloatArray, machine: Machine) -> tuple[Part, ...]:
+        bounds: dict[int, str | None] = {}
+        if isinstance(self.operation, FormulaModel):
+            own = {f"parameter.{name}": value for name, (value, _) in parameters(self.operation).items()}
+            for formula, indices in grouped(self.operation, workload.operations, machine):
+                if not formula.terms:
+                    continue
+                values: dict[str, Any] = {**own, **machine_values(formula, machine)}
+                for name in formula.names:
+                    if name.startswith("operation."):
+                        values[name] = np.array([float(amount_of(workload.operations[i], name)) for i in indices])
+                names = list(formula.terms)
+                sides = [
+                    np.broadcast_to(Formula(formula.terms[n], "s", "").evaluate(values), len(indices)) for n in names
+                ]
+                for index, side in zip(indices, np.argmax(np.stack(sides), axis=0), strict=True):
+                    bounds[index] = names[int(side)]
+        return tuple(
+            Part(op.name, op.kind, float(time), float(op.times), bounds.get(index))
+            for index, (op, time) in enumerate(zip(workload, times, strict=True))
+        )
+
+    def _at(self, workload: Workload, machine: Machine, run: Run, point: Mapping[str, float]) -> float:
+        by_space: dict[str, dict[str, float]] = {"machine": {}, "workload": {}, "run": {}, "estimator": {}}
+        for name, value in point.items():
+            space, _, path = name.partition(".")
+            whole = space == "machine" and isinstance(machine.get(path), int)
+            by_space[space][path] = int(value) if whole else value
+        changed = machine.using(by_space["machine"]) if by_space["machine"] else machine
+        estimator = with_parameters(self, by_space["estimator"]) if by_space["estimator"] else self
+        values = {**run, **by_space["workload"], **by_space["run"]}
+        return float(estimator.estimate(workload, changed, values).time)
+
+    def _check_names(self, workload: Workload, machine: Machine, free: tuple[str, ...]) -> None:
+        known = {
+            "machine": list(machine.numbers),
+            "workload": sorted(workload.symbols),
+            "estimator": sorted(parameters(self)),
+        }
+        for name in free:
+            space, _, path = name.partition(".")
+            if space in known and path not in known[space]:
+                raise unknown_name(f"{space} quantity", path, known[space])
+
+
+def _namespace(part: Any, place: str) -> dict[str, Any]:
+    """What a part calls parameter.NAME is estimator.PLACE.NAME outside."""
+    return {f"parameter.{name}": symbol(f"estimator.{place}.{name}") for name in parameters(part)}

@@ -1,0 +1,1 @@
+"""How long one operation takes on a machine."""

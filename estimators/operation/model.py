@@ -1,0 +1,86 @@
+"""What an operation model is: seconds of one execution of each operation on a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from estimators.formula import FloatArray, Formula
+from estimators.parameters import parameters
+from hwmodels.files import InputError
+from hwmodels.machine import Machine
+from workloads.cost import Amount
+from workloads.workload import Op
+
+
+@runtime_checkable
+class OperationModel(Protocol):
+    """Times of operations on a machine: learned, measured, or by formula."""
+
+    def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
+        """Seconds of one execution of each operation, shape (operations,)."""
+        ...
+
+
+@runtime_checkable
+class FormulaModel(OperationModel, Protocol):
+    """An operation model that is a formula, one for each class of operations.
+
+    Classes inherit `times` from here and give `key` and `formula`. Symbols of the formula: ``operation.NAME`` (a
+    resource of the cost, ``operation.bytes_moved``, ``operation.flop`` or a dim), ``machine.PATH``, ``parameter.NAME``.
+    """
+
+    def key(self, op: Op, machine: Machine) -> Hashable:
+        """Operations of equal key share a formula."""
+        ...
+
+    def formula(self, op: Op, machine: Machine) -> Formula:
+        """Seconds of one execution."""
+        ...
+
+    def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
+        """Seconds of one execution of each operation, shape (operations,)."""
+        times = np.empty(len(operations))
+        own = {f"parameter.{name}": value for name, (value, _) in parameters(self).items()}
+        for formula, indices in grouped(self, operations, machine):
+            values: dict[str, Any] = {**own, **machine_values(formula, machine)}
+            for name in formula.names:
+                if name.startswith("operation."):
+                    values[name] = np.array([float(amount_of(operations[i], name)) for i in indices])
+            times[indices] = formula.evaluate(values)
+        return times
+
+
+def grouped(model: FormulaModel, operations: Sequence[Op], machine: Machine) -> list[tuple[Formula, list[int]]]:
+    """Formulas with the indices of the operations they serve."""
+    groups: dict[Hashable, list[int]] = {}
+    for index, op in enumerate(operations):
+        groups.setdefault(model.key(op, machine), []).append(index)
+    return [(model.formula(operations[indices[0]], machine), indices) for indices in groups.values()]
+
+
+def amount_of(op: Op, name: str) -> Amount:
+    """The amount behind a formula's symbol ``operation.NAME``."""
+    part = name.removeprefix("operation.")
+    if part == "bytes_moved":
+        return op.cost.bytes_moved
+    if part == "flop":
+        return op.cost.flop
+    if part in op.dims:
+        return op.dims[part]
+    return op.cost[part]
+
+
+def machine_values(formula: Formula, machine: Machine) -> Mapping[str, float]:
+    """The machine's numbers that a formula names."""
+    return {
+        name: float(machine.get(name.removeprefix("machine."))) for name in formula.names if name.startswith("machine.")
+    }
+
+
+def require_bound(op: Op) -> None:
+    """Raise InputError where an operation still has open symbols."""
+    if op.symbols:
+        raise InputError(f"operation {op.name!r} has open symbols {', '.join(sorted(op.symbols))}: bind them first")

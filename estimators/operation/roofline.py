@@ -1,0 +1,78 @@
+"""The roofline: an operation takes as long as its arithmetic or its traffic, whichever is longer."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Annotated
+
+import sympy as sp
+
+from estimators.formula import Formula
+from estimators.operation.model import FormulaModel
+from estimators.parameters import Parameter, check_parameters
+from hwmodels.expressions import symbol
+from hwmodels.files import unknown_name
+from hwmodels.machine import Machine
+from hwmodels.records import Table
+from workloads.workload import Op
+
+SOURCE = "Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009"
+
+
+@dataclass(frozen=True)
+class Roofline(FormulaModel):
+    """t = max(sum of flop / peak, bytes / bandwidth) + launches x launch overhead.
+
+    A unit that the machine lacks is served by its vector engine. Operations of a kind that the runtime calls free
+    take no time.
+    """
+
+    compute_efficiency: Annotated[float, Parameter("1", "share of the peak rate that is reached", 1e-6, 1.0)] = 1.0
+    memory_efficiency: Annotated[float, Parameter("1", "share of the bandwidth that is reached", 1e-6, 1.0)] = 1.0
+    overhead: Annotated[float, Parameter("s", "added to every launch", 0.0, 10.0)] = 0.0
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
+    def key(self, op: Op, machine: Machine) -> Hashable:
+        """Kinds that are free apart, then the flop resources and whether bytes move."""
+        if op.kind in machine.runtime.free_kinds:
+            return "free"
+        return tuple(sorted(name for name in op.cost if name.startswith("flop."))), bool(op.cost.bytes_moved != 0)
+
+    def formula(self, op: Op, machine: Machine) -> Formula:
+        """Symbols: operation.flop.*, operation.bytes_moved, operation.launches, machine.*, parameter.*."""
+        if op.kind in machine.runtime.free_kinds:
+            return Formula(sp.Integer(0), "s", "free under this runtime")
+        terms = {"compute": sp.Integer(0), "memory": sp.Integer(0)}
+        for name in op.cost:
+            if name.startswith("flop."):
+                _, unit, dtype = name.split(".")
+                rate = _product(machine.peak_factors(serving_engine(machine, unit, dtype), dtype))
+                terms["compute"] += symbol(f"operation.{name}") / (symbol("parameter.compute_efficiency") * rate)
+        if op.cost.bytes_moved != 0:
+            rate = _product(machine.bandwidth_factors(machine.main_memory))
+            terms["memory"] = symbol("operation.bytes_moved") / (symbol("parameter.memory_efficiency") * rate)
+        overhead = symbol("machine.runtime.launch_overhead") + symbol("parameter.overhead")
+        expression = sp.Max(*terms.values()) + symbol("operation.launches") * overhead
+        return Formula(expression, "s", SOURCE, Table(terms))
+
+
+def serving_engine(machine: Machine, unit: str, dtype: str) -> str:
+    """The engine that runs a unit's work: its own where it has one for the dtype, else the vector engine.
+
+    Raises
+    ------
+    InputError
+        Where no engine of the machine computes in that dtype.
+    """
+    for name in (unit, "vector"):
+        if name in machine.engines and dtype in machine.engines[name].flop_per_cycle:
+            return name
+    known = sorted({dtype for engine in machine.engines.values() for dtype in engine.flop_per_cycle})
+    raise unknown_name(f"dtype of machine {machine.name!r}", dtype, known)
+
+
+def _product(paths: tuple[str, ...]) -> sp.Expr:
+    return sp.Mul(*(symbol(f"machine.{path}") for path in paths))

@@ -1,0 +1,89 @@
+"""What a schedule is: how operations share the machine's time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from estimators.estimate import Event
+from estimators.formula import FloatArray, Formula
+from estimators.operation.model import machine_values
+from estimators.parameters import parameters
+from hwmodels.files import InputError
+from hwmodels.machine import Machine
+from hwmodels.records import Table
+from workloads.workload import Op, Workload
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a schedule makes of the operations' times."""
+
+    time: float
+    rule: str
+    metrics: Table[float] = Table()
+    trace: tuple[Event, ...] = ()
+    assumptions: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class Schedule(Protocol):
+    """Combines the times of operations into the time of the workload."""
+
+    def combine(self, workload: Workload, times: FloatArray, machine: Machine, run: Mapping[str, float]) -> Outcome:
+        """`times`: seconds of one execution of each operation, shape (operations,), in the workload's order."""
+        ...
+
+    def run_defaults(self, machine: Machine) -> Mapping[str, float]:
+        """Numbers of the run that hold where none are given."""
+        return {}
+
+
+@runtime_checkable
+class FormulaSchedule(Schedule, Protocol):
+    """A schedule that is a formula of the total times of a few lanes.
+
+    Classes inherit `combine` from here and give `lane` and `formula`; symbols are ``time.LANE`` (seconds of all its
+    operations, each as often as it is done), ``count.LANE``, ``machine.PATH``, ``run.NAME`` and ``parameter.NAME``.
+    """
+
+    def lane(self, op: Op) -> str:
+        """The lane an operation runs on."""
+        ...
+
+    def formula(self, workload: Workload, machine: Machine) -> Formula:
+        """Seconds of the whole workload."""
+        ...
+
+    def combine(self, workload: Workload, times: FloatArray, machine: Machine, run: Mapping[str, float]) -> Outcome:
+        """See `Schedule.combine`; the formula at one point."""
+        formula = self.formula(workload, machine)
+        values: dict[str, Any] = {f"parameter.{name}": value for name, (value, _) in parameters(self).items()}
+        values |= machine_values(formula, machine)
+        values |= run_values(formula, run)
+        counts = np.array([float(op.times) for op in workload])
+        lanes = [self.lane(op) for op in workload]
+        for name in formula.names:
+            quantity, _, lane = name.partition(".")
+            if quantity in ("time", "count"):
+                inside = np.array([own == lane for own in lanes])
+                values[name] = float(np.sum((times * counts if quantity == "time" else counts)[inside]))
+        return Outcome(float(formula.evaluate(values)), f"formula: {formula.source}")
+
+
+def run_values(formula: Formula, run: Mapping[str, float]) -> dict[str, float]:
+    """The run's numbers that a formula names.
+
+    Raises
+    ------
+    InputError
+        Where the run does not give one.
+    """
+    wanted = [name.removeprefix("run.") for name in formula.names if name.startswith("run.")]
+    missing = [name for name in wanted if name not in run]
+    if missing:
+        raise InputError(f"give a value for {', '.join('run.' + name for name in missing)}")
+    return {f"run.{name}": float(run[name]) for name in wanted}

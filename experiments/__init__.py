@@ -1,0 +1,1 @@
+"""Questions asked of estimators: studies, measuring, papers reproduced, validation, the command line."""

@@ -1,0 +1,57 @@
+"""The command `slipstick`: verbs from experiments/commands, errors as one line, stable exit codes."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import typer
+
+VERBS = ("estimate", "reproduce", "validate", "machines", "workloads")
+"""Modules of experiments.commands, in the order of the help; a new verb is a new file and a word here."""
+
+
+def build() -> typer.Typer:
+    """The application with every verb registered."""
+    app = typer.Typer(
+        name="slipstick",
+        help="A slide rule for machines: how long would this take on hardware you do not have, and how sure is that?",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    for verb in VERBS:
+        import_module(f"experiments.commands.{verb}").register(app)
+    return app
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run the command line; returns the exit code: 0 done, 1 a check failed, 2 bad input, 130 interrupted."""
+    import click
+
+    try:
+        code = build()(args=arguments, standalone_mode=False)
+    except click.exceptions.Exit as leave:
+        return int(leave.exit_code)
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        print("slipstick: interrupted", file=sys.stderr)
+        return 130
+    except click.ClickException as error:
+        print(f"slipstick: {_one_line(error.format_message())}", file=sys.stderr)
+        return 2
+    except ValueError as error:
+        from hwmodels.files import InputError
+
+        if not isinstance(error, InputError):
+            raise
+        print(f"slipstick: {_one_line(str(error))}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    return code if isinstance(code, int) else 0
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

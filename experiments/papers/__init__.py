@@ -1,0 +1,1 @@
+"""The five papers reproduced: each module has `run() -> list[ReproductionRow]`."""

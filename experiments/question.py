@@ -1,0 +1,170 @@
+"""A question as the command line puts it: what is set, what varies, what is asked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from estimators.compiled import NAMESPACES
+from estimators.estimate import Estimate
+from estimators.formula import FloatArray
+from estimators.parameters import parameters, with_parameters
+from experiments import registry
+from hwmodels.catalog import machine
+from hwmodels.files import InputError, unknown_name
+from hwmodels.machine import Machine
+from hwmodels.units import parse_quantity
+from workloads.catalog import workload
+from workloads.workload import Workload
+
+MAX_POINTS = 10_000_000
+
+
+@dataclass(frozen=True)
+class Question:
+    """A workload on a machine in one run, asked of an estimator."""
+
+    workload: Workload
+    machine: Machine
+    estimator: Any
+    run: Mapping[str, float]
+
+    def answer(self) -> Estimate:
+        """The estimate."""
+        estimate: Estimate = self.estimator.estimate(self.workload, self.machine, self.run)
+        return estimate
+
+
+def question(workload_name: str, machine_name: str, estimator_name: str | None, set_: Sequence[str]) -> Question:
+    """A question from names and settings ``namespace.name=value``.
+
+    Raises
+    ------
+    InputError
+        Where a name is unknown or a value cannot be used.
+    """
+    values = assignments(set_, NAMESPACES)
+    asked = workload(workload_name)
+    on = machine(machine_name)
+    if values["machine"]:
+        on = on.using(values["machine"])
+    of = _estimator(estimator_name or registry.default_estimator(asked.name), asked)
+    own = {name: _number(f"estimator.{name}", value) for name, value in values["estimator"].items()}
+    known = parameters(of)
+    for name in own:
+        if name not in known:
+            raise unknown_name("estimator parameter", name, sorted(known))
+    of = with_parameters(of, own) if own else of
+    bound = {name: _number(f"workload.{name}", value) for name, value in values["workload"].items()}
+    for name in bound:
+        if name not in asked.symbols:
+            raise unknown_name(f"symbol of workload {asked.name!r}", name, sorted(asked.symbols))
+    run = {name: _positive(f"run.{name}", value) for name, value in values["run"].items()}
+    return Question(asked.bind_known(bound), on, of, run)
+
+
+def _estimator(name: str, asked: Workload) -> Any:
+    if name in ("phi-a", "phi-b") and asked.name.startswith("phi-cnn-"):
+        from experiments.papers import xeon_phi
+
+        return xeon_phi.calibrated(asked.name.removeprefix("phi-cnn-"), name[-1])
+    return registry.estimator(name)
+
+
+def assignments(texts: Sequence[str], spaces: Sequence[str]) -> dict[str, dict[str, str]]:
+    """``namespace.name=value`` texts by namespace.
+
+    Raises
+    ------
+    InputError
+        Where a text has another form, or a name is set twice.
+    """
+    found: dict[str, dict[str, str]] = {space: {} for space in spaces}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        space, dot, path = name.strip().partition(".")
+        if not equals or not dot or not path or not value.strip():
+            raise InputError(f"{text[:60]!r}: want NAMESPACE.NAME=VALUE, such as run.threads=240")
+        if space not in found:
+            raise unknown_name("namespace", space, list(spaces))
+        if path in found[space]:
+            raise InputError(f"{name} is set twice")
+        found[space][path] = value.strip()
+    return found
+
+
+def axis(text: str, on: Machine) -> tuple[str, FloatArray]:
+    """One ``--vary``: ``name=v1,v2,...``, ``name=low..high`` (whole numbers) or ``name=low..high:n`` (n even steps).
+
+    ``name=low..high:nlog`` takes n steps of equal ratio.
+
+    Raises
+    ------
+    InputError
+        Where the text has another form or a value is no quantity of the field's unit.
+    """
+    name, equals, written = text.partition("=")
+    name = name.strip()
+    if not equals or "." not in name or name.partition(".")[0] not in NAMESPACES:
+        raise InputError(
+            f"{text[:60]!r}: want NAMESPACE.NAME=VALUES, such as machine.clock=1GHz,2GHz or run.threads=1..240:24"
+        )
+    low, dots, rest = written.partition("..")
+    if not dots:
+        values = np.array([_quantity(name, part, on) for part in written.split(",")])
+    else:
+        high, _, steps = rest.partition(":")
+        first, last = _quantity(name, low, on), _quantity(name, high, on)
+        if not last > first:
+            raise InputError(f"{name}={written[:40]}: want low..high with high > low")
+        values = _steps(name, first, last, steps)
+    if len(values) > MAX_POINTS:
+        raise InputError(f"{name}: {len(values)} values are more than {MAX_POINTS}")
+    return name, values
+
+
+def _steps(name: str, first: float, last: float, steps: str) -> FloatArray:
+    if not steps:
+        if last - first > MAX_POINTS:
+            raise InputError(f"{name}: more than {MAX_POINTS} values; say how many steps (low..high:n)")
+        return np.arange(math.ceil(first), math.floor(last) + 1, dtype=np.float64)
+    count = steps.removesuffix("log")
+    if not count.isdigit() or not 2 <= int(count) <= MAX_POINTS:
+        raise InputError(f"{name}: {steps[:20]!r} steps: want a whole number from 2 to {MAX_POINTS}, or one with 'log'")
+    if steps.endswith("log"):
+        if first <= 0:
+            raise InputError(f"{name}: equal ratios need values > 0")
+        return np.geomspace(first, last, int(count))
+    return np.linspace(first, last, int(count))
+
+
+def _quantity(name: str, text: str, on: Machine) -> float:
+    space, _, path = name.partition(".")
+    if space != "machine":
+        return _number(name, text)
+    on.get(path)
+    changed = on.using({path: text.strip()}).get(path)
+    if not isinstance(changed, (int, float)):
+        raise InputError(f"{name} is no number; fields that can vary: {', '.join(list(on.numbers)[:30])}")
+    return float(changed)
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        value = parse_quantity(text, "1")
+    except ValueError as error:
+        raise InputError(f"{name}: {error}") from None
+    if not math.isfinite(value):
+        raise InputError(f"{name} = {text}: want a finite number")
+    return value
+
+
+def _positive(name: str, text: str) -> float:
+    value = _number(name, text)
+    if value <= 0:
+        raise InputError(f"{name} = {text}: want a number > 0")
+    return value

@@ -1,0 +1,84 @@
+"""Estimators, papers and scoreboards by the names that the command line knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from hwmodels.files import unknown_name
+
+PAPERS = {"xeon-phi": "experiments.papers.xeon_phi"}
+SCOREBOARDS: dict[str, str] = {}
+
+
+def _roofline() -> Any:
+    from estimators.composite import Composite
+    from estimators.operation.roofline import Roofline
+    from estimators.schedule.sequential import Sequential
+
+    return Composite(Roofline(), Sequential(), "roofline, one operation after the other")
+
+
+def _roofline_critical_path() -> Any:
+    from estimators.composite import Composite
+    from estimators.operation.roofline import Roofline
+    from estimators.schedule.critical_path import CriticalPath
+
+    return Composite(Roofline(), CriticalPath(), "roofline, critical path")
+
+
+def _phi(strategy: str) -> Callable[[], Any]:
+    def build() -> Any:
+        return paper("xeon-phi").estimator(strategy)
+
+    return build
+
+
+def _estimators() -> dict[str, Callable[[], Any]]:
+    return {
+        "roofline": _roofline,
+        "roofline-critical-path": _roofline_critical_path,
+        "phi-a": _phi("a"),
+        "phi-b": _phi("b"),
+        "phi-simulated": _phi("simulated"),
+        "phi-queue": _phi("queue"),
+    }
+
+
+def estimator_names() -> list[str]:
+    """Names of the built-in estimators."""
+    return sorted(_estimators())
+
+
+def estimator(name: str) -> Any:
+    """A built-in estimator by name.
+
+    Raises
+    ------
+    InputError
+        Where the name is unknown.
+    """
+    known = _estimators()
+    if name not in known:
+        raise unknown_name("estimator", name, sorted(known))
+    return known[name]()
+
+
+def default_estimator(workload_name: str) -> str:
+    """The estimator that a workload is asked of where none is named."""
+    return "phi-a" if workload_name.startswith("phi-cnn") else "roofline"
+
+
+def paper(name: str) -> Any:
+    """The module that reproduces a paper."""
+    if name not in PAPERS:
+        raise unknown_name("paper", name, sorted(PAPERS))
+    return import_module(PAPERS[name])
+
+
+def scoreboard(name: str) -> Any:
+    """The module of a scoreboard."""
+    if name not in SCOREBOARDS:
+        raise unknown_name("scoreboard", name, sorted(SCOREBOARDS))
+    return import_module(SCOREBOARDS[name])

@@ -1,0 +1,101 @@
+"""The rows that machines may rely on: papers reproduced and scoreboards against measurements."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Status = Literal["exact", "model", "qualitative", "not_reproducible"]
+
+
+@dataclass(frozen=True)
+class ReproductionRow:
+    """One number or claim of a paper beside ours.
+
+    `status` is exact (a formula's cell), model (our machine model stands for theirs), qualitative (an ordering or a
+    sign) or not_reproducible (with the reason). `ok` is null where nothing can be checked.
+    """
+
+    table: str
+    cell: str
+    status: Status
+    published: float | str | None = None
+    ours: float | str | None = None
+    unit: str = ""
+    tolerance_abs: float | None = None
+    tolerance_rel: float | None = None
+    reason: str = ""
+    holds: bool | None = None
+
+    @property
+    def relative_error(self) -> float | None:
+        """ours / published - 1, where both are numbers."""
+        if isinstance(self.ours, str) or isinstance(self.published, str) or not self.published or self.ours is None:
+            return None
+        return self.ours / self.published - 1
+
+    @property
+    def ok(self) -> bool | None:
+        """Within the larger of the two tolerances; for claims, whether they hold; None where nothing can be checked."""
+        if self.holds is not None:
+            return self.holds
+        if self.status == "not_reproducible" or (self.tolerance_abs is None and self.tolerance_rel is None):
+            return None
+        if isinstance(self.ours, str) or isinstance(self.published, str):
+            return self.ours == self.published
+        if self.ours is None or self.published is None:
+            return None
+        allowed = max(self.tolerance_abs or 0.0, (self.tolerance_rel or 0.0) * abs(self.published))
+        return abs(self.ours - self.published) <= allowed
+
+    def to_dict(self) -> dict[str, Any]:
+        """The row in its documented keys."""
+        return {
+            "table": self.table,
+            "cell": self.cell,
+            "status": self.status,
+            "published": self.published,
+            "ours": self.ours,
+            "unit": self.unit,
+            "relative_error": self.relative_error,
+            "tolerance_abs": self.tolerance_abs,
+            "tolerance_rel": self.tolerance_rel,
+            "ok": self.ok,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True)
+class ValidationRow:
+    """One score on data that the model was not fitted to, beside trivial baselines and the noise floor.
+
+    `ok` is null where there is no goal or too few points; an interval's coverage never stands without its width.
+    """
+
+    dataset: str
+    case: str
+    held_out: str
+    n: int
+    metric: str
+    unit: str
+    ours: float | None
+    baselines: dict[str, float] = dataclasses.field(default_factory=dict)
+    goal: float | None = None
+    ok: bool | None = None
+    interval_level: float | None = None
+    interval_coverage: float | None = None
+    interval_width: float | None = None
+    noise_floor: float | None = None
+    reason: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The row in its documented keys, in their documented order."""
+        keys = ("dataset", "case", "held_out", "n", "metric", "unit", "baselines", "ours", "goal", "ok")
+        more = ("interval_level", "interval_coverage", "interval_width", "noise_floor", "reason")
+        return {key: getattr(self, key) for key in (*keys, *more)}
+
+
+def skipped(dataset: str, reason: str) -> ValidationRow:
+    """The row of a scoreboard that cannot run, with the reason (a missing file)."""
+    return ValidationRow(dataset, "skipped", "", 0, "", "", None, reason=reason)

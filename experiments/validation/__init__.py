@@ -1,0 +1,1 @@
+"""Scoreboards against public measurements: each module has `rows(scored: Path | None) -> list[ValidationRow]`."""

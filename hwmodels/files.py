@@ -1,0 +1,240 @@
+"""Bounded readers for files that nobody vouches for: size, depth and count are limited before anything is built.
+
+Every failure is an `InputError`: one line that names the file, the field, the value and what is allowed.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import math
+import os
+import tempfile
+import tomllib
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+from typing import IO, Any
+
+import yaml
+
+MEGABYTE = 1_000_000
+DEFAULT_LIMIT_BYTES = 64 * MEGABYTE
+MAX_DEPTH = 64
+MAX_YAML_NODES = 200_000
+
+
+class InputError(ValueError):
+    """What a user gave cannot be used; the message is one line for them (exit code 2)."""
+
+
+def unknown_name(thing: str, name: object, known: Sequence[str]) -> InputError:
+    """The error for a name that is not known: says the nearest one, and lists them all when they are few."""
+    close = get_close_matches(str(name), known, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    listed = ", ".join(known) if len(known) <= 40 else f"{', '.join(known[:40])}, ... ({len(known)} in all)"
+    return InputError(f"unknown {thing} {str(name)[:80]!r}{hint} (known: {listed})")
+
+
+def read_bytes(path: str | os.PathLike[str], limit_bytes: int = DEFAULT_LIMIT_BYTES) -> bytes:
+    """The content of a file, unpacked where its name ends in .gz, at most `limit_bytes` long.
+
+    Raises
+    ------
+    InputError
+        Where the file is missing, unreadable, too large (packed or unpacked), or a broken gzip.
+    """
+    path = Path(path)
+    try:
+        if path.is_dir():
+            raise InputError(f"{path}: is a folder, not a file")
+        with open(path, "rb") as raw:
+            packed = path.suffix == ".gz"
+            content = (gzip.GzipFile(fileobj=raw) if packed else raw).read(limit_bytes + 1)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(f"{path}: broken or truncated gzip ({error})") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    if len(content) > limit_bytes:
+        raise InputError(f"{path}: more than {limit_bytes / MEGABYTE:g} MB, the limit for this kind of file")
+    return content
+
+
+def read_text(path: str | os.PathLike[str], limit_bytes: int = DEFAULT_LIMIT_BYTES) -> str:
+    """The content of a UTF-8 file (see `read_bytes`)."""
+    content = read_bytes(path, limit_bytes)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text (byte {error.start})") from None
+
+
+def read_json(path: str | os.PathLike[str], limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Any:
+    """A JSON document of bounded size and depth; NaN and Infinity are refused."""
+
+    def refuse(constant: str) -> float:
+        raise InputError(f"{path}: {constant} is no JSON number")
+
+    try:
+        document = json.loads(read_text(path, limit_bytes), parse_constant=refuse)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}: line {error.lineno}: not JSON ({error.msg})") from None
+    except RecursionError:
+        raise InputError(f"{path}: nested deeper than {MAX_DEPTH} levels") from None
+    check_depth(document, path)
+    return document
+
+
+def read_toml(path: str | os.PathLike[str], limit_bytes: int = MEGABYTE) -> dict[str, Any]:
+    """A TOML document of bounded size and depth."""
+    try:
+        document = tomllib.loads(read_text(path, limit_bytes))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: not TOML ({error})") from None
+    except RecursionError:
+        raise InputError(f"{path}: nested deeper than {MAX_DEPTH} levels") from None
+    check_depth(document, path)
+    return document
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """Safe YAML without aliases (no bombs), with unique keys and a bounded number of nodes."""
+
+    nodes = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self.nodes += 1
+        if self.nodes > MAX_YAML_NODES:
+            raise InputError(f"more than {MAX_YAML_NODES} YAML nodes")
+        if self.check_event(yaml.AliasEvent):
+            raise InputError("YAML aliases (*name) are not accepted")
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:  # noqa: FBT001 - PyYAML's signature
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        repeated = {key for key in keys if keys.count(key) > 1}
+        if repeated:
+            raise InputError(f"line {node.start_mark.line + 1}: field {sorted(repeated)[0]!r} is given twice")
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(path: str | os.PathLike[str], limit_bytes: int = MEGABYTE) -> Any:
+    """A YAML document of plain values: no tags, no aliases, no repeated keys, bounded size and depth."""
+    try:
+        document = _PlainLoader(read_text(path, limit_bytes)).get_single_data()
+    except InputError as error:
+        text = str(error)
+        raise (error if text.startswith(str(path)) else InputError(f"{path}: {text}")) from None
+    except yaml.constructor.ConstructorError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 0
+        raise InputError(f"{path}: line {line}: {error.problem} (only plain values are accepted)") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or "not YAML"
+        raise InputError(f"{path}: line {mark.line + 1 if mark else 0}: not YAML ({problem})") from None
+    except RecursionError:
+        raise InputError(f"{path}: nested deeper than {MAX_DEPTH} levels") from None
+    except ValueError as error:
+        raise InputError(f"{path}: not YAML ({error})") from None
+    check_depth(document, path)
+    return document
+
+
+def check_depth(document: Any, path: object, limit: int = MAX_DEPTH) -> None:
+    """Raise InputError where lists and mappings nest deeper than `limit`."""
+    level, depth = [document], 0
+    while level:
+        depth += 1
+        if depth > limit:
+            raise InputError(f"{path}: nested deeper than {limit} levels")
+        level = [
+            child
+            for node in level
+            if isinstance(node, (dict, list))
+            for child in (node.values() if isinstance(node, dict) else node)
+        ]
+
+
+def read_csv_rows(
+    path: str | os.PathLike[str],
+    required: Sequence[str] = (),
+    limit_bytes: int = DEFAULT_LIMIT_BYTES,
+    limit_rows: int = 2_000_000,
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Rows of a CSV file with a header, each with its line number.
+
+    Raises
+    ------
+    InputError
+        Where a required column is missing, a column repeats, a row is too short or too long, or there are too many.
+    """
+    text = read_text(path, limit_bytes)
+    if "\0" in text:
+        raise InputError(f"{path}: holds NUL bytes; is it a CSV file?")
+    reader = csv.reader(io.StringIO(text), strict=True)
+    try:
+        header = [name.strip() for name in next(reader, [])]
+        if not any(header):
+            raise InputError(f"{path}: is empty; want a header line with columns {', '.join(required) or 'by name'}")
+        repeated = sorted({name for name in header if header.count(name) > 1})
+        if repeated:
+            raise InputError(f"{path}: column {repeated[0]!r} stands twice in the header")
+        for name in required:
+            if name not in header:
+                raise InputError(f"{path}: no column {name!r} (columns: {', '.join(header)})")
+        for number, row in enumerate(reader, 1):
+            if not row:
+                continue
+            if number > limit_rows:
+                raise InputError(f"{path}: more than {limit_rows} rows")
+            if len(row) != len(header):
+                raise InputError(f"{path}: line {reader.line_num}: {len(row)} values for {len(header)} columns")
+            yield reader.line_num, dict(zip(header, (value.strip() for value in row), strict=True))
+    except csv.Error as error:
+        raise InputError(f"{path}: line {reader.line_num}: not CSV ({error})") from None
+
+
+def read_number(
+    text: str, path: object, line: int, column: str, low: float = -math.inf, high: float = math.inf
+) -> float:
+    """One finite number of a text file, within its range."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise InputError(f"{path}: line {line}: {column} = {text[:40]!r} is no number") from None
+    if not math.isfinite(value):
+        raise InputError(f"{path}: line {line}: {column} = {text[:40]!r} is not finite")
+    if not low <= value <= high:
+        raise InputError(f"{path}: line {line}: {column} = {value:g} lies outside [{low:g}, {high:g}]")
+    return value
+
+
+def require_mapping(value: Any, path: object, field: str) -> Mapping[str, Any]:
+    """The value, if it is a mapping with text keys."""
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise InputError(f"{path}: {field}: want named fields, got {str(value)[:60]!r}")
+    return value
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]]:
+    """A file that appears whole or not at all, also when the process is killed half-way."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, mode, encoding=None if "b" in mode else "utf-8") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

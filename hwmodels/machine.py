@@ -1,0 +1,276 @@
+"""A machine as it is used: small records composed, changed by `using`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, Field, ValidationError
+
+from hwmodels.compute import Engine
+from hwmodels.files import InputError, read_yaml, require_mapping, unknown_name
+from hwmodels.link import Link
+from hwmodels.memory import Level
+from hwmodels.power import Power
+from hwmodels.records import Record, Table, content_digest
+from hwmodels.runtime import Runtime
+from hwmodels.units import DollarsPerHour, Hertz, PerCycle, format_quantity
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Machine(Record):
+    """Cores that compute, a hierarchy of memory that feeds them, links, power, and the software in between.
+
+    Parameters
+    ----------
+    name, family
+        The family groups machines that share a calibration ("nvidia-hopper").
+    clock
+        Of the cores, sustained unless the source says otherwise.
+    cores
+        Cores of a CPU, compute units or streaming multiprocessors of a GPU, cores of a TPU.
+    threads_per_core, cycles_per_instruction
+        Hardware threads a core has, and the cycles per instruction of one thread when 1, 2, ... of them are busy
+        (beyond the last entry, the last holds).
+    cores_per_numa, cores_per_socket
+        Borders of the memory system; None where there is one domain.
+    engines
+        By unit name: "vector", "matrix", "special".
+    memory
+        By level name, nearest first; the last is main memory.
+    sources
+        Field (dotted path, or the head of one) -> where its numbers come from.
+    """
+
+    name: str = Field(min_length=1, max_length=100)
+    family: str = ""
+    description: str = ""
+    clock: Hertz
+    cores: int = Field(ge=1, le=10_000_000)
+    threads_per_core: int = Field(default=1, ge=1, le=1024)
+    cycles_per_instruction: tuple[PerCycle, ...] = (1.0,)
+    cores_per_numa: int | None = Field(default=None, ge=1)
+    cores_per_socket: int | None = Field(default=None, ge=1)
+    engines: Table[Engine]
+    memory: Table[Level]
+    links: Table[Link] = Table()
+    power: Power = Power()
+    runtime: Runtime = Runtime()
+    price: DollarsPerHour | None = None
+    sources: Table[str]
+
+    def using(self, changes: Mapping[str, Any] | None = None, **named: Any) -> Machine:
+        """The same machine with some fields changed: the what-if verb.
+
+        Parameters
+        ----------
+        changes, named
+            Dotted paths or field names -> numbers in SI, or texts with units.
+
+        Raises
+        ------
+        InputError
+            Where a field is unknown (the error lists the known ones) or a value is out of range.
+
+        Examples
+        --------
+        >>> from hwmodels.catalog import machine
+        >>> machine("xeon-phi-7120p").using(clock="852 MHz", cores=16).clock
+        852000000.0
+        """
+        data = self.model_dump()
+        sources = dict(self.sources)
+        for path, value in {**(changes or {}), **named}.items():
+            _put(data, path, value, self)
+            sources[path] = f"what-if: {value!r} instead of {_short(self.get(path))}"
+        data["sources"] = sources
+        return validated(Machine, data, f"machine {self.name!r}")
+
+    def get(self, path: str) -> Any:
+        """The value at a dotted path ("memory.L1.capacity").
+
+        Raises
+        ------
+        InputError
+            Where there is no such field.
+        """
+        value: Any = self
+        for name in path.split("."):
+            fields = _fields(value)
+            if name not in fields:
+                head = path.split(f"{name}")[0]
+                raise unknown_name(
+                    f"field of machine {self.name!r}:", path, [f"{head}{field}" for field in sorted(fields)]
+                )
+            value = fields[name]
+        return value
+
+    @cached_property
+    def numbers(self) -> dict[str, float]:
+        """Every number of the machine by dotted path; what can be varied."""
+        return dict(_numbers(self, ""))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Digest of everything that can change a measured time; names, prices and sources are left out."""
+        return content_digest(
+            self.model_dump(mode="json", exclude={"name", "description", "family", "price", "sources"})
+        )
+
+    def peak_factors(self, unit: str, dtype: str) -> tuple[str, ...]:
+        """The fields whose product is the peak rate in flop/s of one unit and dtype.
+
+        Raises
+        ------
+        InputError
+            Where the machine has no such unit, or not for this dtype.
+        """
+        if unit not in self.engines:
+            raise unknown_name(f"engine of machine {self.name!r}", unit, list(self.engines))
+        if dtype not in self.engines[unit].flop_per_cycle:
+            known = list(self.engines[unit].flop_per_cycle)
+            raise unknown_name(f"dtype of the {unit} engine of machine {self.name!r}", dtype, known)
+        return ("clock", "cores", f"engines.{unit}.flop_per_cycle.{dtype}")
+
+    def bandwidth_factors(self, level: str) -> tuple[str, ...]:
+        """The fields whose product is a level's bandwidth in bytes a second, all instances together."""
+        if level not in self.memory:
+            raise unknown_name(f"memory level of machine {self.name!r}", level, list(self.memory))
+        if self.memory[level].bandwidth is not None:
+            return (f"memory.{level}.bandwidth",)
+        return (f"memory.{level}.bytes_per_cycle", "clock", "cores")
+
+    def peak(self, unit: str, dtype: str) -> float:
+        """Peak rate in flop/s (see `peak_factors`)."""
+        return self._product(self.peak_factors(unit, dtype))
+
+    def bandwidth(self, level: str) -> float:
+        """A level's bandwidth in bytes a second (see `bandwidth_factors`)."""
+        return self._product(self.bandwidth_factors(level))
+
+    @property
+    def main_memory(self) -> str:
+        """The name of the last level."""
+        return list(self.memory)[-1]
+
+    def instances(self, level: str) -> int:
+        """How many instances of a memory level the machine has."""
+        share = {"core": 1, "numa": self.cores_per_numa, "socket": self.cores_per_socket, "machine": None}
+        cores = share[self.memory[level].per]
+        return 1 if cores is None else max(1, self.cores // cores)
+
+    def _product(self, paths: tuple[str, ...]) -> float:
+        product = 1.0
+        for path in paths:
+            product *= self.get(path)
+        return product
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        rows = "".join(
+            f"<tr><td>{escape(path)}</td><td>{value:g}</td><td>{escape(self.source_of(path))}</td></tr>"
+            for path, value in self.numbers.items()
+        )
+        head = "<tr><th>field (SI)</th><th>value</th><th>source</th></tr>"
+        return f"<table><caption>{escape(self.name)}</caption>{head}{rows}</table>"
+
+    def source_of(self, path: str) -> str:
+        """Where the number at a dotted path comes from: its own entry, or its nearest head's."""
+        head = path
+        while head:
+            if head in self.sources:
+                return self.sources[head]
+            head = head.rpartition(".")[0]
+        return ""
+
+
+def load_machine(path: str | os.PathLike[str]) -> Machine:
+    """A machine from a YAML file.
+
+    Raises
+    ------
+    InputError
+        Names the file, the field, the value and what is allowed.
+    """
+    document = require_mapping(read_yaml(path), path, "the document")
+    return validated(Machine, document, str(path))
+
+
+def validated(model: type[Model], data: Any, where: str) -> Model:
+    """A record from plain data; what is wrong becomes one line."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise InputError(f"{where}: {_first_problem(error, model)}") from None
+
+
+def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:
+    problems = error.errors(include_url=False)
+    first = problems[0]
+    field = ".".join(str(part) for part in first["loc"]) or "the document"
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    if first["type"] == "extra_forbidden":
+        parent: Any = model
+        known = sorted(parent.model_fields) if len(first["loc"]) == 1 else []
+        text = f"unknown field {field!r}" + (f" (known: {', '.join(known)})" if known else "")
+        return text + more
+    if first["type"] == "missing":
+        return f"field {field!r} is missing{more}"
+    message = first["msg"].removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
+    return f"{field} = {_short(first['input'])}: {message}{more}"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _fields(value: Any) -> Mapping[str, Any]:
+    if isinstance(value, BaseModel):
+        return {name: getattr(value, name) for name in type(value).model_fields}
+    if isinstance(value, Mapping):
+        return value
+    if isinstance(value, tuple):
+        return {str(i): entry for i, entry in enumerate(value)}
+    return {}
+
+
+def _numbers(value: Any, path: str) -> Iterator[tuple[str, float]]:
+    if isinstance(value, (bool, str)):
+        return
+    if isinstance(value, (int, float)):
+        yield path, value
+        return
+    for name, entry in _fields(value).items():
+        if name != "sources":
+            yield from _numbers(entry, f"{path}.{name}" if path else name)
+
+
+def _put(data: Any, path: str, value: Any, machine: Machine) -> None:
+    *heads, last = path.split(".")
+    machine.get(path)
+    for name in heads:
+        holder = data[int(name)] if isinstance(data, (list, tuple)) else data[name]
+        if isinstance(holder, tuple):
+            holder = list(holder)
+            data[name] = holder
+        data = holder
+    if isinstance(data, list):
+        data[int(last)] = value
+    else:
+        data[last] = value
+
+
+def describe(machine: Machine) -> list[tuple[str, str, str]]:
+    """Rows (field, value with its unit, source) for people."""
+    units = {"clock": "Hz", "bandwidth": "byte/s", "capacity": "byte", "latency": "s", "issue_overhead": "s"}
+    units |= {"launch_overhead": "s", "idle": "W", "cap": "W", "price": "$/h"}
+    return [
+        (path, format_quantity(value, units.get(path.rpartition(".")[2], "1")), machine.source_of(path))
+        for path, value in machine.numbers.items()
+    ]

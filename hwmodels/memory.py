@@ -1,0 +1,51 @@
+"""What feeds the cores: levels of memory, nearest first."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from hwmodels.records import Record
+from hwmodels.units import Bytes, BytesPerSecond, PerCycle, Seconds
+
+
+class Level(Record):
+    """One level of the memory hierarchy.
+
+    Parameters
+    ----------
+    capacity
+        Bytes of one instance; 0 means that the level is not there.
+    per
+        Who shares one instance: a core, a NUMA domain, a socket, or the whole machine.
+    bandwidth
+        Bytes a second of all instances together, as the data sheet or a measurement gives it ...
+    bytes_per_cycle
+        ... or bytes a cycle and core: such a bandwidth follows the clock and the cores.
+    bandwidth_by_cores
+        Measured bandwidth of the first n cores: pairs (n, bytes a second), n ascending.
+    latency
+        Of one access that misses the nearer levels.
+    line
+        Bytes moved at once.
+    """
+
+    capacity: Bytes
+    per: Literal["core", "numa", "socket", "machine"] = "machine"
+    bandwidth: BytesPerSecond | None = None
+    bytes_per_cycle: PerCycle | None = None
+    bandwidth_by_cores: tuple[tuple[int, BytesPerSecond], ...] = ()
+    latency: Seconds | None = None
+    line: int = Field(default=64, ge=1)
+
+    @model_validator(mode="after")
+    def _one_bandwidth(self) -> Self:
+        if self.bandwidth is not None and self.bytes_per_cycle is not None:
+            raise ValueError("give bandwidth or bytes_per_cycle, not both")
+        if self.capacity and self.bandwidth is None and self.bytes_per_cycle is None:
+            raise ValueError("a level needs bandwidth or bytes_per_cycle")
+        counts = [cores for cores, _ in self.bandwidth_by_cores]
+        if counts != sorted(set(counts)) or (counts and counts[0] < 1):
+            raise ValueError(f"bandwidth_by_cores: core counts must ascend from 1, got {counts}")
+        return self

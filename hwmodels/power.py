@@ -1,0 +1,24 @@
+"""What it draws."""
+
+from __future__ import annotations
+
+from hwmodels.records import Record
+from hwmodels.units import JoulesPerByte, JoulesPerFlop, Seconds, Watts
+
+
+class Power(Record):
+    """Idle power, energy per work, and the cap.
+
+    Parameters
+    ----------
+    cap
+        Power the machine may draw for long; the clock falls until it does.
+    time_constant
+        Seconds over which the cap averages.
+    """
+
+    idle: Watts = 0.0
+    cap: Watts | None = None
+    time_constant: Seconds | None = None
+    per_flop: JoulesPerFlop | None = None
+    per_byte: JoulesPerByte | None = None

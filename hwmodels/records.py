@@ -1,0 +1,111 @@
+"""Frozen records: the mapping and the content digest that every value type here shares."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+Value = TypeVar("Value")
+
+
+class Table(Mapping[str, Value], Generic[Value]):
+    """An immutable mapping from names to values; equality, hash and pickle work.
+
+    >>> Table({"L1": 1}) == Table(L1=1)
+    True
+    """
+
+    __slots__ = ("_entries", "_hash")
+
+    def __init__(self, entries: Mapping[str, Value] | None = None, /, **named: Value) -> None:
+        self._entries: dict[str, Value] = {**(entries or {}), **named}
+        self._hash: int | None = None
+
+    def __getitem__(self, name: str) -> Value:
+        return self._entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(frozenset(self._entries.items()))
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Table) and self._entries == other._entries
+
+    def __repr__(self) -> str:
+        return f"Table({self._entries!r})"
+
+    def __reduce__(self) -> tuple[type[Table[Value]], tuple[dict[str, Value]]]:
+        return Table, (self._entries,)
+
+    def using(self, **changes: Value) -> Table[Value]:
+        """The same table with some entries added or replaced."""
+        return Table({**self._entries, **changes})
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        arguments = getattr(source, "__args__", ()) or (Any,)
+        entries = core_schema.dict_schema(core_schema.str_schema(), handler.generate_schema(arguments[0]))
+        return core_schema.chain_schema(
+            [
+                core_schema.no_info_plain_validator_function(_as_dict),
+                entries,
+                core_schema.no_info_plain_validator_function(cls),
+            ],
+            serialization=core_schema.wrap_serializer_function_ser_schema(
+                lambda table, serialize: serialize(dict(table)), schema=entries
+            ),
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> Any:
+        return handler(schema["steps"][1])
+
+
+def _as_dict(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+class Record(BaseModel):
+    """A frozen, validated group of fields read from a file; unknown fields are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def content_digest(thing: Any) -> str:
+    """SHA-256 (first 16 hexadecimal digits) of a record's content, the same in every process."""
+    text = json.dumps(_plain(thing), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _plain(thing: Any) -> Any:
+    if isinstance(thing, BaseModel):
+        return thing.model_dump(mode="json")
+    if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
+        fields = {f.name: _plain(getattr(thing, f.name)) for f in dataclasses.fields(thing) if f.compare}
+        return {"type": type(thing).__name__, **fields}
+    if isinstance(thing, Mapping):
+        return {str(key): _plain(value) for key, value in thing.items()}
+    if isinstance(thing, (tuple, list)):
+        return [_plain(value) for value in thing]
+    if isinstance(thing, (set, frozenset)):
+        return sorted(str(value) for value in thing)
+    if thing is None or isinstance(thing, (bool, int, str)):
+        return thing
+    if isinstance(thing, float):
+        return repr(thing)
+    if hasattr(thing, "tobytes") and hasattr(thing, "dtype"):
+        return [str(thing.dtype), list(thing.shape), hashlib.sha256(thing.tobytes()).hexdigest()]
+    return str(thing)

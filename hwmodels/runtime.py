@@ -1,0 +1,40 @@
+"""The software between the workload and the machine."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from hwmodels.records import Record
+from hwmodels.units import Seconds
+
+
+class Runtime(Record):
+    """How operations are handed to the machine: part of the machine *as it is used*.
+
+    Parameters
+    ----------
+    library
+        The software and its version, in words; part of the identity of measured results.
+    mode
+        eager: the host issues every operation; compiled: fused operations; graph_replay: issued once.
+    issue_overhead
+        Host seconds to issue one operation; the host goes on while the device works.
+    launch_overhead
+        Device seconds from the start of an operation to its first useful work.
+    streams
+        Queues of operations that the device serves side by side.
+    cache
+        What an operation finds in the caches when it starts.
+    free_kinds
+        Kinds of operations that cost nothing under this runtime (views).
+    """
+
+    library: str = ""
+    mode: Literal["eager", "compiled", "graph_replay"] = "eager"
+    issue_overhead: Seconds = 0.0
+    launch_overhead: Seconds = 0.0
+    streams: int = Field(default=1, ge=1)
+    cache: Literal["cold", "warm"] = "cold"
+    free_kinds: tuple[str, ...] = ("view",)

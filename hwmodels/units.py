@@ -1,0 +1,144 @@
+"""SI floats inside, unit strings at the edge.
+
+Fields say their unit and range in their type: ``clock: Hertz``. What a user writes ("852 MHz", "16 KiB",
+"4.323 GB/s") becomes a float in the base unit when the record is made; a bare number is already in it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+if TYPE_CHECKING:
+    import pint
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The base unit and the range of a field, carried by its type; reads texts with units.
+
+    Parameters
+    ----------
+    name
+        As pint writes it; "1" is a plain number.
+    low, above, high
+        The least value, the value that must be exceeded, the largest value.
+    """
+
+    name: str
+    low: float | None = None
+    above: float | None = None
+    high: float | None = None
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        number = core_schema.float_schema(ge=self.low, gt=self.above, le=self.high, allow_inf_nan=False)
+        return core_schema.no_info_before_validator_function(lambda value: parse_quantity(value, self.name), number)
+
+
+@cache
+def _registry() -> pint.UnitRegistry[float]:
+    import pint
+
+    registry: pint.UnitRegistry[float] = pint.UnitRegistry()
+    registry.define("flop = [operation]")
+    registry.define("dollar = [money] = USD")
+    registry.define("cycle = [cycle] = cy")
+    return registry
+
+
+_QUANTITY = re.compile(r"\s*([-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(.*?)\s*\Z")
+
+
+def parse_quantity(value: object, unit: str) -> float:
+    """A number or a string with a unit, as a float in the base unit.
+
+    Parameters
+    ----------
+    value
+        A number (taken to be in `unit` already) or a text such as ``"852 MHz"``.
+    unit
+        The base unit; ``"1"`` for a plain number.
+
+    Raises
+    ------
+    ValueError
+        Where the text is no number with a unit, or its unit does not convert.
+
+    Examples
+    --------
+    >>> parse_quantity("852 MHz", "Hz")
+    852000000.0
+    >>> parse_quantity("16 KiB", "byte")
+    16384.0
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise ValueError(f"{value!r} is no quantity: want a number in {unit} or a text such as '1 {unit}'")
+    if isinstance(value, (int, float)):
+        return float(value)
+    match = _QUANTITY.match(value) if len(value) <= 64 else None
+    if match is None:
+        raise ValueError(f"{value[:64]!r} is no quantity: want a number in {unit} or a text such as '1 {unit}'")
+    number, written = float(match[1].replace("_", "")), match[2]
+    if not written:
+        return number
+    return number * _factor(written, unit)
+
+
+@cache
+def _factor(written: str, unit: str) -> float:
+    import pint
+
+    registry = _registry()
+    if not re.fullmatch(r"[A-Za-zµμ°%$ */^0-9.()-]+", written):
+        raise ValueError(f"unknown unit {written!r}: want one that converts to {unit}")
+    try:
+        base = registry.Unit("dimensionless" if unit == "1" else unit)
+        # GHz-like prefixes are exact decimals: convert through the ratio to keep 1.238 GHz == 1.238e9
+        return float(registry.Quantity(1.0, registry.Unit(_spelling(written))).to(base).magnitude)
+    except pint.DimensionalityError:
+        raise ValueError(f"unit {written!r} does not convert to {unit}") from None
+    except Exception:  # pint raises a dozen kinds for a text that is no unit
+        raise ValueError(f"unknown unit {written!r}: want one that converts to {unit}") from None
+
+
+def _spelling(written: str) -> str:
+    """Field spellings that pint lacks: flop prefixes, B for byte, percent."""
+    text = written.replace("%", "percent").replace("$", "dollar")
+    text = re.sub(r"\b([KMGTP]i?|k)?B\b", r"\1byte", text)
+    text = re.sub(r"\b([kMGTPE]?)(?:FLOPs?|FLOPS|flops)\b", r"\1flop", text)
+    text = re.sub(r"\bK(?=byte|flop)", "k", text)
+    return text.replace("Kibyte", "Kibyte")
+
+
+Hertz = Annotated[float, Unit("Hz", above=0)]
+Bytes = Annotated[float, Unit("byte", low=0)]
+BytesPerSecond = Annotated[float, Unit("byte/s", above=0)]
+Seconds = Annotated[float, Unit("s", low=0)]
+Joules = Annotated[float, Unit("J", low=0)]
+Watts = Annotated[float, Unit("W", low=0)]
+Fraction = Annotated[float, Unit("1", above=0, high=1)]
+PerCycle = Annotated[float, Unit("1", above=0)]
+JoulesPerFlop = Annotated[float, Unit("J/flop", low=0)]
+JoulesPerByte = Annotated[float, Unit("J/byte", low=0)]
+DollarsPerHour = Annotated[float, Unit("dollar/hour", low=0)]
+
+_SCALES = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15))
+_SMALL = (("", 1.0), ("m", 1e-3), ("µ", 1e-6), ("n", 1e-9), ("p", 1e-12))
+
+
+def format_quantity(value: float, unit: str) -> str:
+    """A short text for people: ``format_quantity(1.238e9, "Hz") == "1.238 GHz"``."""
+    if value == 0 or not math.isfinite(value) or unit in ("1", ""):
+        return f"{value:.4g} {unit}".removesuffix(" 1").strip()
+    if unit == "s" and value >= 60:
+        minutes = value / 60
+        return f"{minutes:.4g} min" if minutes < 120 else f"{minutes / 60:.4g} h"
+    scales = reversed(_SCALES) if abs(value) >= 1 else iter(_SMALL)
+    prefix, factor = next(((p, f) for p, f in scales if abs(value) >= f * (1 - 1e-12)), _SMALL[-1])
+    return f"{value / factor:.4g} {prefix}{unit.replace('byte', 'B')}"

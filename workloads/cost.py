@@ -1,0 +1,119 @@
+"""Hardware-free counts of one operation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+import sympy as sp
+
+from hwmodels.files import InputError
+from hwmodels.records import Table
+
+Amount: TypeAlias = "int | float | sp.Expr"
+
+RESOURCES = {
+    "flop": "flop.UNIT.DTYPE: floating-point operations of a unit (matrix, vector, special); a multiply-add is two",
+    "read": "bytes read from memory",
+    "written": "bytes written to memory",
+    "link": "link.NAME: bytes over a link (infeed, network, ...)",
+    "launches": "kernels launched",
+    "host": "host.NAME: work of the host (host.seconds, host.bytes, ...)",
+    "instructions": "instructions of one thread, where a paper counts those",
+}
+
+
+class Cost(Mapping[str, Amount]):
+    """An addable mapping from a resource to its amount; amounts are numbers or sympy expressions.
+
+    Resources are listed in `RESOURCES`. What is not there is 0.
+
+    Raises
+    ------
+    InputError
+        Where a resource has no known name, or an amount is a negative number.
+
+    Examples
+    --------
+    >>> gemm = Cost({"flop.matrix.float32": 2 * 8 * 8 * 8, "read": 512, "written": 256})
+    >>> (gemm + gemm).flop, (3 * gemm)["read"], gemm.arithmetic_intensity
+    (2048, 1536, 1.3333333333333333)
+    """
+
+    __slots__ = ("_amounts",)
+
+    def __init__(self, amounts: Mapping[str, Amount] | None = None) -> None:
+        for resource, amount in (amounts or {}).items():
+            if resource.partition(".")[0] not in RESOURCES:
+                raise InputError(f"unknown resource {resource!r} (known: {', '.join(RESOURCES)})")
+            if not isinstance(amount, sp.Basic) and not amount >= 0:
+                raise InputError(f"resource {resource!r} = {amount!r}: want an amount >= 0")
+        self._amounts = Table({name: amount for name, amount in (amounts or {}).items() if amount != 0})
+
+    def __getitem__(self, resource: str) -> Amount:
+        return self._amounts.get(resource, 0)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._amounts)
+
+    def __len__(self) -> int:
+        return len(self._amounts)
+
+    def __hash__(self) -> int:
+        return hash(self._amounts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Cost) and self._amounts == other._amounts
+
+    def __repr__(self) -> str:
+        return f"Cost({dict(self._amounts)!r})"
+
+    def __reduce__(self) -> tuple[type[Cost], tuple[dict[str, Amount]]]:
+        return Cost, (dict(self._amounts),)
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost({name: self[name] + other[name] for name in [*self, *(n for n in other if n not in self._amounts)]})
+
+    def __mul__(self, times: Amount) -> Cost:
+        return Cost({name: amount * times for name, amount in self.items()})
+
+    __rmul__ = __mul__
+
+    @property
+    def flop(self) -> Amount:
+        """Floating-point operations of all units and dtypes; a multiply-add is two."""
+        return _total(amount for name, amount in self.items() if name.startswith("flop."))
+
+    @property
+    def bytes_moved(self) -> Amount:
+        """Bytes read and written."""
+        return self["read"] + self["written"]
+
+    @property
+    def arithmetic_intensity(self) -> Amount:
+        """flop per byte moved; infinite where nothing is moved."""
+        moved = self.bytes_moved
+        return self.flop / moved if moved != 0 else float("inf")
+
+
+def _total(amounts: Iterator[Amount]) -> Amount:
+    total: Amount = 0
+    for amount in amounts:
+        total = total + amount
+    return total
+
+
+def symbols_of(amount: Amount) -> frozenset[str]:
+    """Names of the symbols in an amount."""
+    return frozenset(str(s) for s in amount.free_symbols) if isinstance(amount, sp.Basic) else frozenset()
+
+
+def bind_amount(amount: Amount, values: Mapping[str, Amount]) -> Amount:
+    """The amount with symbols replaced by name; a plain number where nothing is left open."""
+    if not isinstance(amount, sp.Basic):
+        return amount
+    bound = amount.xreplace({s: sp.sympify(values[str(s)]) for s in amount.free_symbols if str(s) in values})
+    if bound.free_symbols:
+        return bound
+    number = bound.doit()
+    return int(number) if number.is_integer else float(number)

@@ -1,0 +1,1 @@
+"""Parameterised builders of well-known networks; no framework needed."""

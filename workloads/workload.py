@@ -1,0 +1,328 @@
+"""A workload: operations and what each waits for."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import networkx as nx
+import sympy as sp
+
+from hwmodels.expressions import expression_text, parse_expression
+from hwmodels.files import InputError, atomic_write, read_json, require_mapping, unknown_name
+from hwmodels.records import Table, content_digest
+from workloads.cost import Amount, Cost, bind_amount, symbols_of
+
+SCHEMA = "slipstick-workload-1"
+Attribute = str | int | float | bool | tuple[Any, ...] | None
+
+
+@dataclass(frozen=True)
+class Op:
+    """One operation, done `times` times.
+
+    Parameters
+    ----------
+    name
+        Unique in its workload.
+    kind
+        What it is ("gemm", "convolution", "elementwise", ...), a word of the taxonomy.
+    dims
+        Sizes by name (m, n, k, batch, ...).
+    cost
+        What one execution asks for.
+    attributes
+        Frozen facts that tell two operations of equal dims apart: strides, groups, scalars, phase.
+    body
+        The operations inside a macro operation (a loop, a brick, the layers of a training step).
+    payload
+        Digest of data that decides the time (a sparse matrix).
+    """
+
+    name: str
+    kind: str
+    dims: Table[Amount] = Table()
+    dtype: str = "float32"
+    cost: Cost = Cost()
+    times: Amount = 1
+    attributes: Table[Attribute] = Table()
+    body: Workload | None = None
+    payload: str | None = None
+
+    @cached_property
+    def identity(self) -> str:
+        """Digest of what decides the time of one execution: everything but the name and the number of times."""
+        content = [self.kind, self.dims, self.dtype, dict(self.cost), self.attributes, self.payload]
+        return content_digest([*content, self.body.identity if self.body else None])
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        """Names that are still open."""
+        amounts = [*self.dims.values(), *self.cost.values(), self.times]
+        inside = self.body.symbols if self.body else frozenset()
+        return inside.union(*(symbols_of(amount) for amount in amounts))
+
+    def bind(self, values: Mapping[str, Amount]) -> Op:
+        """The operation with some of its symbols given values."""
+        if not self.symbols & set(values):
+            return self
+        return replace(
+            self,
+            dims=Table({name: bind_amount(amount, values) for name, amount in self.dims.items()}),
+            cost=Cost({name: bind_amount(amount, values) for name, amount in self.cost.items()}),
+            times=bind_amount(self.times, values),
+            body=self.body.bind_known(values) if self.body else None,
+        )
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Operations, edges between them by name (before, after), and the symbols that are open.
+
+    Raises
+    ------
+    InputError
+        Where two operations share a name, an edge names an unknown operation, or the operations wait for each other.
+
+    Examples
+    --------
+    >>> from workloads.layers import dense
+    >>> two = Workload("two", (dense("a", 8, 16, 32), dense("b", 8, 32, 4)), (("a", "b"),))
+    >>> two.cost.flop
+    10240
+    """
+
+    name: str
+    operations: tuple[Op, ...]
+    edges: tuple[tuple[str, str], ...] = ()
+    defaults: Table[float] = Table()
+    metadata: Table[Attribute] = Table()
+    uncounted: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = {op.name for op in self.operations}
+        if len(names) < len(self.operations):
+            counts = Counter(op.name for op in self.operations)
+            twice = counts.most_common(1)[0][0]
+            raise InputError(f"workload {self.name!r}: two operations are named {twice!r}")
+        for edge in self.edges:
+            for name in edge:
+                if name not in names:
+                    raise unknown_name(f"operation in an edge of workload {self.name!r}", name, sorted(names))
+        if self.edges and not nx.is_directed_acyclic_graph(self.graph):
+            cycle = " -> ".join(before for before, _ in nx.find_cycle(self.graph))
+            raise InputError(f"workload {self.name!r}: operations wait for each other: {cycle}")
+
+    def __iter__(self) -> Iterator[Op]:
+        return iter(self.operations)
+
+    def __len__(self) -> int:
+        return len(self.operations)
+
+    @cached_property
+    def graph(self) -> nx.DiGraph[str]:
+        """The operations as a networkx graph; node attribute `op` holds the operation. Do not change it."""
+        graph: nx.DiGraph[str] = nx.DiGraph(name=self.name)
+        graph.add_nodes_from((op.name, {"op": op}) for op in self.operations)
+        graph.add_edges_from(self.edges)
+        return graph
+
+    @cached_property
+    def symbols(self) -> frozenset[str]:
+        """Names that are still open."""
+        return frozenset().union(*(op.symbols for op in self.operations))
+
+    @cached_property
+    def identity(self) -> str:
+        """Digest of the operations and edges, whatever the names."""
+        index = {op.name: i for i, op in enumerate(self.operations)}
+        operations = [[op.identity, str(op.times)] for op in self.operations]
+        return content_digest([operations, sorted([index[a], index[b]] for a, b in self.edges)])
+
+    @property
+    def cost(self) -> Cost:
+        """The sum over all operations, each as often as it is done."""
+        total = Cost()
+        for op in self.operations:
+            total = total + op.cost * op.times
+        return total
+
+    def bind(self, **values: Amount) -> Workload:
+        """The workload with some of its symbols given values (a dict may be passed as ``**dict``).
+
+        Raises
+        ------
+        InputError
+            Where a name is no symbol of the workload.
+        """
+        for name in values:
+            if name not in self.symbols:
+                raise unknown_name(f"symbol of workload {self.name!r}", name, sorted(self.symbols))
+        return self.bind_known(values)
+
+    def bind_known(self, values: Mapping[str, Amount]) -> Workload:
+        """As `bind`, but names that are no symbol here are passed over."""
+        return replace(
+            self,
+            operations=tuple(op.bind(values) for op in self.operations),
+            defaults=Table({name: value for name, value in self.defaults.items() if name not in values}),
+        )
+
+    def bound(self) -> Workload:
+        """The workload with its defaults put in.
+
+        Raises
+        ------
+        InputError
+            Where a symbol has no default.
+        """
+        if not self.symbols:
+            return self
+        missing = sorted(self.symbols - set(self.defaults))
+        if missing:
+            raise InputError(f"workload {self.name!r}: give a value for {', '.join(missing)} (workload.bind)")
+        return self.bind_known(self.defaults)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write node-link JSON, packed where the name ends in .gz; `load_workload` reads it back."""
+        import gzip
+        import json
+
+        text = json.dumps(to_json(self), indent=None, separators=(",", ":"))
+        with atomic_write(path, "wb") as stream:
+            content = text.encode()
+            stream.write(gzip.compress(content, mtime=0) if str(path).endswith(".gz") else content)
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        rows = "".join(
+            f"<tr><td>{escape(op.name)}</td><td>{escape(op.kind)}</td><td>{escape(str(op.times))}</td>"
+            f"<td>{escape(str(op.cost.flop))}</td><td>{escape(str(op.cost.bytes_moved))}</td></tr>"
+            for op in self.operations[:200]
+        )
+        head = "<tr><th>operation</th><th>kind</th><th>times</th><th>flop</th><th>bytes</th></tr>"
+        return f"<table><caption>{escape(self.name)}: {len(self)} operations</caption>{head}{rows}</table>"
+
+
+def to_json(workload: Workload) -> dict[str, Any]:
+    """A workload as plain data (node-link form); expressions are text."""
+    return {
+        "schema": SCHEMA,
+        "name": workload.name,
+        "defaults": dict(workload.defaults),
+        "metadata": dict(workload.metadata),
+        "uncounted": list(workload.uncounted),
+        "nodes": [_op_to_json(op) for op in workload.operations],
+        "links": [{"source": before, "target": after} for before, after in workload.edges],
+    }
+
+
+def _op_to_json(op: Op) -> dict[str, Any]:
+    node: dict[str, Any] = {"id": op.name, "kind": op.kind, "dtype": op.dtype}
+    node["dims"] = {name: _amount_to_json(amount) for name, amount in op.dims.items()}
+    node["cost"] = {name: _amount_to_json(amount) for name, amount in op.cost.items()}
+    if op.times != 1:
+        node["times"] = _amount_to_json(op.times)
+    if op.attributes:
+        node["attributes"] = dict(op.attributes)
+    if op.payload:
+        node["payload"] = op.payload
+    if op.body:
+        node["body"] = to_json(op.body)
+    return node
+
+
+def _amount_to_json(amount: Amount) -> float | int | str:
+    return expression_text(amount) if isinstance(amount, sp.Basic) else amount
+
+
+def load_workload(path: str | os.PathLike[str]) -> Workload:
+    """A workload from node-link JSON (.json or .json.gz), as `Workload.save` writes it.
+
+    Raises
+    ------
+    InputError
+        Names the file, the node and the field.
+    """
+    return from_json(read_json(path), str(path))
+
+
+def from_json(document: Any, where: str) -> Workload:
+    """A workload from plain data; `where` is the file, for messages."""
+    document = require_mapping(document, where, "the document")
+    if document.get("schema") != SCHEMA:
+        raise InputError(f"{where}: schema = {str(document.get('schema'))[:40]!r}: want {SCHEMA!r}")
+    for name, wanted in (("name", str), ("nodes", list), ("links", list)):
+        if not isinstance(document.get(name), wanted):
+            raise InputError(f"{where}: field {name!r}: want a {wanted.__name__}")
+    operations = tuple(_op_from_json(node, where) for node in document["nodes"])
+    edges = []
+    for link in document["links"]:
+        link = require_mapping(link, where, "links")
+        edges.append((str(link.get("source")), str(link.get("target"))))
+    defaults = {
+        name: _amount_from_json(value, f"{where}: defaults.{name}")
+        for name, value in require_mapping(document.get("defaults", {}), where, "defaults").items()
+    }
+    metadata = _attributes(document.get("metadata", {}), f"{where}: metadata")
+    uncounted = tuple(str(entry) for entry in document.get("uncounted", ()))
+    return Workload(document["name"], operations, tuple(edges), Table(defaults), metadata, uncounted)
+
+
+def _op_from_json(node: Any, where: str) -> Op:
+    node = require_mapping(node, where, "nodes")
+    if not isinstance(node.get("id"), str) or not isinstance(node.get("kind"), str):
+        raise InputError(f"{where}: a node needs texts 'id' and 'kind', got {str(node)[:60]!r}")
+    where = f"{where}: node {node['id']!r}"
+    known = {"id", "kind", "dtype", "dims", "cost", "times", "attributes", "payload", "body"}
+    for name in node:
+        if name not in known:
+            raise unknown_name(f"field in {where}:", name, sorted(known))
+    amounts = {
+        part: {
+            name: _amount_from_json(value, f"{where}: {part}.{name}")
+            for name, value in require_mapping(node.get(part, {}), where, part).items()
+        }
+        for part in ("dims", "cost")
+    }
+    try:
+        return Op(
+            name=node["id"],
+            kind=node["kind"],
+            dims=Table(amounts["dims"]),
+            dtype=str(node.get("dtype", "float32")),
+            cost=Cost(amounts["cost"]),
+            times=_amount_from_json(node.get("times", 1), f"{where}: times"),
+            attributes=_attributes(node.get("attributes", {}), f"{where}: attributes"),
+            body=from_json(node["body"], f"{where}: body") if "body" in node else None,
+            payload=str(node["payload"]) if "payload" in node else None,
+        )
+    except InputError as error:
+        text = str(error)
+        raise (error if text.startswith(where) else InputError(f"{where}: {text}")) from None
+
+
+def _amount_from_json(value: Any, where: str) -> Amount:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise InputError(f"{where} = {str(value)[:40]!r}: want a number or a formula")
+    if isinstance(value, str):
+        return parse_expression(value, where=where)
+    if not value >= 0:
+        raise InputError(f"{where} = {value!r}: want an amount >= 0")
+    return value
+
+
+def _attributes(value: Any, where: str) -> Table[Attribute]:
+    def freeze(entry: Any) -> Attribute:
+        if isinstance(entry, list):
+            return tuple(freeze(part) for part in entry)
+        if entry is None or isinstance(entry, (str, int, float, bool)):
+            return entry
+        raise InputError(f"{where}: want plain values, got {str(entry)[:40]!r}")
+
+    return Table({name: freeze(entry) for name, entry in require_mapping(value, where, "attributes").items()})
