@@ -1,0 +1,42 @@
+# make demo: the main job on a bare machine (Python >= 3.11, pip, make). make test: everything CI checks.
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+PIP := $(RUN) -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+EXTRAS ?= dev,measure,onnx,dask,torch
+
+.PHONY: demo test lint validate bench docs clean
+
+demo: $(VENV)/.light
+	$(RUN) -m slipstick demo
+
+test: $(VENV)/.full lint
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(RUN) -m pytest -q $(PYTEST)
+
+lint: $(VENV)/.full
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+	$(VENV)/bin/lint-imports
+
+validate: $(VENV)/.full
+	$(RUN) -m slipstick validate all
+
+bench: $(VENV)/.full
+	$(RUN) -m pytest -q tests/benchmarks --benchmark-only
+
+$(VENV)/bin/python:
+	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'slipstick needs Python 3.11 or newer')"
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.light: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) --editable .
+	touch $@
+
+$(VENV)/.full: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) --editable ".[$(EXTRAS)]"
+	$(PIP) --no-deps pytorchcv
+	touch $@ $(VENV)/.light
+
+clean:
+	rm -rf $(VENV) slipstick-out dist
