@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from hwmodels.records import Record
-from hwmodels.units import Bytes, BytesPerSecond, PerCycle, Seconds
+from hwmodels.units import Amount, Bytes, BytesPerSecond, PerCycle, Seconds
 
 
 class Level(Record):
@@ -29,6 +29,10 @@ class Level(Record):
         Of one access that misses the nearer levels.
     line
         Bytes moved at once.
+    duplex
+        half: loads and stores share the path to the nearer level; full: each has a path of its own.
+    load_penalty, store_penalty
+        Cycles that each line costs beyond its transfer, where a source gives them.
     """
 
     capacity: Bytes
@@ -38,6 +42,9 @@ class Level(Record):
     bandwidth_by_cores: tuple[tuple[int, BytesPerSecond], ...] = ()
     latency: Seconds | None = None
     line: int = Field(default=64, ge=1)
+    duplex: Literal["half", "full"] = "half"
+    load_penalty: Amount | None = None
+    store_penalty: Amount | None = None
 
     @model_validator(mode="after")
     def _one_bandwidth(self) -> Self:
