@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from hwmodels.records import Record
-from hwmodels.units import Amount, Bytes, BytesPerSecond, PerCycle, Seconds
+from hwmodels.units import Bytes, BytesPerSecond, PerCycle, Seconds
 
 
 class Level(Record):
@@ -43,8 +43,8 @@ class Level(Record):
     latency: Seconds | None = None
     line: int = Field(default=64, ge=1)
     duplex: Literal["half", "full"] = "half"
-    load_penalty: Amount | None = None
-    store_penalty: Amount | None = None
+    load_penalty: float | None = Field(default=None, ge=0)
+    store_penalty: float | None = Field(default=None, ge=0)
 
     @model_validator(mode="after")
     def _one_bandwidth(self) -> Self:
