@@ -1,36 +1,67 @@
-"""The built-in workloads by name."""
+"""The workloads by name: builders, and imported graphs that ship as files."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from hwmodels.files import unknown_name
 from workloads.workload import Workload, load_workload
 
 
 def _builders() -> dict[str, Callable[[], Workload]]:
-    from workloads.networks import phi_cnn
+    from workloads.networks import deepspeech2, gnmt, mlp, phi_cnn, resnet, transformer, vgg
 
-    return {f"phi-cnn-{size}": partial(phi_cnn.phi_cnn, size) for size in ("small", "medium", "large")}
+    builders: dict[str, Callable[[], Workload]] = {
+        f"phi-cnn-{size}": partial(phi_cnn.phi_cnn, size) for size in ("small", "medium", "large")
+    }
+    networks: dict[str, Callable[..., Workload]] = {
+        "gnmt": gnmt.gnmt,
+        "deepspeech2": deepspeech2.deepspeech2,
+        "resnet18": partial(resnet.resnet, 18),
+        "resnet50": partial(resnet.resnet, 50),
+        "vgg16": partial(vgg.vgg, 16),
+        "bert-base": transformer.bert,
+        "bert-large": partial(transformer.bert, layers=24, width=1024, heads=16),
+        "gpt2": transformer.gpt,
+        "gpt2-medium": partial(transformer.gpt, layers=24, width=1024, heads=16),
+        "gpt2-large": partial(transformer.gpt, layers=36, width=1280, heads=20),
+        "gpt2-xl": partial(transformer.gpt, layers=48, width=1600, heads=25),
+        "mlp": mlp.mlp,
+    }
+    for name, build in networks.items():
+        builders[name] = partial(build, purpose="training")
+        builders[f"{name}-inference"] = partial(build, purpose="inference")
+    return builders
+
+
+def graphs_folder() -> Path:
+    """Where the imported graphs lie that ship with the project."""
+    return Path(__file__).parent / "graphs"
 
 
 def workload_names() -> list[str]:
-    """Names of the built-in workloads."""
-    return sorted(_builders())
+    """Names of the workloads that ship: builders first, then imported graphs (``imported/NAME``)."""
+    shipped = sorted(f"imported/{path.name.removesuffix('.json.gz')}" for path in graphs_folder().glob("*.json.gz"))
+    return sorted(_builders()) + shipped
 
 
 def workload(name: str) -> Workload:
-    """A built-in workload by name, or one of your own by the path of its .json or .json.gz file.
+    """A workload by name, or one of your own by the path of its .json or .json.gz file.
+
+    Networks are training steps (forward, backward, update); ``NAME-inference`` is the forward pass.
 
     Raises
     ------
     InputError
         Where the name is unknown, or the file is broken.
     """
-    if name.endswith((".json", ".json.gz")) or "/" in name:
+    if name.endswith((".json", ".json.gz")):
         return load_workload(name)
     builders = _builders()
-    if name not in builders:
-        raise unknown_name("workload", name, sorted(builders))
-    return builders[name]()
+    if name in builders:
+        return builders[name]()
+    if name not in workload_names():
+        raise unknown_name("workload", name, workload_names())
+    return load_workload(graphs_folder() / f"{name.removeprefix('imported/')}.json.gz")

@@ -1,42 +1,24 @@
-"""Layers of neural networks as operations: dims, exact flop (a multiply-add is two) and least bytes."""
+"""Single layers as operations, for workloads put together by hand; `workloads.tape` writes whole networks."""
 
 from __future__ import annotations
 
-from hwmodels.records import Table
-from workloads.cost import Amount, Cost
+from workloads.cost import Amount
+from workloads.kinds import SIZE_BYTES, operation
 from workloads.workload import Attribute, Op
 
-SIZE_BYTES = {
-    "float64": 8,
-    "float32": 4,
-    "tfloat32": 4,
-    "bfloat16": 2,
-    "float16": 2,
-    "float8": 1,
-    "int8": 1,
-    "int32": 4,
-    "int64": 8,
-}
+__all__ = ["SIZE_BYTES", "convolution", "dense", "elementwise", "gemm", "pool"]
 
 
 def gemm(
     name: str, m: Amount, n: Amount, k: Amount, batch: Amount = 1, dtype: str = "float32", **attributes: Attribute
 ) -> Op:
     """Matrix products (batch, m, k) x (batch, k, n): 2 batch m n k flop; both inputs read, the output written."""
-    size = SIZE_BYTES[dtype]
-    cost = {
-        f"flop.matrix.{dtype}": 2 * batch * m * n * k,
-        "read": size * batch * (m * k + k * n),
-        "written": size * batch * m * n,
-        "launches": 1,
-    }
-    dims = Table({"m": m, "n": n, "k": k, "batch": batch})
-    return Op(name, "gemm", dims, dtype, Cost(cost), attributes=Table(attributes))
+    return operation(name, "gemm", {"batch": batch, "m": m, "n": n, "k": k}, dtype, attributes)
 
 
 def dense(name: str, batch: Amount, inputs: Amount, outputs: Amount, dtype: str = "float32") -> Op:
-    """A fully connected layer, forward: input (batch, inputs), output (batch, outputs), no bias."""
-    return gemm(name, m=batch, n=outputs, k=inputs, dtype=dtype)
+    """A fully connected layer, forward: weights (outputs, inputs) times input (inputs, batch), no bias."""
+    return gemm(name, m=outputs, n=batch, k=inputs, dtype=dtype)
 
 
 def convolution(
@@ -52,40 +34,22 @@ def convolution(
     **attributes: Attribute,
 ) -> Op:
     """A 2-D convolution, forward, without padding: output (batch, channels_out, *out)."""
-    size = SIZE_BYTES[dtype]
-    weights = (
-        channels_out * channels_in * kernel[0] * kernel[1] / groups
-        if groups > 1
-        else (channels_out * channels_in * kernel[0] * kernel[1])
-    )
-    high = (out[0] - 1) * stride + kernel[0]
-    wide = (out[1] - 1) * stride + kernel[1]
-    outputs = batch * channels_out * out[0] * out[1]
-    cost = {
-        f"flop.matrix.{dtype}": 2 * batch * out[0] * out[1] * weights,
-        "read": size * (batch * channels_in * high * wide + weights),
-        "written": size * outputs,
-        "launches": 1,
+    dims: dict[str, Amount] = {
+        "batch": batch,
+        "channels_in": channels_in,
+        "channels_out": channels_out,
+        "groups": groups,
+        "in_depth": 1,
+        "in_height": (out[0] - 1) * stride + kernel[0],
+        "in_width": (out[1] - 1) * stride + kernel[1],
+        "out_depth": 1,
+        "out_height": out[0],
+        "out_width": out[1],
+        "kernel_depth": 1,
+        "kernel_height": kernel[0],
+        "kernel_width": kernel[1],
     }
-    dims = Table(
-        {
-            "batch": batch,
-            "channels_in": channels_in,
-            "channels_out": channels_out,
-            "kernel_height": kernel[0],
-            "kernel_width": kernel[1],
-            "out_height": out[0],
-            "out_width": out[1],
-        }
-    )
-    return Op(
-        name,
-        "convolution",
-        dims,
-        dtype,
-        Cost(cost),
-        attributes=Table({"stride": stride, "groups": groups, **attributes}),
-    )
+    return operation(name, "convolution", dims, dtype, {"stride": (stride, stride), **attributes})
 
 
 def pool(
@@ -97,29 +61,14 @@ def pool(
     dtype: str = "float32",
 ) -> Op:
     """Pooling over windows that do not overlap: one comparison or addition an input element."""
-    size = SIZE_BYTES[dtype]
-    inputs = batch * channels * out[0] * out[1] * kernel[0] * kernel[1]
+    window = kernel[0] * kernel[1]
     outputs = batch * channels * out[0] * out[1]
-    dims = Table({"batch": batch, "channels": channels, "window": kernel[0] * kernel[1], "outputs": out[0] * out[1]})
-    cost = {f"flop.vector.{dtype}": inputs, "read": size * inputs, "written": size * outputs, "launches": 1}
-    return Op(name, "pool", dims, dtype, Cost(cost))
+    return operation(name, "pool", {"inputs": outputs * window, "outputs": outputs, "window": window}, dtype)
 
 
 def elementwise(
-    name: str,
-    elements: Amount,
-    inputs: int = 1,
-    flop_per_element: int = 1,
-    dtype: str = "float32",
-    **attributes: Attribute,
+    name: str, elements: Amount, inputs: int = 1, function: str = "add", dtype: str = "float32", **attributes: Attribute
 ) -> Op:
     """One output element from `inputs` elements each."""
-    size = SIZE_BYTES[dtype]
-    cost = {
-        f"flop.vector.{dtype}": flop_per_element * elements,
-        "read": size * inputs * elements,
-        "written": size * elements,
-        "launches": 1,
-    }
-    dims = Table({"elements": elements, "inputs": inputs})
-    return Op(name, "elementwise", dims, dtype, Cost(cost), attributes=Table(attributes))
+    dims: dict[str, Amount] = {"elements": elements, "reads": inputs * elements, "writes": elements}
+    return operation(name, "elementwise", dims, dtype, {"function": function, **attributes})

@@ -1,0 +1,47 @@
+"""DeepSpeech2, the speech recognition network of the SeqPoint study and of MLPerf.
+
+Sources: Amodei et al., "Deep Speech 2", arXiv:1512.02595; MLPerf training reference v0.5 (speech_recognition); sizes as
+in Pati et al., "SeqPoint", ISPASS 2020, Table I and Section VI-A.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from hwmodels.expressions import symbol
+from workloads.tape import Tape
+from workloads.workload import Workload
+
+FREQUENCIES = 161
+CHARACTERS = 29
+
+
+def deepspeech2(
+    purpose: Literal["training", "inference"] = "training",
+    layers: int = 5,
+    hidden: int = 800,
+    optimizer: str = "momentum",
+    dtype: str = "float32",
+) -> Workload:
+    """Two convolutions over the spectrogram, five bidirectional GRU layers, batch norm, a classifier of characters.
+
+    Symbols: `batch` (utterances), `seq_len` (frames of the padded spectrogram, before the first convolution, which
+    leaves floor((seq_len - 1) / 2) + 1 of them; default 64 and 803). The CTC loss is listed as not counted.
+    """
+    batch, length = symbol("batch"), symbol("seq_len")
+    tape = Tape("deepspeech2", dtype)
+    statistics = "batch" if purpose == "training" else "running"
+    x = tape.input(batch, 1, FREQUENCIES, length)
+    for index, (kernel, stride, padding) in enumerate((((41, 11), (2, 2), (20, 5)), ((21, 11), (2, 1), (10, 5))), 1):
+        x = tape.convolution(f"convolution.{index}", x, 32, kernel, stride, padding)
+        x = tape.norm(f"convolution.{index}.norm", x, "batch", statistics)
+        x = tape.elementwise(f"convolution.{index}.clip", "hardtanh", x)
+    _, channels, frequencies, frames = x.shape
+    x = tape.view("sequence", x, batch, frames, channels * frequencies)
+    for index in range(layers):
+        x = tape.recurrent(f"gru.{index}", x, hidden, "gru", bidirectional=True)
+    x = tape.norm("norm", x, "batch", statistics)
+    tape.dense("classifier", x, CHARACTERS, bias=False)
+    if purpose == "inference":
+        return tape.inference(batch=64, seq_len=803)
+    return tape.training(optimizer, uncounted=("ctc_loss",), batch=64, seq_len=803)

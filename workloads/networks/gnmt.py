@@ -1,0 +1,64 @@
+"""GNMT, the translation network of the SeqPoint study and of MLPerf.
+
+Sources: Wu et al., "Google's Neural Machine Translation System", arXiv:1609.08144; MLPerf training reference v0.5
+(rnn_translator); sizes as in Pati et al., "SeqPoint", ISPASS 2020, Table I and Section VI-A.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from hwmodels.expressions import symbol
+from workloads.tape import Tape, Value
+from workloads.workload import Workload
+
+VOCABULARY = 36_549
+WIDTH = 1024
+
+
+def gnmt(
+    purpose: Literal["training", "inference"] = "training",
+    layers: int = 8,
+    width: int = WIDTH,
+    vocabulary: int = VOCABULARY,
+    optimizer: str = "adam",
+    dtype: str = "float32",
+) -> Workload:
+    """Eight LSTM layers encode (the first both ways), eight decode with attention, a classifier names words.
+
+    Symbols: `batch` (sentences), `seq_len` (words of the padded source and target; default 64 and 25).
+    Parameters are those of the MLPerf reference, its embedding shared between languages.
+    """
+    batch, length = symbol("batch"), symbol("seq_len")
+    tape = Tape("gnmt", dtype)
+    source = tape.embedding("embedding", tape.input(batch, length), vocabulary, width)
+    x = tape.recurrent("encoder.0", source, width, "lstm", bidirectional=True)
+    for index in range(1, layers):
+        y = tape.recurrent(f"encoder.{index}", x, width, "lstm")
+        x = tape.elementwise(f"encoder.{index}.residual", "add", y, x) if index >= 2 else y
+    memory = x
+    target = tape.embedding("decoder.embedding", tape.input(batch, length), vocabulary, width, shared_with="embedding")
+    x = tape.recurrent("decoder.0", target, width, "lstm")
+    context = additive_attention(tape, "attention", x, memory, width)
+    for index in range(1, layers):
+        both = tape.concatenate(f"decoder.{index}.concatenate", x, context)
+        y = tape.recurrent(f"decoder.{index}", both, width, "lstm")
+        x = tape.elementwise(f"decoder.{index}.residual", "add", y, x) if index >= 2 else y
+    scores = tape.dense("classifier", x, vocabulary)
+    if purpose == "inference":
+        return tape.inference(batch=64, seq_len=25)
+    tape.loss("loss", scores)
+    return tape.training(optimizer, batch=64, seq_len=25)
+
+
+def additive_attention(tape: Tape, name: str, query: Value, memory: Value, width: int) -> Value:
+    """Bahdanau attention: softmax(v . tanh(W q + U m)) over the memory, for all queries at once."""
+    batch, queries, _ = query.shape
+    keys = memory.shape[1]
+    q = tape.dense(f"{name}.query", query, width, bias=False)
+    k = tape.dense(f"{name}.key", memory, width, bias=False)
+    pairs = tape.pairs(f"{name}.sum", q, k)
+    bent = tape.elementwise(f"{name}.tanh", "tanh", pairs)
+    scores = tape.dense(f"{name}.score", bent, 1, bias=False)
+    shares = tape.softmax(f"{name}.softmax", tape.view(f"{name}.squeeze", scores, batch, queries, keys))
+    return tape.batched_product(f"{name}.context", shares, memory, queries, keys, width, (batch, queries, width))
