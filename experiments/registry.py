@@ -9,7 +9,9 @@ from typing import Any
 from hwmodels.files import unknown_name
 
 PAPERS = {"xeon-phi": "experiments.papers.xeon_phi"}
-SCOREBOARDS: dict[str, str] = {}
+SCOREBOARDS: dict[str, str] = {
+    "systolic": "experiments.validation.systolic",
+}
 
 
 def _roofline() -> Any:
