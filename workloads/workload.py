@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import networkx as nx
@@ -68,13 +68,24 @@ class Op:
 
     def bind(self, values: Mapping[str, Amount]) -> Op:
         """The operation with some of its symbols given values."""
+        return self._bind(values, {})
+
+    def _bind(self, values: Mapping[str, Amount], known: dict[Amount, Amount]) -> Op:
         if not self.symbols & set(values):
             return self
+
+        def put(amount: Amount) -> Amount:
+            if not isinstance(amount, sp.Basic):
+                return amount
+            if amount not in known:
+                known[amount] = bind_amount(amount, values)
+            return known[amount]
+
         return replace(
             self,
-            dims=Table({name: bind_amount(amount, values) for name, amount in self.dims.items()}),
-            cost=Cost({name: bind_amount(amount, values) for name, amount in self.cost.items()}),
-            times=bind_amount(self.times, values),
+            dims=Table({name: put(amount) for name, amount in self.dims.items()}),
+            cost=Cost({name: put(amount) for name, amount in self.cost.items()}),
+            times=put(self.times),
             body=self.body.bind_known(values) if self.body else None,
         )
 
@@ -166,9 +177,10 @@ class Workload:
 
     def bind_known(self, values: Mapping[str, Amount]) -> Workload:
         """As `bind`, but names that are no symbol here are passed over."""
+        known: dict[Amount, Amount] = {}  # a graph repeats a few expressions thousands of times
         return replace(
             self,
-            operations=tuple(op.bind(values) for op in self.operations),
+            operations=tuple(op._bind(values, known) for op in self.operations),
             defaults=Table({name: value for name, value in self.defaults.items() if name not in values}),
         )
 
@@ -311,10 +323,19 @@ def _amount_from_json(value: Any, where: str) -> Amount:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise InputError(f"{where} = {str(value)[:40]!r}: want a number or a formula")
     if isinstance(value, str):
-        return parse_expression(value, where=where)
+        try:
+            return _parsed(value)
+        except InputError:
+            return parse_expression(value, where=where)  # the same error, with its place
     if not value >= 0:
         raise InputError(f"{where} = {value!r}: want an amount >= 0")
     return value
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> sp.Expr:
+    # A graph repeats a few expressions thousands of times.
+    return parse_expression(text)
 
 
 def _attributes(value: Any, where: str) -> Table[Attribute]:
