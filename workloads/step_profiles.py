@@ -1,0 +1,218 @@
+"""Step profiles: what each step of a run did, as counts and total durations per operation.
+
+The common coin between traces, recorded runs and the finding of phases. Only statistics are kept: a step of a
+million events is a few dozen numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sparse
+
+from hwmodels.files import InputError, atomic_write
+from workloads.importers.event_table import EventTable
+
+DEVICE_CATEGORIES = frozenset({"kernel", "memcpy", "memset", "gpu_memcpy", "gpu_memset", "gpu_op"})
+"""Event categories (lower case) of work on the accelerator."""
+SKIPPED_CATEGORIES = frozenset(
+    {"python_function", "user_annotation", "gpu_user_annotation", "trace", "overhead", "ac2g", "fwdbwd", ""}
+)
+"""Event categories that are no operations of their own."""
+_LARGEST_LINE = 1 << 24
+
+Place = Literal["host", "device"]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """How often and how long [s] in total one operation ran within a step, and where."""
+
+    count: int
+    time: float
+    place: Place = "host"
+
+
+@dataclass(frozen=True)
+class StepProfile:
+    """One step: its number, start and duration [s], and its operations. `label` is the known kind of step, where it
+    is known.
+    """
+
+    step: int
+    start: float
+    duration: float
+    operations: Mapping[str, Operation] = field(default_factory=dict)
+    label: str | None = None
+    checkpoint: bool = False
+    """A checkpoint was stored at the end of this step."""
+
+
+def profile_steps(events: EventTable, marker: str = r"ProfilerStep#(\d+)") -> list[StepProfile]:
+    """Divide the events of a trace among its steps.
+
+    Steps are the events whose name matches `marker` (its group is the number); of several markers of one number
+    (host and device show the same step) the first in the file counts. An operation on the host belongs to the step
+    in which it starts; one on the device to the step in which it was launched, known by the `correlation` argument,
+    else to the step in which it starts. Events outside all steps are left out. Raises InputError where there is no
+    marker.
+    """
+    numbers = {
+        code: int(match.group(1)) for code, name in enumerate(events.names) if (match := re.fullmatch(marker, name))
+    }
+    if not numbers:
+        raise InputError(
+            f"no event named like {marker!r}: the trace has no steps (known names: {', '.join(events.names[:5])}, ...)"
+        )
+    where: dict[int, int] = {}
+    for row in np.flatnonzero(np.isin(events.name, list(numbers))).tolist():
+        where.setdefault(numbers[int(events.name[row])], row)
+    rows = np.array([row for _, row in sorted(where.items(), key=lambda each: events.start[each[1]])])
+    steps = [numbers[int(events.name[row])] for row in rows]
+    begins = events.start[rows]
+    ends = begins + events.duration[rows]
+
+    on_device = np.array([category.lower() in DEVICE_CATEGORIES for category in events.categories], dtype=bool)
+    skipped = np.array([category.lower() in SKIPPED_CATEGORIES for category in events.categories], dtype=bool)
+    is_step = np.zeros(len(events.names), dtype=bool)
+    is_step[list(numbers)] = True
+    moment = _launch_times(events, on_device[events.category])
+    step = np.searchsorted(begins, moment, side="right") - 1
+    inside = (step >= 0) & (moment < ends[step]) & ~skipped[events.category] & ~is_step[events.name]
+
+    device = on_device[events.category[inside]]
+    key = step[inside].astype(np.int64) * len(events.names) * 2 + events.name[inside].astype(np.int64) * 2 + device
+    groups, inverse = np.unique(key, return_inverse=True)
+    counts = np.bincount(inverse, minlength=len(groups))
+    times = np.bincount(inverse, weights=events.duration[inside], minlength=len(groups))
+    operations: list[dict[str, Operation]] = [{} for _ in steps]
+    for group, count, time in zip(groups.tolist(), counts.tolist(), times.tolist(), strict=True):
+        of, rest = divmod(group, len(events.names) * 2)
+        name = events.names[rest // 2]
+        place: Place = "device" if rest % 2 else "host"
+        if name in operations[of]:  # the same name on host and device
+            name = f"{name} ({place})"
+        operations[of][name] = Operation(count, time, place)
+    return [
+        StepProfile(number, float(begin), float(end - begin), ops)
+        for number, begin, end, ops in zip(steps, begins, ends, operations, strict=True)
+    ]
+
+
+def _launch_times(events: EventTable, device: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+    """When each event was caused [s]: its start; for device work the start of the host call that launched it, where
+    that is known.
+    """
+    moment = events.start.copy()
+    correlation = events.arguments.get("correlation")
+    if correlation is None or not device.any():
+        return moment
+    known = ~np.isnan(correlation)
+    host = np.flatnonzero(known & ~device)
+    if not len(host):
+        return moment
+    order = host[np.argsort(correlation[host], kind="stable")]
+    sorted_keys = correlation[order]
+    launched = np.flatnonzero(known & device)
+    place = np.minimum(np.searchsorted(sorted_keys, correlation[launched]), len(order) - 1)
+    hit = sorted_keys[place] == correlation[launched]
+    moment[launched[hit]] = events.start[order[place[hit]]]
+    return moment
+
+
+@dataclass(frozen=True, eq=False)
+class StepTable:
+    """Many step profiles as sparse matrices: rows are steps, columns the operations `names` (their `places` beside
+    them).
+    """
+
+    steps: tuple[StepProfile, ...]
+    names: tuple[str, ...]
+    places: tuple[Place, ...]
+    counts: sparse.csr_array
+    times: sparse.csr_array
+
+    @classmethod
+    def of(cls, steps: Iterable[StepProfile]) -> StepTable:
+        """Collect profiles. Raises InputError where there is none."""
+        profiles = tuple(steps)
+        if not profiles:
+            raise InputError("no step profiles")
+        columns: dict[str, int] = {}
+        places: list[Place] = []
+        row, column, count, time = [], [], [], []
+        for index, profile in enumerate(profiles):
+            for name, operation in profile.operations.items():
+                if name not in columns:
+                    columns[name] = len(columns)
+                    places.append(operation.place)
+                row.append(index)
+                column.append(columns[name])
+                count.append(operation.count)
+                time.append(operation.time)
+        shape = (len(profiles), len(columns))
+        counts = sparse.csr_array((np.array(count, dtype=np.float64), (row, column)), shape=shape)
+        times = sparse.csr_array((np.array(time, dtype=np.float64), (row, column)), shape=shape)
+        return cls(profiles, tuple(columns), tuple(places), counts, times)
+
+    @property
+    def durations(self) -> npt.NDArray[np.float64]:
+        """Duration of each step [s]."""
+        return np.array([step.duration for step in self.steps])
+
+
+def save_steps(steps: Iterable[StepProfile], path: str | Path) -> None:
+    """Write profiles as JSON lines, one a step, times in seconds."""
+    with atomic_write(path) as file:
+        for profile in steps:
+            operations = {name: [each.count, each.time, each.place] for name, each in profile.operations.items()}
+            record = {
+                "step": profile.step,
+                "start_s": profile.start,
+                "duration_s": profile.duration,
+                "operations": operations,
+            }
+            if profile.label is not None:
+                record["label"] = profile.label
+            if profile.checkpoint:
+                record["checkpoint"] = True
+            file.write(json.dumps(record) + "\n")
+
+
+def load_steps(path: str | Path) -> Iterator[StepProfile]:
+    """Read profiles written by `save_steps`, one at a time. Raises InputError with file and line where a record is
+    wrong.
+    """
+    if not Path(path).is_file():
+        raise InputError(f"{path}: no such file")
+    with Path(path).open(encoding="utf-8", errors="replace") as file:
+        number = 0
+        while line := file.readline(_LARGEST_LINE):
+            number += 1
+            try:
+                record = json.loads(line)
+                operations = {str(name): _operation(*each) for name, each in record["operations"].items()}
+                label = record.get("label")
+                yield StepProfile(
+                    int(record["step"]),
+                    float(record["start_s"]),
+                    float(record["duration_s"]),
+                    operations,
+                    None if label is None else str(label),
+                    record.get("checkpoint") is True,
+                )
+            except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+                raise InputError(f"{path}: line {number}: not a step profile ({error})") from None
+
+
+def _operation(count: float, time: float, place: str) -> Operation:
+    if place not in ("host", "device"):
+        raise InputError(f"place {place!r}; known: host, device")
+    return Operation(int(count), float(time), "device" if place == "device" else "host")
