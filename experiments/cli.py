@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from typing import Any
 
 import typer
 
-VERBS = ("estimate", "reproduce", "validate", "machines", "workloads")
+VERBS = ("estimate", "demo", "reproduce", "validate", "machines", "workloads")
 """Modules of experiments.commands, in the order of the help; a new verb is a new file and a word here."""
+
+_USAGE_ERROR: type[Any] = typer.BadParameter.__mro__[2]  # click's base error, which typer carries but does not export
 
 
 def build() -> typer.Typer:
@@ -28,16 +31,14 @@ def build() -> typer.Typer:
 
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line; returns the exit code: 0 done, 1 a check failed, 2 bad input, 130 interrupted."""
-    import click
-
     try:
         code = build()(args=arguments, standalone_mode=False)
-    except click.exceptions.Exit as leave:
+    except typer.Exit as leave:
         return int(leave.exit_code)
-    except (click.exceptions.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt):
         print("slipstick: interrupted", file=sys.stderr)
         return 130
-    except click.ClickException as error:
+    except _USAGE_ERROR as error:
         print(f"slipstick: {_one_line(error.format_message())}", file=sys.stderr)
         return 2
     except ValueError as error:

@@ -14,6 +14,7 @@ from hwmodels.files import InputError
 MAX_LENGTH = 20_000
 MAX_NODES = 5_000
 MAX_EXPONENT = 64
+MAX_DIGITS = 300
 
 _FUNCTIONS: dict[str, Callable[..., sp.Expr]] = {
     "Max": sp.Max,
@@ -98,12 +99,12 @@ def _read(node: ast.expr, names: Collection[str] | None, where: str) -> sp.Expr:
             return _read(operand, names, where)
         case ast.BinOp(left=left, op=ast.Pow(), right=right):
             base, exponent = _read(left, names, where), _read(right, names, where)
-            if exponent.is_number and abs(float(exponent)) > MAX_EXPONENT:
+            if exponent.is_number and not abs(float(exponent)) <= MAX_EXPONENT:
                 raise InputError(f"{where}: exponent {exponent} lies outside [-{MAX_EXPONENT}, {MAX_EXPONENT}]")
-            if base.is_number and not exponent.is_number and abs(float(base)) > 100:
-                raise InputError(f"{where}: {base} to a variable power is not accepted")
-            if exponent.is_Pow or (exponent.has(sp.Pow) and base.is_number):
-                raise InputError(f"{where}: nested powers are not accepted")
+            if base.is_number and exponent.is_number and base != 0:
+                digits = abs(float(sp.log(abs(base), 10).evalf())) * abs(float(exponent))
+                if digits > MAX_DIGITS:
+                    raise InputError(f"{where}: power with {digits:.0f} digits in formula")
             return base**exponent
         case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _OPERATORS:
             return sp.sympify(_OPERATORS[type(operator)](_read(left, names, where), _read(right, names, where)))

@@ -16,7 +16,7 @@ from hwmodels.memory import Level
 from hwmodels.power import Power
 from hwmodels.records import Record, Table, content_digest
 from hwmodels.runtime import Runtime
-from hwmodels.units import DollarsPerHour, Hertz, PerCycle, format_quantity
+from hwmodels.units import DollarsPerHour, Hertz, PerCycle, Unit, format_quantity
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -35,7 +35,7 @@ class Machine(Record):
     threads_per_core, cycles_per_instruction
         Hardware threads a core has, and the cycles per instruction of one thread when 1, 2, ... of them are busy
         (beyond the last entry, the last holds).
-    cores_per_numa, cores_per_socket
+    cores_per_cluster, cores_per_numa, cores_per_socket
         Borders of the memory system; None where there is one domain.
     engines
         By unit name: "vector", "matrix", "special".
@@ -52,6 +52,7 @@ class Machine(Record):
     cores: int = Field(ge=1, le=10_000_000)
     threads_per_core: int = Field(default=1, ge=1, le=1024)
     cycles_per_instruction: tuple[PerCycle, ...] = (1.0,)
+    cores_per_cluster: int | None = Field(default=None, ge=1)
     cores_per_numa: int | None = Field(default=None, ge=1)
     cores_per_socket: int | None = Field(default=None, ge=1)
     engines: Table[Engine]
@@ -158,7 +159,13 @@ class Machine(Record):
 
     def instances(self, level: str) -> int:
         """How many instances of a memory level the machine has."""
-        share = {"core": 1, "numa": self.cores_per_numa, "socket": self.cores_per_socket, "machine": None}
+        share = {
+            "core": 1,
+            "cluster": self.cores_per_cluster,
+            "numa": self.cores_per_numa,
+            "socket": self.cores_per_socket,
+            "machine": None,
+        }
         cores = share[self.memory[level].per]
         return 1 if cores is None else max(1, self.cores // cores)
 
@@ -222,7 +229,24 @@ def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:
         return f"field {field!r} is missing{more}"
     message = first["msg"].removeprefix("Value error, ")
     message = message[:1].lower() + message[1:]
-    return f"{field} = {_short(first['input'])}: {message}{more}"
+    unit = _unit_at(model, first["loc"]) if isinstance(first["input"], (int, float)) else ""
+    return f"{field} = {_short(first['input'])}{unit}: {message}{more}"
+
+
+def _unit_at(model: Any, location: tuple[int | str, ...]) -> str:
+    """The unit of a field, with a space before it; "" where it has none."""
+    kind: Any = model
+    for name in location:
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            field = kind.model_fields.get(str(name))
+            units = [note.name for note in field.metadata if isinstance(note, Unit)] if field else []
+            if units:
+                return f" {units[0]}" if units[0] != "1" else ""
+            kind = field.annotation if field else None
+        else:
+            inner = [a for a in getattr(kind, "__args__", ()) if isinstance(a, type) and issubclass(a, BaseModel)]
+            kind = inner[0] if inner else None
+    return ""
 
 
 def _short(value: Any) -> str:

@@ -1,0 +1,88 @@
+"""What ships, what shadows, what start-up imports."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def python(*arguments: str, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    return subprocess.run([sys.executable, *arguments], cwd=cwd, env=env, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    pytest.importorskip("hatchling", reason="the wheel is built with hatchling")
+    folder = tmp_path_factory.mktemp("dist")
+    done = python("-m", "hatchling", "build", "-t", "wheel", "-d", str(folder))
+    assert done.returncode == 0, done.stderr
+    return zipfile.ZipFile(next(folder.glob("*.whl")))
+
+
+def test_the_wheel_holds_four_packages_and_the_facade_and_nothing_else(wheel: zipfile.ZipFile) -> None:
+    tops = {name.partition("/")[0] for name in wheel.namelist()}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {
+        "hwmodels",
+        "workloads",
+        "estimators",
+        "experiments",
+        "slipstick.py",
+    }
+    names = set(wheel.namelist())
+    assert {f"{package}/py.typed" for package in ("hwmodels", "workloads", "estimators", "experiments")} <= names
+    assert "hwmodels/catalog/xeon-phi-7120p.yaml" in names
+    assert not any("test" in name.split("/")[0] or name.endswith(".pyc") for name in names)
+
+
+def test_the_command_is_named_slipstick(wheel: zipfile.ZipFile) -> None:
+    entry = next(name for name in wheel.namelist() if name.endswith("entry_points.txt"))
+    assert "slipstick = slipstick:main" in wheel.read(entry).decode()
+
+
+@pytest.mark.parametrize("package", ["workloads", "experiments"])
+def test_a_shadowing_package_is_named_with_its_file(package: str, tmp_path: Path) -> None:
+    other = tmp_path / package
+    other.mkdir()
+    (other / "__init__.py").write_text("")
+    done = python("-m", "slipstick", "--help", cwd=tmp_path)
+    assert done.returncode == 2
+    assert str(other / "__init__.py") in done.stderr
+    assert "shadows it" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+HEAVY = ("torch", "pandas", "sympy", "numba", "sklearn", "scipy", "matplotlib", "plotly")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["estimate", "--help"]])
+def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+    code = f"import sys, slipstick; sys.argv = ['slipstick', *{arguments!r}]\n"
+    code += "try:\n slipstick.main()\nexcept SystemExit: pass\n"
+    code += f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
+    done = python("-c", code)
+    assert done.stderr.strip().splitlines()[-1] == "[]", done.stderr
+
+
+def test_estimates_and_papers_need_no_torch_and_no_numba() -> None:
+    code = "import sys, slipstick as ss\n"
+    code += (
+        "ss.estimator('phi-a').estimate(ss.workload('phi-cnn-small'), ss.machine('xeon-phi-7120p'), {'threads': 240})\n"
+    )
+    code += "print([name for name in ('torch', 'numba', 'sklearn') if name in sys.modules])"
+    assert python("-c", code).stdout.strip() == "[]"
+
+
+def test_the_facade_names_what_it_has() -> None:
+    import slipstick as ss
+
+    assert ss.machine("xeon-phi-7120p").cores == 61
+    for name in ss._HOMES:
+        assert getattr(ss, name) is not None
+    with pytest.raises(AttributeError, match="module 'slipstick' has no attribute 'machin'"):
+        _ = ss.machin

@@ -1,0 +1,109 @@
+"""Costs add, graphs are checked, files round-trip."""
+
+import pickle
+from dataclasses import replace
+from pathlib import Path
+
+import networkx as nx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hwmodels.expressions import expression_text, parse_expression, symbol
+from hwmodels.files import InputError
+from workloads.catalog import workload, workload_names
+from workloads.cost import Cost
+from workloads.layers import convolution, dense, elementwise, gemm
+from workloads.workload import Op, Workload, load_workload
+
+amounts = st.integers(0, 10**9)
+costs = st.dictionaries(
+    st.sampled_from(["flop.matrix.float32", "flop.vector.float32", "read", "written"]), amounts
+).map(Cost)
+
+
+@given(costs, costs, st.integers(1, 1000))
+def test_costs_add_and_scale(a: Cost, b: Cost, n: int) -> None:
+    assert a + b == b + a
+    assert (a + b).flop == a.flop + b.flop
+    assert (n * a)["read"] == n * a["read"]
+    assert n * (a + b) == n * a + n * b
+    assert a + Cost() == a
+
+
+def test_a_multiply_add_is_two_flop() -> None:
+    assert gemm("g", 3, 5, 7).cost.flop == 2 * 3 * 5 * 7
+    assert convolution("c", 2, 3, 8, (3, 3), (10, 10)).cost.flop == 2 * 2 * 8 * 100 * 27
+    assert convolution("c", 2, 4, 8, (3, 3), (10, 10), groups=4).cost.flop == 2 * 2 * 8 * 100 * 9
+    assert dense("d", 8, 16, 32, dtype="bfloat16").cost.bytes_moved == 2 * (8 * 16 + 16 * 32 + 8 * 32)
+
+
+def test_symbols_bind_by_name_whatever_their_assumptions() -> None:
+    import sympy as sp
+
+    for batch in (symbol("batch"), sp.Symbol("batch"), sp.Symbol("batch", integer=True)):
+        net = Workload("net", (dense("a", batch, 4, 8),))
+        assert net.symbols == {"batch"}
+        assert net.bind(batch=16).cost.flop == 2 * 16 * 4 * 8
+        assert isinstance(net.bind(batch=16).operations[0].dims["m"], int)
+    with pytest.raises(InputError, match=r"unknown symbol of workload 'net' 'bach'; did you mean 'batch'"):
+        net.bind(bach=3)
+
+
+def test_identity_is_what_decides_the_time_and_nothing_else() -> None:
+    a, b = dense("a", 8, 16, 32), dense("b", 8, 16, 32)
+    assert a.identity == b.identity
+    assert replace(a, times=7).identity == a.identity
+    assert dense("a", 8, 16, 33).identity != a.identity
+    assert dense("a", 8, 16, 32, dtype="bfloat16").identity != a.identity
+    assert gemm("a", 8, 32, 16, transposed="b").identity != a.identity
+
+
+def test_the_graph_is_networkx() -> None:
+    net = Workload("net", (dense("a", 1, 2, 3), elementwise("b", 3)), (("a", "b"),))
+    assert isinstance(net.graph, nx.DiGraph)
+    assert net.graph.nodes["a"]["op"].kind == "gemm"
+    assert nx.dag_longest_path_length(net.graph) == 1
+
+
+@pytest.mark.parametrize("name", workload_names())
+def test_built_in_workloads_round_trip_through_files_and_pickle(name: str, tmp_path: Path) -> None:
+    built = workload(name)
+    built.save(tmp_path / "w.json.gz")
+    again = load_workload(tmp_path / "w.json.gz")
+    assert again.identity == built.identity
+    assert again.defaults == built.defaults
+    assert pickle.loads(pickle.dumps(built)) == built
+    assert again.bound().cost.flop == pytest.approx(built.bound().cost.flop, rel=1e-12)
+
+
+def test_wrong_graphs_are_refused() -> None:
+    a, b = Op("a", "gemm"), Op("b", "gemm")
+    with pytest.raises(InputError, match="two operations are named 'a'"):
+        Workload("w", (a, a))
+    with pytest.raises(InputError, match=r"unknown operation in an edge of workload 'w' 'c' \(known: a, b\)"):
+        Workload("w", (a, b), (("a", "c"),))
+    with pytest.raises(InputError, match="wait for each other: a -> b"):
+        Workload("w", (a, b), (("a", "b"), ("b", "a")))
+    with pytest.raises(InputError, match="unknown resource 'flops'"):
+        Cost({"flops": 1})
+    with pytest.raises(InputError, match="give a value for t"):
+        Workload("w", (dense("a", symbol("t"), 1, 1),)).bound()
+
+
+expressions = st.recursive(
+    st.sampled_from(["batch", "t", "3", "2.5"]),
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from(["+", "-", "*"]), inner).map(lambda p: f"({p[0]} {p[1]} {p[2]})"),
+        st.tuples(st.sampled_from(["Max", "Min"]), inner, inner).map(lambda p: f"{p[0]}({p[1]}, {p[2]})"),
+        inner.map(lambda e: f"floor({e})"),
+        inner.map(lambda e: f"({e})**2"),
+    ),
+    max_leaves=8,
+)
+
+
+@given(expressions)
+def test_formulas_survive_being_written_and_read(text: str) -> None:
+    expression = parse_expression(text)
+    assert parse_expression(expression_text(expression)) == expression
