@@ -124,10 +124,23 @@ class _PlainLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def read_yaml(path: str | os.PathLike[str], limit_bytes: int = MEGABYTE) -> Any:
-    """A YAML document of plain values: no tags, no aliases, no repeated keys, bounded size and depth."""
+def _scalar(loader: Any, node: Any) -> Any:
+    return loader.construct_scalar(node)
+
+
+def read_yaml(path: str | os.PathLike[str], limit_bytes: int = MEGABYTE, text_tags: Sequence[str] = ()) -> Any:
+    """A YAML document of plain values: no tags, no aliases, no repeated keys, bounded size and depth.
+
+    Scalars with one of `text_tags` are read as text; any other tag is refused.
+    """
+
+    class Loader(_PlainLoader):
+        pass
+
+    for tag in text_tags:
+        Loader.add_constructor(tag, _scalar)
     try:
-        document = _PlainLoader(read_text(path, limit_bytes)).get_single_data()
+        document = Loader(read_text(path, limit_bytes)).get_single_data()
     except InputError as error:
         text = str(error)
         raise (error if text.startswith(str(path)) else InputError(f"{path}: {text}")) from None

@@ -18,7 +18,7 @@ class Level(Record):
     capacity
         Bytes of one instance; 0 means that the level is not there.
     per
-        Who shares one instance: a core, a NUMA domain, a socket, or the whole machine.
+        Who shares one instance: a core, a cluster (core complex), a NUMA domain, a socket, or the whole machine.
     bandwidth
         Bytes a second of all instances together, as the data sheet or a measurement gives it ...
     bytes_per_cycle
@@ -36,7 +36,7 @@ class Level(Record):
     """
 
     capacity: Bytes
-    per: Literal["core", "numa", "socket", "machine"] = "machine"
+    per: Literal["core", "cluster", "numa", "socket", "machine"] = "machine"
     bandwidth: BytesPerSecond | None = None
     bytes_per_cycle: PerCycle | None = None
     bandwidth_by_cores: tuple[tuple[int, BytesPerSecond], ...] = ()
