@@ -12,10 +12,11 @@ import numpy.typing as npt
 from estimators.formula import FloatArray, Formula, evaluate
 from estimators.operation.model import amount_of
 from estimators.parameters import Parameter
+from hwmodels.expressions import symbol
 from hwmodels.files import InputError, unknown_name
 from hwmodels.machine import Machine
 from workloads.cost import Amount, symbols_of
-from workloads.workload import Op
+from workloads.workload import Op, Workload
 
 NAMESPACES = ("machine", "workload", "run", "estimator")
 CHUNK_BYTES = 64_000_000
@@ -125,7 +126,7 @@ def _dot(times: FloatArray, weights: FloatArray) -> FloatArray:
     if weights.ndim != 1 or times.ndim == 0:
         return np.asarray(np.sum(times * weights, axis=-1))
     if times.shape[-1] == 1:
-        return times[..., 0] * weights.sum()
+        return np.asarray(times[..., 0] * weights.sum())
     return np.asarray(times @ weights)
 
 
@@ -164,12 +165,36 @@ def groups_of(
     return tuple(groups)
 
 
+def constant_group(times: FloatArray, operations: Sequence[Op], lane: Callable[[Op], str]) -> Group:
+    """Operations whose times do not vary (a measured table), under a schedule that does."""
+    lanes = [lane(op) for op in operations]
+    multiplicity = {
+        own: tuple(op.times if its == own else 0 for op, its in zip(operations, lanes, strict=True))
+        for own in sorted(set(lanes))
+    }
+    formula = Formula(symbol("operation.seconds"), "s", "times of operations that do not vary")
+    return Group(formula, {"operation.seconds": tuple(map(float, times))}, multiplicity)
+
+
 @dataclass(frozen=True)
 class PointByPoint:
-    """The same call for estimators that are no formula: a loop over the points."""
+    """The same call for estimators that are no formula: a loop over the points.
 
-    at: Callable[[Mapping[str, float]], float]
+    Parameters
+    ----------
+    estimator
+        Has `at(workload, machine, run, point)`, seconds at one point.
+    """
+
+    estimator: Any
+    workload: Workload
+    machine: Machine
+    run: Mapping[str, float]
     free: tuple[str, ...]
+
+    def at(self, point: Mapping[str, float]) -> float:
+        """Seconds at one point."""
+        return float(self.estimator.at(self.workload, self.machine, self.run, point))
 
     def __call__(self, values: Mapping[str, npt.ArrayLike]) -> FloatArray:
         """Seconds, in the shape to which the arrays broadcast."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from estimators.compiled import Compiled, PointByPoint, check_free, groups_of
-from estimators.estimate import Estimate, Part, Run
+from estimators.compiled import Compiled, PointByPoint, check_free, constant_group, groups_of
+from estimators.estimate import Estimate, Part
 from estimators.formula import FloatArray, Formula
 from estimators.operation.model import FormulaModel, OperationModel, amount_of, grouped, machine_values
 from estimators.parameters import parameters, with_parameters
@@ -18,6 +18,7 @@ from hwmodels.expressions import symbol
 from hwmodels.files import InputError, unknown_name
 from hwmodels.machine import Machine
 from hwmodels.records import Table
+from workloads.cost import symbols_of
 from workloads.workload import Workload
 
 
@@ -70,8 +71,9 @@ class Composite:
         check_free(free)
         run = Table({**self.schedule.run_defaults(machine), **(run or {})})
         self._check_names(workload, machine, free)
-        if not (isinstance(self.operation, FormulaModel) and isinstance(self.schedule, FormulaSchedule)):
-            return PointByPoint(lambda point: self._at(workload, machine, run, point), tuple(free))
+        is_formula = isinstance(self.operation, FormulaModel)
+        if not isinstance(self.schedule, FormulaSchedule) or not (is_formula or _leaves_operations(workload, free)):
+            return PointByPoint(self, workload, machine, run, tuple(free))
         open_names = {name.partition(".")[2] for name in free if name.startswith(("workload.", "run."))}
         defaults = {name: value for name, value in workload.defaults.items() if name not in open_names}
         bound = workload.bind_known({**defaults, **{name: run[name] for name in run if name not in open_names}})
@@ -79,18 +81,24 @@ class Composite:
         if unbound:
             raise InputError(f"workload {workload.name!r}: give a value for {', '.join(unbound)}")
         schedule_formula = self.schedule.formula(bound, machine).substitute(_namespace(self.schedule, "schedule"))
-        names = _namespace(self.operation, "operation")
-        formulas = [
-            (formula.substitute(names), indices)
-            for formula, indices in grouped(self.operation, bound.operations, machine)
-        ]
+        formulas: list[tuple[Formula, list[int]]] = []
+        if isinstance(self.operation, FormulaModel):
+            names = _namespace(self.operation, "operation")
+            formulas = [
+                (formula.substitute(names), indices)
+                for formula, indices in grouped(self.operation, bound.operations, machine)
+            ]
+            groups = groups_of(formulas, bound.operations, self.schedule.lane)
+        else:
+            times = self.operation.times(bound.bind_known(run).bound().operations, machine)
+            groups = (constant_group(times, bound.operations, self.schedule.lane),)
         all_parameters = parameters(self)
         base: dict[str, float] = {f"estimator.{name}": value for name, (value, _) in all_parameters.items()}
         for formula in [schedule_formula, *(formula for formula, _ in formulas)]:
             base |= machine_values(formula, machine)
         base |= {f"run.{name}": float(value) for name, value in {**defaults, **run}.items()}
         return Compiled(
-            groups=groups_of(formulas, bound.operations, self.schedule.lane),
+            groups=groups,
             schedule=schedule_formula,
             base={name: value for name, value in base.items() if name not in free},
             free=tuple(free),
@@ -160,7 +168,8 @@ class Composite:
             for index, (op, time) in enumerate(zip(workload, times, strict=True))
         )
 
-    def _at(self, workload: Workload, machine: Machine, run: Run, point: Mapping[str, float]) -> float:
+    def at(self, workload: Workload, machine: Machine, run: Mapping[str, float], point: Mapping[str, float]) -> float:
+        """Seconds at one point of free quantities."""
         by_space: dict[str, dict[str, float]] = {"machine": {}, "workload": {}, "run": {}, "estimator": {}}
         for name, value in point.items():
             space, _, path = name.partition(".")
@@ -181,6 +190,17 @@ class Composite:
             space, _, path = name.partition(".")
             if space in known and path not in known[space]:
                 raise unknown_name(f"{space} quantity", path, known[space])
+
+
+def _leaves_operations(workload: Workload, free: tuple[str, ...]) -> bool:
+    """Whether what is free changes only how operations share the time, not how long one takes."""
+    inside = {
+        name for op in workload for amount in [*op.dims.values(), *op.cost.values()] for name in symbols_of(amount)
+    }
+    return all(
+        name.startswith("estimator.schedule.") or (name.startswith("run.") and name.partition(".")[2] not in inside)
+        for name in free
+    )
 
 
 def _namespace(part: Any, place: str) -> dict[str, Any]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from estimators.calibration import Calibration
 from estimators.compiled import NAMESPACES
 from estimators.estimate import Estimate
 from estimators.formula import FloatArray
@@ -39,8 +40,10 @@ class Question:
         return estimate
 
 
-def question(workload_name: str, machine_name: str, estimator_name: str | None, set_: Sequence[str]) -> Question:
-    """A question from names and settings ``namespace.name=value``.
+def question(
+    workload_name: str | Workload, machine_name: str | Machine, estimator_name: Any, set_: Sequence[str]
+) -> Question:
+    """A question from names (or the things themselves) and settings ``namespace.name=value``.
 
     Raises
     ------
@@ -48,23 +51,37 @@ def question(workload_name: str, machine_name: str, estimator_name: str | None, 
         Where a name is unknown or a value cannot be used.
     """
     values = assignments(set_, NAMESPACES)
-    asked = workload(workload_name)
-    on = machine(machine_name)
+    asked = workload(workload_name) if isinstance(workload_name, str) else workload_name
+    on = machine(machine_name) if isinstance(machine_name, str) else machine_name
     if values["machine"]:
         on = on.using(values["machine"])
-    of = _estimator(estimator_name or registry.default_estimator(asked.name), asked)
-    own = {name: _number(f"estimator.{name}", value) for name, value in values["estimator"].items()}
-    known = parameters(of)
-    for name in own:
-        if name not in known:
-            raise unknown_name("estimator parameter", name, sorted(known))
-    of = with_parameters(of, own) if own else of
-    bound = {name: _number(f"workload.{name}", value) for name, value in values["workload"].items()}
+    if estimator_name is None or isinstance(estimator_name, str):
+        of = _estimator(estimator_name or registry.default_estimator(asked.name), asked)
+    else:
+        of = estimator_name
+    own = {name: number_of(f"estimator.{name}", value) for name, value in values["estimator"].items()}
+    of = _set_parameters(of, own) if own else of
+    bound = {name: number_of(f"workload.{name}", value) for name, value in values["workload"].items()}
     for name in bound:
         if name not in asked.symbols:
             raise unknown_name(f"symbol of workload {asked.name!r}", name, sorted(asked.symbols))
     run = {name: _positive(f"run.{name}", value) for name, value in values["run"].items()}
     return Question(asked.bind_known(bound), on, of, run)
+
+
+def _set_parameters(of: Any, values: Mapping[str, float]) -> Any:
+    """The estimator with some parameters given; those of a calibration are its estimator's, and count as known."""
+    inner = of.estimator if isinstance(of, Calibration) else of
+    known = parameters(inner)
+    for name in values:
+        if name not in known:
+            raise unknown_name("estimator parameter", name, sorted(known))
+    changed = with_parameters(inner, values)
+    if not isinstance(of, Calibration):
+        return changed
+    kept = [i for i, name in enumerate(of.names) if name not in values]
+    covariance = tuple(tuple(of.covariance[i][j] for j in kept) for i in kept)
+    return replace(of, estimator=changed, names=tuple(of.names[i] for i in kept), covariance=covariance)
 
 
 def _estimator(name: str, asked: Workload) -> Any:
@@ -100,7 +117,7 @@ def assignments(texts: Sequence[str], spaces: Sequence[str]) -> dict[str, dict[s
 def axis(text: str, on: Machine) -> tuple[str, FloatArray]:
     """One ``--vary``: ``name=v1,v2,...``, ``name=low..high`` (whole numbers) or ``name=low..high:n`` (n even steps).
 
-    ``name=low..high:nlog`` takes n steps of equal ratio.
+    ``name=low..high:nlog`` takes n steps of equal ratio. Counts (run.*, whole fields) are rounded.
 
     Raises
     ------
@@ -122,6 +139,8 @@ def axis(text: str, on: Machine) -> tuple[str, FloatArray]:
         if not last > first:
             raise InputError(f"{name}={written[:40]}: want low..high with high > low")
         values = _steps(name, first, last, steps)
+        if name.startswith("run.") or isinstance(_field(name, on), int):
+            values = np.unique(np.round(values))
     if len(values) > MAX_POINTS:
         raise InputError(f"{name}: {len(values)} values are more than {MAX_POINTS}")
     return name, values
@@ -142,10 +161,17 @@ def _steps(name: str, first: float, last: float, steps: str) -> FloatArray:
     return np.linspace(first, last, int(count))
 
 
+def _field(name: str, on: Machine) -> Any:
+    return on.get(name.partition(".")[2]) if name.startswith("machine.") else None
+
+
 def _quantity(name: str, text: str, on: Machine) -> float:
-    space, _, path = name.partition(".")
-    if space != "machine":
-        return _number(name, text)
+    return machine_change(name, text, on) if name.startswith("machine.") else number_of(name, text)
+
+
+def machine_change(name: str, text: str, on: Machine) -> float:
+    """The value of a machine's field written as text with its unit, in SI."""
+    path = name.partition(".")[2]
     on.get(path)
     changed = on.using({path: text.strip()}).get(path)
     if not isinstance(changed, (int, float)):
@@ -153,7 +179,8 @@ def _quantity(name: str, text: str, on: Machine) -> float:
     return float(changed)
 
 
-def _number(name: str, text: str) -> float:
+def number_of(name: str, text: str) -> float:
+    """A finite number written as text."""
     try:
         value = parse_quantity(text, "1")
     except ValueError as error:
@@ -164,7 +191,7 @@ def _number(name: str, text: str) -> float:
 
 
 def _positive(name: str, text: str) -> float:
-    value = _number(name, text)
+    value = number_of(name, text)
     if value <= 0:
         raise InputError(f"{name} = {text}: want a number > 0")
     return value

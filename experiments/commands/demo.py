@@ -1,0 +1,26 @@
+"""slipstick demo"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+
+    @app.command()
+    def demo(
+        folder: Annotated[str, typer.Option(help="where the report goes")] = "slipstick-out/xeon-phi",
+        format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
+    ) -> None:
+        """The Xeon Phi job: run times known at 1..240 threads, asked for 3,840, a faster clock, more cores."""
+        from experiments.output import emit
+        from experiments.papers import xeon_phi_report
+
+        page, picture, rows = xeon_phi_report.write(folder)
+        notes = ["Training on a Xeon Phi 7120P, 3,840 threads beside today's 240; 80 % bands; ratios to today:"]
+        emit(rows, format, notes=notes)
+        if format == "table":
+            print(f"report: {page.resolve()}\npicture: {picture.resolve()}")

@@ -1,0 +1,65 @@
+"""slipstick whatif WORKLOAD --on MACHINE --vary NAME=VALUES ..."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+
+    @app.command()
+    def whatif(
+        workload: Annotated[str, typer.Argument(help="a built-in workload, or a .json file")],
+        on: Annotated[str, typer.Option(help="today's machine, or a YAML file")],
+        vary: Annotated[
+            list[str], typer.Option(help="machine.clock=1.2GHz,2.4GHz or run.threads=1..240:24 or =1..4096:13log")
+        ],
+        set: Annotated[list[str] | None, typer.Option(help="what stays: run.threads=240, ...")] = None,  # noqa: A002
+        where: Annotated[list[str] | None, typer.Option(help="condition: machine.clock*machine.cores <= 2e11")] = None,
+        estimator: Annotated[str | None, typer.Option(help="an estimator by name")] = None,
+        measured: Annotated[str | None, typer.Option(help="CSV of measurements: time_s, run.*, machine.*")] = None,
+        fit: Annotated[list[str] | None, typer.Option(help="parameters to fit to them")] = None,
+        save: Annotated[str | None, typer.Option(help="write it as a study, STUDY.toml")] = None,
+        report: Annotated[str | None, typer.Option(help="write a page, FILE.html, and its PNG")] = None,
+        rows: Annotated[int, typer.Option(help="rows of the table, best first where there are more", min=1)] = 40,
+        format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
+    ) -> None:
+        """How much faster when numbers change: ratios to today first, with their band, then times."""
+        from experiments.output import emit
+        from experiments.studies import Fitting, Study
+        from experiments.sweep import answer, frame_rows
+        from hwmodels.units import format_quantity
+
+        study = Study.of_question(workload, on, estimator, set or [], vary, where or [])
+        if measured:
+            study = study.model_copy(update={"fit": Fitting(measured=measured, parameters=tuple(fit or ()))})
+        asked = study.question(workload, on)
+        found = answer(asked, study.space(asked.machine))
+        if save:
+            study.save(save)
+        if report:
+            from experiments.whatif_report import write
+
+            page, picture = write(found, report, study.measurements())
+        if format != "table":
+            emit(frame_rows(found.frame), format)
+            return
+        band = found.today.interval()
+        between = f" (80 %: {format_quantity(band[0], 's')} .. {format_quantity(band[1], 's')})" if band else ""
+        notes = [
+            "assuming: " + "; ".join(found.today.assumptions),
+            f"today, {asked.machine.name}: {format_quantity(found.today.time, 's')}{between}"
+            + ("" if band else "; no band: the estimator is not calibrated"),
+        ]
+        frame = found.frame
+        if len(frame) > rows:
+            notes.append(f"the {rows} fastest of {len(frame)} points (--format csv gives all):")
+            frame = frame.nsmallest(rows, "time_ratio")
+        emit(frame_rows(frame), format, notes=notes)
+        if save:
+            print(f"study: {save} (slipstick study run {save})")
+        if report:
+            print(f"report: {page.resolve()}\npicture: {picture.resolve()}")

@@ -1,0 +1,198 @@
+"""One self-contained HTML page: charts, tables, formulas and the source of each number; opens without a network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from estimators.formula import Formula
+from hwmodels.files import atomic_write
+from hwmodels.machine import Machine, describe
+
+MAX_TABLE_ROWS = 500
+
+STYLE = """
+:root { color-scheme: light; --ink: #1c2530; --line: #d9dee4; --soft: #f4f6f8; --accent: #1f5a91; }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 1080px; padding: 20px 18px 60px; color: var(--ink); background: #fff;
+  font: 15px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; }
+h1 { font-size: 1.6em; margin: .3em 0; }
+h2 { font-size: 1.15em; margin: 2em 0 .5em; border-bottom: 1px solid var(--line); }
+h3 { font-size: 1em; font-weight: 600; margin: 1em 0 .2em; }
+.cards { display: flex; flex-wrap: wrap; gap: 12px; margin: 16px 0; }
+.card { flex: 1 1 200px; background: var(--soft); border-left: 4px solid var(--accent); padding: 10px 14px; }
+.card b { display: block; font-size: 1.5em; } .card small { color: #55606c; }
+.note { color: #55606c; font-size: .93em; overflow-wrap: anywhere; }
+.scroll { overflow: auto; max-height: 520px; }
+table { border-collapse: collapse; font-size: .9em; }
+th, td { padding: 3px 10px; text-align: right; white-space: nowrap; }
+td.text, th.text { text-align: left; white-space: normal; min-width: 9em; overflow-wrap: anywhere; }
+th { position: sticky; top: 0; background: var(--soft); cursor: pointer; }
+tr + tr td { border-top: 1px solid var(--line); }
+math { font-size: 1.05em; } .formula { overflow-x: auto; padding: 8px 0; } .figure { width: 100%; overflow: hidden; }
+label.slider { display: grid; grid-template-columns: minmax(9em, 1fr) 2fr 8em; gap: 10px; align-items: center; }
+input[type=range] { width: 100%; } input.filter { margin: 0 0 6px; padding: 4px 8px; width: min(100%, 320px); }
+@media (max-width: 600px) { body { padding: 12px 10px 40px; font-size: 14px; }
+  label.slider { grid-template-columns: 1fr 8em; } label.slider input { grid-column: 1 / -1; grid-row: 2; } }
+"""
+
+SCRIPT = """
+document.querySelectorAll('table.sortable').forEach(table => {
+  const body = table.tBodies[0];
+  table.querySelectorAll('th').forEach((head, column) => head.addEventListener('click', () => {
+    const up = head.dataset.up !== 'yes'; table.querySelectorAll('th').forEach(h => delete h.dataset.up);
+    head.dataset.up = up ? 'yes' : 'no';
+    const key = row => row.cells[column].dataset.value ?? row.cells[column].textContent;
+    const rows = [...body.rows].sort((a, b) => { const x = key(a), y = key(b), n = Number(x) - Number(y);
+      return (up ? 1 : -1) * (Number.isNaN(n) ? String(x).localeCompare(String(y)) : n); });
+    body.append(...rows);
+  }));
+});
+document.querySelectorAll('input.filter').forEach(box => box.addEventListener('input', () => {
+  const words = box.value.toLowerCase().split(/\\s+/).filter(Boolean);
+  const rows = document.getElementById(box.dataset.table).tBodies[0].rows;
+  for (const row of rows) { const text = row.textContent.toLowerCase();
+    row.hidden = !words.every(word => text.includes(word)); }
+}));
+"""
+
+
+@dataclass(frozen=True)
+class Card:
+    """One headline number."""
+
+    value: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page; `html` is trusted, made by the functions below."""
+
+    title: str
+    html: str
+
+
+def write_page(
+    path: str | Path, title: str, lead: str, cards: Sequence[Card], sections: Sequence[Section], script: str = ""
+) -> Path:
+    """Write the page, plotly inlined; returns its path."""
+    from plotly.offline import get_plotlyjs
+
+    heads = "".join(f"<div class=card><b>{escape(c.value)}</b><small>{escape(c.meaning)}</small></div>" for c in cards)
+    body = "".join(f"<section><h2>{escape(s.title)}</h2>{s.html}</section>" for s in sections)
+    with atomic_write(path) as stream:
+        stream.write(
+            "<!doctype html><html lang=en><head><meta charset=utf-8>"
+            '<meta name=viewport content="width=device-width, initial-scale=1"><link rel=icon href="data:,">'
+            f"<title>{escape(title)}</title><style>{STYLE}</style>"
+        )
+        stream.write(f"<script>{get_plotlyjs()}</script></head><body>")
+        stream.write(f"<h1>{escape(title)}</h1><p>{escape(lead)}</p><div class=cards>{heads}</div>{body}")
+        stream.write(f"<script>{SCRIPT}{script}</script></body></html>")
+    return Path(path)
+
+
+def figure_html(figure: Any, name: str) -> str:
+    """A plotly figure inside the page; `name` is its element's id."""
+    from plotly.io import to_html
+
+    html = to_html(
+        figure,
+        full_html=False,
+        include_plotlyjs=False,
+        div_id=name,
+        config={"responsive": True, "displayModeBar": False},
+        default_width="100%",
+    )
+    title = (figure.layout.meta or {}).get("title", "")
+    return f"<div class=figure><h3>{escape(title)}</h3>{html}</div>"
+
+
+def table_html(rows: Sequence[Mapping[str, Any]], name: str) -> str:
+    """Rows as a table that sorts by a click on its head and filters by words; long ones are cut, and say so."""
+    if not rows:
+        return "<p class=note>(nothing)</p>"
+    shown = rows[:MAX_TABLE_ROWS]
+    texts = {key for key in rows[0] if any(isinstance(row[key], str) for row in shown)}
+    head = "".join(f"<th{' class=text' if key in texts else ''}>{escape(key)}</th>" for key in rows[0])
+    body = "".join(
+        "<tr>" + "".join(_cell(value, "text" if key in texts else "") for key, value in row.items()) + "</tr>"
+        for row in shown
+    )
+    cut = f"<p class=note>first {len(shown)} of {len(rows)} rows</p>" if len(rows) > len(shown) else ""
+    filter_ = f'<input class=filter data-table="{name}" placeholder="filter rows" aria-label="filter rows">'
+    table = f'<table class=sortable id="{name}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return f"{filter_ if len(shown) > 8 else ''}<div class=scroll>{table}</div>{cut}"
+
+
+def _cell(value: Any, kind: str) -> str:
+    attribute = f" class={kind}" if kind else ""
+    if value is None or value != value:
+        return f"<td{attribute}></td>"
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return f'<td{attribute} data-value="{float(value)!r}">{value:.5g}</td>'
+    return f"<td{attribute}>{escape(str(value))}</td>"
+
+
+def formula_html(formula: Formula, left: str = "T") -> str:
+    """A formula typeset as MathML, which browsers draw by themselves, with the full names as text below."""
+    import sympy as sp
+
+    from experiments.typeset import mathml
+
+    names = short_names(formula.names)
+    expression = formula.expression.xreplace({s: sp.Symbol(names[str(s)]) for s in formula.expression.free_symbols})
+    legend = "; ".join(f"{escape(short)} = {escape(name)}" for name, short in names.items() if short != name)
+    return (
+        f"<div class=formula>{mathml(expression, left)}</div>"
+        f"<p class=note>{legend}. In {escape(formula.unit)}; {escape(formula.source)}.</p>"
+    )
+
+
+def short_names(names: Iterable[str]) -> dict[str, str]:
+    """Readable names for a formula: the last words of each dotted name, as many as tell it apart."""
+    names = list(names)
+    found = {}
+    for name in names:
+        words = name.split(".")
+        for count in range(1, len(words) + 1):
+            short = "_".join(words[-count:])
+            alone = sum(1 for other in names if "_".join(other.split(".")[-count:]) == short) == 1
+            if alone and not short.isdigit():
+                break
+        found[name] = short
+    return found
+
+
+def machine_rows(machine: Machine) -> list[dict[str, str]]:
+    """Every number of a machine with its source."""
+    return [{"number": f"machine.{path}", "value": text, "source": source} for path, text, source in describe(machine)]
+
+
+def parameter_rows(estimator: Any) -> list[dict[str, Any]]:
+    """Every parameter of an estimator: value, unit, whether it was fitted, what it means."""
+    from estimators.calibration import Calibration
+    from estimators.parameters import parameters
+
+    fitted: dict[str, float | None] = {}
+    inner = estimator
+    if isinstance(estimator, Calibration):
+        inner = estimator.estimator
+        for index, name in enumerate(estimator.names):
+            variance = estimator.covariance[index][index]
+            fitted[name] = variance**0.5 if variance >= 0 else None
+    return [
+        {
+            "number": f"estimator.{name}",
+            "value": value,
+            "standard_error": fitted.get(name),
+            "unit": note.unit,
+            "meaning": note.meaning,
+            "source": f"fitted: {estimator.source}" if name in fitted else getattr(inner, "source", ""),
+        }
+        for name, (value, note) in parameters(inner).items()
+    ]

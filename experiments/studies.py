@@ -1,0 +1,253 @@
+"""A study as a file: workloads, machines, what varies, the estimator and its calibration."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import Field, PrivateAttr, model_validator
+
+from estimators.calibration import Calibration, calibrate
+from estimators.estimate import DEFAULT_LEVEL, Measurement
+from experiments.measurements import read_measurements
+from experiments.question import Question, axis, machine_change, number_of, question
+from experiments.space import Range, Space
+from hwmodels.files import InputError, atomic_write, read_toml
+from hwmodels.machine import Machine, validated
+from hwmodels.records import Record, Table
+
+SCHEMA = "slipstick-study-1"
+Value = str | float
+Values = str | tuple[Value, ...]
+
+
+class SampledRange(Record):
+    """Bounds of a sampled quantity, with units where its field has one."""
+
+    low: Value
+    high: Value
+    scale: Literal["linear", "log"] = "linear"
+    kind: Literal["real", "whole"] = "real"
+
+
+class Sample(Record):
+    """Points drawn from ranges: Sobol (quasi-random), Latin hypercube, or plainly random."""
+
+    method: Literal["sobol", "latin-hypercube", "random"] = "sobol"
+    count: int = Field(ge=1, le=10_000_000)
+    seed: int = Field(default=0, ge=0)
+    ranges: Table[SampledRange]
+
+
+class Fitting(Record):
+    """A calibration: a CSV of measurements and the parameters to fit to them."""
+
+    measured: str
+    parameters: tuple[str, ...] = Field(min_length=1)
+    workload: str | None = None
+    machine: str | None = None
+    source: str = ""
+
+
+class Study(Record):
+    """Every point of a space, for every workload on every machine, asked of one estimator.
+
+    Parameters
+    ----------
+    set
+        What stays ("run.threads" = 240).
+    vary
+        Axes: lists of values, or texts ``low..high``, ``low..high:n``, ``low..high:nlog``.
+    where
+        Conditions between formulas of the names that vary.
+    """
+
+    schema_: Literal["slipstick-study-1"] = Field(default="slipstick-study-1", alias="schema")
+    name: str = Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._ -]*$")
+    description: str = ""
+    workloads: tuple[str, ...] = Field(min_length=1, max_length=1000)
+    machines: tuple[str, ...] = Field(min_length=1, max_length=1000)
+    estimator: str | None = None
+    level: float = Field(default=DEFAULT_LEVEL, gt=0, lt=1)
+    bands: Literal["auto", "always", "never"] = "auto"
+    set: Table[Value] = Table()
+    vary: Table[Values] = Table()
+    sample: Sample | None = None
+    where: tuple[str, ...] = ()
+    fit: Fitting | None = None
+
+    _folder: Path = PrivateAttr(default=Path())
+
+    @model_validator(mode="after")
+    def _something_varies(self) -> Self:
+        if not self.vary and self.sample is None and self.fit is None:
+            raise ValueError("nothing varies and nothing is fitted: give [vary], [sample] or [fit]")
+        return self
+
+    @classmethod
+    def of_question(
+        cls,
+        workload: str,
+        machine: str,
+        estimator: str | None,
+        set_: Sequence[str],
+        vary: Sequence[str],
+        where: Sequence[str] = (),
+    ) -> Study:
+        """A study from the texts of the command line."""
+        return validated(
+            cls,
+            {
+                "schema": SCHEMA,
+                "name": f"{Path(workload).stem} on {Path(machine).stem}",
+                "workloads": [workload],
+                "machines": [machine],
+                "estimator": estimator,
+                "set": dict(_pair(text) for text in set_),
+                "vary": dict(_pair(text) for text in vary),
+                "where": list(where),
+            },
+            "what-if",
+        )
+
+    def cases(self) -> Iterator[tuple[str, str]]:
+        """Every workload on every machine."""
+        for workload in self.workloads:
+            for machine in self.machines:
+                yield workload, machine
+
+    def question(self, workload: str, machine: str) -> Question:
+        """What stays, for one case, asked of the estimator, calibrated where the study says so.
+
+        Raises
+        ------
+        InputError
+            Where a name or value cannot be used.
+        """
+        settings = [f"{name}={value}" for name, value in self.set.items()]
+        asked = question(self._path(workload), self._path(machine), self.estimator, settings)
+        if self.fit is None:
+            return asked
+        return Question(asked.workload, asked.machine, self.calibration(asked), asked.run)
+
+    def calibration(self, asked: Question) -> Calibration:
+        """The estimator fitted to the study's measurements."""
+        if self.fit is None:
+            raise InputError(f"study {self.name!r}: no [fit]: nothing to calibrate")
+        inner = asked.estimator.estimator if isinstance(asked.estimator, Calibration) else asked.estimator
+        names = [name.removeprefix("estimator.") for name in self.fit.parameters]
+        source = self.fit.source or Path(self.fit.measured).name
+        measured = self.measurements()
+        return calibrate(inner, measured, names, f"{source} ({len(measured)} measurements)")
+
+    def measurements(self) -> tuple[Measurement, ...]:
+        """The measurements that are fitted; none where nothing is."""
+        if self.fit is None:
+            return ()
+        settings = [f"{name}={value}" for name, value in self.set.items() if not name.startswith("estimator.")]
+        workload, machine = self.fit.workload or self.workloads[0], self.fit.machine or self.machines[0]
+        asked = question(self._path(workload), self._path(machine), self.estimator, settings)
+        found = read_measurements(str(self._folder / self.fit.measured), asked.workload, asked.machine)
+        return tuple(_with_run(one, asked.run) for one in found)
+
+    def space(self, on: Machine) -> Space:
+        """The points, with units read as the machine's fields have them."""
+        axes = {}
+        for name, values in self.vary.items():
+            text = values if isinstance(values, str) else ",".join(map(str, values))
+            axes[name] = tuple(map(float, axis(f"{name}={text}", on)[1]))
+        if self.sample is None:
+            return Space(Table(axes), where=self.where)
+        ranges = {
+            name: Range(_value(name, limits.low, on), _value(name, limits.high, on), limits.scale, limits.kind)
+            for name, limits in self.sample.ranges.items()
+        }
+        sample = self.sample
+        return Space(Table(axes), Table(ranges), sample.count, sample.method, sample.seed, self.where)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the TOML file; `load_study` reads it back. Paths are written relative to it."""
+        folder = Path(path).resolve().parent
+        document = self.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude_none=True)
+        document = {"schema": SCHEMA, **document}
+        for key in ("workloads", "machines"):
+            document[key] = [self._relative(name, folder) for name in document[key]]
+        if "fit" in document:
+            for key in ("measured", "workload", "machine"):
+                if key in document["fit"]:
+                    document["fit"][key] = self._relative(document["fit"][key], folder)
+        with atomic_write(path) as stream:
+            stream.write(toml_text(document))
+
+    def _path(self, name: str) -> str:
+        """A file of the study, found from the study's folder; a built-in name stays."""
+        return str(self._folder / name) if _is_file(name) else name
+
+    def _relative(self, name: str, folder: Path) -> str:
+        return os.path.relpath((self._folder / name).resolve(), folder) if _is_file(name) else name
+
+
+def load_study(path: str | os.PathLike[str]) -> Study:
+    """A study from a TOML file.
+
+    Raises
+    ------
+    InputError
+        Names the file, the field, the value and what is allowed.
+    """
+    study = validated(Study, read_toml(path), str(path))
+    study._folder = Path(path).parent
+    return study
+
+
+def toml_text(document: Mapping[str, Any]) -> str:
+    """Plain data as TOML: values first, then tables."""
+    return "\n".join(_toml_lines(document, ())) + "\n"
+
+
+def _toml_lines(table: Mapping[str, Any], place: tuple[str, ...]) -> Iterator[str]:
+    for name, value in table.items():
+        if not isinstance(value, Mapping):
+            yield f"{_toml_key(name)} = {_toml_value(value)}"
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield ""
+            yield f"[{'.'.join(_toml_key(word) for word in (*place, name))}]"
+            yield from _toml_lines(value, (*place, name))
+
+
+def _toml_key(name: str) -> str:
+    plain = name.replace("_", "").replace("-", "")
+    return name if plain.isascii() and plain.isalnum() else json.dumps(name)
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_toml_value(entry) for entry in value) + "]"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
+
+def _is_file(name: str) -> bool:
+    return "/" in name or name.endswith((".json", ".json.gz", ".yaml", ".yml", ".csv"))
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip() or not value.strip():
+        raise InputError(f"{text[:60]!r}: want NAMESPACE.NAME=VALUE, such as run.threads=240")
+    return name.strip(), value.strip()
+
+
+def _value(name: str, value: Value, on: Machine) -> float:
+    return machine_change(name, str(value), on) if name.startswith("machine.") else number_of(name, str(value))
+
+
+def _with_run(one: Measurement, run: Mapping[str, float]) -> Measurement:
+    from dataclasses import replace
+
+    return replace(one, run=Table({**run, **one.run}))

@@ -1,0 +1,284 @@
+"""What-if: one question at many points, answered as ratios to today's machine, in chunks of bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from estimators.calibration import Calibration
+from estimators.compiled import PointByPoint
+from estimators.estimate import DEFAULT_LEVEL, Estimate, quantile
+from estimators.formula import FloatArray
+from experiments.question import Question, axis, question
+from experiments.space import Space
+from hwmodels.files import InputError
+from hwmodels.machine import Machine
+from hwmodels.records import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Bands = Literal["auto", "always", "never"]
+CHUNK_POINTS = 65_536
+SLOW_CHUNK_POINTS = 16
+MAX_FRAME_POINTS = 50_000_000
+DRAWS = 400
+DRAW_POINTS = 512
+BAND_POINTS = 200_000
+"""Up to this many points, bands are given unless asked otherwise."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Answers any stretch of a space; picklable, so that it runs in threads, processes or on a cluster.
+
+    Parameters
+    ----------
+    function
+        Of the space's names; `Compiled` or `PointByPoint`.
+    today
+        Seconds of the question as it stands: what ratios are relative to.
+    drawn
+        The same function with the fitted parameters left open, beside draws of them; None without bands.
+    residual, degrees_of_freedom
+        Scatter of measurements around the fit, in log time.
+    """
+
+    function: Any
+    space: Space
+    today: float
+    level: float
+    drawn: tuple[Any, tuple[str, ...], FloatArray] | None = None
+    residual: float | None = None
+    degrees_of_freedom: float | None = None
+
+    def rows(self, start: int, stop: int) -> pd.DataFrame:
+        """The points start..stop: their values, time_ratio, time_s, and the band of both."""
+        import pandas as pd
+
+        points = self.space.points(start, stop)
+        free = {name: values for name, values in points.items() if name != "point"}
+        times = self.function(free) if len(points["point"]) else np.empty(0)
+        columns: dict[str, Any] = {**points, "time_ratio": times / self.today, "time_s": times}
+        if self.drawn is None and self.residual is None:
+            return pd.DataFrame(columns)
+        parameter, relative = self._parameter_spread(free, len(times))
+        residual = self.residual or 0.0
+        width = quantile(self.level, self.degrees_of_freedom)
+        same = np.isclose(times, self.today, rtol=1e-12) & (relative == 0)
+        # two runs scatter independently around the model: a ratio carries both scatters, but is exact at today's point
+        ratio = np.where(same, 0.0, np.hypot(relative, np.sqrt(2.0) * residual))
+        for name, value, spread in (
+            ("time_ratio", times / self.today, ratio),
+            ("time_s", times, np.hypot(parameter, residual)),
+        ):
+            factor = np.exp(width * spread)
+            unit = name.removeprefix("time_")
+            columns[f"low_{unit}"] = value / factor
+            columns[f"high_{unit}"] = value * factor
+        return pd.DataFrame(columns)
+
+    def _parameter_spread(self, free: Mapping[str, FloatArray], count: int) -> tuple[FloatArray, FloatArray]:
+        """Standard deviation of log time, and of the log ratio to today, over draws of the fitted parameters."""
+        if self.drawn is None or not count:
+            return np.zeros(count), np.zeros(count)
+        function, names, draws = self.drawn
+        today = np.log(draws[:, -1])
+        parameter, relative = np.empty(count), np.empty(count)
+        for begin in range(0, count, DRAW_POINTS):
+            window = slice(begin, begin + DRAW_POINTS)
+            values = {name: array[window, None] for name, array in free.items()}
+            values |= {name: draws[None, :, i] for i, name in enumerate(names)}
+            logs = np.log(np.broadcast_to(function(values), (len(parameter[window]), len(draws))))
+            parameter[window] = np.std(logs, axis=1, ddof=1)
+            relative[window] = np.std(logs - today, axis=1, ddof=1)
+        return parameter, np.where(relative < 1e-12, 0.0, relative)
+
+    @property
+    def chunk(self) -> int:
+        """Points a chunk: the same whatever runs them, so that results are equal bit for bit."""
+        return SLOW_CHUNK_POINTS if isinstance(self.function, PointByPoint) else CHUNK_POINTS
+
+
+def task(asked: Question, space: Space, level: float = DEFAULT_LEVEL, bands: Bands = "auto") -> Task:
+    """A task from a question; bands need a calibration, and "auto" gives them for at most `BAND_POINTS` points.
+
+    Raises
+    ------
+    InputError
+        Where a name cannot vary.
+    """
+    today = asked.answer().time
+    if today <= 0:
+        raise InputError(f"today's time of {asked.workload.name!r} is 0 s: there is no ratio to it")
+    function = asked.estimator.compile(asked.workload, asked.machine, space.names, asked.run)
+    plain = Task(function, space, today, level)
+    wanted = bands == "always" or (bands == "auto" and space.size <= BAND_POINTS)
+    if not wanted or not isinstance(asked.estimator, Calibration):
+        return plain
+    calibration = asked.estimator
+    sample = None if isinstance(function, PointByPoint) else calibration.parameter_draws(DRAWS)
+    drawn = None
+    fitted = tuple(f"estimator.{name}" for name in calibration.names)
+    if sample is not None and not set(fitted) & set(space.names):
+        once = calibration.compile(asked.workload, asked.machine, fitted, asked.run)
+        bases = np.asarray(once({name: sample[:, i] for i, name in enumerate(fitted)}))
+        open_ = calibration.compile(asked.workload, asked.machine, (*space.names, *fitted), asked.run)
+        drawn = (open_, fitted, np.column_stack([sample, bases]))
+    return replace(
+        plain, drawn=drawn, residual=calibration.residual_std, degrees_of_freedom=calibration.degrees_of_freedom
+    )
+
+
+def chunks(work: Task) -> Iterator[tuple[int, int]]:
+    """The stretches of a task, in order."""
+    for start in range(0, work.space.size, work.chunk):
+        yield start, min(start + work.chunk, work.space.size)
+
+
+def sweep(work: Task, executor: Executor | None = None, progress: Callable[[int], None] | None = None) -> pd.DataFrame:
+    """Every point of a task as one tidy frame, in order; `progress` hears how many points are done.
+
+    Raises
+    ------
+    InputError
+        Where the space is too large for one frame (write a study instead), or a value is out of its range.
+    """
+    import pandas as pd
+
+    if work.space.size > MAX_FRAME_POINTS:
+        raise InputError(f"{work.space.size} points are more than {MAX_FRAME_POINTS} for one table: make it a study")
+    frames = []
+    if executor is None:
+        for start, stop in chunks(work):
+            frames.append(work.rows(start, stop))
+            if progress:
+                progress(stop)
+    else:
+        futures = [executor.submit(work.rows, start, stop) for start, stop in chunks(work)]
+        for future in futures:
+            frames.append(future.result())
+            if progress:
+                progress(sum(len(frame) for frame in frames))
+    return pd.concat(frames, ignore_index=True)
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """The answer to a what-if: today's estimate and one row a point, ratio first.
+
+    Parameters
+    ----------
+    today
+        The estimate of the question as it stands.
+    frame
+        Columns: point, the names that vary, time_ratio (1 is today, 0.5 twice as fast), time_s, and their bands
+        (low_ratio, high_ratio, low_s, high_s) where they are known.
+    """
+
+    asked: Question
+    space: Space
+    today: Estimate
+    frame: pd.DataFrame
+    level: float
+
+    def to_frame(self) -> pd.DataFrame:
+        """The tidy table."""
+        return self.frame
+
+    def to_xarray(self) -> Any:
+        """The table over its axes; for a full grid."""
+        return self.frame.drop(columns="point").set_index(list(self.space.names)).to_xarray()
+
+    def _repr_html_(self) -> str:
+        return self.today._repr_html_() + str(self.frame.head(30).to_html(index=False))
+
+
+def whatif(
+    workload: Any,
+    on: Any,
+    vary: Mapping[str, Any] | Sequence[str],
+    *,
+    estimator: Any = None,
+    run: Mapping[str, float] | None = None,
+    where: Sequence[str] = (),
+    level: float = DEFAULT_LEVEL,
+    executor: Executor | None = None,
+) -> WhatIf:
+    """How much faster or slower a workload gets when named numbers vary: every combination, ratios to today first.
+
+    Parameters
+    ----------
+    workload, on, estimator
+        Objects, or names as on the command line.
+    vary
+        Name -> values (SI numbers or texts with units), or texts as ``machine.clock=1.2GHz,2.4GHz``.
+    run
+        Numbers of the run that stay ("threads": 240).
+    where
+        Conditions between formulas of the names that vary ("machine.clock*machine.cores <= 2e11").
+
+    Raises
+    ------
+    InputError
+        Where a name or a value cannot be used.
+
+    Examples
+    --------
+    >>> answer = whatif("phi-cnn-small", "xeon-phi-7120p", {"machine.clock": ["1.238 GHz", "2.476 GHz"]})
+    >>> [round(float(ratio), 2) for ratio in answer.frame.time_ratio]
+    [1.0, 0.72]
+    """
+    settings = [f"run.{name}={value!r}" for name, value in (run or {}).items()]
+    asked = question(workload, on, estimator, settings)
+    space = Space(Table(axes_of(vary, asked.machine)), where=tuple(where))
+    return answer(asked, space, level, executor)
+
+
+def answer(
+    asked: Question,
+    space: Space,
+    level: float = DEFAULT_LEVEL,
+    executor: Executor | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> WhatIf:
+    """The what-if of a question over a space."""
+    return WhatIf(asked, space, asked.answer(), sweep(task(asked, space, level), executor, progress), level)
+
+
+def axes_of(vary: Mapping[str, Any] | Sequence[str], on: Machine) -> dict[str, tuple[float, ...]]:
+    """Axes from name -> values, or from texts ``name=values``.
+
+    Raises
+    ------
+    InputError
+        Where a name stands twice, or a value is no quantity of its field.
+    """
+    if isinstance(vary, Mapping):
+        texts = []
+        for name, values in vary.items():
+            listed = [values] if isinstance(values, (str, int, float)) else list(values)
+            texts.append(f"{name}=" + ",".join(v if isinstance(v, str) else repr(float(v)) for v in listed))
+    else:
+        texts = list(vary)
+    if not texts:
+        raise InputError("nothing varies: name at least one, such as machine.clock=1.2GHz,2.4GHz")
+    axes: dict[str, tuple[float, ...]] = {}
+    for text in texts:
+        name, found = axis(text, on)
+        if name in axes:
+            raise InputError(f"{name} varies twice")
+        axes[name] = tuple(map(float, found))
+    return axes
+
+
+def frame_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows for people and machines: the names that vary, then the ratio and its band, then the time and its band."""
+    tail = ["time_ratio", "low_ratio", "high_ratio", "time_s", "low_s", "high_s"]
+    shown = [name for name in frame.columns if name not in tail and name != "point"]
+    names = [*shown, *(name for name in tail if name in frame.columns)]
+    return [dict(zip(names, row, strict=True)) for row in frame[names].itertuples(index=False, name=None)]

@@ -1,0 +1,150 @@
+"""The page of a what-if: ratios to today first, the band, the formula, and the source of each number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from estimators.calibration import Calibration
+from estimators.estimate import Estimate, Measurement
+from experiments.plots import Chart, Line, Marks, draw_charts, plotly_chart
+from experiments.report import (
+    Card,
+    Section,
+    figure_html,
+    formula_html,
+    machine_rows,
+    parameter_rows,
+    table_html,
+    write_page,
+)
+from experiments.sweep import WhatIf, frame_rows
+from hwmodels.files import InputError
+from hwmodels.units import format_quantity
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MAX_LINES = 8
+LOG_FROM = 20.0
+
+
+def write(found: WhatIf, path: str | Path, measured: Sequence[Measurement] = ()) -> tuple[Path, Path]:
+    """Write the page to `path` and its chart beside it as PNG; returns both paths."""
+    asked, path = found.asked, Path(path)
+    time, ratio = time_chart(found, measured), ratio_chart(found)
+    title = f"What if: {asked.workload.name} on {asked.machine.name}"
+    rows = frame_rows(found.frame)
+    sections = [
+        Section("Ratio to today", figure_html(plotly_chart(ratio), "ratio")),
+        Section("Time", figure_html(plotly_chart(time), "time")),
+        Section("Every point", table_html(rows, "points")),
+        Section("What takes the time today", table_html(part_rows(found.today), "parts")),
+        *formula_sections(found),
+        Section("Where each parameter comes from", table_html(parameter_rows(asked.estimator), "parameters")),
+        Section("Where each number of the machine comes from", table_html(machine_rows(asked.machine), "machine")),
+    ]
+    lead = f"Assuming: {'; '.join(found.today.assumptions)}. Today: {asked.machine.name}{_run_text(asked.run)}."
+    page = write_page(path, title, lead, cards(found), sections)
+    picture = path.with_suffix(".png")
+    draw_charts([ratio, time], picture)
+    return page, picture
+
+
+def cards(found: WhatIf) -> list[Card]:
+    """Today, and the best point."""
+    best = found.frame.iloc[int(np.argmin(found.frame.time_ratio))]
+    setting = ", ".join(f"{name} = {best[name]:.6g}" for name in found.space.names)
+    band = f", {found.level:.0%}: {best.low_ratio:.3g} .. {best.high_ratio:.3g}" if "low_ratio" in best else ""
+    today = found.today.interval(found.level)
+    if today:
+        sure = f", {found.level:.0%}: {format_quantity(today[0], 's')} .. {format_quantity(today[1], 's')}"
+    else:
+        sure = "; how sure is unknown: the estimator is not calibrated"
+    return [
+        Card(f"{best.time_ratio:.3g} of today", f"the fastest of {len(found.frame)} points: {setting}{band}"),
+        Card(format_quantity(found.today.time, "s"), f"today's time{sure}"),
+    ]
+
+
+def time_chart(found: WhatIf, measured: Sequence[Measurement] = ()) -> Chart:
+    """Time over the axis with the most values, one line for each combination of the others."""
+    x_name = longest_axis(found)
+    points = [(measurement_value(found, m, x_name), m.value) for m in measured if m.quantity == "time"]
+    marks = [point for point in points if point[0] is not None]
+    shown = (Marks("measured", [float(x or 0) for x, _ in marks], [y for _, y in marks]),) if marks else ()
+    scales = _scales(found.frame, x_name, "time_s")
+    return Chart("Time", x_name, "time [s]", _lines(found, x_name, "time_s", "s"), shown, *scales)
+
+
+def ratio_chart(found: WhatIf) -> Chart:
+    """Time over today's time, over the axis with the most values."""
+    x_name = longest_axis(found)
+    scales = _scales(found.frame, x_name, "time_ratio")
+    lines = _lines(found, x_name, "time_ratio", "ratio")
+    return Chart("Ratio to today (below 1: faster)", x_name, "time / today's time", lines, (), *scales)
+
+
+def longest_axis(found: WhatIf) -> str:
+    """The name with the most values."""
+    return max(found.space.names, key=lambda name: found.frame[name].nunique())
+
+
+def measurement_value(found: WhatIf, measurement: Measurement, name: str) -> float | None:
+    """Where a measurement stands on the axis `name`; None where it does not say."""
+    space, _, path = name.partition(".")
+    if space == "run":
+        return measurement.run.get(path)
+    if space == "machine":
+        return float(measurement.machine.get(path))
+    return None
+
+
+def part_rows(today: Estimate) -> list[dict[str, Any]]:
+    """The operations of today's estimate, slowest first."""
+    frame = today.to_frame().sort_values("total_s", ascending=False)
+    return [dict(zip(frame.columns, row, strict=True)) for row in frame.itertuples(index=False, name=None)]
+
+
+def formula_sections(found: WhatIf) -> list[Section]:
+    """The formula, where the estimator is one."""
+    inner = found.asked.estimator
+    inner = inner.estimator if isinstance(inner, Calibration) else inner
+    try:
+        formula = inner.formula(found.asked.workload, found.asked.machine)
+    except (InputError, AttributeError):
+        return [Section("The formula", "<p class=note>This estimator is no formula (a table or a simulation).</p>")]
+    if formula.expression.count_ops() > 400:
+        note = f"The formula has {formula.expression.count_ops()} operations; slipstick explain prints it by part."
+        return [Section("The formula", f"<p class=note>{note}</p>")]
+    return [Section("The formula", formula_html(formula))]
+
+
+def _lines(found: WhatIf, x_name: str, column: str, unit: str) -> tuple[Line, ...]:
+    others = [name for name in found.space.names if name != x_name]
+    frame = found.frame.sort_values(x_name)
+    groups: list[tuple[Any, pd.DataFrame]] = [((), frame)]
+    if others:
+        groups = [(key, part) for key, part in frame.groupby(others, sort=False)][:MAX_LINES]
+    lines = []
+    for key, part in groups:
+        label = ", ".join(f"{name} = {value:.6g}" for name, value in zip(others, key, strict=True)) or "predicted"
+        columns = [np.asarray(part[name]) for name in (x_name, column)]
+        band = [np.asarray(part[f"{end}_{unit}"]) if f"{end}_{unit}" in part else None for end in ("low", "high")]
+        lines.append(Line(label, columns[0], columns[1], band[0], band[1]))
+    return tuple(lines)
+
+
+def _scales(frame: pd.DataFrame, x_name: str, y_name: str) -> tuple[Any, Any]:
+    scales = []
+    for name in (x_name, y_name):
+        low, high = float(frame[name].min()), float(frame[name].max())
+        scales.append("log" if low > 0 and high / low >= LOG_FROM else "linear")
+    return scales[0], scales[1]
+
+
+def _run_text(run: Any) -> str:
+    return "".join(f", {name} = {value:g}" for name, value in run.items())

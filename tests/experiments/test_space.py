@@ -1,0 +1,70 @@
+"""Spaces of points: numbered, cut anywhere, drawn by scipy, bounded by conditions."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments.space import Range, Space
+from hwmodels.files import InputError
+from hwmodels.records import Table
+
+AXES = Table({"run.a": (1.0, 2.0, 3.0), "run.b": (10.0, 20.0)})
+
+
+def test_the_last_axis_varies_fastest() -> None:
+    points = Space(AXES).points()
+    assert list(zip(points["run.a"], points["run.b"], strict=True)) == [
+        (1.0, 10.0),
+        (1.0, 20.0),
+        (2.0, 10.0),
+        (2.0, 20.0),
+        (3.0, 10.0),
+        (3.0, 20.0),
+    ]
+
+
+@given(st.lists(st.integers(0, 42), min_size=2, max_size=5, unique=True), st.sampled_from(["sobol", "random"]))
+def test_any_cuts_give_the_same_points(cuts: list[int], sampler: str) -> None:
+    space = Space(AXES, Table({"run.c": Range(1, 100, "log")}), 7, sampler, 3, ("run.a*run.c <= 150",))  # type: ignore[arg-type]
+    whole = space.points()
+    edges = [0, *sorted(cuts), space.size]
+    parts = [space.points(start, stop) for start, stop in pairwise(edges)]
+    for name, values in whole.items():
+        assert np.array_equal(values, np.concatenate([part[name] for part in parts]))
+
+
+@pytest.mark.parametrize("sampler", ["sobol", "latin-hypercube"])
+def test_stratified_samples_fill_every_sixteenth(sampler: str) -> None:
+    space = Space(Table(), Table({"run.a": Range(0, 16), "run.b": Range(1, 2.0**16, "log")}), 16, sampler)  # type: ignore[arg-type]
+    points = space.points()
+    assert sorted(np.floor(points["run.a"])) == list(range(16))
+    assert sorted(np.floor(np.log2(points["run.b"]))) == list(range(16))
+
+
+def test_conditions_leave_points_out() -> None:
+    points = Space(AXES, where=("run.a * run.b < 40", "run.b >= 20")).points()
+    assert list(points["point"]) == [1]
+
+
+@pytest.mark.parametrize(
+    ("build", "words"),
+    [
+        (lambda: Range(2, 1), "low < high"),
+        (lambda: Range(float("nan"), 1), "finite"),
+        (lambda: Range(0, 1, "log"), "values > 0"),
+        (lambda: Space(Table({"run.a": ()})), "no values"),
+        (lambda: Space(AXES, where=("run.a",)), "want two formulas"),
+        (lambda: Space(AXES, where=("run.zz < 1",)), "unknown name 'run.zz'"),
+        (lambda: Space(AXES, where=("__import__('os') < 1",)), "only these functions"),
+        (lambda: Space(AXES, Table({"run.a": Range(1, 2)})), "both an axis and sampled"),
+        (lambda: Space(AXES, samples=0), "samples = 0"),
+    ],
+)
+def test_bad_spaces_are_refused(build: object, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        build()  # type: ignore[operator]
