@@ -1,0 +1,150 @@
+"""The verb: series in, predictions out."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from estimators.extrapolation.families import FAMILIES, borders, thread_issue
+from estimators.extrapolation.intervals import doubt
+from estimators.extrapolation.line import fit_line
+from estimators.extrapolation.prediction import Prediction, shares_of
+from estimators.extrapolation.selection import ORIGINS, POOLS, Mixture, Pool, select
+from estimators.extrapolation.series import Series, kind_of
+from estimators.extrapolation.verdict import verdicts
+from estimators.formula import FloatArray
+from hwmodels.files import InputError, unknown_name
+from hwmodels.machine import Machine
+
+LEAST_POINTS = 2
+CHUNK = 4096
+
+
+def extrapolate(
+    series: Series,
+    to: npt.ArrayLike,
+    kind: str | None = None,
+    machine: Machine | None = None,
+    family: str | None = None,
+    level: float | None = 0.80,
+) -> Prediction:
+    """Predict a series at new values.
+
+    Parameters
+    ----------
+    to
+        Values of the parameter, > 0; usually beyond the last one measured.
+    kind
+        "strong", "weak", "problem_size" or "collective"; taken from the name and the slope if None.
+    machine
+        Its borders (NUMA domain, socket, cores, hardware threads) become the change points, and its cycles per
+        instruction a family of their own.
+    family
+        One family by name instead of the average over the kind's; "line" is ordinary least squares.
+    level
+        Probability of the band; None: no band and no verdict (faster).
+
+    Raises
+    ------
+    InputError
+        Where the series has fewer than two values, a target is not positive, or a name is unknown.
+    """
+    return extrapolate_many([series], to, kind, machine, family, level)[0]
+
+
+def extrapolate_many(
+    series: Sequence[Series],
+    to: npt.ArrayLike,
+    kind: str | None = None,
+    machine: Machine | None = None,
+    family: str | None = None,
+    level: float | None = 0.80,
+) -> list[Prediction]:
+    """Predict many series at the same new values; series of one length are fitted together (see `extrapolate`)."""
+    targets = np.atleast_1d(np.asarray(to, dtype=np.float64))
+    if targets.ndim != 1 or not targets.size or not (np.isfinite(targets) & (targets > 0)).all():
+        raise InputError("want one or more targets, finite numbers > 0")
+    if family == "line":
+        return [_line(one, targets, level) for one in series]
+    if family is not None and family not in FAMILIES:
+        raise unknown_name("family", family, ["line", *FAMILIES])
+    groups: dict[tuple[int, str], list[int]] = defaultdict(list)
+    reasons = []
+    for i, one in enumerate(series):
+        if len(one) < LEAST_POINTS:
+            where = f"series {one.name!r}: " if one.name else ""
+            raise InputError(
+                f"{where}one value of {one.parameter} cannot be extrapolated: want {LEAST_POINTS} or, better, 5 and more"
+            )
+        found, reason = kind_of(one, kind)
+        reasons.append(reason)
+        groups[len(one), found].append(i)
+    answers: list[Prediction | None] = [None] * len(series)
+    for (_, found), members in groups.items():
+        pool = Pool((FAMILIES[family],)) if family else _pool(found, machine)
+        known = borders(machine) if machine is not None and found in ("strong", "weak") else ()
+        for start in range(0, len(members), CHUNK):
+            chunk = members[start : start + CHUNK]
+            some = [series[i] for i in chunk]
+            x, y = np.array([s.x for s in some]), np.array([s.y for s in some])
+            weights = np.array([s.weights for s in some])
+            steps = ORIGINS if level is not None or len(pool.families) > 1 else 0
+            for i, mixture in zip(chunk, select(pool, x, y, weights, known, steps), strict=True):
+                answers[i] = _answer(series[i], found, reasons[i], mixture, targets, level, known)
+    return [answer for answer in answers if answer is not None]
+
+
+def _pool(kind: str, machine: Machine | None) -> Pool:
+    pool = POOLS[kind]
+    if machine is not None and kind == "strong" and len(set(machine.cycles_per_instruction)) > 1:
+        return replace(pool, families=(*pool.families, thread_issue(machine)))
+    return pool
+
+
+def _answer(
+    series: Series,
+    kind: str,
+    reason: str,
+    mixture: Mixture,
+    to: FloatArray,
+    level: float | None,
+    known_borders: tuple[float, ...],
+) -> Prediction:
+    x, y = np.asarray(series.x), np.asarray(series.y)
+    law = mixture.law()
+    value = law(to)
+    low = high = None
+    words = []
+    if level is not None:
+        parts = doubt(mixture, kind, x, y, to)
+        words = verdicts(series, kind, parts, to, known_borders)
+        if parts is not None:
+            half = np.exp(parts.half_width(level))
+            low, high = tuple(map(float, value / half)), tuple(map(float, value * half))
+    assumptions = [f"{kind.replace('_', ' ')} scaling in {series.parameter} ({reason})", *series.notes]
+    if known_borders:
+        assumptions.append("change points at the machine's borders: " + ", ".join(f"{b:g}" for b in known_borders))
+    return Prediction(
+        series=series,
+        kind=kind,
+        kind_reason=reason,
+        x=tuple(map(float, to)),
+        value=tuple(map(float, value)),
+        low=low,
+        high=high,
+        level=level,
+        verdicts=tuple(words),
+        law=law,
+        shares=shares_of([part.family.name for part in mixture.parts], list(mixture.weights)),
+        assumptions=tuple(assumptions),
+    )
+
+
+def _line(series: Series, to: FloatArray, level: float | None) -> Prediction:
+    found = fit_line(series.x, series.y, to, level if level is not None else 0.80, series.parameter)
+    found = replace(found, series=series)
+    return found if level is not None else replace(found, low=None, high=None, level=None)

@@ -1,0 +1,91 @@
+"""How far off an extrapolation may be: a band in log time from what the series itself tells.
+
+Parts, all seen before the answer is known: a base (residual scatter), the error of earlier extrapolations in the
+same series (parameters), families that disagree at the target (model choice), earlier extrapolations that all fell
+short and an end that bends upward (a change point under way). They add in squares and grow with log2(ratio)^GROWTH;
+the quantiles of |log(truth / answer)| in that scale give the level. The weights of the parts and the quantiles were
+fitted on the tuning sources (docs/notes/extrapolation.md: 1,949 predictions of six codes, groups weighed by the root of
+their count); one set serves every kind but strong scaling, because so few sources cannot tell more apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from estimators.extrapolation.selection import Mixture
+from estimators.formula import FloatArray
+from hwmodels.files import InputError
+
+BASE, MISSES, DISAGREEMENT, SHORTFALL, BENDING = 0.06, 0.11, 1.18, 0.85, 0.305
+GROWTH = 0.67
+PLAUSIBLE = 0.03
+"""Families that disagree count by how close their earlier error comes to this."""
+NEAREST_RATIO = 1.2
+LEVELS = (0.0, 0.50, 0.68, 0.80, 0.90, 0.95)
+QUANTILES = (0.0, 0.50, 0.88, 1.45, 2.5, 3.65)
+STRONG = 1.15
+"""Strong scaling missed that much more on the tuning sources."""
+NEUTRAL_SLOPE = {"strong": 0.0, "weak": 1.0, "problem_size": 1.0, "collective": 1.0}
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """The parts of the band at each target, before level and ratio: relative standard deviations.
+
+    All but `excess`, the factor of the kind, have the shape of the targets; `reach` is log2(ratio)^GROWTH.
+    """
+
+    misses: FloatArray
+    disagreement: FloatArray
+    shortfall: FloatArray
+    bending: FloatArray
+    reach: FloatArray
+    excess: float = 1.0
+
+    @property
+    def scale(self) -> FloatArray:
+        """All parts together at the target's distance."""
+        parts = (
+            BASE**2
+            + (MISSES * self.misses) ** 2
+            + (DISAGREEMENT * self.disagreement) ** 2
+            + (SHORTFALL * self.shortfall) ** 2
+            + (BENDING * self.bending) ** 2
+        )
+        return np.asarray(np.sqrt(parts) * self.reach * self.excess)
+
+    def half_width(self, level: float) -> FloatArray:
+        """Half of the band in log time.
+
+        Raises
+        ------
+        InputError
+            Where the level is outside 0.01 .. 0.95: the tuning sources tell nothing beyond.
+        """
+        if not 0.01 <= level <= LEVELS[-1]:
+            raise InputError(f"interval level {level:g}: want 0.01 .. {LEVELS[-1]:g}")
+        return np.asarray(np.interp(level, LEVELS, QUANTILES) * self.scale)
+
+
+def doubt(mixture: Mixture, kind: str, x: FloatArray, y: FloatArray, to: FloatArray) -> Doubt | None:
+    """The parts of the band; None where no earlier extrapolation could be tried (fewer than four points)."""
+    if not len(mixture.ahead):
+        return None
+    spans = np.sqrt(np.maximum(np.log2(mixture.ahead_ratios), 0.25))
+    misses = float(np.sqrt(np.mean((np.minimum(np.abs(mixture.ahead), 1.5) / spans) ** 2)))
+    plausible = 1.0 / (mixture.errors**2 + PLAUSIBLE**2)
+    each = np.log(np.maximum(mixture.each(to), 1e-300))
+    middle = np.log(np.maximum(mixture(to), 1e-300))
+    disagreement = np.sqrt(plausible / plausible.sum() @ (each - middle) ** 2)
+    slope = float(np.log(y[-1] / y[-2]) / np.log(x[-1] / x[-2]))
+    whole = np.ones_like(to)
+    return Doubt(
+        min(misses, 1.0) * whole,
+        np.minimum(disagreement, 1.0),
+        min(max(-float(np.mean(mixture.ahead)), 0.0), 1.0) * whole,
+        min(max(slope - NEUTRAL_SLOPE[kind], 0.0), 1.0) * whole,
+        np.log2(np.maximum(to / x[-1], NEAREST_RATIO)) ** GROWTH,
+        STRONG if kind == "strong" else 1.0,
+    )

@@ -1,0 +1,154 @@
+"""What an extrapolation answers: values, band, verdicts, and the formula behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from estimators.extrapolation.series import Series
+from estimators.extrapolation.terms import Law
+from estimators.extrapolation.verdict import Verdict
+from estimators.formula import Formula
+from hwmodels.records import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Times at values that were not measured, with the band that holds a new measurement with probability `level`.
+
+    Parameters
+    ----------
+    series
+        What it was fitted to.
+    kind, kind_reason
+        The kind of scaling and how it is known ("given", or what it was taken from).
+    x, value
+        The targets and the times there, in seconds.
+    low, high
+        The band; None where the uncertainty is unknown (too few points, or not asked for), never equal to `value`.
+    verdicts
+        One a target; empty where no band was asked for.
+    law
+        The sum of terms that gave the values.
+    shares
+        Family -> its share in the law.
+    covariance
+        Of the law's coefficients in their order, where it is known (a single family fitted by least squares).
+    assumptions
+        In words; shown first.
+    """
+
+    series: Series
+    kind: str
+    kind_reason: str
+    x: tuple[float, ...]
+    value: tuple[float, ...]
+    low: tuple[float, ...] | None
+    high: tuple[float, ...] | None
+    level: float | None
+    verdicts: tuple[Verdict, ...]
+    law: Law
+    shares: Table[float] = Table()
+    covariance: tuple[tuple[float, ...], ...] | None = None
+    assumptions: tuple[str, ...] = ()
+
+    @cached_property
+    def formula(self) -> Formula:
+        """The law as a formula of the parameter, in seconds."""
+        named = ", ".join(f"{name} {share:.0%}" for name, share in sorted(self.shares.items(), key=lambda s: -s[1]))
+        return self.law.formula(self.series.parameter, f"fitted to {len(self.series)} points: {named}")
+
+    @property
+    def change_points(self) -> tuple[float, ...]:
+        """Values at which the law bends."""
+        return self.law.change_points
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a target, units in the keys."""
+        rows = []
+        for i, target in enumerate(self.x):
+            verdict = self.verdicts[i] if self.verdicts else None
+            rows.append(
+                {
+                    self.series.parameter: target,
+                    "time_s": self.value[i],
+                    "low_s": self.low[i] if self.low else None,
+                    "high_s": self.high[i] if self.high else None,
+                    "interval_level": self.level if self.low else None,
+                    "ratio": target / self.series.x[-1],
+                    "verdict": verdict.word if verdict else None,
+                    "reason": verdict.reason if verdict else None,
+                }
+            )
+        return rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain JSON values."""
+        return {
+            "name": self.series.name,
+            "parameter": self.series.parameter,
+            "kind": self.kind,
+            "kind_reason": self.kind_reason,
+            "formula": str(self.formula.expression),
+            "unit": "s",
+            "families": dict(self.shares),
+            "change_points": list(self.change_points),
+            "noise": self.series.noise,
+            "measured": [
+                {"value": x, "time_s": y, "repeats": r}
+                for x, y, r in zip(self.series.x, self.series.y, self.series.repeats, strict=True)
+            ],
+            "predictions": self.rows(),
+            "assumptions": list(self.assumptions),
+        }
+
+    def to_frame(self) -> pd.DataFrame:
+        """`rows` as a table."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows())
+
+    def plot(self, axes: Any = None) -> Any:
+        """Log-log: data, law, band and change points; returns the matplotlib axes."""
+        import matplotlib.pyplot as plt
+
+        axes = axes if axes is not None else plt.figure(figsize=(7, 4.5)).add_subplot()
+        ends = (min(self.series.x[0], *self.x), max(self.series.x[-1], *self.x))
+        grid = np.geomspace(*ends, 200)
+        axes.plot(grid, self.law(grid), color="C0", label="law")
+        if self.low and self.high:
+            order = np.argsort(self.x)
+            ahead = [i for i in order if self.x[i] > self.series.x[-1]]
+            start = (self.series.x[-1], self.series.y[-1])
+            axes.fill_between(
+                [start[0], *(self.x[i] for i in ahead)],
+                [start[1], *(self.low[i] for i in ahead)],
+                [start[1], *(self.high[i] for i in ahead)],
+                alpha=0.25,
+                color="C0",
+                label=f"{self.level:.0%} band",
+            )
+        axes.plot(self.series.x, self.series.y, "o", color="black", label="measured (median)")
+        axes.plot(self.x, self.value, "s", color="C1", label="predicted")
+        for knot in self.change_points:
+            axes.axvline(knot, color="grey", linestyle=":", linewidth=1)
+        axes.set(xscale="log", yscale="log", xlabel=self.series.parameter, ylabel="time [s]", title=self.series.name)
+        axes.legend()
+        return axes
+
+    def _repr_html_(self) -> str:
+        head = "<br>".join(self.assumptions)
+        return f"{head}{self.formula._repr_html_()}{self.to_frame().to_html(index=False)}"
+
+
+def shares_of(names: list[str], weights: list[float]) -> Table[float]:
+    """Family names with their shares, those below one in a thousand left out."""
+    found: Mapping[str, float] = {n: float(w) for n, w in zip(names, weights, strict=True) if w >= 1e-3}
+    return Table(dict(found))

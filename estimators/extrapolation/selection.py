@@ -1,0 +1,156 @@
+"""Which law holds: families weighed by how well they predicted the later points from the earlier ones.
+
+Rolling origin: each family is fitted to the first m points and asked for the rest, for the last few m. The answer is
+the average of the families with weights that fall with that error; an average of sums of terms is a sum of terms
+again, so the answer stays one formula.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from estimators.extrapolation import families as law
+from estimators.extrapolation.families import Family
+from estimators.extrapolation.nonnegative import fit_prefixes
+from estimators.extrapolation.terms import Law, Term
+from estimators.formula import FloatArray
+
+ORIGINS = 4
+FIRST_ORIGIN = 3
+ERROR_CAP = 1.0
+CHALLENGE = 0.7
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The families that one kind of scaling is averaged over.
+
+    Parameters
+    ----------
+    families
+        All of them share in the answer.
+    sharpness, floor
+        Weights are (error^2 + floor^2)^(-sharpness / 2): below the floor families count as equally good.
+    challengers
+        Families that join only where their error is below `CHALLENGE` times that of every other.
+    """
+
+    families: tuple[Family, ...]
+    sharpness: float = 2.0
+    floor: float = 0.10
+    challengers: tuple[Family, ...] = ()
+
+
+_GROWTH = Pool((law.GROWTH_LOG, law.GROWTH_LINEAR, law.SIZE_BENDS), 4.0, 0.03)
+POOLS = {
+    "strong": Pool(
+        (law.AMDAHL, law.AMDAHL_BENDS, law.AMDAHL_LOG, law.TREE, law.AMDAHL_CACHE, law.CACHE), challengers=(law.USL,)
+    ),
+    "problem_size": Pool((law.SIZE_BENDS,)),
+    "weak": _GROWTH,
+    "collective": _GROWTH,
+}
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A family with the change points and coefficients that one series gave it."""
+
+    family: Family
+    knots: FloatArray
+    coefficients: FloatArray
+
+    def __call__(self, x: FloatArray) -> FloatArray:
+        """Times at `x`."""
+        return np.asarray(self.family.matrix(x, self.knots) @ self.coefficients)
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Fitted families with their weights, and how well they predicted ahead.
+
+    Parameters
+    ----------
+    parts, weights, errors
+        The families of weight > 0; errors are mean |log(predicted / measured)| in the rolling-origin steps.
+    ahead, ahead_ratios
+        log(predicted / measured) of the weighted answer, one a step and point, and how far each looked
+        (value / last value fitted); empty where there were no steps.
+    """
+
+    parts: tuple[Fitted, ...]
+    weights: FloatArray
+    errors: FloatArray
+    ahead: FloatArray
+    ahead_ratios: FloatArray
+
+    def __call__(self, x: FloatArray) -> FloatArray:
+        """Weighted times at `x`."""
+        return np.asarray(self.weights @ self.each(x))
+
+    def each(self, x: FloatArray) -> FloatArray:
+        """Times by family, shape (families, len(x))."""
+        return np.stack([part(x) for part in self.parts])
+
+    def law(self) -> Law:
+        """The sum of terms that the average is, without terms of coefficient 0."""
+        total: dict[Term, float] = {}
+        for part, weight in zip(self.parts, self.weights, strict=True):
+            for column in np.flatnonzero(part.coefficients):
+                term = part.family.term(int(column), part.knots)
+                total[term] = total.get(term, 0.0) + float(weight * part.coefficients[column])
+        return Law(tuple((coefficient, term) for term, coefficient in total.items()))
+
+
+def select(
+    pool: Pool,
+    x: FloatArray,
+    y: FloatArray,
+    weights: FloatArray,
+    known_knots: tuple[float, ...] = (),
+    origins: int = ORIGINS,
+) -> list[Mixture]:
+    """Fit and weigh the families of a pool on many series of one length.
+
+    Parameters
+    ----------
+    x, y, weights
+        Shape (series, points), sorted by x.
+    known_knots
+        Borders that the machine gives, instead of change points found from the data.
+    origins
+        Rolling-origin steps; with 0 the families count alike.
+    """
+    count, n = x.shape
+    starts = tuple(range(max(FIRST_ORIGIN, n - origins), n))
+    families = (*pool.families, *pool.challengers)
+    knots = [family.knots(x, known_knots) for family in families]
+    found = [fit_prefixes(f, x, y, weights, k, (*starts, n)) for f, k in zip(families, knots, strict=True)]
+    later = np.arange(n) >= np.asarray(starts, dtype=int)[:, None]
+    ahead = np.stack(
+        [_ahead(f, x, y, k, c[:, :-1])[:, later] for f, k, c in zip(families, knots, found, strict=True)], axis=1
+    )
+    ratios = (x[:, None, :] / x[:, np.asarray(starts, dtype=int) - 1, None])[:, later]
+    trust = np.broadcast_to(np.asarray(starts, dtype=float)[:, None] / n, later.shape)[later]
+    errors = np.minimum(np.abs(ahead), ERROR_CAP) @ trust / trust.sum() if trust.size else np.zeros(ahead.shape[:2])
+    share = (errors**2 + pool.floor**2) ** (-pool.sharpness / 2)
+    first = len(pool.families)
+    if len(families) > first:
+        best = errors[:, :first].min(axis=1, keepdims=True)
+        share[:, first:] *= errors[:, first:] < CHALLENGE * best
+    share /= share.sum(axis=1, keepdims=True)
+    together = np.log(np.einsum("sf,sfa->sa", share, np.exp(ahead)))
+    mixtures = []
+    for i in range(count):
+        used = np.flatnonzero(share[i])
+        parts = tuple(Fitted(families[f], knots[f][i], found[f][i, -1]) for f in used)
+        mixtures.append(Mixture(parts, share[i, used], errors[i, used], together[i], ratios[i]))
+    return mixtures
+
+
+def _ahead(family: Family, x: FloatArray, y: FloatArray, knots: FloatArray, coefficients: FloatArray) -> FloatArray:
+    """log(predicted / measured), shape (series, origins, points); only the points after an origin mean anything."""
+    predicted = np.einsum("snk,sok->son", family.matrix(x, knots), coefficients)
+    return np.asarray(np.log(np.maximum(predicted, 1e-300) / y[:, None, :]))

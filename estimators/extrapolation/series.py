@@ -1,0 +1,153 @@
+"""A series: one time for each value of one parameter, made from measurements that may repeat."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from estimators.formula import FloatArray
+from hwmodels.files import InputError, unknown_name
+
+Kind = Literal["strong", "weak", "problem_size", "collective"]
+KINDS: tuple[str, ...] = get_args(Kind)
+MAX_VALUES = 4096
+MAX_ROWS = 10_000_000
+BROKEN_EXPONENT = 5.0
+"""No law here grows faster than x^5: a first point that steep, and that many times off, is a broken measurement."""
+
+_WORKERS = re.compile(r"thread|core|proc|rank|node|worker|gpu|task|cpu|device|^n?p(es?)?$|slots", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Series:
+    """Medians over the repeats, sorted by value.
+
+    Parameters
+    ----------
+    x, y
+        Values of the parameter and median times in seconds.
+    repeats
+        Measurements behind each median.
+    noise
+        Typical standard deviation of log time within the repeats of one value; None where nothing repeats.
+    parameter, name
+        What varies ("threads"), and what was timed (a region, a benchmark).
+    notes
+        What was done to the input, in words.
+    """
+
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    repeats: tuple[int, ...]
+    noise: float | None = None
+    parameter: str = "x"
+    name: str = ""
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, values: npt.ArrayLike, times: npt.ArrayLike, parameter: str = "x", name: str = "") -> Series:
+        """A series from measurements in any order, repeated or not.
+
+        Parameters
+        ----------
+        values, times
+            One a measurement; values > 0, times in seconds > 0.
+
+        Raises
+        ------
+        InputError
+            Where lengths differ, a number is not finite or not positive, there is nothing, or too much.
+        """
+        where = f"series {name!r}: " if name else ""
+        try:
+            x, y = np.asarray(values, dtype=np.float64), np.asarray(times, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InputError(f"{where}{parameter} and times must be numbers") from None
+        if x.ndim != 1 or x.shape != y.shape:
+            raise InputError(f"{where}want one time for each {parameter}, got shapes {x.shape} and {y.shape}")
+        if not 0 < len(x) <= MAX_ROWS:
+            raise InputError(f"{where}{len(x)} measurements; want 1 .. {MAX_ROWS}")
+        for numbers, what, unit in ((x, parameter, ""), (y, "time", " s")):
+            bad = np.flatnonzero(~(np.isfinite(numbers) & (numbers > 0)))
+            if len(bad):
+                raise InputError(
+                    f"{where}measurement {bad[0] + 1}: {what} = {numbers[bad[0]]:g}{unit}, want a finite number > 0"
+                )
+        order = np.lexsort((y, x))
+        x, y = x[order], y[order]
+        unique, starts, counts = np.unique(x, return_index=True, return_counts=True)
+        if len(unique) > MAX_VALUES:
+            raise InputError(f"{where}{len(unique)} different values of {parameter}, want at most {MAX_VALUES}")
+        # sorted within each value, so the median is the middle, or the mean of the two middles
+        middle = (y[starts + (counts - 1) // 2] + y[starts + counts // 2]) / 2
+        noise = _noise(np.log(y), starts, counts)
+        notes = []
+        if len(unique) < len(x):
+            notes.append(f"{len(x)} measurements: the median of the repeats of each {parameter} is used")
+        keep = np.ones(len(unique), dtype=bool)
+        if len(unique) >= 5:
+            slope = np.log(middle[1] / middle[0]) / np.log(unique[1] / unique[0])
+            rest = np.log(middle[2:] / middle[1:-1]) / np.log(unique[2:] / unique[1:-1])
+            jump = abs(np.log(middle[1] / middle[0]))
+            if abs(slope) > BROKEN_EXPONENT and jump > np.log(BROKEN_EXPONENT) and np.all(abs(rest) < abs(slope) / 2):
+                keep[0] = False
+                notes.append(
+                    f"left out {parameter} = {unique[0]:g} ({middle[0]:.4g} s): a jump of {np.exp(jump):.3g} times to "
+                    f"the next value follows no scaling law"
+                )
+        return cls(
+            tuple(map(float, unique[keep])),
+            tuple(map(float, middle[keep])),
+            tuple(map(int, counts[keep])),
+            noise,
+            parameter,
+            name,
+            tuple(notes),
+        )
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @property
+    def weights(self) -> FloatArray:
+        """Weights of the points: the root of their repeats, at most twofold apart."""
+        counts = np.asarray(self.repeats, dtype=np.float64)
+        return np.asarray(np.maximum(np.sqrt(counts / counts.max()), 0.5))
+
+    def first(self, m: int) -> Series:
+        """The series of the first `m` values."""
+        return Series(self.x[:m], self.y[:m], self.repeats[:m], self.noise, self.parameter, self.name, self.notes)
+
+
+def _noise(logs: FloatArray, starts: npt.NDArray[np.int_], counts: npt.NDArray[np.int_]) -> float | None:
+    many = counts > 1
+    if not many.any():
+        return None
+    sums, squares = np.add.reduceat(logs, starts), np.add.reduceat(logs**2, starts)
+    variance = (squares - sums**2 / counts)[many] / (counts[many] - 1)
+    return float(np.sqrt(max(np.median(variance), 0.0)))
+
+
+def kind_of(series: Series, given: str | None = None) -> tuple[str, str]:
+    """The kind of scaling and how it is known, in words.
+
+    Raises
+    ------
+    InputError
+        Where the given kind is unknown.
+    """
+    if given is not None:
+        if given not in KINDS:
+            raise unknown_name("kind of scaling", given, KINDS)
+        return given, "given"
+    x, y = np.log(series.x), np.log(series.y)
+    slope = float((y[-1] - y[0]) / (x[-1] - x[0])) if len(x) > 1 else 0.0
+    if _WORKERS.search(series.parameter):
+        kind = "strong" if slope < -0.2 else "weak"
+        return kind, f"taken from the name {series.parameter!r} and the slope {slope:+.2f} of log time"
+    kind = "strong" if slope < -0.3 else "problem_size"
+    return kind, f"taken from the slope {slope:+.2f} of log time ({series.parameter!r} says nothing)"

@@ -1,0 +1,63 @@
+"""Trust, wide, or do not extrapolate: one word for each target, with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from estimators.extrapolation.intervals import BENDING, DISAGREEMENT, MISSES, SHORTFALL, Doubt
+from estimators.extrapolation.series import Series
+from estimators.formula import FloatArray
+
+Word = Literal["trust", "wide", "do not extrapolate"]
+ENOUGH_POINTS = 4
+LIMITS = {"strong": (0.25, 0.50)}
+USUAL_LIMITS = (0.20, 0.30)
+"""Half-widths of the 80 % band in log time beyond which an answer is wide, and refused: about 15 % of the strong and
+13 % of the other tuning predictions are refused."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A word and why."""
+
+    word: Word
+    reason: str
+
+
+def verdicts(
+    series: Series, kind: str, doubt: Doubt | None, to: FloatArray, known_borders: tuple[float, ...]
+) -> list[Verdict]:
+    """One verdict a target."""
+    points = len(series)
+    if doubt is None:
+        reason = f"too few points: {points}, want at least {ENOUGH_POINTS} to try an extrapolation on what is known"
+        return [Verdict("do not extrapolate", reason)] * len(to)
+    half = doubt.half_width(0.80)
+    wide, refused = LIMITS.get(kind, USUAL_LIMITS)
+    span = series.x[-1] / series.x[0]
+    found = []
+    for i, target in enumerate(to):
+        ratio = float(target / series.x[-1])
+        crossed = [border for border in known_borders if series.x[-1] <= border < target]
+        reasons = [_worst(doubt, i)] if half[i] > wide else []
+        if ratio > span:
+            reasons.append(f"ratio too large: {ratio:.3g} times the last value, the data span {span:.3g} times")
+        if crossed:
+            reasons.append(f"crosses a border of the machine that no measurement crossed: {crossed[0]:g}")
+        word: Word = "do not extrapolate" if half[i] > refused else "wide" if reasons else "trust"
+        steady = f"earlier extrapolations in this series missed by {doubt.misses[i]:.0%} and the families agree"
+        found.append(Verdict(word, "; ".join(reasons) or steady))
+    return found
+
+
+def _worst(doubt: Doubt, i: int) -> str:
+    parts = {
+        f"earlier extrapolations in this series missed by {doubt.misses[i]:.0%}": MISSES * doubt.misses[i],
+        f"families disagree by {doubt.disagreement[i]:.0%}": DISAGREEMENT * doubt.disagreement[i],
+        "earlier extrapolations all fell short: a change point may be under way": SHORTFALL * doubt.shortfall[i],
+        "the last step bends upward: non-monotone, or a change point under way": BENDING * doubt.bending[i],
+    }
+    return max(parts, key=lambda reason: float(np.asarray(parts[reason])))
