@@ -100,7 +100,11 @@ class Calibration:
         known = parameters(self.estimator)
         mean = np.array([known[name][0] for name in self.names])
         generator = np.random.default_rng(SEED)
-        sample = generator.multivariate_normal(mean, covariance, size=count, method="eigh")
+        # in standard deviations: the units of parameters differ by more than a double's digits (1e-6 s, 1e10 byte/s)
+        scale = np.sqrt(np.diag(covariance))
+        correlation = covariance / np.outer(np.where(scale > 0, scale, 1.0), np.where(scale > 0, scale, 1.0))
+        normal = generator.multivariate_normal(np.zeros(len(mean)), correlation, size=count, method="eigh")
+        sample = mean + scale * normal
         low = np.array([known[name][1].low for name in self.names])
         high = np.array([known[name][1].high for name in self.names])
         return np.asarray(np.clip(sample, low, high))

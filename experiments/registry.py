@@ -11,6 +11,7 @@ from hwmodels.files import unknown_name
 PAPERS = {"xeon-phi": "experiments.papers.xeon_phi"}
 SCOREBOARDS: dict[str, str] = {
     "systolic": "experiments.validation.systolic",
+    "tpu": "experiments.validation.tpu",
 }
 
 
@@ -30,6 +31,14 @@ def _roofline_critical_path() -> Any:
     return Composite(Roofline(), CriticalPath(), "roofline, critical path")
 
 
+def _tpu() -> Any:
+    from estimators.composite import Composite
+    from estimators.operation.tpu_step import TpuOperations
+    from estimators.schedule.infeed import InfeedOverlap
+
+    return Composite(TpuOperations(), InfeedOverlap(), "data-parallel training step behind an infeed")
+
+
 def _phi(strategy: str) -> Callable[[], Any]:
     def build() -> Any:
         return paper("xeon-phi").estimator(strategy)
@@ -41,6 +50,7 @@ def _estimators() -> dict[str, Callable[[], Any]]:
     return {
         "roofline": _roofline,
         "roofline-critical-path": _roofline_critical_path,
+        "tpu": _tpu,
         "phi-a": _phi("a"),
         "phi-b": _phi("b"),
         "phi-simulated": _phi("simulated"),

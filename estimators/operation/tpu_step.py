@@ -1,0 +1,98 @@
+"""Operations of a training step on one core of a data-parallel accelerator with systolic arrays.
+
+Products are padded to the array; what is not compute or memory traffic is hidden behind the longer side but for a
+share; every operation pays a start; sums over the cores go over the interconnect; data come in through the infeed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Annotated
+
+import sympy as sp
+
+from estimators.formula import Formula
+from estimators.operation.model import FormulaModel
+from estimators.parameters import Parameter, check_parameters
+from hwmodels.expressions import symbol
+from hwmodels.files import InputError
+from hwmodels.machine import Machine
+from hwmodels.records import Table
+from workloads.workload import Op
+
+SOURCE = "calibrated on the public step rates of ParaDnn on a Cloud TPU v2-8"
+DTYPE = "bfloat16"
+"""Operands of a product on the matrix unit, whatever the workload's data type."""
+
+
+@dataclass(frozen=True)
+class TpuOperations(FormulaModel):
+    """Times of one core's operations; the defaults are fitted values (slipstick validate tpu).
+
+    * gemm: max(padded flop / matrix rate, bytes / memory rate) + exposed x the shorter of the two;
+    * collective: bytes over the interconnect; host: bytes through the infeed; all else: bytes / memory rate;
+    * every operation but the infeed: + overhead a launch.
+    """
+
+    compute_efficiency: Annotated[float, Parameter("1", "share of the matrix units' peak", 0.05, 1.0)] = 0.97
+    memory_efficiency: Annotated[float, Parameter("1", "share of the memory bandwidth", 0.05, 1.0)] = 0.612
+    link_efficiency: Annotated[float, Parameter("1", "share of the interconnect's bandwidth", 0.01, 1.0)] = 0.5
+    exposed: Annotated[float, Parameter("1", "share of the shorter side that is not hidden", 0.0, 1.0)] = 0.2
+    overhead: Annotated[float, Parameter("s", "start of an operation", 0.0, 1e-3)] = 4.58e-6
+    feature_bandwidth: Annotated[float, Parameter("byte/s", "infeed of features by the host", 1e6, 1e12)] = 5.66e9
+    label_bandwidth: Annotated[float, Parameter("byte/s", "infeed of labels by the host", 1e6, 1e12)] = 3.69e9
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
+    def key(self, op: Op, machine: Machine) -> Hashable:
+        """Products, sums over the cores, features, labels, and the rest."""
+        if op.kind in ("gemm", "collective"):
+            return op.kind
+        if op.kind == "host":
+            return "labels" if op.attributes.get("data") == "labels" else "features"
+        return "free" if op.kind in machine.runtime.free_kinds else "traffic"
+
+    def formula(self, op: Op, machine: Machine) -> Formula:
+        """Symbols: operation dims and costs, machine.*, parameter.*."""
+        start = symbol("operation.launches") * symbol("parameter.overhead")
+        memory = symbol("operation.bytes_moved") / (
+            symbol("parameter.memory_efficiency") * _each_core(machine, machine.bandwidth_factors(machine.main_memory))
+        )
+        match self.key(op, machine):
+            case "free":
+                return Formula(sp.Integer(0), "s", "free under this runtime")
+            case "gemm":
+                rate = _each_core(machine, machine.peak_factors("matrix", DTYPE))
+                compute = _padded_flop(machine) / (symbol("parameter.compute_efficiency") * rate)
+                hidden = symbol("parameter.exposed") * sp.Min(compute, memory)
+                terms = Table(compute=compute, memory=memory)
+                return Formula(sp.Max(compute, memory) + hidden + start, "s", SOURCE, terms)
+            case "collective":
+                if not machine.links:
+                    raise InputError(f"machine {machine.name!r} has no link for {op.name!r}")
+                link = symbol(f"machine.links.{next(iter(machine.links))}.bandwidth")
+                bytes_sent = symbol("operation.link.network")
+                return Formula(bytes_sent / (symbol("parameter.link_efficiency") * link) + start, "s", SOURCE)
+            case "features":
+                return Formula(symbol("operation.host.bytes") / symbol("parameter.feature_bandwidth"), "s", SOURCE)
+            case "labels":
+                return Formula(symbol("operation.host.bytes") / symbol("parameter.label_bandwidth"), "s", SOURCE)
+        return Formula(memory + start, "s", SOURCE)
+
+
+def _each_core(machine: Machine, paths: tuple[str, ...]) -> sp.Expr:
+    """A rate of the whole machine divided among its cores."""
+    whole = sp.Mul(*(symbol(f"machine.{path}") for path in paths))
+    return whole / symbol("machine.cores")
+
+
+def _padded_flop(machine: Machine) -> sp.Expr:
+    """The flop that the array does: every dim is filled up to a multiple of its side."""
+    rows, columns = symbol("machine.engines.matrix.rows"), symbol("machine.engines.matrix.columns")
+    if not machine.engines["matrix"].rows:
+        raise InputError(f"machine {machine.name!r}: engines.matrix.rows is 0; want a systolic array")
+    sides = {"m": columns, "n": rows, "k": rows}
+    filled = [side * sp.ceiling(symbol(f"operation.{dim}") / side) for dim, side in sides.items()]
+    return 2 * symbol("operation.batch") * sp.Mul(*filled)
