@@ -78,7 +78,7 @@ def extrapolate_many(
         if len(one) < LEAST_POINTS:
             where = f"series {one.name!r}: " if one.name else ""
             raise InputError(
-                f"{where}one value of {one.parameter} cannot be extrapolated: want {LEAST_POINTS} or, better, 5 and more"
+                f"{where}one value of {one.parameter} cannot be extrapolated: want {LEAST_POINTS}, better 5 or more"
             )
         found, reason = kind_of(one, kind)
         reasons.append(reason)
@@ -91,9 +91,8 @@ def extrapolate_many(
             chunk = members[start : start + CHUNK]
             some = [series[i] for i in chunk]
             x, y = np.array([s.x for s in some]), np.array([s.y for s in some])
-            weights = np.array([s.weights for s in some])
             steps = ORIGINS if level is not None or len(pool.families) > 1 else 0
-            for i, mixture in zip(chunk, select(pool, x, y, weights, known, steps), strict=True):
+            for i, mixture in zip(chunk, select(pool, x, y, known, steps), strict=True):
                 answers[i] = _answer(series[i], found, reasons[i], mixture, targets, level, known)
     return [answer for answer in answers if answer is not None]
 

@@ -17,14 +17,14 @@ from estimators.formula import FloatArray
 
 
 def fit_prefixes(
-    family: Family, x: FloatArray, y: FloatArray, weights: FloatArray, knots: FloatArray, lengths: tuple[int, ...]
+    family: Family, x: FloatArray, y: FloatArray, knots: FloatArray, lengths: tuple[int, ...]
 ) -> FloatArray:
     """Coefficients of a family fitted to the first `m` points for every m in `lengths`.
 
     Parameters
     ----------
-    x, y, weights
-        Shape (series, points), sorted by x; residuals are weights * (fit / y - 1).
+    x, y
+        Shape (series, points), sorted by x; residuals are fit / y - 1.
     knots
         Shape (series, k), from `Family.knots`.
 
@@ -35,13 +35,13 @@ def fit_prefixes(
     matrix = family.matrix(x, knots)
     scale = np.abs(matrix).max(axis=1)
     scale[scale == 0] = 1.0
-    weighted = matrix / scale[:, None, :] * (weights / y)[..., None]
+    weighted = matrix / scale[:, None, :] / y[..., None]
     if family.bends == "none":
-        found = _by_subsets(weighted, weights, lengths)
+        found = _by_subsets(weighted, lengths)
     else:
         found = np.zeros((len(x), len(lengths), matrix.shape[-1]))
         for i, m in itertools.product(range(len(x)), range(len(lengths))):
-            found[i, m] = _with_bends(family, weighted[i, : lengths[m]], weights[i, : lengths[m]])
+            found[i, m] = _with_bends(family, weighted[i, : lengths[m]])
     found /= scale[:, None, :]
     if family.through_last:
         ends = np.asarray(lengths) - 1
@@ -50,24 +50,24 @@ def fit_prefixes(
     return found
 
 
-def _with_bends(family: Family, weighted: FloatArray, right: FloatArray) -> FloatArray:
+def _with_bends(family: Family, weighted: FloatArray) -> FloatArray:
     fixed = len(family.terms)
     bends = weighted[:, fixed:]
     usable = np.count_nonzero(bends, axis=0) >= KNOT_SUPPORT - 1
     used = np.concatenate([np.ones(fixed, dtype=bool), usable])
-    height, width = len(right), int(used.sum())
+    height, width = len(weighted), int(used.sum())
     system = np.zeros((height + 1, width))
     system[:height] = weighted[:, used]
     system[height, fixed:] = family.penalty * bends[-1, usable]
     found = np.zeros(len(used))
-    found[used], _ = nnls(system, np.append(right, 0.0))
+    found[used], _ = nnls(system, np.append(np.ones(height), 0.0))
     return found
 
 
-def _by_subsets(weighted: FloatArray, right: FloatArray, lengths: tuple[int, ...]) -> FloatArray:
+def _by_subsets(weighted: FloatArray, lengths: tuple[int, ...]) -> FloatArray:
     ends = np.asarray(lengths) - 1
     gram = np.cumsum(weighted[..., :, None] * weighted[..., None, :], axis=1)[:, ends]
-    moment = np.cumsum(weighted * right[..., None], axis=1)[:, ends]
+    moment = np.cumsum(weighted, axis=1)[:, ends]
     terms = weighted.shape[-1]
     masks = np.array([mask for mask in itertools.product((0.0, 1.0), repeat=terms) if any(mask)])
     # terms outside the subset get an identity row, so that all subsets are solved in one call

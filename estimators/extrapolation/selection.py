@@ -108,7 +108,6 @@ def select(
     pool: Pool,
     x: FloatArray,
     y: FloatArray,
-    weights: FloatArray,
     known_knots: tuple[float, ...] = (),
     origins: int = ORIGINS,
 ) -> list[Mixture]:
@@ -116,7 +115,7 @@ def select(
 
     Parameters
     ----------
-    x, y, weights
+    x, y
         Shape (series, points), sorted by x.
     known_knots
         Borders that the machine gives, instead of change points found from the data.
@@ -127,7 +126,7 @@ def select(
     starts = tuple(range(max(FIRST_ORIGIN, n - origins), n))
     families = (*pool.families, *pool.challengers)
     knots = [family.knots(x, known_knots) for family in families]
-    found = [fit_prefixes(f, x, y, weights, k, (*starts, n)) for f, k in zip(families, knots, strict=True)]
+    found = [fit_prefixes(f, x, y, k, (*starts, n)) for f, k in zip(families, knots, strict=True)]
     later = np.arange(n) >= np.asarray(starts, dtype=int)[:, None]
     ahead = np.stack(
         [_ahead(f, x, y, k, c[:, :-1])[:, later] for f, k, c in zip(families, knots, found, strict=True)], axis=1

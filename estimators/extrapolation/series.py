@@ -112,12 +112,6 @@ class Series:
     def __len__(self) -> int:
         return len(self.x)
 
-    @property
-    def weights(self) -> FloatArray:
-        """Weights of the points: the root of their repeats, at most twofold apart."""
-        counts = np.asarray(self.repeats, dtype=np.float64)
-        return np.asarray(np.maximum(np.sqrt(counts / counts.max()), 0.5))
-
     def first(self, m: int) -> Series:
         """The series of the first `m` values."""
         return Series(self.x[:m], self.y[:m], self.repeats[:m], self.noise, self.parameter, self.name, self.notes)
