@@ -95,8 +95,8 @@ def plotly_chart(chart: Chart) -> Any:
         marker = {"color": colour, "size": 9, "symbol": "circle-open", "line": {"width": 2}}
         figure.add_scatter(x=list(mark.x), y=list(mark.y), mode="markers", name=mark.label, marker=marker)
     if chart.border is not None:
-        line = {"dash": "dot", "color": "#888888"}
-        figure.add_shape(type="line", x0=chart.border, x1=chart.border, y0=0, y1=1, yref="paper", line=line)
+        dotted = {"dash": "dot", "color": "#888888"}
+        figure.add_shape(type="line", x0=chart.border, x1=chart.border, y0=0, y1=1, yref="paper", line=dotted)
         # plotly wants the logarithm for an annotation, but the value itself for a shape
         at = math.log10(chart.border) if chart.x_scale == "log" else chart.border
         font = {"size": 11, "color": "#666666"}

@@ -15,7 +15,7 @@ from estimators.estimate import DEFAULT_LEVEL, Measurement
 from experiments.measurements import read_measurements
 from experiments.question import Question, axis, machine_change, number_of, question
 from experiments.space import Range, Space
-from hwmodels.files import InputError, atomic_write, read_toml
+from hwmodels.files import InputError, atomic_write, read_toml, unknown_name
 from hwmodels.machine import Machine, validated
 from hwmodels.records import Record, Table
 
@@ -63,6 +63,8 @@ class Study(Record):
         Axes: lists of values, or texts ``low..high``, ``low..high:n``, ``low..high:nlog``.
     where
         Conditions between formulas of the names that vary.
+    chunk
+        Points answered and stored together; by the kind of estimator if left out.
     """
 
     schema_: Literal["slipstick-study-1"] = Field(default="slipstick-study-1", alias="schema")
@@ -78,6 +80,7 @@ class Study(Record):
     sample: Sample | None = None
     where: tuple[str, ...] = ()
     fit: Fitting | None = None
+    chunk: int | None = Field(default=None, ge=1, le=10_000_000)
 
     _folder: Path = PrivateAttr(default=Path())
 
@@ -201,6 +204,22 @@ def load_study(path: str | os.PathLike[str]) -> Study:
     study = validated(Study, read_toml(path), str(path))
     study._folder = Path(path).parent
     return study
+
+
+def preset_paths() -> dict[str, Path]:
+    """The studies that ship, by name."""
+    folder = Path(__file__).parent / "presets"
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def study_path(name: str) -> Path:
+    """The file of a study: a path, or a preset's name."""
+    if name.endswith(".toml") or "/" in name:
+        return Path(name)
+    presets = preset_paths()
+    if name not in presets:
+        raise unknown_name("study", name, sorted(presets))
+    return presets[name]
 
 
 def toml_text(document: Mapping[str, Any]) -> str:

@@ -44,8 +44,7 @@ def write(found: WhatIf, path: str | Path, measured: Sequence[Measurement] = ())
         Section("Every point", table_html(rows, "points")),
         Section("What takes the time today", table_html(part_rows(found.today), "parts")),
         *formula_sections(found),
-        Section("Where each parameter comes from", table_html(parameter_rows(asked.estimator), "parameters")),
-        Section("Where each number of the machine comes from", table_html(machine_rows(asked.machine), "machine")),
+        *source_sections(found),
     ]
     lead = f"Assuming: {'; '.join(found.today.assumptions)}. Today: {asked.machine.name}{_run_text(asked.run)}."
     page = write_page(path, title, lead, cards(found), sections)
@@ -107,6 +106,17 @@ def part_rows(today: Estimate) -> list[dict[str, Any]]:
     """The operations of today's estimate, slowest first."""
     frame = today.to_frame().sort_values("total_s", ascending=False)
     return [dict(zip(frame.columns, row, strict=True)) for row in frame.itertuples(index=False, name=None)]
+
+
+def source_sections(found: WhatIf, name: str = "whatif") -> list[Section]:
+    """Where each parameter and each number of the machine comes from."""
+    asked = found.asked
+    parameters = table_html(parameter_rows(asked.estimator), f"{name}-parameters")
+    machine = table_html(machine_rows(asked.machine), f"{name}-machine")
+    return [
+        Section("Where each parameter comes from", parameters),
+        Section("Where each number of the machine comes from", machine),
+    ]
 
 
 def formula_sections(found: WhatIf) -> list[Section]:

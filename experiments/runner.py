@@ -1,0 +1,179 @@
+"""Running a study: chunks through any executor, each stored as soon as it is done, resumed after any end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.store import Store, create
+from experiments.studies import Study
+from experiments.sweep import Task, task
+from hwmodels.files import InputError, unknown_name
+from hwmodels.records import content_digest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+EXECUTORS = ("serial", "threads", "processes", "dask")
+IN_FLIGHT = 8
+"""Chunks handed out at once: enough to keep workers busy, few enough to bound memory."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One workload on one machine of a study."""
+
+    workload: str
+    machine: str
+    work: Task
+
+    def rows(self, start: int, stop: int) -> pd.DataFrame:
+        """The points start..stop with the case's names."""
+        frame = self.work.rows(start, stop)
+        frame.insert(0, "workload", self.workload)
+        frame.insert(1, "machine", self.machine)
+        return frame
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A study made ready: its cases, its numbered chunks, and the fingerprint of all that decides the answers."""
+
+    cases: tuple[Case, ...]
+    chunks: tuple[tuple[int, int, int], ...]
+    fingerprint: str
+
+    @property
+    def points(self) -> int:
+        """Points of all cases, before conditions."""
+        return sum(case.work.space.size for case in self.cases)
+
+
+def plan(study: Study) -> Plan:
+    """Compile every case of a study.
+
+    Raises
+    ------
+    InputError
+        Where a name or a value of the study cannot be used.
+    """
+    cases, contents = [], []
+    for workload, machine in study.cases():
+        asked = study.question(workload, machine)
+        space = study.space(asked.machine)
+        if not space.names:
+            raise InputError(f"study {study.name!r}: nothing varies; use slipstick calibrate for a calibration alone")
+        cases.append(Case(workload, machine, task(asked, space, study.level, study.bands)))
+        contents.append([asked.workload.identity, asked.machine.fingerprint, asked.estimator, asked.run, space])
+    chunks = []
+    for index, case in enumerate(cases):
+        step = study.chunk or case.work.chunk
+        chunks += [
+            (index, start, min(start + step, case.work.space.size)) for start in range(0, case.work.space.size, step)
+        ]
+    return Plan(
+        tuple(cases), tuple(chunks), content_digest([contents, study.level, study.bands, chunks[-1], versions()])
+    )
+
+
+def versions() -> dict[str, str]:
+    """What else decides the last digit of an answer."""
+    import numpy
+    import sympy
+
+    import slipstick
+
+    return {"slipstick": slipstick.__version__, "numpy": numpy.__version__, "sympy": sympy.__version__}
+
+
+def run(
+    made: Plan, folder: Path, executor: Executor | None = None, progress: Callable[[int, int], None] | None = None
+) -> Store:
+    """Answer every point that is not stored yet; `progress` hears (points done, points in all).
+
+    Whatever ends it (an error, Ctrl-C, a kill), every finished chunk stays, and the next run goes on from there.
+
+    Raises
+    ------
+    InputError
+        Where the folder holds another study, or a stored part is damaged.
+    """
+    about = {"cases": [[case.workload, case.machine] for case in made.cases], "versions": versions()}
+    store = create(folder, made.fingerprint, {**about, "chunks": len(made.chunks), "points": made.points})
+    with store.locked():
+        stored = store.verify()
+        done = sum(made.chunks[number][2] - made.chunks[number][1] for number in stored)
+        todo = [number for number in range(len(made.chunks)) if number not in stored]
+        if progress:
+            progress(done, made.points)
+        for number, frame in _answers(made, todo, executor):
+            store.append(number, frame)
+            done += made.chunks[number][2] - made.chunks[number][1]
+            if progress:
+                progress(done, made.points)
+    return store
+
+
+def _answers(made: Plan, todo: list[int], executor: Executor | None) -> Iterator[tuple[int, pd.DataFrame]]:
+    """Finished chunks as they come, few in flight at a time."""
+    if executor is None:
+        for number in todo:
+            index, start, stop = made.chunks[number]
+            yield number, made.cases[index].rows(start, stop)
+        return
+    waiting = iter(todo)
+    flying: dict[Future[Any], int] = {}
+    try:
+        while True:
+            for number in waiting:
+                index, start, stop = made.chunks[number]
+                flying[executor.submit(made.cases[index].rows, start, stop)] = number
+                if len(flying) >= IN_FLIGHT:
+                    break
+            if not flying:
+                return
+            finished, _ = wait(flying, return_when=FIRST_COMPLETED)
+            for future in finished:
+                yield flying.pop(future), future.result()
+    finally:
+        for future in flying:
+            future.cancel()
+
+
+@contextmanager
+def executor(kind: str = "serial", workers: int = 2, scheduler: str | None = None) -> Iterator[Executor | None]:
+    """An executor by name: serial (None), threads, processes, or dask (a scheduler's address, else a local cluster).
+
+    Raises
+    ------
+    InputError
+        Where the name is unknown, or dask is not installed.
+    """
+    if kind not in EXECUTORS:
+        raise unknown_name("executor", kind, EXECUTORS)
+    if kind == "serial":
+        yield None
+    elif kind == "threads":
+        with ThreadPoolExecutor(workers) as pool:
+            yield pool
+    elif kind == "processes":
+        import multiprocessing
+
+        with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+            yield pool
+    else:
+        try:
+            from distributed import Client, LocalCluster
+        except ImportError:
+            raise InputError("executor 'dask' needs the extra: pip install 'slipstick[dask]'") from None
+        if scheduler:
+            with Client(scheduler) as client:
+                yield client.get_executor()
+        else:
+            cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+            with cluster, Client(cluster) as client:
+                yield client.get_executor()
