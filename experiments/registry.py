@@ -11,6 +11,7 @@ from hwmodels.files import unknown_name
 PAPERS = {"xeon-phi": "experiments.papers.xeon_phi"}
 SCOREBOARDS: dict[str, str] = {
     "scaling": "experiments.validation.scaling",
+    "bandwidth": "experiments.validation.bandwidth",
     "systolic": "experiments.validation.systolic",
     "tpu": "experiments.validation.tpu",
 }

@@ -1,0 +1,317 @@
+"""Loops over arrays on a CPU: layer conditions, traffic of each path, data cycles and the bandwidth roofline.
+
+A loop kernel reads and writes arrays at fixed offsets from its indices. Sort the accesses to one array by address: the
+gap between one and the next is the reuse distance, infinite for the first. A cache holds all reuse up to distance t if
+
+    sum over accesses of min(distance, t) <= capacity            (the layer condition)
+
+and then the accesses with a larger distance miss (Hammer, Eitzinger, Hager, Wellein: "Kerncraft: a tool for analytic
+performance modeling of loop kernels", 2017; Stengel et al., ICS 2015). A line that is written but not read is loaded
+first (write-allocate) and evicted later. All counts are in cache lines per line of results, so no line size appears.
+
+Paths are named by their far end: "L2" is the path between L1 and L2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+from math import prod
+
+from hwmodels.files import InputError, unknown_name
+from hwmodels.machine import Machine
+from hwmodels.memory import Level
+
+Offsets = tuple[tuple[int, ...], ...]
+Bandwidth = Callable[[str, str], float]
+"""(level, benchmark) -> bytes a second of traffic."""
+
+
+@dataclass(frozen=True)
+class LoopKernel:
+    """What one iteration of a loop nest touches.
+
+    Parameters
+    ----------
+    reads, writes
+        Array -> offsets from the loop indices, the fastest dimension last.
+    flop
+        Of one iteration.
+    element_bytes
+        Of every array's elements.
+    """
+
+    name: str
+    reads: Mapping[str, Offsets]
+    writes: Mapping[str, Offsets]
+    flop: float
+    element_bytes: int = 8
+
+    def __post_init__(self) -> None:
+        lengths = {
+            len(offset) for arrays in (self.reads, self.writes) for offsets in arrays.values() for offset in offsets
+        }
+        if len(lengths) != 1:
+            raise InputError(f"kernel {self.name!r}: offsets have {sorted(lengths)} dimensions: want one and the same")
+
+    @property
+    def dimensions(self) -> int:
+        """Of its arrays."""
+        arrays = {**self.reads, **self.writes}
+        return len(next(iter(arrays.values()))[0])
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """Names of all arrays."""
+        return tuple(dict.fromkeys([*self.reads, *self.writes]))
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Cache lines that a path moves for one line of results."""
+
+    loads: float
+    stores: float
+
+
+@dataclass(frozen=True)
+class RooflinePoint:
+    """How fast a kernel can be, and which path says so.
+
+    Parameters
+    ----------
+    iterations
+        A second.
+    flop_rate
+        flop a second.
+    level, benchmark
+        The path that bounds it, and the benchmark whose bandwidth was taken.
+    iterations_per_byte
+        Over that path.
+    """
+
+    iterations: float
+    flop_rate: float
+    level: str
+    benchmark: str
+    iterations_per_byte: float
+
+
+def cache_traffic(kernel: LoopKernel, shape: Sequence[int], capacity: float) -> Traffic:
+    """Lines that a cache of `capacity` bytes exchanges with what lies beyond it.
+
+    Raises
+    ------
+    InputError
+        Where the shape does not have the kernel's dimensions.
+    """
+    if len(shape) != kernel.dimensions or any(size < 1 for size in shape):
+        raise InputError(f"kernel {kernel.name!r}: shape {tuple(shape)}: want {kernel.dimensions} sizes >= 1")
+    elements = capacity / kernel.element_bytes
+    if len(kernel.arrays) * prod(shape) < elements:
+        return Traffic(0, 0)
+    stores = len(kernel.writes)
+    distances = reuse_distances(kernel, shape)
+    finite = sorted({d for d in distances if d is not None}, reverse=True)
+    for tail in finite:
+        if sum(tail if d is None else min(d, tail) for d in distances) <= elements:
+            return Traffic(sum(1 for d in distances if d is None or d > tail), stores)
+    # not even the shortest reuse fits: neighbours on one line still share it
+    return Traffic(sum(1 for d in distances if d is None or d > min(finite, default=0)), stores)
+
+
+def reuse_distances(kernel: LoopKernel, shape: Sequence[int]) -> list[int | None]:
+    """Elements between one access to an array and the next nearest; None for the first access of each array."""
+    strides = [prod(shape[i + 1 :]) for i in range(len(shape))]
+    found: list[int | None] = []
+    for array in kernel.arrays:
+        offsets = {*kernel.reads.get(array, ()), *kernel.writes.get(array, ())}
+        places = sorted(sum(o * s for o, s in zip(offset, strides, strict=True)) for offset in offsets)
+        found.append(None)
+        found.extend(later - earlier for earlier, later in pairwise(places))
+    return found
+
+
+def path_traffic(
+    kernel: LoopKernel, shape: Sequence[int], machine: Machine, caches: Machine | None = None
+) -> dict[str, Traffic]:
+    """Lines over every path of the machine beyond its nearest level, by the path's far end.
+
+    Parameters
+    ----------
+    caches
+        Whose capacities decide the layer conditions; the machine's own if None.
+    """
+    sizes = caches if caches is not None else machine
+    levels = list(machine.memory)
+    return {far: cache_traffic(kernel, shape, _capacity(sizes, near)) for near, far in pairwise(levels)}
+
+
+def data_cycles(
+    kernel: LoopKernel,
+    shape: Sequence[int],
+    machine: Machine,
+    memory_bandwidth: float | Bandwidth,
+    caches: Machine | None = None,
+) -> dict[str, float]:
+    """Cycles that each path is busy for one line of results: the data part of the ECM model, penalties apart.
+
+    Parameters
+    ----------
+    memory_bandwidth
+        Bytes a second of traffic from main memory, or a function of (level, benchmark).
+    """
+    found = {}
+    for name, lines in path_traffic(kernel, shape, machine, caches).items():
+        level = machine.memory[name]
+        both = lines.loads + lines.stores
+        if level.bytes_per_cycle is not None:
+            shared = both if level.duplex == "half" else max(lines.loads, lines.stores)
+            found[name] = shared * level.line / level.bytes_per_cycle
+        elif both:
+            rate = memory_bandwidth if isinstance(memory_bandwidth, (int, float)) else None
+            if rate is None:
+                rate = memory_bandwidth(name, nearest_benchmark(lines))  # type: ignore[operator]
+            found[name] = both * level.line * machine.clock / rate
+        else:
+            found[name] = 0.0
+    return found
+
+
+def penalty_cycles(
+    kernel: LoopKernel, shape: Sequence[int], machine: Machine, caches: Machine | None = None
+) -> dict[str, float]:
+    """Cycles that the lines of each path cost beyond their transfer, for one line of results."""
+    return {
+        name: lines.loads * (machine.memory[name].load_penalty or 0.0)
+        + lines.stores * (machine.memory[name].store_penalty or 0.0)
+        for name, lines in path_traffic(kernel, shape, machine, caches).items()
+    }
+
+
+def core_elements(kernel: LoopKernel, shape: Sequence[int], line: int) -> float:
+    """Elements that an iteration moves between the core and its nearest cache, each loaded once for a line of results.
+
+    A neighbour that the iterations of one line share (i-1, i, i+1) stays in registers.
+    """
+    together = max(1, line // kernel.element_bytes)
+    strides = [prod(shape[i + 1 :]) for i in range(len(shape))]
+    total = 0
+    for arrays in (kernel.reads, kernel.writes):
+        for offsets in arrays.values():
+            places = {sum(o * s for o, s in zip(offset, strides, strict=True)) for offset in offsets}
+            total += len({place + i for place in places for i in range(together)})
+    return total / together
+
+
+def ecm_cycles(data: Mapping[str, float], overlapping: float, non_overlapping: float) -> float:
+    """Cycles for one line of results on one core of the Intel kind, where transfers do not overlap with each other.
+
+    max(T_OL, T_nOL + sum of the data cycles): Stengel et al., "Quantifying performance bottlenecks of stencil
+    computations using the Execution-Cache-Memory model", ICS 2015, equation 1.
+    """
+    return max(overlapping, non_overlapping + sum(data.values()))
+
+
+def roofline(
+    kernel: LoopKernel,
+    shape: Sequence[int],
+    machine: Machine,
+    bandwidth: Bandwidth,
+    caches: Machine | None = None,
+) -> RooflinePoint:
+    """The slowest path by measured bandwidths; the arithmetic is not looked at.
+
+    Parameters
+    ----------
+    bandwidth
+        (level, benchmark) -> bytes a second of traffic of the cores that run.
+    """
+    nearest, level = next(iter(machine.memory.items()))
+    moved = {nearest: (core_elements(kernel, shape, level.line), "load")}
+    for name, lines in path_traffic(kernel, shape, machine, caches).items():
+        if lines.loads + lines.stores:
+            moved[name] = (lines.loads + lines.stores, nearest_benchmark(lines))
+    seconds = {
+        name: elements * kernel.element_bytes / bandwidth(name, benchmark)
+        for name, (elements, benchmark) in moved.items()
+    }
+    slowest = max(seconds, key=lambda name: seconds[name])
+    elements, benchmark = moved[slowest]
+    rate = 1 / seconds[slowest]
+    return RooflinePoint(rate, rate * kernel.flop, slowest, benchmark, 1 / (elements * kernel.element_bytes))
+
+
+BENCHMARKS: dict[str, Traffic] = {
+    "load": Traffic(1, 0),
+    "update": Traffic(1, 1),
+    "copy": Traffic(2, 1),
+    "triad": Traffic(4, 1),
+}
+"""Lines that the bandwidth benchmarks move for one line, write-allocate included."""
+
+
+def nearest_benchmark(lines: Traffic) -> str:
+    """The benchmark whose loads per store are nearest; with a tie the one of fewer streams."""
+    if not lines.stores:
+        return "load"
+    wanted = lines.loads / lines.stores
+    stored = {name: b.loads / b.stores for name, b in BENCHMARKS.items() if b.stores}
+    return min(stored, key=lambda name: abs(stored[name] - wanted))
+
+
+def star(dimensions: int, radius: int) -> Offsets:
+    """Offsets of a star stencil without its centre."""
+    return tuple(
+        tuple(step if axis == i else 0 for i in range(dimensions))
+        for axis in range(dimensions)
+        for step in range(-radius, radius + 1)
+        if step
+    )
+
+
+def box(dimensions: int, radius: int) -> Offsets:
+    """Offsets of a box stencil with its centre."""
+    return tuple(product(range(-radius, radius + 1), repeat=dimensions))
+
+
+def kernels() -> dict[str, LoopKernel]:
+    """Well-known loops by name, in double precision."""
+    here: Offsets = ((0,),)
+    known = [
+        LoopKernel("load", {"a": here}, {}, 0),
+        LoopKernel("copy", {"b": here}, {"a": here}, 0),
+        LoopKernel("scale", {"b": here}, {"a": here}, 1),
+        LoopKernel("add", {"b": here, "c": here}, {"a": here}, 1),
+        LoopKernel("update", {"a": here}, {"a": here}, 1),
+        LoopKernel("daxpy", {"a": here, "b": here}, {"a": here}, 2),
+        LoopKernel("stream-triad", {"b": here, "c": here}, {"a": here}, 2),
+        LoopKernel("triad", {"b": here, "c": here, "d": here}, {"a": here}, 2),
+        LoopKernel("sum", {"a": here}, {}, 1),
+        LoopKernel("dot", {"a": here, "b": here}, {}, 2),
+        LoopKernel("1d-3pt", {"a": box(1, 1)}, {"b": here}, 4),
+        LoopKernel("2d-5pt", {"a": star(2, 1)}, {"b": ((0, 0),)}, 4),
+        LoopKernel("3d-7pt", {"a": star(3, 1)}, {"b": ((0, 0, 0),)}, 6),
+        LoopKernel("3d-27pt", {"a": box(3, 1)}, {"b": ((0, 0, 0),)}, 27),
+    ]
+    return {kernel.name: kernel for kernel in known}
+
+
+def kernel_named(name: str) -> LoopKernel:
+    """One of `kernels`.
+
+    Raises
+    ------
+    InputError
+        Where the name is unknown.
+    """
+    known = kernels()
+    if name not in known:
+        raise unknown_name("loop kernel", name, sorted(known))
+    return known[name]
+
+
+def _capacity(machine: Machine, level: str) -> float:
+    record: Level = machine.memory[level]
+    return record.capacity
