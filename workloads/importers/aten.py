@@ -382,18 +382,24 @@ READERS: Mapping[str, Reader] = _table(
     }
 )
 
-# Functions of single elements that torch does not tag as such.
+# Functions of single elements: those that torch does not tag so, and the usual ones, for traces that carry no tags.
 POINTWISE = _names(
     """
-    _fused_dropout _prelu_kernel _prelu_kernel_backward add_ addcdiv addcmul binary_cross_entropy_backward
-    bitwise_not celu celu_ celu_backward clamp_ complex div_ elu elu_ elu_backward glu glu_backward hardshrink
-    hardsigmoid hardsigmoid_backward hardswish hardswish_ hardswish_backward hardtanh hardtanh_ hardtanh_backward
-    huber_loss_backward imag isin leaky_relu leaky_relu_ leaky_relu_backward lerp log_sigmoid_backward
-    log_sigmoid_forward logical_and masked_fill masked_fill_ mish mish_backward mse_loss_backward mul_
-    native_dropout native_dropout_backward normal_functional polar prelu real relu_ rrelu_with_noise selu selu_
-    sigmoid_backward silu_backward smooth_l1_loss_backward softplus softplus_backward softshrink sub_
-    tanh_backward threshold threshold_ where
+    _fused_dropout _prelu_kernel _prelu_kernel_backward abs add addcdiv addcmul atan2
+    binary_cross_entropy_backward bitwise_and bitwise_not bitwise_or ceil celu celu_backward clamp clamp_max
+    clamp_min complex cos div elu elu_backward eq erf exp expm1 floor floor_divide fmod ge gelu gelu_backward glu
+    glu_backward gt hardshrink hardsigmoid hardsigmoid_backward hardswish hardswish_backward hardtanh
+    hardtanh_backward huber_loss_backward imag isin isinf isnan le leaky_relu leaky_relu_backward lerp log log1p
+    log2 log_sigmoid_backward log_sigmoid_forward logical_and logical_not logical_or lt masked_fill maximum
+    minimum mish mish_backward mse_loss_backward mul nan_to_num native_dropout native_dropout_backward ne neg
+    normal_functional polar pow prelu real reciprocal relu remainder round rrelu_with_noise rsqrt rsub selu
+    sigmoid sigmoid_backward sign silu silu_backward sin smooth_l1_loss_backward softplus softplus_backward
+    softshrink sqrt square sub tanh tanh_backward threshold threshold_backward where
     """
+)
+VIEWS = _names(
+    "view t transpose transpose_ permute expand as_strided slice select unsqueeze unsqueeze_ squeeze squeeze_ narrow "
+    "diagonal unfold flatten split split_with_sizes chunk unbind movedim swapaxes"
 )
 RANDOM = _names(
     "bernoulli bernoulli_ exponential_ normal_ rand rand_like randint randn randn_like random_ randperm uniform_"
@@ -407,10 +413,10 @@ def read_call(call: Call) -> list[Piece] | None:
         return reader(call)
     if call.name in RANDOM:
         return _elementwise(call, "random")
-    if call.name in POINTWISE or "pointwise" in call.tags:
+    if call.name.removesuffix("_") in POINTWISE or "pointwise" in call.tags:
         return _elementwise(call)
     if "reduction" in call.tags:
         return _reduction(call)
-    if "view" in call.tags:
+    if call.name in VIEWS or "view" in call.tags:
         return _view(call)
     return None

@@ -1,0 +1,136 @@
+"""Execution traces: one that torch writes here and now, and the bad ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import pytest
+
+from experiments.validation.data import training_file, why_missing
+from hwmodels.files import InputError
+from workloads.catalog import workload
+from workloads.importers.execution_trace import import_execution_trace
+from workloads.importers.measured_trace import import_measured_steps
+from workloads.workload import Workload
+
+
+def matrix_flop(graph: Workload, phase: str) -> Any:
+    return sum(
+        op.cost["flop.matrix.float32"]
+        for op in graph
+        if op.attributes.get("phase", "forward") == phase  # type: ignore[misc]
+    )
+
+
+def test_torch_s_own_trace_of_a_run_equals_the_import_without_running(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="the torch extra is not installed")
+    from workloads.importers.torch_import import import_torch
+    from workloads.importers.torch_recorder import Input
+
+    nn = torch.nn
+    model = nn.Sequential(nn.Conv2d(3, 8, 3, groups=1), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 10))
+    observer = torch.profiler.ExecutionTraceObserver().register_callback(str(tmp_path / "run.json"))
+    observer.start()
+    model(torch.zeros(4, 3, 8, 8)).sum().backward()
+    observer.stop()
+    observer.unregister_callback()
+    traced = import_execution_trace(tmp_path / "run.json")
+    recorded = import_torch(model, [Input((4, 3, 8, 8))], optimizer=None)
+    assert not traced.uncounted
+    assert nx.is_directed_acyclic_graph(traced.graph)
+    for phase in ("forward", "backward"):
+        assert matrix_flop(traced, phase) == matrix_flop(recorded, phase) > 0
+
+
+def test_a_recorded_resnet18_is_the_built_in_one() -> None:
+    path = training_file("traces/chakra_resnet18_own.json.gz")
+    if path is None:
+        pytest.skip(why_missing("traces/chakra_resnet18_own.json.gz"))
+    traced, built = import_execution_trace(path), workload("resnet18").bind(batch=2)
+    assert not traced.uncounted
+    for phase in ("forward", "backward"):
+        assert matrix_flop(traced, phase) == matrix_flop(built, phase)
+
+
+def node(number: int, parent: int, name: str = "aten::relu", shape: Any = (2, 3)) -> dict[str, Any]:
+    def side(tensor: int) -> dict[str, Any]:
+        return {"values": [[tensor, tensor, 0, 6, 4, "cpu"]], "shapes": [list(shape)], "types": ["Tensor(float)"]}
+
+    return {"id": number, "ctrl_deps": parent, "name": name, "inputs": side(number - 1), "outputs": side(number)}
+
+
+def write(tmp_path: Path, nodes: list[Any]) -> Path:
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"schema": "1.1.1-chakra.0.0.4", "nodes": nodes}))
+    return path
+
+
+def test_bad_traces_are_refused_with_file_and_node(tmp_path: Path) -> None:
+    good = import_execution_trace(write(tmp_path, [node(5, 1), node(6, 1)]))
+    assert good.edges == (("relu", "relu#2"),)
+    with pytest.raises(InputError, match=r"trace\.json: node 5: its parents form a cycle"):
+        import_execution_trace(write(tmp_path, [node(5, 6, "outer"), node(6, 5, "inner")]))
+    with pytest.raises(InputError, match="two nodes have the id 5"):
+        import_execution_trace(write(tmp_path, [node(5, 1), node(5, 1)]))
+    with pytest.raises(InputError, match=r"size '-3' lies outside \[0, 1e12\]"):
+        import_execution_trace(write(tmp_path, [node(5, 1, shape=(-3,))]))
+    with pytest.raises(InputError, match=r"node 5 .aten::mm.: inputs do not fit"):
+        import_execution_trace(write(tmp_path, [node(5, 1, "aten::mm")]))
+    with pytest.raises(InputError, match="no execution trace"):
+        import_execution_trace(_text(tmp_path, "{}"))
+    with pytest.raises(InputError, match="not JSON"):
+        import_execution_trace(_text(tmp_path, '{"schema": "1.1", "nodes": [{"id": 1, '))
+    with pytest.raises(InputError, match="nested deeper"):
+        import_execution_trace(_text(tmp_path, "[" * 100_000))
+    unknown = import_execution_trace(write(tmp_path, [node(5, 1, "aten::frobnicate")]))
+    assert unknown.uncounted == ("frobnicate",)
+
+
+def _text(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "text.json"
+    path.write_text(text)
+    return path
+
+
+def event(name: str, category: str, start: float, duration: float, thread: int, **arguments: Any) -> dict[str, Any]:
+    timed = {"ph": "X", "name": name, "cat": category, "pid": 1, "tid": thread, "ts": start, "dur": duration}
+    return timed | {"args": arguments}
+
+
+def test_measured_steps_hold_the_kernels_that_they_launched(tmp_path: Path) -> None:
+    events = []
+    for step in (7, 8):
+        begin = 1000 * step
+        events += [
+            event(f"ProfilerStep#{step}", "user_annotation", begin, 900, 1),
+            event("cudaLaunchKernel", "cuda_runtime", begin + 10, 5, 1, correlation=step * 10),
+            event("cudaLaunchKernel", "cuda_runtime", begin + 20, 5, 1, correlation=step * 10 + 1),
+            event("gemm", "kernel", begin + 1500, 300, 7, correlation=step * 10),  # runs after its step has ended
+            event("relu", "kernel", begin + 1800, 20, 7, correlation=step * 10 + 1),
+        ]
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    steps = import_measured_steps(path)
+    assert [step.number for step in steps] == [7, 8]
+    assert dict(steps[0].seconds) == pytest.approx({"gemm": 300e-6, "relu": 20e-6})
+    assert steps[0].duration == pytest.approx(900e-6)
+    assert steps[0].workload.edges == (("gemm", "relu"),)
+    assert steps[0].workload.uncounted
+    with pytest.raises(InputError, match="no event names a step"):
+        import_measured_steps(path, mark=r"Iteration#(\d+)")
+
+
+def test_measured_steps_without_an_accelerator_hold_the_outermost_operations(tmp_path: Path) -> None:
+    events = [
+        event("ProfilerStep#1", "user_annotation", 0, 100, 1),
+        event("aten::linear", "cpu_op", 10, 50, 1),
+        event("aten::addmm", "cpu_op", 20, 30, 1),
+        event("aten::relu", "cpu_op", 70, 10, 1),
+    ]
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    (step,) = import_measured_steps(path)
+    assert set(step.seconds) == {"aten::linear", "aten::relu"}
