@@ -1,0 +1,173 @@
+"""A sparse matrix cut into blocks of equal numbers of non-zeros, and what a model may know about each block.
+
+The blocks and the network's input are those of Barreda, Dolz, Castano: "Convolutional neural nets for estimating the
+run time and energy consumption of the sparse matrix-vector product", 2020, Section 4.1: b = 250 non-zeros, the
+incomplete last block dropped, input log(|diff(vpos)| + 1). The other features add what that input loses: where rows
+begin, and how long ago (in bytes) each line of the dense vector was last touched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hwmodels.files import InputError
+from workloads.kernels.locality import grid, reuse_times
+from workloads.kernels.sparse import SparseMatrix
+
+FloatArray = npt.NDArray[np.float64]
+
+BLOCK = 250
+"""Non-zeros of a block (paper, Section 4.1)."""
+VALUE_BYTES, INDEX_BYTES = 8, 4
+STREAMED_BYTES = VALUE_BYTES + 2 * INDEX_BYTES
+"""Bytes that the blockwise kernel streams a non-zero: value, column and row."""
+LINE_BYTES, PAGE_BYTES = 64, 4096
+VOLUME_EDGES = tuple(float(4 << k) * 1024 for k in range(0, 17, 2))
+"""Bytes that part the classes of reuse volume: 4 KiB, 16 KiB, ... 256 MiB."""
+SEGMENT_EDGES = (2, 3, 5, 9, 17, 33, 65)
+"""Row lengths that part the classes of row segments inside a block."""
+PAGE_EDGES = (64, 1536)
+"""Pages in use that part the classes of page reuse: what small and large translation buffers hold."""
+
+
+@dataclass(frozen=True, eq=False)
+class BlockTable:
+    """Features of a matrix's blocks.
+
+    Parameters
+    ----------
+    names
+        Of the columns.
+    values
+        One row a block, shape (blocks, features), float32; counts are of non-zeros in the block.
+    index
+        Which block each row is (all, or a sample).
+    blocks
+        How many whole blocks the matrix has.
+    """
+
+    names: tuple[str, ...]
+    values: npt.NDArray[np.float32]
+    index: npt.NDArray[np.int64]
+    blocks: int
+
+    def column(self, name: str) -> npt.NDArray[np.float32]:
+        """One feature of every row."""
+        return self.values[:, self.names.index(name)]
+
+
+def network_input(matrix: SparseMatrix, block: int = BLOCK) -> npt.NDArray[np.float32]:
+    """What the published network sees: log(|diff(vpos)| + 1) of every whole block, shape (blocks, block - 1).
+
+    Raises
+    ------
+    InputError
+        Where the matrix has no whole block.
+    """
+    count = whole_blocks(matrix, block)
+    columns = matrix.columns[: count * block].reshape(count, block).astype(np.int64)
+    return np.log1p(np.abs(np.diff(columns, axis=1))).astype(np.float32)
+
+
+def whole_blocks(matrix: SparseMatrix, block: int = BLOCK) -> int:
+    """How many whole blocks there are; the rest of fewer than `block` non-zeros is dropped, as in the paper."""
+    if block < 2:
+        raise InputError(f"block = {block}: want at least 2 non-zeros")
+    count = matrix.nonzeros // block
+    if count == 0:
+        raise InputError(
+            f"matrix {matrix.name!r} has {matrix.nonzeros} non-zeros: want at least one whole block of {block}"
+        )
+    return count
+
+
+def block_features(matrix: SparseMatrix, block: int = BLOCK) -> BlockTable:
+    """Everything the reuse and boosting models know of every whole block.
+
+    Counts of non-zeros by row-segment length, by reuse volume of their line of the dense vector (all, and those not
+    next to the non-zero before), by page reuse; row changes; statistics of the column steps; and of the whole matrix
+    its footprint and the spread of its row lengths.
+    """
+    count = whole_blocks(matrix, block)
+    used = count * block
+    rows, columns = matrix.shape
+    pointers = matrix.row_pointers
+    names: list[str] = []
+    parts: list[npt.NDArray[np.float32]] = []
+
+    def add(name: str, values: npt.ArrayLike) -> None:
+        names.append(name)
+        parts.append(np.broadcast_to(np.asarray(values, dtype=np.float32), (count,)))
+
+    def add_classes(
+        prefix: str, labels: list[str], classes: npt.NDArray[np.integer], weight: FloatArray | None = None
+    ) -> None:
+        width = len(labels)
+        owner = np.repeat(np.arange(count), len(classes) // count) if weight is None else segment_block
+        totals = np.bincount(owner * width + classes, weights=weight, minlength=count * width).reshape(count, width)
+        for k, label in enumerate(labels):
+            add(f"{prefix}.{label}", totals[:, k])
+
+    begins = np.zeros(matrix.nonzeros + 1, dtype=bool)
+    begins[pointers] = True
+    begins = begins[:used]
+    add("row_changes", begins.reshape(count, block)[:, 1:].sum(axis=1))
+    cuts = begins.copy()
+    cuts[::block] = True
+    starts = np.flatnonzero(cuts)
+    segments = np.diff(np.append(starts, used))
+    segment_block = starts // block
+    add_classes(
+        "segment",
+        [f"{low}" for low in (1, *SEGMENT_EDGES)],
+        np.searchsorted(SEGMENT_EDGES, segments, "right"),
+        segments.astype(np.float64),
+    )
+    changed = np.flatnonzero(np.append(False, segments[1:] != segments[:-1]))
+    add("irregular", np.bincount(segment_block[changed], minlength=count))
+
+    steps = np.diff(matrix.columns[:used], prepend=matrix.columns[0]).reshape(count, block)[:, 1:]
+    distance = np.abs(steps)
+    logs = np.log1p(distance.astype(np.float32))
+    add("step.mean_log", logs.mean(axis=1))
+    add("step.std_log", logs.std(axis=1))
+    add("step.max_log", logs.max(axis=1))
+    add("step.one", (steps == 1).sum(axis=1))
+    add("step.backward", (steps < 0).sum(axis=1))
+    far = np.ones((count, block), dtype=bool)
+    far[:, 1:] = distance > 2 * LINE_BYTES // VALUE_BYTES
+    add("step.far", far.sum(axis=1))
+
+    position = np.tile(np.arange(block, dtype=np.int32), count)
+    own = np.arange(used, dtype=np.int32) - position
+    line = reuse_times(matrix.columns // (LINE_BYTES // VALUE_BYTES), pointers, columns * VALUE_BYTES // LINE_BYTES + 1)
+    page = reuse_times(matrix.columns // (PAGE_BYTES // VALUE_BYTES), pointers, columns * VALUE_BYTES // PAGE_BYTES + 1)
+    add("lines", (line.previous[:used] < own).reshape(count, block).sum(axis=1))
+    add("pages", (page.previous[:used] < own).reshape(count, block).sum(axis=1))
+    streamed = STREAMED_BYTES + 2 * VALUE_BYTES * rows / max(matrix.nonzeros, 1)
+    volume = LINE_BYTES * line.footprint() + streamed * grid()
+    by_step = np.searchsorted(VOLUME_EDGES, volume).astype(np.int64)
+    labels = [f"{edge / 1024:g}K" for edge in VOLUME_EDGES] + ["more"]
+    classes = by_step[line.step[:used]]
+    add_classes("volume", labels, classes)
+    add_classes("far_volume", [*labels, "near"], np.where(far.ravel(), classes, len(labels)))
+    names.pop()
+    parts.pop()
+    in_use = page.footprint() + streamed / PAGE_BYTES * grid()
+    add_classes(
+        "page", [f"{edge}" for edge in PAGE_EDGES] + ["more"], np.searchsorted(PAGE_EDGES, in_use)[page.step[:used]]
+    )
+
+    add("log_footprint", np.log(footprint_bytes(matrix)))
+    add("log_vector", np.log(VALUE_BYTES * columns))
+    lengths = matrix.row_lengths
+    add("row_length_variation", lengths.std() / max(lengths.mean(), 1e-9))
+    return BlockTable(tuple(names), np.stack(parts, axis=1), np.arange(count), count)
+
+
+def footprint_bytes(matrix: SparseMatrix) -> float:
+    """Bytes that one sweep of the blockwise kernel touches: matrix, both vectors."""
+    return STREAMED_BYTES * matrix.nonzeros + VALUE_BYTES * (matrix.shape[0] + matrix.shape[1])

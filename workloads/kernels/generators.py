@@ -1,0 +1,211 @@
+"""Sparse matrices made to order: the patterns that solvers, graphs and finite elements have, for training and tests.
+
+Every generator takes a seed where it draws, and gives the same matrix for the same seed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from hwmodels.files import InputError, unknown_name
+from workloads.kernels.sparse import SparseMatrix
+
+RowLengths = Literal["constant", "poisson", "geometric", "lognormal"]
+ROW_LENGTHS: tuple[RowLengths, ...] = ("constant", "poisson", "geometric", "lognormal")
+RMAT_PROBABILITIES = (0.57, 0.19, 0.19, 0.05)
+"""Of the four quadrants: Graph500's."""
+
+
+def stencil(shape: tuple[int, ...], points: int) -> SparseMatrix:
+    """A finite-difference grid: 5 or 9 points in two dimensions, 7 or 27 in three."""
+    dimensions = len(shape)
+    if points not in (2 * dimensions + 1, 3**dimensions):
+        raise InputError(
+            f"points = {points}: a {dimensions}-dimensional stencil has {2 * dimensions + 1} or {3**dimensions}"
+        )
+    number = np.arange(int(np.prod(shape))).reshape(shape)
+    rows, columns = [], []
+    for offset in itertools.product((-1, 0, 1), repeat=dimensions):
+        if points == 3**dimensions or sum(map(abs, offset)) <= 1:
+            here = tuple(slice(max(0, -k), size - max(0, k)) for k, size in zip(offset, shape, strict=True))
+            there = tuple(slice(max(0, k), size - max(0, -k)) for k, size in zip(offset, shape, strict=True))
+            rows.append(number[here].ravel())
+            columns.append(number[there].ravel())
+    size = number.size
+    return _matrix(f"stencil{points}", np.concatenate(rows), np.concatenate(columns), (size, size))
+
+
+def banded(size: int, half_width: int, mean: float, seed: int, row_lengths: RowLengths = "constant") -> SparseMatrix:
+    """Columns drawn within `half_width` of the diagonal, `mean` a row."""
+    random = np.random.default_rng(seed)
+    rows = np.repeat(np.arange(size), _lengths(random, size, mean, row_lengths))
+    columns = np.clip(rows + random.integers(-half_width, half_width + 1, len(rows)), 0, size - 1)
+    return _matrix("banded", rows, columns, (size, size))
+
+
+def uniform(shape: tuple[int, int], mean: float, seed: int, row_lengths: RowLengths = "constant") -> SparseMatrix:
+    """Columns drawn anywhere, `mean` a row."""
+    random = np.random.default_rng(seed)
+    rows = np.repeat(np.arange(shape[0]), np.minimum(_lengths(random, shape[0], mean, row_lengths), shape[1]))
+    return _matrix("uniform", rows, random.integers(0, shape[1], len(rows)), shape)
+
+
+def power_law(
+    shape: tuple[int, int],
+    mean: float,
+    exponent: float,
+    seed: int,
+    order: Literal["popular first", "shuffled"] = "shuffled",
+    row_lengths: RowLengths = "lognormal",
+) -> SparseMatrix:
+    """Columns drawn with popularity rank ** -exponent, the popular ones first or spread over the matrix."""
+    random = np.random.default_rng(seed)
+    width = shape[1]
+    rows = np.repeat(np.arange(shape[0]), np.minimum(_lengths(random, shape[0], mean, row_lengths), width))
+    draw = random.random(len(rows))
+    if abs(exponent - 1) < 1e-6:
+        rank = np.exp(draw * np.log(width)) - 1
+    else:
+        rank = (draw * ((width + 1.0) ** (1 - exponent) - 1) + 1) ** (1 / (1 - exponent)) - 1
+    columns = np.minimum(rank.astype(np.int64), width - 1)
+    if order == "shuffled":
+        columns = random.permutation(width)[columns]
+    return _matrix("power_law", rows, columns, shape)
+
+
+def rmat(scale: int, edges: int, seed: int, probabilities: tuple[float, ...] = RMAT_PROBABILITIES) -> SparseMatrix:
+    """A recursive-matrix graph of 2 ** scale nodes (Chakrabarti, Zhan, Faloutsos 2004); repeated edges merge."""
+    random = np.random.default_rng(seed)
+    rows, columns = np.zeros(edges, dtype=np.int64), np.zeros(edges, dtype=np.int64)
+    for _ in range(scale):
+        quadrant = random.choice(4, size=edges, p=probabilities)
+        rows, columns = 2 * rows + (quadrant >> 1), 2 * columns + (quadrant & 1)
+    return _matrix("rmat", rows, columns, (1 << scale, 1 << scale))
+
+
+def permuted(matrix: SparseMatrix, seed: int, window: float | None = None) -> SparseMatrix:
+    """Rows and columns of a square matrix renumbered at random, anywhere or by at most about `window` places."""
+    random = np.random.default_rng(seed)
+    size = matrix.shape[0]
+    if matrix.shape[0] != matrix.shape[1]:
+        raise InputError(f"matrix {matrix.name!r} of shape {matrix.shape} is not square: it cannot be renumbered")
+    order = (
+        random.permutation(size) if window is None else np.argsort(np.arange(size) + random.uniform(0, window, size))
+    )
+    place = np.empty(size, dtype=np.int64)
+    place[order] = np.arange(size)
+    return _matrix("permuted", place[matrix.row_of_nonzero()], place[matrix.columns], matrix.shape)
+
+
+def finite_elements(
+    nodes: int, unknowns: int, seed: int, dimensions: int = 2, order: Literal["rcm", "sorted", "none"] = "rcm"
+) -> SparseMatrix:
+    """A triangulated mesh of random nodes with `unknowns` x `unknowns` dense couplings, as structural problems have.
+
+    Nodes are numbered by reverse Cuthill-McKee, in strips, or as drawn.
+    """
+    from scipy.sparse.csgraph import reverse_cuthill_mckee
+    from scipy.spatial import Delaunay
+
+    random = np.random.default_rng(seed)
+    points = random.random((nodes, dimensions))
+    cells = Delaunay(points).simplices
+    corners = cells.shape[1]
+    rows, columns = np.repeat(cells, corners, axis=1).ravel(), np.tile(cells, (1, corners)).ravel()
+    mesh = _matrix("mesh", rows, columns, (nodes, nodes))
+    sequence = np.arange(nodes)
+    if order == "rcm":
+        sequence = reverse_cuthill_mckee(mesh.to_scipy(), symmetric_mode=True).astype(np.int64)
+    elif order == "sorted":
+        sequence = np.lexsort((points[:, 1], np.floor(points[:, 0] * np.sqrt(nodes) / 2)))
+    place = np.empty(nodes, dtype=np.int64)
+    place[sequence] = np.arange(nodes)
+    inner_row, inner_column = np.divmod(np.arange(unknowns * unknowns), unknowns)
+    rows = (place[mesh.row_of_nonzero()][:, None] * unknowns + inner_row).ravel()
+    columns = (place[mesh.columns][:, None] * unknowns + inner_column).ravel()
+    return _matrix("finite_elements", rows, columns, (nodes * unknowns, nodes * unknowns))
+
+
+def block_diagonal(size: int, smallest: int, largest: int, seed: int) -> SparseMatrix:
+    """Dense blocks of drawn sizes along the diagonal."""
+    random = np.random.default_rng(seed)
+    sizes: list[int] = []
+    while sum(sizes) < size:
+        sizes.append(min(int(random.integers(smallest, largest + 1)), size - sum(sizes)))
+    widths = np.array(sizes)
+    rows = np.repeat(np.arange(size), np.repeat(widths, widths))
+    columns = np.concatenate(
+        [np.tile(np.arange(end - width, end), width) for end, width in zip(np.cumsum(widths), widths, strict=True)]
+    )
+    return _matrix("block_diagonal", rows, columns, (size, size))
+
+
+def stacked(size: int, mean: float, half_width: int, seed: int, row_lengths: RowLengths = "constant") -> SparseMatrix:
+    """Three patterns in one matrix of 2 x size rows and size columns: banded, uniform, power law."""
+    random = np.random.default_rng(seed)
+    parts = [
+        banded(size, half_width, mean, int(random.integers(2**31)), "poisson"),
+        uniform((size // 2, size), mean, int(random.integers(2**31)), row_lengths),
+        power_law((size // 2, size), mean, 1.1, int(random.integers(2**31))),
+    ]
+    offsets = np.cumsum([0, *(part.shape[0] for part in parts)])
+    rows = np.concatenate([part.row_of_nonzero() + offset for part, offset in zip(parts, offsets[:-1], strict=True)])
+    columns = np.concatenate([part.columns for part in parts])
+    return _matrix("stacked", rows, columns, (int(offsets[-1]), size))
+
+
+GENERATORS: dict[str, Callable[..., SparseMatrix]] = {
+    "stencil": stencil,
+    "banded": banded,
+    "uniform": uniform,
+    "power_law": power_law,
+    "rmat": rmat,
+    "finite_elements": finite_elements,
+    "block_diagonal": block_diagonal,
+    "stacked": stacked,
+}
+"""By name, for recipes in files; `permuted` is asked for by the word permute_seed of a recipe."""
+
+
+def from_recipe(name: str, recipe: dict[str, Any]) -> SparseMatrix:
+    """The matrix that a recipe names: {"generator": ..., its arguments, optionally permute_seed and permute_window}.
+
+    Raises
+    ------
+    InputError
+        Where the generator or an argument is unknown.
+    """
+    arguments = dict(recipe)
+    kind = arguments.pop("generator", None)
+    if kind not in GENERATORS:
+        raise unknown_name("matrix generator", kind, sorted(GENERATORS))
+    permute_seed, window = arguments.pop("permute_seed", None), arguments.pop("permute_window", None)
+    if "shape" in arguments:
+        arguments["shape"] = tuple(int(size) for size in arguments["shape"])
+    try:
+        matrix = GENERATORS[kind](**arguments)
+    except TypeError as error:
+        raise InputError(f"matrix {name!r}: {error}") from None
+    return (matrix if permute_seed is None else permuted(matrix, permute_seed, window)).renamed(name)
+
+
+def _lengths(random: np.random.Generator, rows: int, mean: float, kind: RowLengths) -> npt.NDArray[np.int64]:
+    if kind == "constant":
+        return np.full(rows, round(mean), dtype=np.int64)
+    if kind == "poisson":
+        return random.poisson(mean, rows).astype(np.int64)
+    if kind == "geometric":
+        return random.geometric(1 / max(mean, 1.01), rows).astype(np.int64)
+    if kind == "lognormal":
+        spread = 1.2
+        return random.lognormal(np.log(mean) - spread**2 / 2, spread, rows).astype(np.int64)
+    raise unknown_name("distribution of row lengths", kind, ROW_LENGTHS)
+
+
+def _matrix(name: str, rows: npt.ArrayLike, columns: npt.ArrayLike, shape: tuple[int, int]) -> SparseMatrix:
+    return SparseMatrix.from_triplets(name, rows, columns, shape)

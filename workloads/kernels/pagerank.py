@@ -1,0 +1,182 @@
+"""PageRank by the power method: Algorithm 2 of the SpMV paper as a graph of loops, and as a kernel that runs.
+
+The loop bodies are not in our text of the paper; they are derived here from the power method with damping d = 0.85,
+threshold 1e-6 and dangling rows, so that their order (L0 | L1, SpMV, L2, L3, L4) and count are the paper's:
+
+    L0  p[i] = 1 / n                                    flops 0    memops n
+    L1  q[i] = p[i]                                     flops 0    memops 2 n
+    SpMV  p = A q                                       2 flops a non-zero
+    L2  s = sum of q[j] over dangling pages j           flops e    memops 2 e   (indices and a gather)
+    L3  p[i] = d p[i] + (1 - d + d s) / n               flops 2 n  memops 2 n
+    L4  r = sum of |p[i] - q[i]|                        flops 3 n  memops 2 n
+
+A[i, j] = 1 / outdegree(j) for an edge j -> i; pages without outgoing edges are dangling.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hwmodels.files import InputError
+from hwmodels.records import Table
+from workloads.cost import Cost
+from workloads.kernels.blocks import STREAMED_BYTES, VALUE_BYTES
+from workloads.kernels.sparse import SparseMatrix
+from workloads.kernels.spmv import spmv_operation
+from workloads.workload import Op, Workload
+
+DAMPING, THRESHOLD = 0.85, 1e-6
+LOOPS = ("L0", "L1", "SpMV", "L2", "L3", "L4")
+
+
+@dataclass(frozen=True, eq=False)
+class PageRankProblem:
+    """The transposed, weighted adjacency matrix and the dangling pages.
+
+    Build with `pagerank_problem`.
+    """
+
+    name: str
+    matrix: SparseMatrix
+    dangling: npt.NDArray[np.int64]
+
+    @property
+    def pages(self) -> int:
+        return self.matrix.shape[0]
+
+
+def pagerank_problem(graph: SparseMatrix) -> PageRankProblem:
+    """From an adjacency matrix with an entry (i, j) for a link i -> j; weights are ignored.
+
+    Raises
+    ------
+    InputError
+        Where the matrix is not square or has no link.
+    """
+    if graph.shape[0] != graph.shape[1]:
+        raise InputError(f"graph {graph.name!r} of shape {graph.shape}: an adjacency matrix is square")
+    if graph.nonzeros == 0:
+        raise InputError(f"graph {graph.name!r} has no link")
+    links = graph.row_lengths
+    weights = 1.0 / np.repeat(links, links)
+    matrix = SparseMatrix.from_triplets(graph.name, graph.columns, graph.row_of_nonzero(), graph.shape, weights)
+    return PageRankProblem(graph.name, matrix, graph.empty_rows)
+
+
+def pagerank(problem: PageRankProblem, iterations: int) -> Workload:
+    """The loops as operations: L0 once, the others `iterations` times (equation 3 of the paper).
+
+    Dims of a loop: `elements`, `flops`, `memops` (the paper's counts), `chain` (dependent additions), and for up to two
+    arrays the bytes moved and the reuse volume: the bytes that the algorithm touches between the last use of that array
+    and this one, which decides where it is found. Loops hand their arrays on in the order L1, SpMV, L2, L3, L4, L1, ...
+    """
+    n, e = problem.pages, len(problem.dangling)
+    if iterations < 1:
+        raise InputError(f"iterations = {iterations}: want at least 1")
+    vector = VALUE_BYTES * n
+    product = STREAMED_BYTES * problem.matrix.nonzeros + 2 * vector
+    loops = (
+        _loop("L0", n, 0, n, 0, (vector, 2.0 * vector), (0, 1)),
+        _loop("L1", n, 0, 2 * n, 0, (vector, 2 * vector), (vector, 2 * vector), iterations),
+        spmv_operation(problem.matrix, "SpMV", iterations),
+        _loop("L2", e, e, 2 * e, e, (VALUE_BYTES * e, product), (min(64 * e, vector), product), iterations),
+        _loop("L3", n, 2 * n, 2 * n, 0, (2 * vector, product + vector), (0, 1), iterations),
+        _loop("L4", n, 3 * n, 2 * n, n, (vector, 2 * vector), (vector, product + vector), iterations),
+    )
+    names = [op.name for op in loops]
+    return Workload(f"pagerank {problem.name}", loops, tuple(pairwise(names)))
+
+
+def _loop(
+    name: str,
+    elements: int,
+    flops: int,
+    memops: int,
+    chain: int,
+    first: tuple[float, float],
+    second: tuple[float, float],
+    times: int = 1,
+) -> Op:
+    dims = {
+        "elements": elements,
+        "flops": flops,
+        "memops": memops,
+        "chain": chain,
+        "first_bytes": first[0],
+        "first_volume": first[1],
+        "second_bytes": second[0],
+        "second_volume": second[1],
+    }
+    cost = Cost({"flop.vector.float64": flops, "read": VALUE_BYTES * memops, "launches": 1})
+    kind = "gather_sum" if name == "L2" else "vector_loop"
+    return Op(name, kind, Table(dims), "float64", cost, times, Table({"loop": name}))
+
+
+def pagerank_loops() -> dict[str, Any]:
+    """The loops compiled by numba, by name; SpMV in plain compressed-row form. Needs the extra [measure].
+
+    Floating-point sums keep their order (no re-association), as a C compiler at -O1 keeps it.
+    """
+    from numba import njit
+
+    compile_ = njit(nogil=True, inline="never", error_model="numpy")
+
+    def fill(p: Any, value: float) -> None:
+        for i in range(np.uint64(len(p))):
+            p[i] = value
+
+    def copy(p: Any, q: Any) -> None:
+        for i in range(np.uint64(len(p))):
+            q[i] = p[i]
+
+    def product(pointers: Any, columns: Any, values: Any, q: Any, p: Any) -> None:
+        for row in range(np.uint64(len(p))):
+            total = 0.0
+            for i in range(np.uint64(pointers[row]), np.uint64(pointers[row + np.uint64(1)])):
+                total += values[i] * q[columns[i]]
+            p[row] = total
+
+    def dangling_sum(dangling: Any, q: Any) -> float:
+        total = 0.0
+        for i in range(np.uint64(len(dangling))):
+            total += q[dangling[i]]
+        return total
+
+    def damp(p: Any, damping: float, shift: float) -> None:
+        for i in range(np.uint64(len(p))):
+            p[i] = damping * p[i] + shift
+
+    def difference(p: Any, q: Any) -> float:
+        total = 0.0
+        for i in range(np.uint64(len(p))):
+            total += abs(p[i] - q[i])
+        return total
+
+    functions = {"L0": fill, "L1": copy, "SpMV": product, "L2": dangling_sum, "L3": damp, "L4": difference}
+    return {name: compile_(function) for name, function in functions.items()}
+
+
+def run_pagerank(
+    problem: PageRankProblem, threshold: float = THRESHOLD, damping: float = DAMPING, limit: int = 1000
+) -> tuple[npt.NDArray[np.float64], int]:
+    """Ranks that sum to 1, and the iterations needed; numpy and scipy only.
+
+    Raises
+    ------
+    InputError
+        Where `limit` iterations are not enough.
+    """
+    n = problem.pages
+    matrix = problem.matrix.to_scipy()
+    p = np.full(n, 1.0 / n)
+    for iteration in range(1, limit + 1):
+        q = p.copy()
+        p = damping * (matrix @ q) + (1 - damping + damping * q[problem.dangling].sum()) / n
+        if np.abs(p - q).sum() < threshold:
+            return p, iteration
+    raise InputError(f"pagerank {problem.name!r}: no residual below {threshold:g} within {limit} iterations")

@@ -1,0 +1,65 @@
+"""The sparse matrix-vector product y = A x as an operation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hwmodels.records import Table
+from workloads.cost import Cost
+from workloads.kernels.blocks import BLOCK, STREAMED_BYTES, VALUE_BYTES
+from workloads.kernels.sparse import SparseMatrix
+from workloads.workload import Op, Workload
+
+
+def spmv_operation(matrix: SparseMatrix, name: str = "spmv", times: Any = 1) -> Op:
+    """One product in the blockwise kernel; the payload is the matrix's digest.
+
+    Two flop a non-zero. Bytes are the least that must move: each non-zero's value, column and row once, both vectors
+    once.
+    """
+    rows, columns = matrix.shape
+    return Op(
+        name,
+        "spmv",
+        dims=Table({"rows": rows, "columns": columns, "nonzeros": matrix.nonzeros}),
+        dtype="float64",
+        cost=Cost(
+            {
+                "flop.vector.float64": 2 * matrix.nonzeros,
+                "read": STREAMED_BYTES * matrix.nonzeros + VALUE_BYTES * columns,
+                "written": VALUE_BYTES * rows,
+                "launches": 1,
+            }
+        ),
+        times=times,
+        attributes=Table({"block": BLOCK}),
+        payload=matrix.digest,
+    )
+
+
+def spmv(matrix: SparseMatrix) -> Workload:
+    """One product as a workload."""
+    return Workload(f"spmv {matrix.name}", (spmv_operation(matrix),))
+
+
+def blockwise_kernel() -> Any:
+    """The kernel that is measured, compiled by numba: one block of non-zeros, rows found by comparing row numbers.
+
+    Called as kernel(rows, columns, values, x, y, start, stop) with uint32 rows and columns, uint64 start and stop:
+    signed indices would make numba check for negative ones in the loop. Adds to y. Needs the extra [measure].
+    """
+    from numba import njit
+
+    @njit(nogil=True, inline="never")  # type: ignore[misc, untyped-decorator, unused-ignore]
+    def kernel(rows: Any, columns: Any, values: Any, x: Any, y: Any, start: Any, stop: Any) -> None:
+        row = rows[start]
+        total = 0.0
+        for i in range(start, stop):
+            if rows[i] > row:
+                y[row] += total
+                total = 0.0
+                row = rows[i]
+            total += values[i] * x[columns[i]]
+        y[row] += total
+
+    return kernel
