@@ -8,7 +8,18 @@ from typing import Any
 
 import typer
 
-VERBS = ("estimate", "whatif", "study", "demo", "reproduce", "validate", "machines", "workloads")
+VERBS = (
+    "estimate",
+    "whatif",
+    "extrapolate",
+    "replay",
+    "study",
+    "demo",
+    "reproduce",
+    "validate",
+    "machines",
+    "workloads",
+)
 """Modules of experiments.commands, in the order of the help; a new verb is a new file and a word here."""
 
 _USAGE_ERROR: type[Any] = typer.BadParameter.__mro__[2]  # click's base error, which typer carries but does not export

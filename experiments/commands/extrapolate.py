@@ -1,0 +1,33 @@
+"""slipstick extrapolate FILE --to 480,3840"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+
+    @app.command()
+    def extrapolate(
+        file: Annotated[
+            str, typer.Argument(help="CSV, Extra-P, hyperfine, asv, pytest-benchmark or Google Benchmark file")
+        ],
+        to: Annotated[str, typer.Option(help="480,3840 or, with several parameters, threads=64,size=3200")],
+        kind: Annotated[str | None, typer.Option(help="strong | weak | problem_size | collective")] = None,
+        parameter: Annotated[str | None, typer.Option(help="the column that varies, where several could")] = None,
+        time: Annotated[str | None, typer.Option(help="the column or metric that holds the time")] = None,
+        region: Annotated[str | None, typer.Option(help="only this region")] = None,
+        machine: Annotated[str | None, typer.Option(help="its borders become the change points")] = None,
+        family: Annotated[str | None, typer.Option(help="one family by name, such as amdahl, usl or line")] = None,
+        level: Annotated[float, typer.Option(help="probability of the band")] = 0.80,
+        next: Annotated[int, typer.Option(help="points to measure next to list, best first", min=0)] = 0,  # noqa: A002
+        plot: Annotated[str | None, typer.Option(help="write a picture, FILE.png or .svg")] = None,
+        format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
+    ) -> None:
+        """Times beyond what was measured, with a band, a formula and a verdict; many regions are ranked by growth."""
+        from experiments.extrapolating import Request, answer
+
+        answer(Request(file, to, kind, parameter, time, region, machine, family, level, next, plot), format)

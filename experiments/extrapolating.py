@@ -1,0 +1,187 @@
+"""What `slipstick extrapolate` does: read, predict, say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from estimators.extrapolation import Prediction, Series, extrapolate_many
+from estimators.extrapolation.next_point import next_points
+from estimators.extrapolation.regions import rank
+from estimators.extrapolation.surface import fit_surface
+from experiments.output import emit
+from experiments.series import Readings, read
+from hwmodels.catalog import machine as load_machine
+from hwmodels.files import InputError, unknown_name
+
+MAX_TARGETS = 10_000
+
+
+@dataclass(frozen=True)
+class Request:
+    """The command's arguments."""
+
+    file: str
+    to: str
+    kind: str | None = None
+    parameter: str | None = None
+    time: str | None = None
+    region: str | None = None
+    machine: str | None = None
+    family: str | None = None
+    level: float = 0.80
+    next: int = 0
+    plot: str | None = None
+
+
+def answer(request: Request, form: str) -> None:
+    """Print the answer in a format, and write the picture."""
+    readings = read(request.file, request.time)
+    if "=" in request.to and len(readings.varying()) > 1:
+        _surface(readings, request, form)
+        return
+    predictions = predict(readings, request)
+    if form == "table":
+        _say(predictions, readings.notes, request)
+    elif form == "json":
+        emit([prediction.to_dict() | _next(prediction, request) for prediction in predictions], form)
+    else:
+        emit([{"region": p.series.name, **row} for p in predictions for row in p.rows()], form)
+    if request.plot:
+        _plot(predictions, request.plot)
+
+
+def predict(readings: Readings, request: Request) -> list[Prediction]:
+    """One prediction a region.
+
+    Raises
+    ------
+    InputError
+        Where a name is unknown or a target is no number.
+    """
+    series = readings.series(request.parameter)
+    if request.region is not None:
+        known = [one.name for one in series]
+        if request.region not in known:
+            raise unknown_name("region", request.region, known)
+        series = [one for one in series if one.name == request.region]
+    machine = load_machine(request.machine) if request.machine else None
+    targets = _targets(request.to, series)
+    return extrapolate_many(series, targets, request.kind, machine, request.family, request.level)
+
+
+def _targets(text: str, series: Sequence[Series]) -> list[float]:
+    name, equals, rest = text.partition("=")
+    if equals and name.strip() != series[0].parameter:
+        raise unknown_name("parameter", name.strip(), [series[0].parameter])
+    words = (rest if equals else text).split(",")
+    if len(words) > MAX_TARGETS:
+        raise InputError(f"--to: {len(words)} targets, want at most {MAX_TARGETS}")
+    try:
+        return [float(word) for word in words]
+    except ValueError:
+        raise InputError(f"--to {text[:60]!r}: want numbers, such as 480,3840") from None
+
+
+def _say(predictions: Sequence[Prediction], notes: Sequence[str], request: Request) -> None:
+    if len(predictions) > 1:
+        last = predictions[0].x[-1]
+        heads = [
+            *notes,
+            f"{len(predictions)} regions at {predictions[0].series.parameter} = {last:g}, fastest growing first",
+        ]
+        emit(rank(predictions), notes=heads)
+        return
+    (prediction,) = predictions
+    shares = ", ".join(f"{name} {share:.0%}" for name, share in sorted(prediction.shares.items(), key=lambda s: -s[1]))
+    heads = [
+        "assuming: " + "; ".join([*prediction.assumptions, *notes]),
+        f"time [s] = {prediction.formula.expression}",
+        f"families: {shares}",
+    ]
+    if prediction.change_points:
+        heads.append("change points: " + ", ".join(f"{knot:g}" for knot in prediction.change_points))
+    emit(prediction.rows(), notes=heads)
+    if request.next:
+        emit(_next(prediction, request)["measure_next"], title="measure next")
+
+
+def _next(prediction: Prediction, request: Request) -> dict[str, Any]:
+    if not request.next:
+        return {}
+    rows = [
+        {
+            prediction.series.parameter: one.value,
+            "time_s": one.time,
+            "cost_s": one.cost,
+            "expected_band": one.band,
+            "gain_per_s": one.gain,
+        }
+        for one in next_points(prediction)[: request.next]
+    ]
+    return {"measure_next": rows}
+
+
+def _surface(readings: Readings, request: Request, form: str) -> None:
+    given: dict[str, float] = {}
+    for word in request.to.split(","):
+        name, _, value = word.partition("=")
+        if name.strip() not in readings.parameters:
+            raise unknown_name("parameter", name.strip(), readings.parameters)
+        try:
+            given[name.strip()] = float(value)
+        except ValueError:
+            raise InputError(f"--to {word[:60]!r}: want NAME=NUMBER") from None
+    varying = readings.varying()
+    missing = [name for name in varying if name not in given]
+    if missing:
+        raise InputError(f"--to gives no value for {', '.join(missing)}, which vary too")
+    columns = [readings.parameters.index(name) for name in varying]
+    names = np.asarray(readings.regions) if readings.regions else np.zeros(len(readings.times), dtype=str)
+    kinds = {varying[0]: request.kind} if request.kind else None
+    rows = []
+    for region in dict.fromkeys(names.tolist()):
+        if request.region not in (None, region):
+            continue
+        chosen = names == region
+        surface = fit_surface(readings.points[chosen][:, columns], readings.times[chosen], varying, kinds)
+        rows.append(
+            {
+                "region": region,
+                **{name: given[name] for name in varying},
+                "time_s": float(surface([[given[name] for name in varying]])[0]),
+                "kinds": ", ".join(f"{n}: {k}" for n, k in zip(varying, surface.kinds, strict=True)),
+                "farthest_third_missed_by": surface.misses,
+                "formula": str(surface.formula.expression),
+            }
+        )
+    rows.sort(key=lambda row: -float(str(row["time_s"])))
+    note = (
+        "several parameters: no band is known; the farthest third of the points, predicted from the nearer, missed by"
+    )
+    emit(rows, form, notes=[*readings.notes, f"{note} what the table says"])
+
+
+def _plot(predictions: Sequence[Prediction], path: str) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    if Path(path).suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise InputError(f"--plot {path}: want a name that ends in .png, .svg or .pdf")
+    shown = predictions[:12]
+    columns = min(len(shown), 3)
+    lines = -(-len(shown) // columns)
+    figure, axes = plt.subplots(lines, columns, figsize=(6 * columns, 4.2 * lines), squeeze=False)
+    for prediction, axis in zip(shown, axes.flat, strict=False):
+        prediction.plot(axis)
+    for axis in axes.flat[len(shown) :]:
+        axis.set_visible(False)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
