@@ -1,7 +1,8 @@
-"""slipstick workloads list|show"""
+"""slipstick workloads list|show|import|diff|draw"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,7 +12,7 @@ FORMAT = "table | json | csv"
 
 def register(app: typer.Typer) -> None:
     """Add the verbs."""
-    workloads = typer.Typer(no_args_is_help=True, help="The workloads that ship, and your own files.")
+    workloads = typer.Typer(no_args_is_help=True, help="The workloads that ship, your own files, and imports.")
     app.add_typer(workloads, name="workloads")
 
     @workloads.command("list")
@@ -24,7 +25,8 @@ def register(app: typer.Typer) -> None:
         for name in workload_names():
             built = workload(name)
             defaults = ", ".join(f"{key}={value:g}" for key, value in built.defaults.items())
-            rows.append({"workload": name, "operations": len(built), "symbols": defaults})
+            parameters = built.metadata.get("parameters")
+            rows.append({"workload": name, "operations": len(built), "parameters": parameters, "symbols": defaults})
         emit(rows, format)
 
     @workloads.command()
@@ -33,15 +35,21 @@ def register(app: typer.Typer) -> None:
         set: Annotated[list[str] | None, typer.Option(help="workload.NAME=VALUE")] = None,  # noqa: A002
         format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
     ) -> None:
-        """The operations of a workload with flop and bytes."""
+        """The operations of a workload with flop and bytes; JSON has the totals of each phase beside them."""
         from experiments.output import emit
         from experiments.question import assignments
         from workloads.catalog import workload
+        from workloads.compare import summary
 
         values = assignments(set or [], ("workload", "run"))
         shown = workload(name).bind_known({**values["run"], **values["workload"]})
         if set:
             shown = shown.bound()
+        notes = [f"{shown.name}: {len(shown)} operations; uncounted: {', '.join(shown.uncounted) or 'none'}"]
+        assumed = shown.metadata.get("assumptions") or ()
+        if isinstance(assumed, tuple) and assumed:
+            notes.append("assuming: " + "; ".join(map(str, assumed)))
+        figures = {key: _amount(value) for key, value in summary(shown).items()}
         rows = [
             {
                 "operation": op.name,
@@ -54,8 +62,80 @@ def register(app: typer.Typer) -> None:
             }
             for op in shown
         ]
-        notes = [f"{shown.name}: {len(shown)} operations; uncounted: {', '.join(shown.uncounted) or 'none'}"]
+        if format == "json":
+            parameters = shown.metadata.get("parameters")
+            row = {"workload": shown.name, "parameters": parameters, **figures, "uncounted": list(shown.uncounted)}
+            emit([{**row, "operations": rows}], format)
+            return
+        notes += [f"{key}: {value}" for key, value in figures.items() if value != 0]
         emit(rows, format, notes=notes)
+
+    @workloads.command("import")
+    def import_workload(
+        source: Annotated[str, typer.Argument(help="a .onnx, a trace (.json), or MODULE:FUNCTION")],
+        save: Annotated[Path | None, typer.Option(help="write the workload here (.json or .json.gz)")] = None,
+        given: Annotated[
+            list[str] | None,
+            typer.Option("--input", help="of a torch model: batch,3,224,224 or name=batch,seq_len:int64"),
+        ] = None,
+        purpose: Annotated[str, typer.Option(help="of a torch model: training | inference")] = "training",
+        optimizer: Annotated[str, typer.Option(help="of a torch model: sgd, momentum, adam, adamw, ...")] = "sgd",
+        step: Annotated[int | None, typer.Option(help="of a profiler's trace: the step's number")] = None,
+        format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+    ) -> None:
+        """Make a workload of a model or a trace; nothing is run but your own MODULE:FUNCTION."""
+        from experiments.output import emit
+        from workloads.compare import summary
+        from workloads.importers.detect import import_file, import_torch_by_name
+
+        if given:
+            made = import_torch_by_name(source, given, purpose=purpose, optimizer=optimizer)
+        else:
+            made = import_file(source, step)
+        if save is not None:
+            made.save(save)
+        row = {
+            "workload": made.name,
+            "operations": len(made),
+            "edges": len(made.edges),
+            "parameters": made.metadata.get("parameters"),
+            "symbols": ", ".join(sorted(made.symbols)),
+            "uncounted": ", ".join(made.uncounted),
+            **{key: _amount(value) for key, value in summary(made).items()},
+        }
+        emit([row] if format != "table" else [{"figure": k, "value": v} for k, v in row.items()], format)
+
+    @workloads.command()
+    def diff(
+        left: Annotated[str, typer.Argument(help="a workload by name or file")],
+        right: Annotated[str, typer.Argument(help="another")],
+        format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+    ) -> int:
+        """Operations that two workloads hold in different numbers, whatever their names; exit code 1 where any do."""
+        from experiments.output import emit
+        from workloads.catalog import workload
+        from workloads.compare import differences
+
+        found = differences(workload(left), workload(right))
+        rows = [{"kind": d.kind, "dims": d.dims, "phase": d.phase, "left": d.left, "right": d.right} for d in found]
+        emit(rows, format, notes=[f"{left} and {right}: {len(rows)} kinds of operations differ"])
+        return 1 if rows else 0
+
+    @workloads.command()
+    def draw(
+        name: Annotated[str, typer.Argument(help="a workload by name or file")],
+        save: Annotated[Path, typer.Option(help="where: .html, or .dot for Graphviz")],
+    ) -> None:
+        """A picture of the graph: an HTML page that needs nothing else, or Graphviz text."""
+        from hwmodels.files import InputError, atomic_write
+        from workloads.catalog import workload
+        from workloads.draw import to_graphviz, to_html
+
+        drawers = {".html": to_html, ".dot": to_graphviz, ".gv": to_graphviz}
+        if save.suffix not in drawers:
+            raise InputError(f"--save {save}: want a name ending in {', '.join(drawers)}")
+        with atomic_write(save, "w") as stream:
+            stream.write(drawers[save.suffix](workload(name)))
 
 
 def _amount(value: object) -> object:

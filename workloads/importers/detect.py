@@ -1,0 +1,105 @@
+"""Imports by what a file is, and torch models by the name of a function that builds them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from hwmodels.files import InputError, read_json
+from workloads.workload import SCHEMA, Workload, from_json
+
+
+def import_file(path: str | os.PathLike[str], step: int | None = None) -> Workload:
+    """An ONNX model, an execution trace, one step of a profiler's trace, or a saved workload, whichever the file is.
+
+    Parameters
+    ----------
+    step
+        Number of the step of a profiler's trace; the one of median duration if None.
+
+    Raises
+    ------
+    InputError
+        Where the file is none of these, or broken.
+    """
+    name = Path(path).name.removesuffix(".gz")
+    if name.endswith(".onnx"):
+        from workloads.importers.onnx import import_onnx
+
+        return import_onnx(path)
+    if not name.endswith(".json"):
+        raise InputError(f"{path}: want a .onnx, or a .json of an execution trace, a profiler or a saved workload")
+    head = _head(path)
+    if SCHEMA in head:
+        return from_json(read_json(path), str(path))
+    if "traceEvents" in head or '"ph"' in head or head.lstrip().startswith("["):
+        return _one_step(path, step)
+    from workloads.importers.execution_trace import import_execution_trace
+
+    return import_execution_trace(path)
+
+
+def _head(path: str | os.PathLike[str]) -> str:
+    import gzip
+    import zlib
+
+    try:
+        with open(path, "rb") as raw:
+            packed = raw.read(2) == b"\x1f\x8b"
+            raw.seek(0)
+            content = gzip.GzipFile(fileobj=raw).read(65536) if packed else raw.read(65536)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from None
+    return content.decode("utf-8", errors="replace")
+
+
+def _one_step(path: str | os.PathLike[str], step: int | None) -> Workload:
+    from workloads.importers.measured_trace import import_measured_steps
+
+    steps = import_measured_steps(path)
+    if step is None:
+        return sorted(steps, key=lambda one: one.duration)[len(steps) // 2].workload
+    for one in steps:
+        if one.number == step:
+            return one.workload
+    raise InputError(f"{path}: no step {step} (known: {', '.join(str(one.number) for one in steps)})")
+
+
+def import_torch_by_name(target: str, shapes: Sequence[str], **options: Any) -> Workload:
+    """The torch model that ``MODULE:FUNCTION`` builds (your own code, which is run), with inputs as text.
+
+    An input is ``batch,3,224,224`` or ``input_ids=batch,seq_len:int64``.
+
+    Raises
+    ------
+    InputError
+        Where the target or an input cannot be read.
+    """
+    from workloads.importers.torch_import import import_torch
+    from workloads.importers.torch_recorder import Input
+
+    module_name, _, attribute = target.partition(":")
+    try:
+        build = getattr(import_module(module_name), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(f"{target!r}: want MODULE:FUNCTION that builds a model ({error})") from None
+    positional: list[Input] = []
+    named: dict[str, Input] = {}
+    for text in shapes:
+        name, _, rest = text.rpartition("=")
+        sizes, _, dtype = rest.partition(":")
+        parts = [part.strip() for part in sizes.split(",")]
+        if not all(part.isidentifier() or part.isdigit() for part in parts):
+            raise InputError(f"input {text!r}: want sizes or names with commas between, as batch,3,224,224")
+        given = Input(tuple(int(part) if part.isdigit() else part for part in parts), dtype or "float32")
+        if name:
+            named[name] = given
+        else:
+            positional.append(given)
+    if bool(named) == bool(positional):
+        raise InputError("give inputs either all by position or all by name, at least one")
+    inputs: Sequence[Input] | Mapping[str, Input] = named or positional
+    return import_torch(build(), inputs, attribute, **options)
