@@ -12,6 +12,7 @@ PAPERS = {"xeon-phi": "experiments.papers.xeon_phi"}
 SCOREBOARDS: dict[str, str] = {
     "scaling": "experiments.validation.scaling",
     "bandwidth": "experiments.validation.bandwidth",
+    "kerncraft": "experiments.validation.kerncraft",
     "systolic": "experiments.validation.systolic",
     "tpu": "experiments.validation.tpu",
 }

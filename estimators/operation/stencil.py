@@ -21,7 +21,6 @@ from math import prod
 
 from hwmodels.files import InputError, unknown_name
 from hwmodels.machine import Machine
-from hwmodels.memory import Level
 
 Offsets = tuple[tuple[int, ...], ...]
 Bandwidth = Callable[[str, str], float]
@@ -98,8 +97,8 @@ class RooflinePoint:
     iterations_per_byte: float
 
 
-def cache_traffic(kernel: LoopKernel, shape: Sequence[int], capacity: float) -> Traffic:
-    """Lines that a cache of `capacity` bytes exchanges with what lies beyond it.
+def cache_traffic(kernel: LoopKernel, shape: Sequence[int], capacity: float, line: int = 64) -> Traffic:
+    """Lines of `line` bytes that a cache of `capacity` bytes exchanges with what lies beyond it.
 
     Raises
     ------
@@ -114,11 +113,10 @@ def cache_traffic(kernel: LoopKernel, shape: Sequence[int], capacity: float) -> 
     stores = len(kernel.writes)
     distances = reuse_distances(kernel, shape)
     finite = sorted({d for d in distances if d is not None}, reverse=True)
-    for tail in finite:
-        if sum(tail if d is None else min(d, tail) for d in distances) <= elements:
-            return Traffic(sum(1 for d in distances if d is None or d > tail), stores)
-    # not even the shortest reuse fits: neighbours on one line still share it
-    return Traffic(sum(1 for d in distances if d is None or d > min(finite, default=0)), stores)
+    held = next((t for t in finite if sum(t if d is None else min(d, t) for d in distances) <= elements), 0)
+    # neighbours on one line share it, however small the cache
+    held = max(held, line // kernel.element_bytes - 1)
+    return Traffic(sum(1 for d in distances if d is None or d > held), stores)
 
 
 def reuse_distances(kernel: LoopKernel, shape: Sequence[int]) -> list[int | None]:
@@ -310,8 +308,3 @@ def kernel_named(name: str) -> LoopKernel:
     if name not in known:
         raise unknown_name("loop kernel", name, sorted(known))
     return known[name]
-
-
-def _capacity(machine: Machine, level: str) -> float:
-    record: Level = machine.memory[level]
-    return record.capacity
