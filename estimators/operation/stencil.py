@@ -143,7 +143,10 @@ def path_traffic(
     """
     sizes = caches if caches is not None else machine
     levels = list(machine.memory)
-    return {far: cache_traffic(kernel, shape, _capacity(sizes, near)) for near, far in pairwise(levels)}
+    return {
+        far: cache_traffic(kernel, shape, sizes.memory[near].capacity, machine.memory[near].line)
+        for near, far in pairwise(levels)
+    }
 
 
 def data_cycles(
