@@ -1,0 +1,84 @@
+"""The published network: its size by the paper's table, and that it learns, keeps and refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from estimators.operation.spmv_net import ENERGY_NET, TIME_NET, NetShape, Recipe, load_net, search, train
+from hwmodels.files import InputError
+from workloads.kernels.blocks import block_features, network_input
+from workloads.kernels.generators import power_law, stencil
+
+
+def test_parameter_counts_of_the_published_networks() -> None:
+    assert TIME_NET.lengths == (249, 247, 35, 27, 5)
+    assert TIME_NET.parameters == 340_625
+    assert ENERGY_NET.parameters == 134_101
+
+
+def test_shapes_that_leave_nothing_are_refused() -> None:
+    with pytest.raises(InputError, match="too short"):
+        NetShape(block=20)
+    with pytest.raises(InputError, match="dropout rates"):
+        NetShape(neurons=(10, 10))
+
+
+@pytest.fixture(scope="module")
+def samples() -> tuple[np.ndarray, np.ndarray]:
+    """Blocks of two matrices with a label that the input decides: how far columns lie apart."""
+    matrices = (power_law((4000, 4000), 40.0, 1.0, seed=1), stencil((160, 160), 5))
+    inputs = np.concatenate([network_input(matrix)[:300] for matrix in matrices])
+    steps = np.concatenate([block_features(matrix).column("step.mean_log")[:300] for matrix in matrices])
+    order = np.random.default_rng(0).permutation(600)
+    return inputs[order], 1e-9 * (0.2 + 0.2 * steps[order].astype(np.float64))
+
+
+def test_trains_saves_and_predicts_the_same(tmp_path: Path, samples: tuple[np.ndarray, np.ndarray]) -> None:
+    torch = pytest.importorskip("torch", reason="the extra [torch] is not installed")
+    torch.set_num_threads(1)
+    inputs, labels = samples
+    seen: list[float] = []
+    net = train(inputs, labels, recipe=Recipe(epochs=8, batch=16), progress=lambda epoch, error: seen.append(error))
+    held = slice(0, 120)  # the first 20 % only guide
+    constant = np.abs(labels[120:].mean() / labels[held] - 1).mean()
+    assert np.abs(net.predict(inputs[held]) / labels[held] - 1).mean() < 0.6 * constant
+    assert len(seen) <= 8
+    net.save(tmp_path / "net.npz")
+    again = load_net(tmp_path / "net.npz")
+    assert np.array_equal(again.predict(inputs[:50]), net.predict(inputs[:50]))
+    assert again.provenance["blocks"] == 600
+    network_weights = sum(w.size for w in again.weights.values())
+    assert network_weights == 340_625
+
+
+def test_fine_tuning_starts_from_the_other_machines_weights(samples: tuple[np.ndarray, np.ndarray]) -> None:
+    torch = pytest.importorskip("torch", reason="the extra [torch] is not installed")
+    torch.set_num_threads(1)
+    inputs, labels = samples
+    first = train(inputs, labels, recipe=Recipe(epochs=4, batch=32))
+    few = Recipe(epochs=1)
+    tuned = train(inputs[:200], 1.3 * labels[:200], recipe=few, start=first)
+    fresh = train(inputs[:200], 1.3 * labels[:200], recipe=few)
+    assert tuned.provenance["validation_rms"] * tuned.scale < fresh.provenance["validation_rms"] * fresh.scale
+
+
+def test_search_stays_in_the_papers_ranges(samples: tuple[np.ndarray, np.ndarray]) -> None:
+    torch = pytest.importorskip("torch", reason="the extra [torch] is not installed")
+    torch.set_num_threads(1)
+    trials = search(samples[0][:300], samples[1][:300], trials=2)
+    assert trials[0][0] <= trials[1][0]
+    assert all(set(shape.kernels) <= {3, 5, 7, 9} for _, shape, _ in trials)
+
+
+def test_bad_networks_and_samples_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.npz").write_bytes(b"no")
+    with pytest.raises(InputError, match="no SpMV network"):
+        load_net(tmp_path / "x.npz")
+    pytest.importorskip("torch", reason="the extra [torch] is not installed")
+    with pytest.raises(InputError, match="want 249 columns"):
+        train(np.zeros((4, 7), np.float32), np.ones(4))
+    with pytest.raises(InputError, match="cannot be split"):
+        train(np.zeros((2, 249), np.float32), np.ones(2))
