@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import sympy as sp
 
 from estimators.formula import FloatArray, Formula, evaluate
 from estimators.operation.model import amount_of
 from estimators.parameters import Parameter
+from estimators.separated import Rows, Tables, Term, separate
 from hwmodels.expressions import symbol
 from hwmodels.files import InputError, unknown_name
 from hwmodels.machine import Machine
@@ -19,7 +23,11 @@ from workloads.cost import Amount, symbols_of
 from workloads.workload import Op, Workload
 
 NAMESPACES = ("machine", "workload", "run", "estimator")
-CHUNK_BYTES = 64_000_000
+BLOCK_POINTS = 32_768
+"""Points evaluated together: what keeps the arrays of one block in the cache."""
+SHARED_BY = 8
+"""Rows are made once for all points of equal symbols where at least so many share them on average."""
+MAX_KNOWN = 1024
 
 
 @dataclass(frozen=True)
@@ -29,6 +37,15 @@ class Group:
     formula: Formula
     amounts: Mapping[str, tuple[Amount, ...]]
     multiplicity: Mapping[str, tuple[Amount, ...]]
+
+    @cached_property
+    def symbols(self) -> frozenset[str]:
+        """Open symbols of the amounts and of how often they stand."""
+        columns = [*self.amounts.values(), *self.multiplicity.values()]
+        return frozenset().union(*(symbols_of(amount) for column in columns for amount in column))
+
+
+Lanes: TypeAlias = Mapping[str, tuple[Any, Tables]]
 
 
 @dataclass(frozen=True)
@@ -70,37 +87,94 @@ class Compiled:
         for name, array in arrays.items():
             self._check(name, array)
         shape = np.broadcast_shapes(*(array.shape for array in arrays.values())) if arrays else ()
-        widest = max((len(rows) for group in self.groups for rows in group.multiplicity.values()), default=1)
-        limit = max(1, CHUNK_BYTES // (8 * max(1, widest)))
-        if int(np.prod(shape)) <= limit or not shape:
-            return np.array(np.broadcast_to(self._evaluate(arrays), shape))
+        known: dict[tuple[float, ...], Lanes] = {}
+        if int(np.prod(shape)) <= BLOCK_POINTS or not shape:
+            return np.array(np.broadcast_to(self._evaluate(arrays, known), shape))
         result = np.empty(shape)
         axis = int(np.argmax(shape))
-        step = max(1, limit * shape[axis] // int(np.prod(shape)))
+        step = max(1, BLOCK_POINTS * shape[axis] // int(np.prod(shape)))
         for start in range(0, shape[axis], step):
             window = slice(start, min(start + step, shape[axis]))
             part = {name: _window(array, axis, len(shape), window) for name, array in arrays.items()}
-            result[(slice(None),) * axis + (window,)] = self._evaluate(part)
+            result[(slice(None),) * axis + (window,)] = self._evaluate(part, known)
         return result
 
-    def _evaluate(self, arrays: Mapping[str, FloatArray]) -> FloatArray:
-        by_symbol = {
-            name.partition(".")[2]: array for name, array in arrays.items() if name.startswith(("workload.", "run."))
-        }
+    @cached_property
+    def _terms(self) -> tuple[tuple[Term, ...], ...]:
+        """The formula of each group with the base put in, taken apart."""
+        return tuple(
+            separate(
+                group.formula.expression.xreplace(
+                    {symbol(name): sp.Float(self.base[name]) for name in group.formula.names if name in self.base}
+                ),
+                lambda name: str(name).startswith("operation."),
+            )
+            for group in self.groups
+        )
+
+    @cached_property
+    def _row_symbols(self) -> tuple[str, ...]:
+        """The free quantities that stand in amounts of operations."""
+        inside = frozenset().union(*(group.symbols for group in self.groups)) if self.groups else frozenset()
+        return tuple(name for name in self.free if name.partition(".")[2] in inside and _binds(name))
+
+    def _evaluate(self, arrays: Mapping[str, FloatArray], known: dict[tuple[float, ...], Lanes]) -> FloatArray:
+        """One block. Points that share the workload's symbols share the rows; `known` keeps those between blocks."""
+        rows = [arrays[name] for name in self._row_symbols]
+        own = np.broadcast_shapes(*(array.shape for array in rows))
+        if not rows or math.prod(own) == 1:
+            return self._at(arrays, known)
+        shape = np.broadcast_shapes(*(array.shape for array in arrays.values()))
+        result = np.empty(shape)
+        if math.prod(own) * SHARED_BY <= math.prod(shape):
+            own = (1,) * (len(shape) - len(own)) + own
+            for place in np.ndindex(own):
+                window = tuple(slice(i, i + 1) if n > 1 else slice(None) for i, n in zip(place, own, strict=True))
+                part = {name: _cut(array, window) for name, array in arrays.items()}
+                result[window] = self._at(part, known)
+            return result
+        flat = {name: np.broadcast_to(array, shape).ravel() for name, array in arrays.items()}
+        together = np.column_stack([flat[name] for name in self._row_symbols])
+        combinations, which = np.unique(together, axis=0, return_inverse=True)
+        if len(combinations) * SHARED_BY > len(together):
+            return self._at(arrays, {})
+        line = np.empty(len(together))
+        for index in range(len(combinations)):
+            chosen = np.flatnonzero(which == index)
+            part = {name: array[chosen] for name, array in flat.items()}
+            part |= {name: part[name][:1] for name in self._row_symbols}
+            line[chosen] = self._at(part, known)
+        return line.reshape(shape)
+
+    def _at(self, arrays: Mapping[str, FloatArray], known: dict[tuple[float, ...], Lanes]) -> FloatArray:
+        rows = [arrays[name] for name in self._row_symbols]
+        one = all(array.size == 1 for array in rows)
+        key = tuple(float(array.flat[0]) for array in rows) if one else None
+        lanes = known.get(key) if key is not None else None
+        if lanes is None:
+            by_symbol = {
+                name.partition(".")[2]: arrays[name].flat[0] if one else arrays[name] for name in self._row_symbols
+            }
+            lanes = self._lanes(by_symbol)
+            if key is not None and len(known) < MAX_KNOWN:
+                known[key] = lanes
         values: dict[str, Any] = {**self.base, **arrays}
-        columns = {name: value[..., None] if np.ndim(value) else value for name, value in values.items()}
-        totals: dict[str, Any] = {}
-        for group in self.groups:
-            row_values = {**columns, **{name: _row(amounts, by_symbol) for name, amounts in group.amounts.items()}}
-            times = group.formula.evaluate(row_values)
+        totals: dict[str, Any] = {name: 0.0 for name in self.schedule.names if name.startswith(("time.", "count."))}
+        for lane, (count, tables) in lanes.items():
+            totals[f"count.{lane}"] = count
+            totals[f"time.{lane}"] = tables.total(values)
+        return np.asarray(self.schedule.evaluate({**values, **totals}))
+
+    def _lanes(self, by_symbol: Mapping[str, Any]) -> Lanes:
+        """The rows of each lane with the workload's symbols put in: how many operations, and their tables."""
+        found: dict[str, tuple[Any, list[Rows]]] = {}
+        for group, terms in zip(self.groups, self._terms, strict=True):
+            amounts = {name: _row(column, by_symbol) for name, column in group.amounts.items()}
             for lane, multiplicity in group.multiplicity.items():
                 weights = _row(multiplicity, by_symbol)
-                totals[f"time.{lane}"] = totals.get(f"time.{lane}", 0.0) + _dot(times, weights)
-                totals[f"count.{lane}"] = totals.get(f"count.{lane}", 0.0) + np.sum(weights, axis=-1)
-        for name in self.schedule.names:
-            if name.partition(".")[0] in ("time", "count"):
-                totals.setdefault(name, 0.0)
-        return np.asarray(self.schedule.evaluate({**values, **totals}))
+                count, groups = found.get(lane, (0.0, []))
+                found[lane] = (count + np.sum(weights, axis=0), [*groups, Rows(terms, amounts, weights)])
+        return {lane: (count, Tables.of(groups)) for lane, (count, groups) in found.items()}
 
     def _check(self, name: str, array: FloatArray) -> None:
         if array.size == 0:
@@ -122,12 +196,15 @@ class Compiled:
             raise InputError(f"{name} = {low:g}: want values > 0")
 
 
-def _dot(times: FloatArray, weights: FloatArray) -> FloatArray:
-    if weights.ndim != 1 or times.ndim == 0:
-        return np.asarray(np.sum(times * weights, axis=-1))
-    if times.shape[-1] == 1:
-        return np.asarray(times[..., 0] * weights.sum())
-    return np.asarray(times @ weights)
+def _binds(name: str) -> bool:
+    """Whether a free name gives a symbol of the workload its value."""
+    return name.startswith(("workload.", "run."))
+
+
+def _cut(array: FloatArray, window: tuple[slice, ...]) -> FloatArray:
+    """The part of an array inside a window of the shape it broadcasts to."""
+    own = window[len(window) - array.ndim :]
+    return np.asarray(array[tuple(slice(None) if n == 1 else cut for n, cut in zip(array.shape, own, strict=True))])
 
 
 def _window(array: FloatArray, axis: int, dimensions: int, window: slice) -> FloatArray:
@@ -137,12 +214,13 @@ def _window(array: FloatArray, axis: int, dimensions: int, window: slice) -> Flo
     return np.asarray(array[(slice(None),) * own_axis + (window,)])
 
 
-def _row(amounts: Sequence[Amount], by_symbol: Mapping[str, FloatArray]) -> FloatArray:
-    """Amounts of all rows along a last axis; those with open symbols take the symbols' shape before it."""
-    if not any(symbols_of(amount) for amount in amounts):
-        return np.array([float(amount) for amount in amounts])
-    columns = [evaluate(amount, by_symbol) if symbols_of(amount) else np.float64(amount) for amount in amounts]
-    return np.stack(np.broadcast_arrays(*columns), axis=-1)
+def _row(amounts: Sequence[Amount], by_symbol: Mapping[str, Any]) -> FloatArray:
+    """Amounts of all rows along the first axis; behind it the shape to which the symbols broadcast."""
+    shape = np.broadcast_shapes(*(np.shape(value) for value in by_symbol.values()))
+    rows = np.empty((len(amounts), *shape))
+    for index, amount in enumerate(amounts):
+        rows[index] = evaluate(amount, by_symbol) if symbols_of(amount) else float(amount)
+    return rows
 
 
 def groups_of(

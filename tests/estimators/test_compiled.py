@@ -61,7 +61,7 @@ def test_chunks_do_not_change_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     function = Composite(Roofline(), Sequential()).compile(NET, phi, ("workload.batch", "machine.clock"))
     points = {"workload.batch": np.arange(1.0, 8)[:, None], "machine.clock": np.linspace(1e9, 2e9, 1001)}
     whole = function(points)
-    monkeypatch.setattr(compiled_module, "CHUNK_BYTES", 3000)
+    monkeypatch.setattr(compiled_module, "BLOCK_POINTS", 300)
     assert np.array_equal(function(points), whole)
     assert whole.shape == (7, 1001)
 
@@ -72,7 +72,7 @@ def test_arrays_are_checked_like_single_values() -> None:
     function = model.compile(NET, phi, ("machine.clock", "machine.cores", "workload.batch"))
     good = {"machine.clock": [1e9], "machine.cores": [4], "workload.batch": [2]}
     for change, words in (
-        ({"machine.clock": [1e9, -1.0]}, "clock = -1.0: input should be greater than 0"),
+        ({"machine.clock": [1e9, -1.0]}, "clock = -1.0 Hz: input should be greater than 0"),
         ({"machine.cores": [1.5]}, "machine.cores = 1.5: want whole numbers"),
         ({"workload.batch": [0.0]}, "workload.batch = 0: want values > 0"),
         ({"machine.clock": [np.nan]}, "machine.clock: values must be finite"),
