@@ -342,7 +342,8 @@ READERS: Mapping[str, Reader] = _table(
         _adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward adaptive_max_pool2d_backward
         """: _pool,
         """
-        embedding embedding_dense_backward index index_select gather scatter scatter_ scatter_add scatter_add_
+        embedding embedding_dense_backward max_unpool2d max_unpool3d
+        index index_select gather scatter scatter_ scatter_add scatter_add_
         index_put index_put_ _index_put_impl_ index_add index_add_ index_copy index_copy_ take masked_scatter
         select_scatter slice_scatter _unsafe_index _unsafe_index_put
         """: _gather,
@@ -357,7 +358,7 @@ READERS: Mapping[str, Reader] = _table(
         fill_ zero_ zeros ones full zeros_like ones_like full_like new_zeros new_ones new_full arange
         scalar_tensor linspace eye one_hot fill tril_indices triu_indices
         """: _fill,
-        "_unsafe_view _reshape_alias": _view,
+        "_unsafe_view _reshape_alias as_strided_": _view,
         """
         upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_bilinear2d upsample_bicubic2d
         upsample_linear1d upsample_trilinear3d _upsample_nearest_exact2d _upsample_bilinear2d_aa

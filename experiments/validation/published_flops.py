@@ -1,0 +1,151 @@
+"""Imported image models beside the published table of their parameters and FLOPs, in the table's convention."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from experiments.rows import ValidationRow, skipped
+from experiments.validation.data import scored_file, why_missing
+from hwmodels.files import InputError
+from workloads.compare import matrix_flop
+from workloads.workload import Op, Workload
+
+TABLE = "graphs/zoo_params_flops.csv"
+MAX_TABLE_MODELS = 110
+"""Models of the table that are imported, in its order."""
+MAX_PARAMETERS = 120_000_000
+
+
+def exact_row(dataset: str, case: str, n: int, wrong: list[str]) -> ValidationRow:
+    """The row of what must be exact: the share that is, and what is not."""
+    share = 1 - len(wrong) / n if n else None
+    return ValidationRow(
+        dataset, case, "closed forms", n, "share exact", "1", share, goal=1.0, ok=not wrong if n else None,
+        reason=f"not exact: {', '.join(wrong)}" if wrong else "",
+    )  # fmt: skip
+
+
+def progress(items: list[Any], what: str) -> Iterator[Any]:
+    """The items, counted on standard error."""
+    for index, item in enumerate(items):
+        if index % 10 == 0:
+            print(f"\r{what}: {index}/{len(items)} ", end="", file=sys.stderr, flush=True)
+        yield item
+    print(f"\r{what}: {len(items)}/{len(items)} ", file=sys.stderr, flush=True)
+
+
+def table(scored: Path | None) -> list[ValidationRow]:
+    """Parameters and FLOPs of image models against the table of their authors, in its convention."""
+    from experiments.validation.model_names import model_name
+    from experiments.validation.model_population import pytorchcv_model
+    from workloads.importers.torch_import import import_torch
+    from workloads.importers.torch_recorder import Input
+
+    path = scored_file(TABLE, scored)
+    if path is None:
+        return [skipped("pytorchcv table", why_missing(TABLE, scored))]
+    with path.open(newline="") as stream:
+        listed = [row for row in csv.DictReader(stream) if row.get("params") and row.get("flops_half_M")]
+    named: dict[str, tuple[int, float]] = {}
+    for row in listed:
+        name = model_name(row["section"], row["model"])
+        if name and int(row["params"]) <= MAX_PARAMETERS:
+            named.setdefault(name, (int(row["params"]), 2e6 * float(row["flops_half_M"])))
+    errors: dict[str, float] = {}
+    bare: dict[str, float] = {}
+    wrong_parameters: list[str] = []
+    failed: list[str] = []
+    for name in progress(list(named)[: 2 * MAX_TABLE_MODELS], "published table"):
+        if len(errors) + len(failed) >= MAX_TABLE_MODELS:
+            break
+        parameters, flop = named[name]
+        try:
+            model = pytorchcv_model(name)
+        except Exception:  # pytorchcv has no such name, or cannot build it beside today's torch
+            continue
+        try:
+            graph = import_torch(model, [Input((1, 3, *model.in_size))], name, purpose="inference")
+        except InputError as error:
+            failed.append(f"{name} ({str(error)[:60]})")
+            continue
+        if graph.metadata["parameters"] != parameters:
+            wrong_parameters.append(name)
+        errors[name] = abs(table_flop(graph) / flop - 1)
+        bare[name] = abs(float(matrix_flop(graph, "forward")) / flop - 1)
+    n = len(errors)
+    beyond = sorted((name for name in errors if errors[name] > 0.01), key=lambda name: -errors[name])
+    bare_share = sum(error <= 0.01 for error in bare.values()) / n if n else 0.0
+    far = ", ".join(f"{name} {errors[name]:.1%}" for name in beyond[:12])
+    share = 1 - len(beyond) / n if n else None
+    notes = [f"beyond 1 %: {far}"] if far else []
+    notes += [f"not imported: {', '.join(failed[:5])}"] if failed else []
+    flops = ValidationRow(
+        "pytorchcv table",
+        "FLOPs in the table's convention",
+        "nothing is fitted: the convention is documented",
+        n,
+        "share within 1 %",
+        "1",
+        share,
+        {"products and convolutions alone": bare_share},
+        goal=0.95,
+        ok=share >= 0.95 if share is not None and n >= 60 else None,
+        reason="; ".join(notes),
+    )
+    return [exact_row("pytorchcv table", "parameters", n, wrong_parameters), flops]
+
+
+def table_flop(graph: Workload) -> float:
+    """flop of a bound forward pass in the table's convention.
+
+    Its authors count whole modules: two flop a multiply-add, 4 an element of a norm, the window of each pooled
+    element, activations by the element (ReLU 1, sigmoid 4, leaky ReLU 2, PReLU 3, swish 5, hard swish 2); additions
+    between branches, bilinear taps and transposed convolutions beyond 4 an input element are not counted.
+    Source: osmr/imgclsmob, pytorch/utils.py, measure_model.
+    """
+    gates = {op.name: op.dims["elements"] for op in graph if op.attributes.get("function") in ("sigmoid", "sigmoid_")}
+    return float(sum(_table_flop(op, graph, gates) for op in graph))
+
+
+# flop an element in the table.
+_ACTIVATIONS: Mapping[str, int] = {
+    "relu": 1,
+    "hardtanh": 1,
+    "clamp": 1,
+    "hardsigmoid": 1,
+    "hardswish": 2,
+    "leaky_relu": 2,
+    "prelu": 3,
+    "_prelu_kernel": 3,
+    "elu": 3,
+    "sigmoid": 4,
+    "silu": 5,
+}
+
+
+def _table_flop(op: Op, graph: Workload, gates: dict[str, Any]) -> float:
+    d: Any = op.dims
+    if op.kind == "convolution" and op.attributes.get("transposed"):
+        return float(4 * d["batch"] * d["channels_in"] * d["in_height"] * d["in_width"])
+    if op.kind in ("gemm", "convolution"):
+        # Without a bias the first addition of a sum is none; the table takes one off a weight of a convolution.
+        first = d["m"] * d["n"] if op.kind == "gemm" else d["channels_in"] * d["channels_out"] // d["groups"]
+        return float(op.cost["flop.matrix.float32"] - (0 if op.attributes.get("bias") else first))
+    if op.kind == "norm":
+        return float(4 * d["elements"])
+    if op.kind == "pool":
+        return float(d["outputs"] * d["window"])
+    if op.kind == "upsample":
+        return float(4 * d["inputs"])
+    if op.kind == "elementwise":
+        function = str(op.attributes.get("function"))
+        if function == "mul":
+            # Swish is written as x times its own sigmoid: five an element together.
+            own = any(gates.get(before) == d["elements"] for before in graph.graph.predecessors(op.name))
+            return float(d["elements"]) if own else 0.0
+        return float(_ACTIVATIONS.get(function, 0) * d["elements"])
+    return 0.0
