@@ -1,0 +1,271 @@
+"""The host's topology from lscpu (JSON) or hwloc (XML): cores, caches, clock and vector units.
+
+Both are untrusted text here: sizes are bounded, XML entities are refused. Neither knows bandwidths; what is not
+measured is assumed and says so in the machine's sources (`slipstick measure host` replaces it).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hwmodels.files import InputError
+from hwmodels.machine import Machine, validated
+
+MAX_TEXT = 16_000_000
+ASSUMED_BANDWIDTH_A_CORE = 10e9
+"""Bytes a second of main memory a core, until measured: within a factor of two of the server cores in the catalogue."""
+
+VECTOR_UNITS: dict[str, tuple[float, str]] = {
+    "avx512f": (64.0, "two 512-bit fused multiply-adds a cycle; some models have one"),
+    "fma": (32.0, "two 256-bit fused multiply-adds a cycle"),
+    "sve": (32.0, "two 256-bit fused multiply-adds a cycle; the width is not in the flags"),
+    "avx": (16.0, "a 256-bit addition and a multiplication a cycle"),
+    "asimd": (16.0, "two 128-bit fused multiply-adds a cycle"),
+    "sse2": (8.0, "a 128-bit addition and a multiplication a cycle"),
+}
+"""CPU flag -> float32 flop a cycle and core, best first, and what that assumes."""
+
+CACHE_RATES = {"L1": 64.0, "L2": 64.0, "L3": 16.0}
+"""Bytes a cycle and core of the path to the nearer level, until measured: those of recent server cores."""
+
+_SIZE = re.compile(r"\s*([\d.,]+)\s*([KMGT]?)i?B?\b")
+_INSTANCES = re.compile(r"\((\d+) instances?\)")
+_MODEL_CLOCK = re.compile(r"@\s*([\d.]+)\s*([GM])Hz")
+_FACTORS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
+
+
+@dataclass(frozen=True)
+class Cache:
+    """One level: its name, bytes of one instance, and how many instances the host has."""
+
+    name: str
+    capacity: float
+    instances: int
+
+
+@dataclass(frozen=True)
+class Topology:
+    """What the system says about its CPU.
+
+    Parameters
+    ----------
+    clock
+        Hz; the largest that the system states. None where it states none.
+    memory
+        Bytes of main memory; None where unknown.
+    flags
+        Of the CPU, in lower case.
+    """
+
+    model: str
+    cores: int
+    threads_per_core: int
+    sockets: int
+    domains: int
+    caches: tuple[Cache, ...]
+    clock: float | None = None
+    memory: float | None = None
+    flags: frozenset[str] = frozenset()
+    source: str = "lscpu"
+
+    def machine(self, name: str = "host") -> Machine:
+        """The host as a machine; bandwidths are assumptions, named as such in the sources.
+
+        Raises
+        ------
+        InputError
+            Where no clock is known.
+        """
+        if self.clock is None:
+            raise InputError(
+                f"{self.source}: the system states no clock (fields 'CPU max MHz' or 'Model name ... @ GHz')"
+            )
+        flop, how = next(((f, h) for flag, (f, h) in VECTOR_UNITS.items() if flag in self.flags), (4.0, "scalar units"))
+        memory: dict[str, Any] = {}
+        assumed = {}
+        for cache in self.caches:
+            shared = max(1, self.cores // cache.instances)
+            per = "core" if shared == 1 else "cluster" if cache.instances > self.domains else "numa"
+            memory[cache.name] = {
+                "capacity": cache.capacity,
+                "per": "machine" if cache.instances == 1 and shared > 1 else per,
+                "bytes_per_cycle": CACHE_RATES.get(cache.name, CACHE_RATES["L3"]),
+            }
+            assumed[f"memory.{cache.name}.bytes_per_cycle"] = "assumed until measured: recent server cores"
+        memory["DRAM"] = {"capacity": self.memory or 0.0, "bandwidth": ASSUMED_BANDWIDTH_A_CORE * self.cores}
+        clusters = [self.cores // c.instances for c in self.caches if self.domains < c.instances < self.cores]
+        data = {
+            "name": name,
+            "family": "host",
+            "description": self.model,
+            "clock": self.clock,
+            "cores": self.cores,
+            "threads_per_core": self.threads_per_core,
+            "cores_per_cluster": min(clusters, default=None),
+            "cores_per_numa": max(1, self.cores // self.domains),
+            "cores_per_socket": max(1, self.cores // self.sockets),
+            "engines": {"vector": {"flop_per_cycle": {"float32": flop, "float64": flop / 2}}},
+            "memory": memory,
+            "sources": {
+                **dict.fromkeys(
+                    ("clock", "cores", "threads_per_core", "cores_per_cluster", "cores_per_numa", "cores_per_socket"),
+                    self.source,
+                ),
+                "engines": f"{self.source}, CPU flags: {how}",
+                "memory": self.source,
+                **assumed,
+                "memory.DRAM.bandwidth": "assumed until measured: 10 GB/s a core",
+            },
+        }
+        machine: Machine = validated(Machine, data, self.source)
+        return machine
+
+
+def parse_lscpu(text: str, memory: float | None = None) -> Topology:
+    """The output of ``lscpu --json``.
+
+    Parameters
+    ----------
+    memory
+        Bytes of main memory, which lscpu does not tell.
+
+    Raises
+    ------
+    InputError
+        Where it is no such output, or a field is missing.
+    """
+    if len(text) > MAX_TEXT:
+        raise InputError(f"lscpu: more than {MAX_TEXT} characters")
+    try:
+        document = json.loads(text)
+    except (json.JSONDecodeError, RecursionError):
+        raise InputError("lscpu: not JSON (want the output of lscpu --json)") from None
+    entries = document.get("lscpu") if isinstance(document, Mapping) else None
+    if not isinstance(entries, list):
+        raise InputError("lscpu: no list 'lscpu' (want the output of lscpu --json)")
+    fields = dict(_fields(entries, 0))
+    sockets = _whole(fields, "Socket(s)", default=1)
+    if "Core(s) per socket" not in fields and "Core(s) per cluster" in fields:
+        cores = _whole(fields, "Core(s) per cluster") * _whole(fields, "Cluster(s)", default=1)
+    else:
+        cores = _whole(fields, "Core(s) per socket") * sockets
+    return Topology(
+        model=str(fields.get("Model name", "")),
+        cores=cores,
+        threads_per_core=_whole(fields, "Thread(s) per core", default=1),
+        sockets=sockets,
+        domains=_whole(fields, "NUMA node(s)", default=1),
+        caches=tuple(_caches(fields)),
+        clock=_clock(fields),
+        memory=memory,
+        flags=frozenset(str(fields.get("Flags", "")).lower().split()),
+    )
+
+
+def parse_hwloc(text: str, clock: float | None = None, flags: frozenset[str] = frozenset()) -> Topology:
+    """The output of ``lstopo --of xml`` (hwloc 1 and 2); it knows caches and domains, neither clock nor flags.
+
+    Raises
+    ------
+    InputError
+        Where it is no such XML, or declares entities.
+    """
+    if len(text) > MAX_TEXT:
+        raise InputError(f"hwloc: more than {MAX_TEXT} characters")
+    if "<!ENTITY" in text:
+        raise InputError("hwloc: XML entities are not accepted")
+    try:
+        root = ET.fromstring(text)
+    except ET.ParseError as error:
+        raise InputError(f"hwloc: not XML ({error})") from None
+    objects = list(root.iter("object"))
+    kinds = [node.get("type", "") for node in objects]
+    cores = kinds.count("Core")
+    if not cores:
+        raise InputError("hwloc: no object of type Core (want the output of lstopo --of xml)")
+    memory = sum(_xml_whole(node, "local_memory") for node in objects if node.get("type") == "NUMANode")
+    found: dict[str, list[float]] = {}
+    for node in objects:
+        level = _cache_level(node)
+        if level:
+            found.setdefault(level, []).append(float(_xml_whole(node, "cache_size")))
+    model = [i.get("value", "") for i in root.iter("info") if i.get("name") == "CPUModel"]
+    return Topology(
+        model=model[0] if model else "",
+        cores=cores,
+        threads_per_core=max(1, kinds.count("PU") // cores),
+        sockets=max(1, kinds.count("Package") + kinds.count("Socket")),
+        domains=max(1, kinds.count("NUMANode")),
+        caches=tuple(Cache(name, sizes[0], len(sizes)) for name, sizes in sorted(found.items()) if sizes[0] > 0),
+        clock=clock,
+        memory=float(memory) or None,
+        flags=flags,
+        source="hwloc",
+    )
+
+
+def _fields(entries: Any, depth: int) -> Iterator[tuple[str, str]]:
+    """Newer versions nest the fields under headings."""
+    if depth > 8 or not isinstance(entries, list):
+        return
+    for entry in entries:
+        if isinstance(entry, Mapping):
+            if entry.get("data") is not None:
+                yield str(entry.get("field", "")).rstrip(": "), str(entry["data"])
+            yield from _fields(entry.get("children"), depth + 1)
+
+
+def _caches(fields: Mapping[str, str]) -> Iterator[Cache]:
+    for name in ("L1d", "L2", "L3", "L4"):
+        text = next((fields[key] for key in (f"{name} cache", name) if key in fields), None)
+        if text is None:
+            continue
+        size, instances = _SIZE.match(text), _INSTANCES.search(text)
+        if size is None:
+            raise InputError(f"lscpu: {name} cache = {text[:40]!r}: want a size such as '1 MiB (2 instances)'")
+        count = int(instances[1]) if instances else 1
+        total = float(size[1].replace(",", ".")) * _FACTORS[size[2]]
+        # with instances named, the size is that of all together (util-linux 2.37 and later)
+        yield Cache(name.removesuffix("d"), float(round(total / count if instances else total)), count)
+
+
+def _clock(fields: Mapping[str, str]) -> float | None:
+    named = _MODEL_CLOCK.search(fields.get("Model name", ""))
+    if named:
+        return float(named[1]) * {"G": 1e9, "M": 1e6}[named[2]]
+    for field in ("CPU max MHz", "CPU MHz", "CPU static MHz"):
+        try:
+            return float(fields[field].replace(",", ".")) * 1e6
+        except (KeyError, ValueError):
+            continue
+    return None
+
+
+def _whole(fields: Mapping[str, str], name: str, default: int | None = None) -> int:
+    text = fields.get(name)
+    if text is None and default is not None:
+        return default
+    if text is None or not text.isdigit() or not 1 <= int(text) <= 1_000_000:
+        if default is not None and text in ("-", ""):
+            return default
+        raise InputError(f"lscpu: {name} = {text!r}: want a whole number of 1 or more")
+    return int(text)
+
+
+def _cache_level(node: ET.Element) -> str:
+    kind = node.get("type", "")
+    if kind == "Cache":  # hwloc 1
+        return f"L{node.get('depth', '')}" if node.get("cache_type", "0") != "2" else ""
+    return kind.removesuffix("Cache") if re.fullmatch(r"L[1-5]Cache", kind) else ""
+
+
+def _xml_whole(node: ET.Element, name: str) -> int:
+    text = node.get(name, "0")
+    if not text.isdigit():
+        raise InputError(f"hwloc: {node.get('type')}.{name} = {text[:40]!r}: want a whole number")
+    return int(text)
