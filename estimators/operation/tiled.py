@@ -1,0 +1,168 @@
+"""The hierarchical roofline: tiles and waves over the cores, traffic by level, launch, and the power cap."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import sympy as sp
+
+from estimators.extrema import Largest
+from estimators.formula import Formula
+from estimators.operation import kernel_classes
+from estimators.operation.kernel_classes import KernelParameters
+from estimators.operation.model import FormulaModel
+from estimators.operation.roofline import serving_engine
+from estimators.operation.tiles import Resources
+from hwmodels.expressions import symbol
+from hwmodels.files import InputError
+from hwmodels.machine import Machine
+from hwmodels.records import Table
+from workloads.kinds import SIZE_BYTES
+from workloads.workload import Op
+
+KNEE = 1.4e9
+"""Clock in Hz above which a chip needs more voltage, so that energy per flop grows with its square."""
+MATRIX_ENERGY = {"bfloat16": 0.082, "float16": 0.082, "tfloat32": 0.15, "float8": 0.045, "int8": 0.045, "float32": 0.5}
+"""Energy of a flop in a matrix engine over that of a float32 flop in a vector engine."""
+DEFAULTS = Table({"default": KernelParameters()})
+ROWWISE = ("softmax", "norm")
+
+
+@dataclass(frozen=True)
+class TiledRoofline(FormulaModel):
+    """An operation takes its launch and the longest of arithmetic in waves of tiles, traffic, and energy under the cap.
+
+    Parameters
+    ----------
+    kernels
+        By kind of operation, or "kind.dtype"; "default" serves the rest.
+    """
+
+    kernels: Table[KernelParameters] = DEFAULTS
+
+    def __post_init__(self) -> None:
+        if "default" not in self.kernels:
+            raise InputError("kernels of a tiled roofline: no entry 'default'")
+
+    def key(self, op: Op, machine: Machine) -> Hashable:
+        """Operations of one kind, dtype and shape of formula."""
+        if op.kind in machine.runtime.free_kinds:
+            return "free"
+        units = tuple(sorted(name for name in op.cost if name.startswith("flop.")))
+        return op.kind, op.dtype, units, bool(op.cost.bytes_moved != 0), _variant(op)
+
+    def formula(self, op: Op, machine: Machine) -> Formula:
+        """Symbols: operation.* dims and amounts, machine.*, parameter.kernels.KIND.*."""
+        if op.kind in machine.runtime.free_kinds:
+            return Formula(sp.Integer(0), "s", "free under this runtime")
+        entry = next(name for name in (f"{op.kind}.{op.dtype}", op.kind, "default") if name in self.kernels)
+        prefix = f"parameter.kernels.{entry}."
+        flop_time, energy = _arithmetic(op, machine, prefix)
+        has = resources(machine, prefix, flop_time)
+        formula = _kernel(op, has, prefix, flop_time)
+        launch = symbol("operation.launches") * (
+            symbol("machine.runtime.launch_overhead") + symbol(f"{prefix}overhead")
+        )
+        capped = _under_cap(formula.expression, flop_time, energy, machine, prefix)
+        terms = {"compute": flop_time, "memory": symbol("operation.bytes_moved") / has.memory_rate}
+        if op.cost.bytes_moved == 0:
+            del terms["memory"]
+        return kernel_classes.with_terms(formula, launch + capped, terms)
+
+
+def resources(machine: Machine, prefix: str, flop_time: sp.Expr) -> Resources:
+    """The machine's rates as expressions; caches that it lacks neither bound nor spare anything."""
+    levels = list(machine.memory)
+    main = _product(machine, machine.bandwidth_factors(levels[-1])) * symbol(f"{prefix}memory_efficiency")
+    near_capacity, near_rate = sp.oo, sp.oo
+    if len(levels) > 2 or (len(levels) > 1 and machine.memory[levels[0]].per == "core"):
+        near_capacity = symbol(f"machine.memory.{levels[0]}.capacity")
+        near_rate = _product(machine, machine.bandwidth_factors(levels[0])) / symbol("machine.cores")
+    cache_capacity, cache_rate = sp.Integer(0), main
+    if len(levels) > 1 and _rated(machine, levels[-2]):
+        cache_capacity = symbol(f"machine.memory.{levels[-2]}.capacity")
+        cache_rate = _product(machine, machine.bandwidth_factors(levels[-2]))
+    rate = symbol("operation.flop") / flop_time if flop_time != 0 else sp.oo
+    cores, clock = symbol("machine.cores"), symbol("machine.clock")
+    return Resources(rate, cores, clock, near_capacity, near_rate, cache_capacity, cache_rate, main)
+
+
+def _kernel(op: Op, has: Resources, prefix: str, flop_time: sp.Expr) -> Formula:
+    size = SIZE_BYTES[op.dtype]
+    match op.kind, _variant(op):
+        case "gemm", _:
+            return kernel_classes.matrix_product(op.dtype, has, prefix)
+        case "convolution", ("forward", winograd):
+            return kernel_classes.convolution(op.dtype, has, prefix, winograd=bool(winograd))
+        case "attention", (str() as mask, str() as kv_dtype):
+            return kernel_classes.attention(op.dtype, has, prefix, mask, kv_dtype)
+        case "softmax", _:
+            return kernel_classes.rowwise(has, prefix, symbol("operation.rows"), symbol("operation.columns"), size)
+        case "norm", _:
+            groups = symbol("operation.groups")
+            return kernel_classes.rowwise(has, prefix, groups, symbol("operation.elements") / groups, size)
+    if op.cost.bytes_moved == 0:
+        return Formula(flop_time, "s", kernel_classes.SOURCE)
+    return kernel_classes.stream(has, prefix, flop_time)
+
+
+def _variant(op: Op) -> tuple[object, ...]:
+    """What, besides its kind, decides the form of an operation's formula."""
+    if op.kind == "convolution":
+        direction = op.attributes.get("pass", "forward")
+        forward = "forward" if direction == "forward" and not op.attributes.get("transposed") else direction
+        taps = [op.dims.get(f"kernel_{axis}") for axis in ("depth", "height", "width")]
+        stride = op.attributes.get("stride", (1, 1))
+        unit = all(s == 1 for s in stride) if isinstance(stride, tuple) else stride == 1
+        return forward, bool(taps == [1, 3, 3] and unit and op.dtype == "float32")
+    if op.kind == "attention" and op.attributes.get("pass", "forward") == "forward":
+        return "causal" if op.attributes.get("causal") else "full", str(op.attributes.get("kv_dtype", op.dtype))
+    return ()
+
+
+def _arithmetic(op: Op, machine: Machine, prefix: str) -> tuple[sp.Expr, sp.Expr]:
+    """Seconds of the operation's flop at the reachable rate of each engine, and their energy over a float32 flop's."""
+    time, energy = sp.Integer(0), sp.Integer(0)
+    for name in op.cost:
+        if name.startswith("flop."):
+            _, unit, dtype = name.split(".")
+            if op.cost["flop.matrix." + dtype] != 0 and unit != "matrix":
+                continue  # the epilogue of a product runs while its next tile loads
+            engine = serving_engine(machine, unit, dtype)
+            rate = _product(machine, machine.peak_factors(engine, dtype))
+            time += symbol(f"operation.{name}") / (rate * symbol(f"{prefix}compute_efficiency"))
+            share = MATRIX_ENERGY.get(dtype, 1.0) if engine == "matrix" else 1.0
+            energy += symbol(f"operation.{name}") * share
+    return time, energy
+
+
+def _under_cap(time: sp.Expr, flop_time: sp.Expr, flop: sp.Expr, machine: Machine, prefix: str) -> sp.Expr:
+    """The longer of the time and the time that the power cap allows, once it has taken hold.
+
+    Below the knee of the voltage, energy per flop is constant and time is energy over power; above it, energy grows
+    with the square of the clock and the clock falls with the cube root of the power that is missing.
+    """
+    power = machine.power
+    if power.cap is None or power.per_flop is None or flop == 0:
+        return time
+    allowed = symbol("machine.power.cap") - (symbol("machine.power.idle") if power.idle else 0)
+    joules = flop * symbol("machine.power.per_flop") * symbol(f"{prefix}energy")
+    at_knee = joules / allowed
+    fastest = flop_time * symbol(f"{prefix}compute_efficiency")
+    squeezed = fastest ** sp.Rational(2, 3) * (at_knee * (symbol("machine.clock") / KNEE) ** 2) ** sp.Rational(1, 3)
+    # Squeezing matters only while the clock stays above the knee, that is while it is the longer of the two.
+    limit = Largest(at_knee, squeezed)
+    if power.time_constant is None:
+        return Largest(time, limit)
+    settle = symbol("machine.power.time_constant") * symbol(f"{prefix}settle")
+    return Largest(time, limit * limit / (limit + settle))
+
+
+def _rated(machine: Machine, level: str) -> bool:
+    entry = machine.memory[level]
+    return entry.bandwidth is not None or entry.bytes_per_cycle is not None
+
+
+def _product(machine: Machine, paths: tuple[str, ...]) -> sp.Expr:
+    return sp.Mul(*(symbol(f"machine.{path}") for path in paths))

@@ -1,0 +1,229 @@
+"""Parameters of kernels over machines: each machine's own fit, pooled over families for a machine nobody measured.
+
+Few physical parameters, each with a prior, are fitted to every measured machine by itself. A new machine takes a mean
+of those machines, in which relatives weigh more (same chip, same generation, same vendor) and badly described machines
+less, drawn towards the prior. How well that works is told by leaving each measured machine out in turn: those residuals
+are also the band of a new machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import least_squares
+
+from estimators.formula import FloatArray, Formula
+from estimators.operation.kernel_classes import KernelParameters
+from hwmodels.files import InputError
+from hwmodels.records import Table
+
+RELATIVES = (0.3, 1.0, 2.0, 12.0)
+"""Weight of a machine with which 0, 1, 2, 3 words of the family are shared (vendor, generation, chip)."""
+PRIOR_WEIGHT = 0.5
+SCATTER = 0.05
+"""Median error below which a machine's own fit is as good as it gets."""
+PRIOR_STRENGTH = 0.3
+"""How many residuals of size one a deviation from the prior by one spread stands for."""
+SOFT = 0.1
+"""Residual beyond which its weight in the fit falls."""
+
+
+@dataclass(frozen=True)
+class Prior:
+    """What is known of a parameter before any machine was measured: value, and spread of its logarithm."""
+
+    value: float
+    spread: float
+
+
+PRIORS: Table[Prior] = Table(
+    {
+        "overhead": Prior(2e-6, 1.5),
+        "compute_efficiency": Prior(0.92, 0.1),
+        "memory_efficiency": Prior(0.87, 0.1),
+        "tile_cycles": Prior(1500.0, 0.7),
+        "step_cycles": Prior(1.5, 0.3),
+        "small_tile": Prior(0.1, 0.7),
+        "unaligned": Prior(0.3, 0.7),
+        "split_overhead": Prior(2.5e-6, 0.5),
+        "overlap": Prior(0.3, 0.5),
+        "rotation": Prior(6.0, 0.7),
+        "energy": Prior(1.0, 0.25),
+        "settle": Prior(1.0, 0.5),
+    }
+)
+"""Of `KernelParameters`: round numbers from the literature and from what kernels do, wide where stacks differ."""
+
+
+@dataclass(frozen=True)
+class MachineFit:
+    """The parameters of one machine.
+
+    Parameters
+    ----------
+    machine, family
+        Its name, and its family as words joined by hyphens, the vendor first.
+    values
+        By parameter.
+    scatter
+        Median of |log(predicted / measured)|.
+    count
+        Of measurements.
+    """
+
+    machine: str
+    family: str
+    values: Table[float]
+    scatter: float
+    count: int
+
+
+def fit_machine(
+    machine: str,
+    family: str,
+    formula: Formula,
+    values: Mapping[str, FloatArray | float],
+    measured: FloatArray,
+    priors: Mapping[str, Prior] = PRIORS,
+    prefix: str = "parameter.kernels.default.",
+) -> MachineFit:
+    """Fit a machine's parameters to times of one class of operations, in log time, outliers held down.
+
+    Parameters
+    ----------
+    formula
+        In the parameters (``PREFIX.NAME``) and the symbols of `values`.
+    measured
+        Seconds, shape (n,).
+
+    Raises
+    ------
+    InputError
+        Where a measured time is not positive.
+    """
+    if not np.all(measured > 0):
+        raise InputError(f"measured times of {machine}: want seconds > 0, got {float(np.min(measured))!r}")
+    names = [name for name in priors if f"{prefix}{name}" in formula.names]
+    mean = np.log([priors[name].value for name in names])
+    spread = np.array([priors[name].spread for name in names])
+    target = np.log(measured)
+
+    def times(point: FloatArray) -> FloatArray:
+        own = {f"{prefix}{name}": value for name, value in zip(names, np.exp(point), strict=True)}
+        return np.log(formula.evaluate({**values, **own}))
+
+    def residuals(point: FloatArray) -> FloatArray:
+        return np.concatenate([times(point) - target, (point - mean) / spread * PRIOR_STRENGTH])
+
+    found = least_squares(residuals, mean, loss="soft_l1", f_scale=SOFT, x_scale=spread, max_nfev=15)
+    scatter = float(np.median(np.abs(times(found.x) - target)))
+    return MachineFit(
+        machine, family, Table(dict(zip(names, map(float, np.exp(found.x)), strict=True))), scatter, len(target)
+    )
+
+
+def shared_words(one: str, other: str) -> int:
+    """How many leading words two families share, at most three."""
+    count = 0
+    for a, b in zip(one.split("-"), other.split("-"), strict=False):
+        if a != b:
+            break
+        count += 1
+    return min(count, 3)
+
+
+def weights(fits: Sequence[MachineFit], family: str) -> FloatArray:
+    """What each measured machine counts for a machine of `family`, shape (fits,)."""
+    kinship = np.array([RELATIVES[shared_words(fit.family, family)] for fit in fits])
+    quality = np.array([SCATTER**2 / (SCATTER**2 + fit.scatter**2) for fit in fits])
+    return np.asarray(kinship * quality / 0.3)
+
+
+def pooled(fits: Sequence[MachineFit], family: str, priors: Mapping[str, Prior] = PRIORS) -> Table[float]:
+    """The parameters of a machine that was not measured.
+
+    Raises
+    ------
+    InputError
+        Where no machine was measured.
+    """
+    if not fits:
+        raise InputError("no measured machine to pool over")
+    names = list(fits[0].values)
+    share = weights(fits, family)
+    logs = np.log([[fit.values[name] for name in names] for fit in fits])
+    prior = np.log([priors[name].value for name in names])
+    mean = (share @ logs + PRIOR_WEIGHT * prior) / (share.sum() + PRIOR_WEIGHT)
+    return Table(dict(zip(names, map(float, np.exp(mean)), strict=True)))
+
+
+def kernel_parameters(values: Mapping[str, float]) -> KernelParameters:
+    """The record of a `TiledRoofline` for pooled values."""
+    return KernelParameters(**values)
+
+
+@dataclass(frozen=True)
+class Band:
+    """Quantiles of log(measured / predicted) on machines left out, for short and for long operations.
+
+    Parameters
+    ----------
+    level
+        Probability that the band should cover.
+    short, long
+        (low, high) below and above `border` seconds of predicted time.
+    """
+
+    level: float
+    border: float
+    short: tuple[float, float]
+    long: tuple[float, float]
+
+    def around(self, predicted: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Seconds between which the measured time should lie, each of the shape of `predicted`."""
+        brief = predicted < self.border
+        low, high = (np.where(brief, self.short[i], self.long[i]) for i in (0, 1))
+        return predicted * np.exp(low), predicted * np.exp(high)
+
+
+def band(
+    residuals: Mapping[str, FloatArray],
+    predicted: Mapping[str, FloatArray],
+    share: Mapping[str, float],
+    level: float = 0.8,
+    border: float = 20e-6,
+) -> Band:
+    """The band of a machine from what other machines, each left out, scattered around their own predictions.
+
+    Parameters
+    ----------
+    residuals, predicted
+        By machine: log(measured / predicted), and seconds.
+    share
+        By machine: its weight (`weights`), spread evenly over its residuals.
+    """
+    ends = {}
+    for name, brief in (("short", True), ("long", False)):
+        values, counts = [], []
+        for machine, residual in residuals.items():
+            chosen = residual[(predicted[machine] < border) == brief]
+            if len(chosen):
+                values.append(chosen)
+                counts.append(np.full(len(chosen), share[machine] / len(chosen)))
+        if values:
+            ends[name] = weighted_quantiles(np.concatenate(values), np.concatenate(counts), level)
+    if not ends:
+        raise InputError("no residual to make a band of")
+    short, long = ends.get("short", ends.get("long")), ends.get("long", ends.get("short"))
+    assert_ends = (short or (0.0, 0.0), long or (0.0, 0.0))
+    return Band(level, border, *assert_ends)
+
+
+def weighted_quantiles(values: FloatArray, counts: FloatArray, level: float) -> tuple[float, float]:
+    """The central quantiles that leave (1 - level) / 2 of the weight on each side."""
+    order = np.argsort(values)
+    below = (np.cumsum(counts[order]) - counts[order] / 2) / counts.sum()
+    low, high = np.interp([(1 - level) / 2, (1 + level) / 2], below, values[order])
+    return float(low), float(high)

@@ -1,0 +1,179 @@
+"""One class of operations over many machines: fits, pooled predictions with bands, and the baselines beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import sympy as sp
+from scipy.optimize import least_squares
+
+from estimators.formula import FloatArray, Formula, evaluate
+from estimators.operation.model import amount_of, machine_values
+from estimators.operation.roofline import serving_engine
+from estimators.operation.tiled import TiledRoofline
+from estimators.pooling import Band, MachineFit, band, fit_machine, pooled, weights
+from hwmodels.catalog import machine
+from hwmodels.machine import Machine
+from workloads.kinds import KINDS, operation
+from workloads.workload import Attribute, Op
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SEED = 4
+PREFIX = "parameter.kernels.default."
+FIXED = ("groups", "in_depth", "out_depth", "kernel_depth", "kernel_height", "kernel_width")
+"""Dims that stand as numbers: they decide the form of a formula and are equal in all rows of a frame."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a board says of rows of one machine, in seconds."""
+
+    time: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
+@dataclass
+class Board:
+    """Measured operations of one kind and dtype, and everything fitted to them.
+
+    Parameters
+    ----------
+    training
+        A frame of `gpu_data`; rows of machines that the catalogue lacks are left out.
+    kind, dtype, facts
+        Of the operations, by the taxonomy.
+    sample
+        Rows of one machine (and file) that a fit looks at.
+    """
+
+    training: pd.DataFrame
+    kind: str
+    dtype: str
+    facts: Mapping[str, Attribute] = field(default_factory=dict)
+    sample: int = 400
+    formulas: dict[str, Formula] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.training = self.training[self.training["machine"] != ""]
+
+    @cached_property
+    def op(self) -> Op:
+        """The operation with its dims as symbols."""
+        dims: dict[str, Any] = {}
+        for name in KINDS[self.kind].dims:
+            fixed = name in FIXED and name in self.training
+            dims[name] = int(self.training[name].iloc[0]) if fixed else sp.Symbol(name, positive=True)
+        return operation("row", self.kind, dims, self.dtype, dict(self.facts))
+
+    def formula(self, on: Machine) -> Formula:
+        """Seconds on a machine, in dims and parameters."""
+        if on.name not in self.formulas:
+            self.formulas[on.name] = TiledRoofline().formula(self.op, on)
+        return self.formulas[on.name]
+
+    def values(self, on: Machine, rows: pd.DataFrame, formula: Formula | None = None) -> dict[str, Any]:
+        """Everything that the formula names but its parameters."""
+        formula = formula or self.formula(on)
+        dims = {name: rows[name].to_numpy(float) for name in KINDS[self.kind].dims if name in rows}
+        found: dict[str, Any] = dict(machine_values(formula, on))
+        for name in formula.names:
+            if name.startswith("operation."):
+                amount = amount_of(self.op, name)
+                found[name] = evaluate(amount, dims) if isinstance(amount, sp.Basic) else float(amount)
+        return found
+
+    def times(self, on: Machine, rows: pd.DataFrame, parameters: Mapping[str, float]) -> FloatArray:
+        """Seconds of each row with the given parameters."""
+        own = {f"{PREFIX}{name}": value for name, value in parameters.items()}
+        result = self.formula(on).evaluate({**self.values(on, rows), **own})
+        return np.asarray(np.broadcast_to(result, len(rows)))
+
+    @cached_property
+    def fits(self) -> dict[str, MachineFit]:
+        """Each training machine's own fit."""
+        found = {}
+        for name, rows in self.training.groupby("machine"):
+            on = machine(str(name))
+            chosen = spread_sample(rows, self.sample)
+            measured = chosen["time"].to_numpy()
+            values = self.values(on, chosen)
+            found[str(name)] = fit_machine(str(name), on.family, self.formula(on), values, measured, prefix=PREFIX)
+        return found
+
+    def predict(self, name: str, rows: pd.DataFrame, left_out: Sequence[str]) -> Prediction:
+        """Times on a machine, from the machines that are not left out; its own fit counts where it is among them."""
+        on = machine(name)
+        sources = [fit for source, fit in self.fits.items() if source not in left_out]
+        if name not in left_out and name in self.fits:
+            time, others = self.times(on, rows, self.fits[name].values), sources
+        else:
+            time, others = self.times(on, rows, pooled(sources, on.family)), sources
+        low, high = self.band(name, others).around(time)
+        return Prediction(time, low, high)
+
+    def band(self, name: str, sources: Sequence[MachineFit]) -> Band:
+        """From each source left out in turn, relatives of the machine counting more."""
+        residuals, predicted, share = {}, {}, {}
+        counts = weights(sources, machine(name).family)
+        for fit, weight in zip(sources, counts, strict=True):
+            others = [other for other in sources if other.machine != fit.machine]
+            if not others:
+                continue
+            rows = self.samples[fit.machine]
+            time = self.times(machine(fit.machine), rows, pooled(others, fit.family))
+            residuals[fit.machine] = np.log(rows["time"].to_numpy() / time)
+            predicted[fit.machine], share[fit.machine] = time, float(weight)
+        return band(residuals, predicted, share)
+
+    @cached_property
+    def samples(self) -> dict[str, pd.DataFrame]:
+        """Some rows of each machine, for bands."""
+        return {str(name): spread_sample(rows, 600) for name, rows in self.training.groupby("machine")}
+
+    def roofline(
+        self, name: str, rows: pd.DataFrame, efficiencies: Sequence[float] = (1.0, 1.0, 0.0, 0.0)
+    ) -> FloatArray:
+        """The trivial baseline: data-sheet peaks; or four numbers: two efficiencies, launch, share not overlapped."""
+        on = machine(name)
+        dims = {dim: rows[dim].to_numpy(float) for dim in KINDS[self.kind].dims if dim in rows}
+        arithmetic, compute, memory, launch, overlap = np.zeros(len(rows)), *efficiencies
+        for resource in self.op.cost:
+            if resource.startswith("flop."):
+                _, unit, dtype = resource.split(".")
+                amount = self.op.cost[resource]
+                peak = on.peak(serving_engine(on, unit, dtype), dtype)
+                arithmetic = arithmetic + evaluate(sp.sympify(amount), dims) / (peak * compute)
+        moved = evaluate(sp.sympify(self.op.cost.bytes_moved), dims)
+        traffic = moved / (on.bandwidth(on.main_memory) * memory)
+        longest = np.maximum(arithmetic, traffic) + overlap * np.minimum(arithmetic, traffic)
+        return np.asarray(launch + longest)
+
+    def calibrated_roofline(self, name: str, rows: pd.DataFrame, left_out: Sequence[str]) -> FloatArray:
+        """The baseline of four numbers fitted to all machines that are not left out."""
+        chosen = {source: part for source, part in self.samples.items() if source not in left_out}
+        measured = np.concatenate([np.log(part["time"]) for part in chosen.values()])
+
+        def residuals(point: FloatArray) -> FloatArray:
+            numbers = tuple(np.exp(point))
+            return np.concatenate([np.log(self.roofline(s, part, numbers)) for s, part in chosen.items()]) - measured
+
+        start = np.log([0.7, 0.8, max(1e-6, float(np.exp(measured.min())) / 2), 0.3])
+        found = least_squares(residuals, start, loss="soft_l1", f_scale=0.1)
+        return self.roofline(name, rows, tuple(np.exp(found.x)))
+
+
+def spread_sample(rows: pd.DataFrame, count: int) -> pd.DataFrame:
+    """At most `count` rows of each file that a frame was read from, at random but always the same."""
+    if "file" not in rows:
+        return rows.sample(min(count, len(rows)), random_state=SEED)
+    import pandas as pd
+
+    parts = [part.sample(min(count, len(part)), random_state=SEED) for _, part in rows.groupby("file", sort=True)]
+    return pd.concat(parts)
