@@ -8,13 +8,14 @@ from typing import Any
 
 from hwmodels.files import unknown_name
 
-PAPERS = {"xeon-phi": "experiments.papers.xeon_phi"}
+PAPERS = {"xeon-phi": "experiments.papers.xeon_phi", "spmv-cnn": "experiments.papers.spmv_cnn"}
 SCOREBOARDS: dict[str, str] = {
     "scaling": "experiments.validation.scaling",
     "bandwidth": "experiments.validation.bandwidth",
     "kerncraft": "experiments.validation.kerncraft",
     "systolic": "experiments.validation.systolic",
     "tpu": "experiments.validation.tpu",
+    "graphs": "experiments.validation.graphs",
 }
 
 
