@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from estimators.estimate import Estimate, Estimator, Measurement, Spread
-from estimators.fitting import Fit, fit_least_squares
+from estimators.fitting import Fit
 from estimators.formula import FloatArray
+from estimators.objective import Objective
 from estimators.parameters import parameters, with_parameters
-from hwmodels.files import InputError, unknown_name
 from hwmodels.machine import Machine
 from hwmodels.records import content_digest
 from workloads.workload import Workload
@@ -111,7 +111,12 @@ class Calibration:
 
 
 def calibrate(
-    estimator: Estimator, measurements: Sequence[Measurement], free: Sequence[str], source: str = ""
+    estimator: Estimator,
+    measurements: Sequence[Measurement],
+    free: Sequence[str],
+    source: str = "",
+    loss: str = "linear",
+    starts: int = 1,
 ) -> Calibration:
     """Least squares in log time over the named parameters, inside their bounds.
 
@@ -119,34 +124,18 @@ def calibrate(
     ----------
     free
         Dotted names of parameters of `estimator` ("operation.compute_efficiency").
+    loss
+        "linear" (least squares), or "huber", "soft_l1", "cauchy", in which outliers weigh less.
+    starts
+        Fits from that many starting points; the best one counts.
 
     Raises
     ------
     InputError
         Where a name is unknown, a measurement is no time, or there are fewer measurements than parameters.
     """
-    known = parameters(estimator)
-    for name in free:
-        if name not in known:
-            raise unknown_name(f"parameter of {type(estimator).__name__}", name, sorted(known))
-    if not free:
-        raise InputError("name at least one parameter to fit")
-    for measurement in measurements:
-        if measurement.quantity != "time":
-            raise InputError(f"calibrate fits times, got a measurement of {measurement.quantity}")
-    names = tuple(free)
-    namespaced = tuple(f"estimator.{name}" for name in names)
-    functions = [estimator.compile(m.workload, m.machine, namespaced, m.run) for m in measurements]
-    measured = np.log([m.value for m in measurements])
-    low = np.array([known[name][1].low for name in names])
-    high = np.array([known[name][1].high for name in names])
-
-    def residuals(values: FloatArray) -> FloatArray:
-        point = dict(zip(namespaced, np.clip(values, low, high), strict=True))
-        return np.asarray(np.log([float(function(point)) for function in functions]) - measured)
-
-    fit = fit_least_squares(residuals, names, [known[name][0] for name in names], low, high)
-    return from_fit(estimator, fit, _fingerprint(measurements), source)
+    fit = Objective.of(estimator, measurements, free).fit(loss, starts)
+    return from_fit(estimator, fit, fingerprint(measurements), source)
 
 
 def from_fit(estimator: Any, fit: Fit, fingerprint: str = "", source: str = "") -> Calibration:
@@ -164,7 +153,8 @@ def from_fit(estimator: Any, fit: Fit, fingerprint: str = "", source: str = "") 
     )
 
 
-def _fingerprint(measurements: Sequence[Measurement]) -> str:
+def fingerprint(measurements: Sequence[Measurement]) -> str:
+    """Digest of what was measured and how."""
     return content_digest(
         [[m.workload.identity, m.machine.fingerprint, m.run, m.value, m.quantity, m.protocol] for m in measurements]
     )

@@ -13,6 +13,10 @@ from scipy.optimize import least_squares
 from estimators.formula import FloatArray, Formula
 from hwmodels.files import InputError, unknown_name
 
+LOSSES = ("linear", "soft_l1", "huber", "cauchy")
+MAX_STARTS = 1024
+MULTI_START_SEED = 5
+
 
 @dataclass(frozen=True)
 class Fit:
@@ -56,8 +60,12 @@ def fit_least_squares(
     low: npt.ArrayLike | None = None,
     high: npt.ArrayLike | None = None,
     jacobian: Callable[[FloatArray], FloatArray] | None = None,
+    loss: str = "linear",
+    loss_scale: float = 0.1,
+    starts: int = 1,
+    tolerance: float = 1e-15,
 ) -> Fit:
-    """Minimise the sum of squared residuals within bounds.
+    """Minimise the sum of squared residuals within bounds, or of a loss that outliers weigh less in.
 
     Parameters
     ----------
@@ -65,12 +73,24 @@ def fit_least_squares(
         Parameters, shape (n,), to residuals, shape (m,).
     jacobian
         Parameters to (m, n); by differences if None.
+    loss, loss_scale
+        "linear" (least squares), "huber", "soft_l1" or "cauchy"; residuals beyond the scale weigh less.
+    starts
+        Fits from that many starting points, the given one first, the others spread over the bounds (Sobol, in
+        logarithms where both bounds are positive); the best one counts.
+
+    tolerance
+        Relative change of cost and parameters at which a fit stops.
 
     Raises
     ------
     InputError
-        Where there are fewer data than parameters, or the residuals are not finite at the start.
+        Where there are fewer data than parameters, the residuals are not finite at the start, or a name is unknown.
     """
+    if loss not in LOSSES:
+        raise unknown_name("loss", loss, LOSSES)
+    if not 1 <= starts <= MAX_STARTS:
+        raise InputError(f"starts = {starts}: want 1 .. {MAX_STARTS}")
     begin = np.asarray(start, dtype=np.float64)
     first = np.asarray(residuals(begin))
     if len(first) < len(names):
@@ -84,18 +104,26 @@ def fit_least_squares(
         np.full(len(names), -np.inf) if low is None else np.asarray(low, dtype=np.float64),
         np.full(len(names), np.inf) if high is None else np.asarray(high, dtype=np.float64),
     )
-    found = least_squares(
-        residuals,
-        np.clip(begin, *bounds),
-        bounds=bounds,
-        jac=jacobian if jacobian is not None else "3-point",
-        x_scale="jac",
-        method="trf",
-        xtol=1e-15,
-        ftol=1e-15,
-        gtol=1e-15,
-        max_nfev=5000,
-    )
+    options: dict[str, Any] = {} if loss == "linear" else {"loss": loss, "f_scale": loss_scale}
+    points = _starting_points(np.clip(begin, *bounds), *bounds, starts)
+    usable = [points[0], *(point for point in points[1:] if np.all(np.isfinite(residuals(point))))]
+    tries = [
+        least_squares(
+            residuals,
+            point,
+            bounds=bounds,
+            jac=jacobian if jacobian is not None else "3-point",
+            x_scale="jac",
+            method="trf",
+            xtol=tolerance,
+            ftol=tolerance,
+            gtol=tolerance,
+            max_nfev=5000,
+            **options,
+        )
+        for point in usable
+    ]
+    found = min(tries, key=lambda tried: float(tried.cost))
     freedom = len(first) - len(names)
     variance = 2 * found.cost / freedom if freedom else np.nan
     covariance = variance * _inverse(np.asarray(found.jac))
@@ -106,6 +134,22 @@ def fit_least_squares(
         tuple(map(float, found.fun)),
         freedom,
     )
+
+
+def _starting_points(begin: FloatArray, low: FloatArray, high: FloatArray, count: int) -> list[FloatArray]:
+    """The given start, then points spread over the bounds; an open bound counts as a hundredfold of the start."""
+    if count == 1:
+        return [begin]
+    from scipy.stats import qmc
+
+    reach = 100.0 * np.maximum(np.abs(begin), 1e-12)
+    low = np.where(np.isfinite(low), low, np.where(begin > 0, begin / 100.0, begin - reach))
+    high = np.where(np.isfinite(high), high, begin + reach)
+    share = qmc.Sobol(len(begin), seed=MULTI_START_SEED).random_base2(int(np.ceil(np.log2(count))))[: count - 1]
+    logs = low > 0
+    safe_low, safe_high = np.where(logs, low, 1.0), np.where(logs, high, 1.0)
+    spread = np.where(logs, safe_low * (safe_high / safe_low) ** share, low + (high - low) * share)
+    return [begin, *np.clip(spread, low, high)]
 
 
 def _inverse(jacobian: FloatArray) -> FloatArray:

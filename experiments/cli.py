@@ -12,6 +12,7 @@ VERBS = (
     "estimate",
     "whatif",
     "extrapolate",
+    "calibrate",
     "replay",
     "study",
     "demo",

@@ -43,13 +43,19 @@ class Sample(Record):
 
 
 class Fitting(Record):
-    """A calibration: a CSV of measurements and the parameters to fit to them."""
+    """A calibration: a CSV of measurements and the parameters to fit to them.
+
+    `loss`, `starts` and `intervals` are those of `estimators.calibration.calibrate` and of `slipstick calibrate`.
+    """
 
     measured: str
     parameters: tuple[str, ...] = Field(min_length=1)
     workload: str | None = None
     machine: str | None = None
     source: str = ""
+    loss: Literal["linear", "huber", "soft_l1", "cauchy"] = "linear"
+    starts: int = Field(default=1, ge=1, le=1024)
+    intervals: Literal["covariance", "profile", "bootstrap"] = "covariance"
 
 
 class Study(Record):
@@ -144,7 +150,9 @@ class Study(Record):
         names = [name.removeprefix("estimator.") for name in self.fit.parameters]
         source = self.fit.source or Path(self.fit.measured).name
         measured = self.measurements()
-        return calibrate(inner, measured, names, f"{source} ({len(measured)} measurements)")
+        return calibrate(
+            inner, measured, names, f"{source} ({len(measured)} measurements)", self.fit.loss, self.fit.starts
+        )
 
     def measurements(self) -> tuple[Measurement, ...]:
         """The measurements that are fitted; none where nothing is."""

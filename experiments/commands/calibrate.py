@@ -1,0 +1,24 @@
+"""slipstick calibrate STUDY.toml"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+
+    @app.command()
+    def calibrate(
+        study: Annotated[str, typer.Argument(help="a study with a [fit] part: measured, parameters, loss, starts")],
+        intervals: Annotated[str | None, typer.Option(help="covariance | profile | bootstrap")] = None,
+        level: Annotated[float, typer.Option(help="probability of the intervals")] = 0.80,
+        out: Annotated[str | None, typer.Option(help="write the calibration, FILE.json")] = None,
+        format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
+    ) -> None:
+        """Fit an estimator's parameters to measurements: values, errors, warnings, and the score on held-out groups."""
+        from experiments.calibrating import calibrate_study
+
+        calibrate_study(study, intervals, level, out, format)
