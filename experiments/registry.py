@@ -16,6 +16,7 @@ SCOREBOARDS: dict[str, str] = {
     "systolic": "experiments.validation.systolic",
     "tpu": "experiments.validation.tpu",
     "graphs": "experiments.validation.graphs",
+    "traces": "experiments.validation.traces",
 }
 
 

@@ -12,11 +12,16 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def whatif(
-        workload: Annotated[str, typer.Argument(help="a built-in workload, or a .json file")],
-        on: Annotated[str, typer.Option(help="today's machine, or a YAML file")],
+        workload: Annotated[str | None, typer.Argument(help="a built-in workload, or a .json file")] = None,
+        on: Annotated[str | None, typer.Option(help="today's machine, or a YAML file")] = None,
         vary: Annotated[
-            list[str], typer.Option(help="machine.clock=1.2GHz,2.4GHz or run.threads=1..240:24 or =1..4096:13log")
-        ],
+            list[str] | None,
+            typer.Option(help="machine.clock=1.2GHz,2.4GHz or run.threads=1..240:24 or =1..4096:13log"),
+        ] = None,
+        trace: Annotated[
+            str | None, typer.Option(help="a recorded trace instead of a workload; --on is then B")
+        ] = None,
+        recorded: Annotated[str | None, typer.Option("--from", help="where the trace was recorded")] = None,
         set: Annotated[list[str] | None, typer.Option(help="what stays: run.threads=240, ...")] = None,  # noqa: A002
         where: Annotated[list[str] | None, typer.Option(help="condition: machine.clock*machine.cores <= 2e11")] = None,
         estimator: Annotated[str | None, typer.Option(help="an estimator by name")] = None,
@@ -28,6 +33,15 @@ def register(app: typer.Typer) -> None:
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
         """How much faster when numbers change: ratios to today first, with their band, then times."""
+        from hwmodels.files import InputError
+
+        if trace:
+            from experiments.commands.replay import answer as answer_trace
+
+            answer_trace(trace, on, recorded, vary or [], format)
+            return
+        if not (workload and on and vary):
+            raise InputError("give a WORKLOAD, --on MACHINE and --vary NAME=VALUES (or --trace FILE)")
         from experiments.output import emit
         from experiments.studies import Fitting, Study
         from experiments.sweep import answer, frame_rows

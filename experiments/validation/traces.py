@@ -1,0 +1,117 @@
+"""Scoreboard: traces replayed, and the training loop fed by workers predicted from the one that loads by itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from estimators.schedule.replay import replay
+from experiments.rows import ValidationRow, skipped
+from experiments.trace_whatif import Change, trace_whatif
+from experiments.validation.data import data_folder
+from workloads.importers.chrome_trace import read_events
+from workloads.importers.trace_graph import DEVICE, TraceGraph, read_trace_graph
+
+NONE, FOUR = "resnet50_num_workers_0", "resnet50_num_workers_4"
+
+
+def rows(scored: Path | None = None) -> list[ValidationRow]:
+    """Replay of every trace below traces/, then the what-if on the number of workers where both sides are there."""
+    folder = scored if scored is not None else data_folder()
+    files = sorted(folder.glob("traces/*/*.json.gz")) if folder else []
+    if not files:
+        return [
+            skipped("traces", "no traces/*/*.json.gz (set SLIPSTICK_DATA; docs/validation.md says where to get them)")
+        ]
+    found: list[ValidationRow] = []
+    graphs: dict[Path, TraceGraph] = {}
+    for path in files:
+        graphs[path] = read_trace_graph(path)
+        found += _replayed(path, graphs[path])
+    return [*found, *_workers(graphs)]
+
+
+def _replayed(path: Path, graph: TraceGraph) -> list[ValidationRow]:
+    again = replay(graph)
+    error = 100 * float(np.max(np.abs(np.asarray(again.steps) / graph.measured_steps - 1)))
+    busy = 100 * abs(again.busy - _busy(path, graph))
+    device = sum(node.service for node in graph.nodes if node.kind == "kernel")
+    ours = ValidationRow(
+        dataset="traces",
+        case=f"replay, {path.name}",
+        held_out="",
+        n=len(graph.steps),
+        metric="largest |step / measured - 1|",
+        unit="%",
+        ours=error,
+        baselines={"sum of kernels": 100 * abs(1 - device / float(sum(graph.measured_steps)))},
+        goal=1.0,
+        ok=error <= 1.0,
+        reason="delays that no launch, stream or wait explains are kept: a check of the graph, not a prediction",
+    )
+    return [
+        ours,
+        replace(ours, metric="busy share off by", unit="points", ours=busy, baselines={}, goal=2.0, ok=busy <= 2.0),
+    ]
+
+
+def _busy(path: Path, graph: TraceGraph) -> float:
+    """The share of the steps' span in which any device operation runs, straight from the events."""
+    table = read_events(path)
+    kinds = [name.lower() in DEVICE for name in table.categories]
+    device = np.flatnonzero(np.asarray(kinds)[table.category])
+    marks = [
+        (table.start[i], table.start[i] + table.duration[i])
+        for i in range(len(table))
+        if table.names[table.name[i]] in graph.step_names and "gpu" not in table.categories[table.category[i]]
+    ]
+    begin, end = min(mark[0] for mark in marks), max(mark[1] for mark in marks)
+    order = device[np.argsort(table.start[device])]
+    covered, reach = 0.0, begin
+    for i in order:
+        start, stop = max(float(table.start[i]), reach), min(float(table.start[i] + table.duration[i]), end)
+        if stop > start:
+            covered += stop - start
+        reach = max(reach, stop)
+    return float(covered / (end - begin))
+
+
+def _workers(graphs: dict[Path, TraceGraph]) -> list[ValidationRow]:
+    """From loading in the loop to four workers; the naive answer subtracts the loading time."""
+    before = [path for path in graphs if NONE in path.name]
+    after = [path for path in graphs if FOUR in path.name]
+    if not before or not after:
+        return [skipped("traces", "no pair of ResNet-50 traces with num_workers 0 and 4")]
+    measured = float(np.median([np.median(graphs[path].measured_steps) for path in after]))
+    repeat = [float(np.median(graphs[path].measured_steps)) for path in after]
+    found = []
+    for path in before:
+        answer = trace_whatif(graphs[path], Change(workers=4))
+        loading = float(np.median([node.service for node in graphs[path].nodes if node.kind == "loader"]))
+        naive = float(np.median(graphs[path].measured_steps)) - loading
+        error = 100 * abs(answer.after.step / measured - 1)
+        found.append(
+            ValidationRow(
+                dataset="traces",
+                case=f"ResNet-50, 0 -> 4 workers, {path.name}",
+                held_out="num_workers = 4",
+                n=len(after),
+                metric="|median step / measured - 1|",
+                unit="%",
+                ours=error,
+                baselines={
+                    "wait subtracted": 100 * abs(naive / measured - 1),
+                    "no change": 100 * abs(answer.before.step / measured - 1),
+                },
+                goal=8.0,
+                ok=error <= 8.0,
+                interval_level=0.8,
+                interval_coverage=float(answer.low <= measured <= answer.high),
+                interval_width=answer.high / answer.low,
+                noise_floor=100 * abs(max(repeat) / min(repeat) - 1),
+                reason="two traces a side: the coverage is of one value",
+            )
+        )
+    return found
