@@ -52,7 +52,7 @@ def _table(rows: Sequence[Mapping[str, Any]], title: str, notes: Sequence[str]) 
     from rich.console import Console
     from rich.table import Table
 
-    width = None if sys.stdout.isatty() else 160
+    width = None if sys.stdout.isatty() else 200
     console = Console(width=width, highlight=False)
     for note in notes:
         console.print(note, markup=False)

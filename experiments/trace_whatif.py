@@ -19,7 +19,7 @@ from workloads.importers.trace_graph import TraceGraph
 
 DRAWS = 48
 SEED = 11
-UNMODELLED = 0.05
+UNMODELLED = 0.08
 """Log spread of what a change of loading or host leaves out (contention of the workers, memory of another CPU)."""
 
 Floats = npt.NDArray[np.float64]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -26,5 +27,23 @@ def register(app: typer.Typer) -> None:
             raise InputError(f"--data {data}: no such folder")
         names = sorted(registry.SCOREBOARDS) if name == "all" else [name]
         rows = [row for one in names for row in registry.scoreboard(one).rows(data)]
-        emit([row.to_dict() for row in rows], format)
+        if format == "table":
+            emit([_short(row.to_dict()) for row in rows], format, notes=_reasons(rows))
+        else:
+            emit([row.to_dict() for row in rows], format)
         return 1 if any(row.ok is False for row in rows) else 0
+
+
+def _short(row: dict[str, Any]) -> dict[str, Any]:
+    """What fits a line: the reason goes above the table."""
+    names = ("dataset", "case", "held_out", "n", "metric", "unit", "ours", "goal", "ok", "baselines")
+    band = (
+        f"{row['interval_coverage']:.2f} in x{row['interval_width']:.2f}"
+        if row["interval_coverage"] is not None
+        else ""
+    )
+    return {**{name: row[name] for name in names}, "band": band, "noise": row["noise_floor"]}
+
+
+def _reasons(rows: Sequence[Any]) -> list[str]:
+    return list(dict.fromkeys(f"{row.dataset}: {row.reason}" for row in rows if row.reason))
