@@ -14,6 +14,7 @@ VERBS = (
     "extrapolate",
     "calibrate",
     "replay",
+    "measure",
     "study",
     "demo",
     "reproduce",

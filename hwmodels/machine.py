@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, Field, ValidationError
 
 from hwmodels.compute import Engine
-from hwmodels.files import InputError, read_yaml, require_mapping, unknown_name
+from hwmodels.files import InputError, atomic_write, read_yaml, require_mapping, unknown_name
 from hwmodels.link import Link
 from hwmodels.memory import Level
 from hwmodels.power import Power
@@ -205,6 +205,15 @@ def load_machine(path: str | os.PathLike[str]) -> Machine:
     """
     document = require_mapping(read_yaml(path), path, "the document")
     return validated(Machine, document, str(path))
+
+
+def save_machine(machine: Machine, path: str | os.PathLike[str]) -> None:
+    """Write a machine as a YAML file that `load_machine` reads back: numbers in SI, without fields at their default."""
+    import yaml
+
+    document = machine.model_dump(mode="json", exclude_defaults=True)
+    with atomic_write(path) as stream:
+        yaml.safe_dump(document, stream, sort_keys=False, allow_unicode=True, width=120)
 
 
 def validated(model: type[Model], data: Any, where: str) -> Model:

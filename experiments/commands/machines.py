@@ -1,8 +1,9 @@
-"""slipstick machines list|show"""
+"""slipstick machines list|show|import|detect"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -51,3 +52,40 @@ def register(app: typer.Typer) -> None:
             for field, text, source in describe(shown)
         ]
         emit(rows, format, notes=[f"{shown.name} ({shown.family}), fingerprint {shown.fingerprint}", shown.description])
+
+    @machines.command("import")
+    def import_machine(
+        file: Annotated[Path, typer.Argument(help="a kerncraft machine file (.yml)")],
+        save: Annotated[Path | None, typer.Option(help="write the machine to this YAML file")] = None,
+        benchmark: Annotated[str, typer.Option(help="whose measured curve becomes the memory bandwidth")] = "copy",
+        format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+    ) -> None:
+        """One socket of a machine file of kerncraft, with its measured bandwidths."""
+        from hwmodels.importers.kerncraft import load_kerncraft
+
+        _answer(load_kerncraft(file).machine(benchmark), save, format)
+
+    @machines.command()
+    def detect(
+        save: Annotated[Path | None, typer.Option(help="write the machine to this YAML file")] = None,
+        format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+    ) -> None:
+        """This host by lscpu and hwloc; bandwidths are assumed until `slipstick measure host`."""
+        from experiments.measure.host import detect as detect_host
+
+        _answer(detect_host().machine(), save, format)
+
+
+def _answer(machine: Any, save: Path | None, form: str) -> None:
+    from experiments.output import emit
+    from hwmodels.machine import describe, save_machine
+
+    notes = [f"{machine.name}: {machine.description}, fingerprint {machine.fingerprint}"]
+    if save is not None:
+        save_machine(machine, save)
+        notes.append(f"written: {save}")
+    rows = [
+        {"field": field, "value": machine.numbers[field] if form != "table" else text, "source": source}
+        for field, text, source in describe(machine)
+    ]
+    emit(rows, form, notes=notes)

@@ -1,0 +1,104 @@
+"""Measuring a host: sizes, plausibility, the machine that comes out, and the commands."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from experiments import cli
+from experiments.measure import host
+from experiments.measure.host import HostMeasurement, Result, detect, level_sizes, measure_host
+from experiments.measure.loops import cycle_through
+from experiments.measure.timing import Protocol
+from hwmodels.files import InputError
+from hwmodels.importers.lscpu import Cache, Topology
+from hwmodels.machine import load_machine
+
+SMALL = Topology("a host", 2, 1, 1, 1, (Cache("L1", 32768, 2), Cache("L2", 524288, 2)), clock=2e9, memory=8e9)
+
+
+def test_arrays_live_in_their_level() -> None:
+    sizes = level_sizes(SMALL)
+    assert sizes == {"L1": 16384, "L2": 262144, "DRAM": 2097152}
+
+
+def test_the_chase_visits_every_place_once() -> None:
+    following = cycle_through(1000)
+    place, seen = 0, set()
+    for _ in range(1000):
+        place = int(following[place])
+        seen.add(place)
+    assert len(seen) == 1000
+    assert place == 0
+
+
+def test_measured_host() -> None:
+    pytest.importorskip("numba")
+    measured = measure_host(SMALL, Protocol(warmups=1, repeats=3, sample_seconds=5e-4))
+    machine = measured.machine()
+    assert machine.memory["L1"].latency is not None
+    assert machine.memory["DRAM"].latency is not None
+    assert machine.memory["L1"].latency < machine.memory["DRAM"].latency * 3
+    cores = [cores for cores, _ in machine.memory["DRAM"].bandwidth_by_cores]
+    assert cores == [1, 2]
+    assert "measured on" in machine.source_of("memory.L1.bytes_per_cycle")
+    assert 1e8 < machine.bandwidth("DRAM") < 2e12
+    assert machine.peak("vector", "float32") > machine.peak("vector", "float64") > 1e8
+    chain = measured.best("dependent addition")
+    load = measured.best("bandwidth", "L1", cores=1)
+    assert chain is not None and load is not None
+    assert 8 / chain < load  # a sum that may not be split waits for each addition
+
+
+def results(value: float) -> tuple[Result, ...]:
+    return (Result("bandwidth", "L1", "load", 1, value, "byte/s", 0.0),)
+
+
+def test_too_fast_to_be_true_is_refused() -> None:
+    host._check_plausible(list(results(3e11)), SMALL)
+    with pytest.raises(InputError, match=r"L1 load: measured 3.9e\+13 byte/s, more than 1 cores can move"):
+        host._check_plausible(list(results(3.9e13)), SMALL)
+
+
+def test_unmeasured_levels_keep_their_assumption() -> None:
+    machine = HostMeasurement(SMALL, results(1e11), Protocol(), "2026-01-01", None).machine()
+    assert machine.memory["L1"].bytes_per_cycle == 50
+    assert "assumed" in machine.source_of("memory.L2.bytes_per_cycle")
+
+
+def test_detection_reads_lscpu_and_falls_back_on_hwloc() -> None:
+    xml = (Path(__file__).parents[1] / "data" / "hwloc_two_complexes.xml").read_text()
+    fields = {"Model name": "x @ 3.40GHz", "Core(s) per socket": "4", "Thread(s) per core": "2", "Socket(s)": "1"}
+    lscpu = json.dumps({"lscpu": [{"field": f"{k}:", "data": v} for k, v in fields.items()]})
+    topology = detect(lambda command: lscpu if command[0] == "lscpu" else xml)
+    assert [cache.name for cache in topology.caches] == ["L1", "L2", "L3"]
+    assert topology.clock == 3.4e9
+
+
+def test_command_import(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = Path(__file__).parents[1] / "data" / "kerncraft_cod.yml"
+    saved = tmp_path / "cod.yaml"
+    assert cli.run(["machines", "import", str(source), "--save", str(saved), "--format", "json"]) == 0
+    fields = {row["field"]: row["value"] for row in json.loads(capsys.readouterr().out)}
+    assert fields["clock"] == 2.3e9
+    again = load_machine(saved)
+    assert again.bandwidth("MEM") == 2 * 1.5 * 17.84e9
+    assert cli.run(["machines", "import", str(tmp_path / "nowhere.yml")]) == 2
+    assert "no such file" in capsys.readouterr().err
+
+
+def test_command_detect(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(host, "detect", lambda: SMALL)
+    assert cli.run(["machines", "detect", "--format", "json"]) == 0
+    fields = {row["field"]: row["source"] for row in json.loads(capsys.readouterr().out)}
+    assert "assumed" in fields["memory.DRAM.bandwidth"]
+
+
+def test_command_measure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    measured = HostMeasurement(SMALL, results(1e11), Protocol(), "2026-01-01", 0.5)
+    monkeypatch.setattr(host, "measure_host", lambda **_: measured)
+    saved = tmp_path / "host.yaml"
+    assert cli.run(["measure", "host", "--save", str(saved), "--format", "json"]) == 0
+    row = json.loads(capsys.readouterr().out)[0]
+    assert (row["quantity"], row["value"], row["unit"]) == ("bandwidth", 1e11, "byte/s")
+    assert load_machine(saved).memory["L1"].bytes_per_cycle == 50
