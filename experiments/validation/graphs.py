@@ -65,7 +65,8 @@ def built_in_against_imported() -> list[ValidationRow]:
     from workloads.catalog import workload
     from workloads.importers.torch_import import import_torch
 
-    pairs = {"resnet50": "resnet50", "vgg16": "vgg16", "bert-base": "bert-base"}
+    # pytorchcv's resnet50b has its strides in the 3 x 3 convolutions, as frameworks ship the network.
+    pairs = {"resnet50b": "resnet50", "vgg16": "vgg16", "bert-base": "bert-base"}
     found = []
     for entry in population():
         if entry.name not in pairs:
@@ -84,7 +85,7 @@ def built_in_against_imported() -> list[ValidationRow]:
             ValidationRow(entry.name, "built-in beside imported: flop and parameters", "another implementation", 3,
                           "largest relative difference", "1", worst, goal=0.01, ok=worst <= 0.01)
         )  # fmt: skip
-        if entry.name == "resnet50":
+        if entry.name == "resnet50b":
             found.append(
                 ValidationRow("resnet50", "import: forward, backward, optimizer", "", 1, "thread CPU time", "s",
                               seconds, goal=10.0, ok=seconds < 10)

@@ -55,7 +55,7 @@ def pytorchcv_model(name: str) -> Any:
 _PYTORCHCV: Mapping[str, tuple[str, tuple[int, int]]] = {
     "classification": (
         """
-        alexnet vgg16 bn_vgg13 resnet18 resnet50 resnet101 preresnet18 resnext50_32x4d seresnet50 senet28
+        alexnet vgg16 bn_vgg13 resnet18 resnet50 resnet50b resnet101 preresnet18 resnext50_32x4d seresnet50 senet28
         ibn_resnet50 bam_resnet18 cbam_resnet18 sknet50 scnet50 regnetx002 regnety002 densenet121
         condensenet74_c4_g4 peleenet drnc26 dpn68 darknet53 bagnet9 dla34 hrnet_w18_small_v1 vovnet27s
         selecsls42 hardnet39ds squeezenet_v1_0 sqnxt23_w1 shufflenet_g3_w1 shufflenetv2_w1 menet108_8x1_g3

@@ -1,0 +1,137 @@
+"""The taxonomy: counts by hand, laws, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hwmodels.expressions import parse_expression, symbol
+from hwmodels.files import InputError
+from workloads.catalog import workload
+from workloads.compiled import compile_workload
+from workloads.kinds import KINDS, operation
+from workloads.tape import Tape
+from workloads.workload import Workload
+
+SIZES = st.integers(1, 64)
+
+
+def convolution(groups: int, channels: int, side: int, kernel: int) -> dict[str, int]:
+    out = side - kernel + 1
+    dims = {"batch": 2, "channels_in": groups * channels, "channels_out": groups * channels, "groups": groups}
+    for part, size in (("in", side), ("out", out), ("kernel", kernel)):
+        dims |= {f"{part}_depth": 1, f"{part}_height": size, f"{part}_width": size}
+    return dims
+
+
+@given(m=SIZES, n=SIZES, k=SIZES, batch=SIZES)
+def test_a_gemm_has_two_flop_a_multiply_add_and_moves_each_operand_once(m: int, n: int, k: int, batch: int) -> None:
+    a, b = np.ones((batch, m, k), np.float16), np.ones((batch, k, n), np.float16)
+    op = operation("gemm", "gemm", {"m": m, "n": n, "k": k, "batch": batch}, "float16")
+    assert op.cost["flop.matrix.float16"] == 2 * batch * m * n * k
+    assert op.cost["read"] == a.nbytes + b.nbytes
+    assert op.cost["written"] == (a @ b).nbytes
+
+
+@given(groups=SIZES, channels=SIZES, side=st.integers(4, 20), kernel=st.integers(1, 4))
+def test_a_grouped_convolution_is_its_groups_one_by_one(groups: int, channels: int, side: int, kernel: int) -> None:
+    whole = operation("c", "convolution", convolution(groups, channels, side, kernel))
+    part = operation("c", "convolution", convolution(1, channels, side, kernel))
+    for resource in ("flop.matrix.float32", "read", "written"):
+        assert whole.cost[resource] == groups * part.cost[resource]
+
+
+@given(groups=SIZES, channels=SIZES, side=st.integers(4, 20), kernel=st.integers(1, 4))
+def test_each_pass_of_a_convolution_does_the_same_products(groups: int, channels: int, side: int, kernel: int) -> None:
+    dims = convolution(groups, channels, side, kernel)
+    names = ("forward", "backward_data", "backward_weight")
+    passes = [operation("c", "convolution", dims, attributes={"pass": name}) for name in names]
+    assert len({op.cost["flop.matrix.float32"] for op in passes}) == 1
+    assert len({op.cost["read"] + op.cost["written"] for op in passes}) == 1  # the same three arrays in three roles
+
+
+def test_attention_backward_is_twice_forward() -> None:
+    dims = {"batch": 2, "heads": 8, "kv_heads": 2, "queries": 100, "keys": 50, "head_dim": 64, "value_dim": 32}
+    forward = operation("a", "attention", dims)
+    backward = operation("a", "attention", dims, attributes={"pass": "backward"})
+    assert forward.cost["flop.matrix.float32"] == 2 * 2 * 8 * 100 * 50 * (64 + 32)
+    assert backward.cost["flop.matrix.float32"] == 2 * forward.cost["flop.matrix.float32"]
+    assert forward.cost["read"] == 4 * (2 * 8 * 100 * 64 + 2 * 2 * 50 * (64 + 32))
+
+
+def test_a_ring_all_reduce_sends_twice_the_share_of_the_others() -> None:
+    op = operation("sum", "collective", {"elements": 1000, "participants": 4}, attributes={"function": "all_reduce"})
+    assert op.cost["link.network"] == 2 * 4 * 1000 * 3 / 4
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_every_kind_says_what_its_dims_mean_and_costs_something(kind: str) -> None:
+    entry = KINDS[kind]
+    functions = {"recurrent": "lstm", "optimizer": "adam"}
+    facts = {"function": functions[kind]} if kind in functions else {}
+    op = operation("op", kind, {dim: symbol(dim) for dim in entry.dims}, attributes=facts)
+    assert entry.meaning
+    assert op.symbols == set(entry.dims)
+    bound = op.bind(dict.fromkeys(entry.dims, 4))
+    assert all(amount >= 0 for amount in bound.cost.values())
+    assert bound.cost
+
+
+def test_work_on_integers_is_traffic_only() -> None:
+    op = operation("add", "elementwise", {"elements": 10, "reads": 20, "writes": 10}, "int64", {"function": "add"})
+    assert op.cost.flop == 0
+    assert op.cost.bytes_moved == 8 * 30
+
+
+def test_what_is_not_known_is_refused_with_the_known_names() -> None:
+    with pytest.raises(InputError, match="unknown kind of operation 'gem'; did you mean 'gemm'"):
+        operation("x", "gem", {})
+    with pytest.raises(InputError, match="unknown dim of gemm 'x' 'rows' .known: batch, m, n, k"):
+        operation("x", "gemm", {"rows": 3})
+    with pytest.raises(InputError, match="gemm 'x': no value for batch, k"):
+        operation("x", "gemm", {"m": 3, "n": 4})
+    with pytest.raises(InputError, match="unknown data type 'float31'; did you mean 'float3"):
+        operation("x", "move", {"reads": 1, "writes": 1}, "float31")
+    with pytest.raises(InputError, match="unknown collective 'all_sum'"):
+        operation("x", "collective", {"elements": 1, "participants": 2}, attributes={"function": "all_sum"})
+
+
+def test_a_tape_sums_gradients_that_meet() -> None:
+    tape = Tape("residual")
+    x = tape.dense("first", tape.input(symbol("batch"), 8), 8)
+    tape.loss("loss", tape.elementwise("add", "add", tape.dense("second", x, 8), x))
+    graph = tape.training()
+    assert "first.backward_sum" in {op.name for op in graph}
+    assert ("first.backward_sum", "first.backward_weight") in graph.edges
+    assert "first.backward_data" not in {op.name for op in graph}  # data needs no gradient
+
+
+@pytest.mark.parametrize(("batch", "length"), [(1, 1), (1, 2), (64, 803), (64, 804), (37, 499)])
+def test_compiled_amounts_are_the_bound_ones(batch: int, length: int) -> None:
+    network = workload("deepspeech2-inference")
+    compiled = compile_workload(network)
+    bound = network.bind(batch=batch, seq_len=length)
+    arrays = compiled.bind(batch=batch, seq_len=length)
+    for index, op in enumerate(bound):
+        assert arrays["times"][index] == op.times
+        assert arrays["read"][index] == op.cost["read"]
+        if op.kind == "gemm":
+            assert arrays["dims.n"][index] == op.dims["n"]
+    assert compiled.totals(batch=batch, seq_len=length)["flop.matrix.float32"] == bound.cost["flop.matrix.float32"]
+
+
+def test_compiled_amounts_broadcast_and_refuse_unknown_names() -> None:
+    compiled = compile_workload(workload("gnmt-inference"))
+    arrays = compiled.bind(batch=np.array([[16], [64]]), seq_len=np.arange(5, 8))
+    assert arrays["read"].shape == (2, 3, len(compiled.operations))
+    with pytest.raises(InputError, match="unknown symbol of the compiled workload 'sequence'"):
+        compiled.bind(batch=1, seq_len=1, sequence=3)
+    with pytest.raises(InputError, match="give a value for seq_len"):
+        compiled.bind(batch=1)
+
+
+def test_a_fixed_amount_needs_no_names() -> None:
+    op = operation("x", "move", {"reads": 3, "writes": parse_expression("rows") * 2})
+    assert compile_workload(Workload("w", (op,))).bind(rows=5)["written"].tolist() == [40.0]
