@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import sympy as sp
 
-from estimators.formula import FloatArray, Formula, evaluate
+from estimators.formula import FloatArray, Formula, compiled
 from estimators.operation.model import amount_of
 from estimators.parameters import Parameter
 from estimators.separated import Rows, Tables, Term, separate
@@ -23,7 +23,7 @@ from workloads.cost import Amount, symbols_of
 from workloads.workload import Op, Workload
 
 NAMESPACES = ("machine", "workload", "run", "estimator")
-BLOCK_POINTS = 32_768
+BLOCK_POINTS = 262_144
 """Points evaluated together: what keeps the arrays of one block in the cache."""
 SHARED_BY = 8
 """Rows are made once for all points of equal symbols where at least so many share them on average."""
@@ -214,13 +214,24 @@ def _window(array: FloatArray, axis: int, dimensions: int, window: slice) -> Flo
     return np.asarray(array[(slice(None),) * own_axis + (window,)])
 
 
-def _row(amounts: Sequence[Amount], by_symbol: Mapping[str, Any]) -> FloatArray:
+def _row(amounts: tuple[Amount, ...], by_symbol: Mapping[str, Any]) -> FloatArray:
     """Amounts of all rows along the first axis; behind it the shape to which the symbols broadcast."""
     shape = np.broadcast_shapes(*(np.shape(value) for value in by_symbol.values()))
+    numbers, open_, names, function = _column(amounts)
     rows = np.empty((len(amounts), *shape))
-    for index, amount in enumerate(amounts):
-        rows[index] = evaluate(amount, by_symbol) if symbols_of(amount) else float(amount)
+    rows[...] = numbers.reshape(-1, *(1,) * len(shape))
+    for index, value in zip(open_, function(*(by_symbol[name] for name in names)), strict=True):
+        rows[index] = value
     return rows
+
+
+@lru_cache(maxsize=4096)
+def _column(amounts: tuple[Amount, ...]) -> tuple[FloatArray, tuple[int, ...], tuple[str, ...], Callable[..., Any]]:
+    """A column's numbers (0 where open), its open entries, their symbols, and the function of those."""
+    open_ = tuple(index for index, amount in enumerate(amounts) if symbols_of(amount))
+    numbers = np.array([0.0 if index in open_ else float(amount) for index, amount in enumerate(amounts)])
+    names = tuple(sorted(frozenset().union(*(symbols_of(amounts[index]) for index in open_)))) if open_ else ()
+    return numbers, open_, names, compiled(sp.Tuple(*(amounts[index] for index in open_)), names)
 
 
 def groups_of(

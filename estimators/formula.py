@@ -49,7 +49,7 @@ class Formula:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the symbols, sorted."""
-        return tuple(sorted(str(s) for s in self.expression.free_symbols))
+        return _names(self.expression)
 
     def evaluate(self, values: Mapping[str, Any]) -> FloatArray:
         """The value on arrays that broadcast against each other.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -231,7 +232,14 @@ def _row_by_row(term: Maximum, weighted: list[list[FloatArray]], points: Mapping
 
 
 def _at(expression: sp.Expr, values: Mapping[str, Any]) -> Any:
-    if not expression.free_symbols:
-        return float(expression)
+    names, function = _function(expression)
+    return function(*(values[name] for name in names))
+
+
+@lru_cache(maxsize=4096)
+def _function(expression: sp.Expr) -> tuple[tuple[str, ...], Callable[..., Any]]:
     names = tuple(sorted(str(symbol) for symbol in expression.free_symbols))
-    return compiled(expression, names)(*(values[name] for name in names))
+    if not names:
+        number = float(expression)
+        return names, lambda: number
+    return names, compiled(expression, names)
