@@ -1,0 +1,119 @@
+"""Bricks: every layer exactly once, at most G a brick, whatever can be built."""
+
+import networkx as nx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from estimators.composite import Composite
+from estimators.operation.measured import MeasuredTimes, measured_key
+from estimators.operation.roofline import Roofline
+from estimators.schedule.sequential import Sequential
+from hwmodels.catalog import machine
+from hwmodels.files import InputError
+from hwmodels.records import Table
+from workloads.bricks import (
+    cheapest_cover,
+    find_bricks,
+    jaccard_similarity,
+    overlapping_bricks,
+    quotient,
+    unique_bricks,
+)
+from workloads.layers import dense, elementwise
+from workloads.workload import Workload
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Workload:
+    size = draw(st.integers(1, 14))
+    widths = draw(st.lists(st.sampled_from([8, 16]), min_size=size, max_size=size))
+    edges = draw(st.sets(st.tuples(st.integers(0, size - 1), st.integers(0, size - 1)), max_size=20))
+    operations = tuple(dense(f"layer{i}", 4, width, width) for i, width in enumerate(widths))
+    return Workload("net", operations, tuple((f"layer{a}", f"layer{b}") for a, b in sorted(edges) if a < b))
+
+
+@given(graphs(), st.integers(1, 16), st.integers(0, 3))
+def test_every_layer_stands_in_exactly_one_brick_of_at_most_g(net: Workload, granularity: int, forbidden: int) -> None:
+    def buildable(layers) -> bool:
+        return all(hash(op.name) % 4 != forbidden for op in layers[1:])
+
+    for rule in (None, buildable):
+        bricks = find_bricks(net, granularity, rule)
+        names = [name for brick in bricks for name in brick.layers]
+        assert sorted(names) == sorted(op.name for op in net)
+        assert all(1 <= len(brick.layers) <= granularity for brick in bricks)
+        if rule:
+            assert all(len(brick.layers) == 1 or rule(brick.workload.operations) for brick in bricks)
+        merged = quotient(net, bricks)
+        assert nx.is_directed_acyclic_graph(merged.graph)
+        assert merged.cost == net.cost
+
+
+def test_granularity_one_gives_single_layers_and_their_own_identity() -> None:
+    net = Workload("net", (dense("a", 4, 8, 8), elementwise("b", 32)), (("a", "b"),))
+    bricks = find_bricks(net, 1)
+    assert [brick.identity for brick in bricks] == [op.identity for op in net]
+
+
+def test_a_failed_window_leaves_its_first_layer_alone_and_shifts_by_one() -> None:
+    net = Workload("net", tuple(dense(name, 4, 8, 8) for name in "abcde"), tuple(zip("abcd", "bcde", strict=True)))
+
+    def no_brick_starts_with_a(layers) -> bool:
+        return layers[0].name != "a"
+
+    assert [brick.layers for brick in find_bricks(net, 3, no_brick_starts_with_a)] == [("a",), ("b", "c", "d"), ("e",)]
+
+
+def test_sequences_are_the_same_by_what_they_do_not_by_their_names() -> None:
+    twice = Workload(
+        "twice",
+        (dense("a", 4, 8, 8), elementwise("b", 32), dense("c", 4, 8, 8), elementwise("d", 32)),
+        (("a", "b"), ("b", "c"), ("c", "d")),
+    )
+    assert len(unique_bricks(find_bricks(twice, 2))) == 1
+    apart = Workload("apart", twice.operations, (("a", "b"), ("b", "c")))
+    assert len(unique_bricks(find_bricks(apart, 2))) == 2  # the second pair is not connected
+
+
+def test_a_measured_table_of_bricks_composes_under_any_schedule() -> None:
+    phi = machine("xeon-phi-7120p")
+    net = Workload(
+        "net", tuple(dense(f"l{i}", 4, 8, 8) for i in range(7)), tuple((f"l{i}", f"l{i + 1}") for i in range(6))
+    )
+    for granularity in (1, 2, 3):
+        merged = quotient(net, find_bricks(net, granularity))
+        seconds = Table({measured_key(op): 1e-3 * len(op.body or [op]) for op in merged})
+        answer = Composite(MeasuredTimes(seconds, phi.fingerprint), Sequential()).estimate(merged, phi)
+        assert answer.time == pytest.approx(7e-3)
+    whole = Composite(Roofline(), Sequential())
+    assert whole.estimate(net, phi).time == pytest.approx(
+        7 * whole.estimate(Workload("one", net.operations[:1]), phi).time
+    )
+
+
+def test_overlapping_bricks_cover_at_the_least_cost() -> None:
+    net = Workload(
+        "net", tuple(dense(f"l{i}", 4, 8, 8) for i in range(4)), tuple((f"l{i}", f"l{i + 1}") for i in range(3))
+    )
+    bricks = overlapping_bricks(net, 2)
+    assert len(bricks) == 4 + 3
+    seconds = [1.0 if len(brick.layers) == 1 else (0.5 if brick.begin == 1 else 3.0) for brick in bricks]
+    assert cheapest_cover(bricks, seconds, 4) == pytest.approx(1 + 0.5 + 1)
+    with pytest.raises(InputError, match="no choice of the 1 bricks holds each of 4 layers once"):
+        cheapest_cover(bricks[:1], [1.0], 4)
+
+
+def test_similarity_is_one_for_the_same_layers_and_nought_for_none() -> None:
+    a = Workload("a", (dense("x", 1, 2, 3), dense("y", 1, 3, 4)))
+    b = Workload("b", (dense("p", 1, 2, 3), dense("q", 1, 2, 3), dense("r", 1, 3, 4)))
+    c = Workload("c", (dense("x", 9, 9, 9),))
+    assert jaccard_similarity([a, b, c]).tolist() == [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
+
+
+def test_wrong_bricks_are_refused() -> None:
+    net = Workload("net", (dense("a", 1, 2, 3), dense("b", 1, 3, 4)))
+    with pytest.raises(InputError, match="granularity = 0: want at least 1 layer a brick"):
+        find_bricks(net, 0)
+    with pytest.raises(InputError, match=r"bricks hold 1 layers \(1 distinct\); workload 'net' has 2"):
+        quotient(net, find_bricks(net, 1)[:1])
