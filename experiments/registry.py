@@ -8,7 +8,11 @@ from typing import Any
 
 from hwmodels.files import unknown_name
 
-PAPERS = {"xeon-phi": "experiments.papers.xeon_phi", "spmv-cnn": "experiments.papers.spmv_cnn"}
+PAPERS = {
+    "dlbricks": "experiments.papers.dlbricks",
+    "xeon-phi": "experiments.papers.xeon_phi",
+    "spmv-cnn": "experiments.papers.spmv_cnn",
+}
 SCOREBOARDS: dict[str, str] = {
     "scaling": "experiments.validation.scaling",
     "bandwidth": "experiments.validation.bandwidth",
@@ -17,6 +21,7 @@ SCOREBOARDS: dict[str, str] = {
     "tpu": "experiments.validation.tpu",
     "graphs": "experiments.validation.graphs",
     "traces": "experiments.validation.traces",
+    "dlbricks": "experiments.validation.dlbricks",
 }
 
 
