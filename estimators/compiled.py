@@ -169,9 +169,9 @@ class Compiled:
         """The rows of each lane with the workload's symbols put in: how many operations, and their tables."""
         found: dict[str, tuple[Any, list[Rows]]] = {}
         for group, terms in zip(self.groups, self._terms, strict=True):
-            amounts = {name: _row(column, by_symbol) for name, column in group.amounts.items()}
+            amounts = {name: amount_rows(column, by_symbol) for name, column in group.amounts.items()}
             for lane, multiplicity in group.multiplicity.items():
-                weights = _row(multiplicity, by_symbol)
+                weights = amount_rows(multiplicity, by_symbol)
                 count, groups = found.get(lane, (0.0, []))
                 found[lane] = (count + np.sum(weights, axis=0), [*groups, Rows(terms, amounts, weights)])
         return {lane: (count, Tables.of(groups)) for lane, (count, groups) in found.items()}
@@ -214,7 +214,7 @@ def _window(array: FloatArray, axis: int, dimensions: int, window: slice) -> Flo
     return np.asarray(array[(slice(None),) * own_axis + (window,)])
 
 
-def _row(amounts: tuple[Amount, ...], by_symbol: Mapping[str, Any]) -> FloatArray:
+def amount_rows(amounts: tuple[Amount, ...], by_symbol: Mapping[str, Any]) -> FloatArray:
     """Amounts of all rows along the first axis; behind it the shape to which the symbols broadcast."""
     shape = np.broadcast_shapes(*(np.shape(value) for value in by_symbol.values()))
     numbers, open_, names, function = _column(amounts)

@@ -1,6 +1,6 @@
 """A hundred thousand machine variants of GNMT against the same arithmetic written by hand in numpy and numba.
 
-Thread CPU time, best of several. Run as a script it measures more: ``python tests/benchmarks/test_sweep_speed.py 1000000``.
+Thread CPU time, best of several. As a script it measures more: ``python tests/benchmarks/test_sweep_speed.py 1000000``.
 """
 
 from __future__ import annotations

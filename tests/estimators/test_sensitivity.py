@@ -1,0 +1,115 @@
+"""Elasticities equal finite differences; ridges are seen; crossovers are where the sides are equal."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from estimators.composite import Composite
+from estimators.formula import Formula
+from estimators.operation.roofline import Roofline
+from estimators.schedule.sequential import Sequential
+from estimators.sensitivity import crossovers, equal_at, sensitivity
+from experiments.papers import xeon_phi
+from hwmodels.catalog import machine
+from hwmodels.expressions import parse_expression
+from hwmodels.files import InputError
+from hwmodels.records import Table
+from workloads.catalog import workload
+
+STEP = 1e-6
+
+
+def _check(function: object, points: dict[str, np.ndarray], whole: tuple[str, ...] = ()) -> int:
+    """Compare with central differences where both sides of the point agree (no ridge between); returns how many did."""
+    found = sensitivity(function, points)  # type: ignore[arg-type]
+    compared = 0
+    for name in points:
+        if name in whole:
+            continue
+        up, down = ({**points, name: points[name] * factor} for factor in (1 + STEP, 1 - STEP))
+        here, above, below = (np.log(function(at)) for at in (points, up, down))  # type: ignore[operator]
+        ahead, behind = (above - here) / np.log1p(STEP), (here - below) / -np.log1p(-STEP)
+        smooth = np.abs(ahead - behind) < 1e-4
+        central = (above - below) / (np.log1p(STEP) - np.log1p(-STEP))
+        gap = np.abs(found.elasticity[name] - central)
+        assert np.all(gap[smooth] < 1e-5), (name, gap[smooth].max())
+        compared += int(smooth.sum())
+    return compared
+
+
+def test_a_thousand_random_points_of_gnmt() -> None:
+    gnmt, v100 = workload("gnmt"), machine("v100-sxm")
+    bandwidth = f"machine.memory.{v100.main_memory}.bandwidth"
+    names = ("machine.clock", bandwidth, "machine.runtime.launch_overhead", "workload.seq_len", "workload.batch")
+    free = (*names, "estimator.operation.compute_efficiency", "estimator.operation.memory_efficiency")
+    function = Composite(Roofline(), Sequential()).compile(gnmt, v100, free)
+    generator = np.random.default_rng(11)
+    low, high = np.array([5e8, 1e11, 1e-7, 5, 1, 0.05, 0.05]), np.array([3e9, 4e12, 1e-4, 300, 512, 0.99, 0.99])
+    draws = low * (high / low) ** generator.random((1000, len(free)))
+    points = {name: draws[:, i] for i, name in enumerate(free)}
+    assert _check(function, points) > 6900
+
+
+def test_random_points_of_the_xeon_phi_formula() -> None:
+    phi = xeon_phi.phi()
+    free = ("machine.clock", "run.threads", "run.images", "run.epochs", "estimator.operation.operation_factor")
+    function = xeon_phi.estimator("a").compile(workload("phi-cnn-medium"), phi, free)
+    generator = np.random.default_rng(12)
+    low, high = np.array([5e8, 2, 1e3, 5, 1]), np.array([3e9, 4000, 1e5, 200, 40])
+    draws = low * (high / low) ** generator.random((1000, len(free)))
+    assert _check(function, {name: draws[:, i] for i, name in enumerate(free)}) > 4900
+
+
+def test_elasticities_that_are_known_by_hand() -> None:
+    """One dense layer, bound by its arithmetic: the clock counts fully, bandwidth not at all; then the other way."""
+    phi = machine("xeon-phi-7120p")
+    mlp = workload("mlp-inference")
+    for factor, clock, bandwidth in ((1e-4, -1.0, 0.0), (1e4, 0.0, -1.0)):
+        slow = phi.using(clock=phi.clock * factor).using({"runtime.launch_overhead": 0.0})
+        found = sensitivity(Composite(Roofline(), Sequential()).compile(mlp, slow, ()))
+        assert float(found.elasticity["machine.clock"]) == pytest.approx(clock, abs=1e-12)
+        assert float(found.elasticity["machine.memory.GDDR5.bandwidth"]) == pytest.approx(bandwidth, abs=1e-12)
+
+
+def test_the_elasticities_of_rates_sum_to_minus_one() -> None:
+    """Euler: twice every rate (and half of every overhead) is half the time."""
+    v100 = machine("v100-sxm")
+    found = sensitivity(Composite(Roofline(), Sequential()).compile(workload("gnmt"), v100, ()))
+    rates = ("machine.clock", f"machine.memory.{v100.main_memory}.bandwidth")
+    total = sum(float(found.elasticity[name]) for name in rates)
+    overhead = sum(float(v) for name, v in found.elasticity.items() if name.endswith("overhead"))
+    assert total - overhead == pytest.approx(-1, rel=1e-9)
+
+
+def test_a_ridge_is_said_and_its_active_side_used() -> None:
+    phi = xeon_phi.phi()
+    function = xeon_phi.estimator("a").compile(workload("phi-cnn-small"), phi, ("machine.cores", "run.threads"))
+    found = sensitivity(function, {"machine.cores": [61.0, 61.0], "run.threads": [122.0, 130.0]})
+    assert list(found.at_ridge["run.threads"]) == [True, False]
+    assert list(found.at_ridge["machine.cores"]) == [True, False]
+    assert list(found.elasticity["machine.cores"]) == [0.0, 0.0]  # a step: flat on both sides
+
+
+def test_a_ridge_point_is_peak_over_bandwidth() -> None:
+    terms = {
+        "compute": parse_expression("operation.flop/machine.rate"),
+        "memory": parse_expression("operation.b/machine.bw"),
+    }
+    formula = Formula(
+        parse_expression("Max(operation.flop/machine.rate, operation.b/machine.bw)"), "s", "", Table(terms)
+    )
+    at = {"operation.flop": 6e9, "operation.b": 2e9, "machine.rate": 9e12, "machine.bw": 1e12}
+    (found,) = crossovers(formula, "machine.bw", at, "gemm")
+    assert found.value == pytest.approx(9e12 * 2e9 / 6e9, rel=1e-12)
+    assert (found.below, found.above) == ("memory", "compute")
+
+
+def test_two_machines_are_equally_fast_where_the_equation_says() -> None:
+    assert equal_at(lambda x: 3 / x, lambda x: 1.0, 0.1, 10) == [pytest.approx(3, rel=1e-10)]
+
+
+def test_a_simulation_has_no_gradient() -> None:
+    simulated = xeon_phi.estimator("simulated").compile(workload("phi-cnn-small"), xeon_phi.phi(), ("run.threads",))
+    with pytest.raises(InputError, match="no gradient"):
+        sensitivity(simulated, {"run.threads": [240.0]})
