@@ -15,6 +15,8 @@ from scipy.optimize import nnls
 from estimators.extrapolation.families import KNOT_SUPPORT, Family
 from estimators.formula import FloatArray
 
+RIDGE = 1e-13
+
 
 def fit_prefixes(
     family: Family, x: FloatArray, y: FloatArray, knots: FloatArray, lengths: tuple[int, ...]
@@ -69,12 +71,17 @@ def _by_subsets(weighted: FloatArray, lengths: tuple[int, ...]) -> FloatArray:
     gram = np.cumsum(weighted[..., :, None] * weighted[..., None, :], axis=1)[:, ends]
     moment = np.cumsum(weighted, axis=1)[:, ends]
     terms = weighted.shape[-1]
+    norms = np.sqrt(np.einsum("sokk->sok", gram))
+    norms = np.where(norms > 0, norms, 1.0)
+    gram = gram / (norms[..., :, None] * norms[..., None, :])
+    moment = moment / norms
     masks = np.array([mask for mask in itertools.product((0.0, 1.0), repeat=terms) if any(mask)])
-    # terms outside the subset get an identity row, so that all subsets are solved in one call
+    # terms outside the subset get an identity row, so that all subsets are solved in one call; the ridge is for
+    # subsets that the points do not fix
     pair = masks[:, :, None] * masks[:, None, :]
-    systems = gram[:, :, None] * pair + np.eye(terms) * (1.0 - masks[:, :, None] * np.eye(terms) + 1e-14)
-    found = np.linalg.solve(systems, (moment[:, :, None] * masks)[..., None])[..., 0]
+    diagonal = np.eye(terms) * (1.0 - masks[:, :, None] + RIDGE)
+    found = np.linalg.solve(gram[:, :, None] * pair + diagonal, (moment[:, :, None] * masks)[..., None])[..., 0]
     gain = np.einsum("soak,sok->soa", found, moment)
     gain = np.where(np.all(found >= 0, axis=-1), gain, -np.inf)
     best = np.argmax(gain, axis=-1)
-    return np.take_along_axis(found, best[..., None, None], axis=2)[:, :, 0]
+    return np.take_along_axis(found, best[..., None, None], axis=2)[:, :, 0] / norms

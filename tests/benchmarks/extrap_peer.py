@@ -1,4 +1,4 @@
-"""Extra-P 4.2.5 beside our extrapolation, on the same cases, in its fairest setting: python tests/benchmarks/extrap_peer.py
+"""Extra-P 4.2.5 beside our extrapolation, on the same cases, in its fairest setting (a script, no test).
 
 Needs the package `extrap` (which pins numpy 1.26: use an environment of its own with extrap, pandas, sympy, networkx,
 pydantic, pyyaml and pint). Extra-P gets the medians of the repeats; strong scaling is turned into p x t before and back

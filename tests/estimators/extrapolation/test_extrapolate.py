@@ -1,0 +1,173 @@
+"""Extrapolation: known laws are continued, answers are formulas, and laws of the verb hold."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import nnls
+
+from estimators.extrapolation import KINDS, Series, extrapolate, extrapolate_many
+from estimators.extrapolation.families import FAMILIES
+from estimators.extrapolation.nonnegative import fit_prefixes
+from estimators.extrapolation.terms import SharedIssue
+from hwmodels.machine import Machine
+
+DOUBLINGS = np.array([1.0, 2, 4, 8, 16, 32, 64])
+SIZES = np.array([100.0, 200, 400, 800, 1600, 3200])
+
+
+def test_amdahl_is_recovered() -> None:
+    # Amdahl 1967: T(p) = T1 (f + (1 - f) / p)
+    law = lambda p: 100 * (0.02 + 0.98 / p)  # noqa: E731
+    answer = extrapolate(Series.of(DOUBLINGS, law(DOUBLINGS), "threads"), [128, 256], family="amdahl")
+    assert answer.value == pytest.approx(law(np.array([128.0, 256.0])), rel=1e-9)
+
+
+def test_the_universal_scalability_law_is_recovered() -> None:
+    # Gunther 1993: C(p) = p / (1 + alpha (p - 1) + beta p (p - 1)); T = T1 / C
+    law = lambda p: 10 * (1 + 0.03 * (p - 1) + 1e-4 * p * (p - 1)) / p  # noqa: E731
+    answer = extrapolate(Series.of(DOUBLINGS, law(DOUBLINGS), "threads"), [256], family="usl")
+    assert answer.value[0] == pytest.approx(law(256.0), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("family", "law"),
+    [
+        ("size", lambda n: 0.1 + 2e-3 * n),
+        ("size-bends", lambda n: 0.1 + 2e-3 * n),
+        ("constant-nlogn", lambda n: 1.0 + 1e-3 * n * np.log2(n)),
+        ("constant-square", lambda n: 1.0 + 1e-6 * n**2),
+        ("constant-log", lambda n: 0.3 + 0.2 * np.log2(n)),
+    ],
+)
+def test_growth_laws_are_recovered(family: str, law: object) -> None:
+    answer = extrapolate(Series.of(SIZES, law(SIZES), "n"), [51_200], family=family)  # type: ignore[operator]
+    assert answer.value[0] == pytest.approx(law(51_200.0), rel=1e-6)  # type: ignore[operator]
+
+
+def test_a_saturated_bandwidth_stays_saturated() -> None:
+    # STREAM-like: time = work / min(p x 10 GB/s, 40 GB/s)
+    p = np.array([1.0, 2, 3, 4, 5, 6, 7, 8])
+    answer = extrapolate(Series.of(p, 100 / np.minimum(10 * p, 40), "threads"), [16, 64], family="bandwidth")
+    assert answer.value == pytest.approx((2.5, 2.5), rel=0.01)
+    assert 4.0 in answer.change_points
+
+
+def test_a_full_cache_is_found_as_a_change_point() -> None:
+    n = np.array([1.0, 2, 4, 8, 16, 24, 32, 48, 64]) * 100
+    time = 1e-3 * n + 4e-3 * np.maximum(n - 1600, 0)
+    answer = extrapolate(Series.of(n, time, "n"), [25_600])
+    assert answer.value[0] == pytest.approx(25.6 + 4e-3 * 24_000, rel=0.02)
+    assert 1600.0 in answer.change_points
+
+
+def test_the_machine_gives_the_change_points(phi: Machine) -> None:
+    p = np.array([1.0, 15, 30, 61, 122, 183, 244])
+    cpi = np.array([1, 1, 1, 1, 1, 1.5, 2])
+    times = 3.0 + 1000 * cpi / p + 1e-3 * p
+    answer = extrapolate(Series.of(p, times, "threads"), [488], "strong", phi)
+    assert "thread-issue" in answer.shares
+    assert any("borders" in line for line in answer.assumptions)
+    assert answer.verdicts[0].word != "trust" and "border of the machine" in answer.verdicts[0].reason
+    term = SharedIssue(phi.cores, tuple(phi.cycles_per_instruction))
+    # Viebke et al. 2019, Table III: 1, 1, 1.5, 2 cycles per instruction for 1, 2, 3, 4 threads on a core
+    assert term.values(p) * p == pytest.approx(cpi)
+
+
+def test_clean_scaling_is_trusted_near_and_refused_far() -> None:
+    generator = np.random.default_rng(1)
+    times = (2 + 100 / DOUBLINGS) * generator.lognormal(sigma=0.01, size=7)
+    near, far = extrapolate(Series.of(DOUBLINGS, times, "threads"), [96, 64_000]).verdicts
+    assert near.word == "trust"
+    assert far.word == "do not extrapolate" and "ratio too large" in far.reason
+
+
+def test_three_points_are_answered_without_a_band() -> None:
+    answer = extrapolate(Series.of([1, 2, 4], [4.0, 2.1, 1.1], "threads"), [8])
+    assert answer.low is None and answer.verdicts[0].word == "do not extrapolate"
+    assert "too few points: 3" in answer.verdicts[0].reason
+
+
+def test_kinds_are_detected_and_said() -> None:
+    strong = extrapolate(Series.of(DOUBLINGS, 100 / DOUBLINGS, "cores"), [128])
+    weak = extrapolate(Series.of(DOUBLINGS, 1 + 0.1 * np.log2(DOUBLINGS), "MPI ranks"), [128])
+    size = extrapolate(Series.of(SIZES, SIZES * 1e-3, "matrix_size"), [6400])
+    assert (strong.kind, weak.kind, size.kind) == ("strong", "weak", "problem_size")
+    assert "taken from the name 'cores'" in strong.assumptions[0]
+    assert "(given)" in extrapolate(Series.of(SIZES, SIZES, "n"), [6400], "collective").assumptions[0]
+
+
+def test_a_constant_series_stays_constant() -> None:
+    for kind in ("weak", "problem_size", "collective", "strong"):
+        answer = extrapolate(Series.of(DOUBLINGS, np.full(7, 3.0), "x"), [128, 1024], kind)
+        assert answer.value == pytest.approx((3.0, 3.0), rel=0.1)
+
+
+def test_many_answer_as_one_by_one() -> None:
+    generator = np.random.default_rng(5)
+    series = [
+        Series.of(DOUBLINGS[:n], (1 + 50 / DOUBLINGS[:n]) * generator.lognormal(sigma=0.1, size=n), "threads", f"s{i}")
+        for i, n in enumerate((4, 5, 5, 6, 7, 7))
+    ]
+    for many, one in zip(extrapolate_many(series, [200]), [extrapolate(s, [200]) for s in series], strict=True):
+        assert many.value == pytest.approx(one.value, rel=1e-9) and many.verdicts == one.verdicts
+        assert hash(many) == hash(pickle.loads(pickle.dumps(many)))
+        assert pickle.loads(pickle.dumps(many)) == many
+
+
+TIMES = st.lists(st.floats(0.01, 100.0), min_size=4, max_size=9)
+
+
+@given(TIMES, st.sampled_from(KINDS), st.floats(1e-6, 1e6))
+def test_seconds_or_hours_make_no_difference(times: list[float], kind: str, factor: float) -> None:
+    x = 2.0 ** np.arange(len(times))
+    plain = extrapolate(Series.of(x, times), [1000.0], kind)
+    scaled = extrapolate(Series.of(x, np.array(times) * factor), [1000.0], kind)
+    assert scaled.value == pytest.approx(np.array(plain.value) * factor, rel=1e-5)
+    assert scaled.high == pytest.approx(np.array(plain.high) * factor, rel=1e-4)
+
+
+@given(TIMES, st.sampled_from(KINDS), st.floats(1.01, 50.0))
+def test_answers_are_positive_inside_bands_that_widen(times: list[float], kind: str, reach: float) -> None:
+    x = 2.0 ** np.arange(len(times))
+    series = Series.of(x, times)
+    targets = [x[-1] * reach, x[-1] * reach * 2]
+    narrow, wide = (extrapolate(series, targets, kind, level=level) for level in (0.5, 0.9))
+    for i in range(2):
+        assert 0 < wide.low[i] < narrow.low[i] < narrow.value[i] < narrow.high[i] < wide.high[i]
+
+
+@given(TIMES, st.sampled_from(KINDS))
+def test_the_formula_is_the_answer(times: list[float], kind: str) -> None:
+    x = 2.0 ** np.arange(len(times))
+    answer = extrapolate(Series.of(x, times, "threads"), [x[-1] * 3, x[-1] * 7], kind, level=None)
+    said = answer.formula.evaluate({"threads": np.array(answer.x)})
+    # its coefficients are printed with six digits
+    assert np.broadcast_to(said, 2) == pytest.approx(answer.value, rel=1e-4)
+
+
+@given(st.permutations(range(12)), TIMES)
+def test_order_and_repeats_make_no_difference(order: list[int], times: list[float]) -> None:
+    x = np.repeat(2.0 ** np.arange(4), 3)
+    y = np.repeat(times[:4], 3)
+    assert extrapolate(Series.of(x, y), [99.0], "strong").value == pytest.approx(
+        extrapolate(Series.of(x[order], y[order]), [99.0], "strong").value, rel=1e-9
+    )
+
+
+@given(
+    st.sampled_from([family for family in FAMILIES.values() if family.bends == "none"]),
+    st.lists(st.floats(0.01, 100.0), min_size=3, max_size=8),
+)
+def test_subsets_are_non_negative_least_squares(family: object, times: list[float]) -> None:
+    x, y = 2.0 ** np.arange(len(times)), np.array(times)
+    found = fit_prefixes(family, x[None], y[None], np.empty((1, 0)), (len(times),))[0, 0]  # type: ignore[arg-type]
+    matrix = family.matrix(x, np.empty(0)) / y[:, None]  # type: ignore[attr-defined]
+    if family.through_last:  # type: ignore[attr-defined]
+        scale = y[-1] / (family.matrix(x, np.empty(0))[-1] @ nnls(matrix, np.ones(len(y)))[0])  # type: ignore[attr-defined]
+        found = found / scale
+    best = nnls(matrix, np.ones(len(y)))[1]
+    assert np.all(found >= 0)
+    assert np.linalg.norm(matrix @ found - 1) == pytest.approx(best, abs=1e-5)
