@@ -108,6 +108,13 @@ class SparseMatrix:
 
         return csr_array((self.numbers(), self.columns, self.row_pointers), shape=self.shape)
 
+    def mirrored(self) -> SparseMatrix:
+        """The pattern with the other triangle filled in, for files that hold one half without saying so."""
+        rows, columns = self.row_of_nonzero(), self.columns
+        return SparseMatrix.from_triplets(
+            self.name, np.concatenate([rows, columns]), np.concatenate([columns, rows]), self.shape
+        )
+
     def renamed(self, name: str) -> SparseMatrix:
         """The same matrix under another name."""
         return replace(self, name=name)

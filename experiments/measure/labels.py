@@ -1,0 +1,170 @@
+"""Times of blocks of sparse matrices as measured by us: the labels that ship, and the matrices they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from estimators.operation.reuse import LABEL_KINDS, CacheSizes, LabelKind
+from hwmodels.files import InputError, read_json, unknown_name
+from workloads.kernels.blocks import BlockTable, block_features, network_input
+from workloads.kernels.generators import from_recipe
+from workloads.kernels.sparse import SparseMatrix, read_matrix
+
+SHIPPED = Path(__file__).parent / "data"
+SCHEMA = "slipstick-spmv-labels-1"
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledBlocks:
+    """Blocks of several matrices with features, the network's input, and times.
+
+    `seconds` and `repeated` are one measurement and another of the same block some minutes later (nan where there was
+    none), in seconds a non-zero; `matrix` numbers the rows' matrices, `names` names them.
+    """
+
+    names: tuple[str, ...]
+    matrix: npt.NDArray[np.int64]
+    table: BlockTable
+    inputs: npt.NDArray[np.float32]
+    seconds: Floats
+    repeated: Floats
+
+    def select(self, rows: npt.NDArray[Any]) -> LabelledBlocks:
+        """Some of the rows (a mask or indices)."""
+        table = BlockTable(self.table.names, self.table.values[rows], self.table.index[rows], self.table.blocks)
+        return LabelledBlocks(
+            self.names, self.matrix[rows], table, self.inputs[rows], self.seconds[rows], self.repeated[rows]
+        )
+
+    @property
+    def label(self) -> Floats:
+        """The mean of both measurements where there are two."""
+        return np.asarray(np.where(np.isnan(self.repeated), self.seconds, (self.seconds + self.repeated) / 2))
+
+    @property
+    def noise_floor(self) -> float | None:
+        """Mean relative difference of one measurement from the mean of two."""
+        both = ~np.isnan(self.repeated)
+        if not both.any():
+            return None
+        one, two = self.seconds[both], self.repeated[both]
+        return float(np.mean(np.abs(one - two) / (one + two)))
+
+    @property
+    def matrix_noise_floor(self) -> float | None:
+        """The same for the mean over a matrix's blocks."""
+        errors = []
+        for number in np.unique(self.matrix):
+            rows = (self.matrix == number) & ~np.isnan(self.repeated)
+            if rows.any():
+                one, two = self.seconds[rows].mean(), self.repeated[rows].mean()
+                errors.append(abs(one - two) / (one + two))
+        return float(np.mean(errors)) if errors else None
+
+
+@dataclass(frozen=True)
+class Labels:
+    """A file of labels (.parquet) and the one that says what they are (.json beside it)."""
+
+    path: Path
+
+    @cached_property
+    def facts(self) -> Mapping[str, Any]:
+        """Machine, date, protocol, caches, and every matrix's recipe or file, shape, digest and conditions."""
+        facts = read_json(self.path.with_suffix(".json"))
+        if not isinstance(facts, dict) or facts.get("schema") != SCHEMA:
+            raise InputError(f"{self.path.with_suffix('.json')}: want labels of schema {SCHEMA!r}")
+        return facts
+
+    @property
+    def caches(self) -> CacheSizes:
+        """Of the machine measured."""
+        sizes = self.facts["caches_bytes"]
+        return CacheSizes(float(sizes["L2"]), float(sizes["L3"]))
+
+    @property
+    def source(self) -> str:
+        """Machine and date in a line."""
+        return f"{self.facts['machine']}, {self.facts['date']}"
+
+    def matrices(self, data: Path | None, largest: int | None = None) -> Iterator[SparseMatrix]:
+        """The matrices again: generated from their recipes, read from `data` (left out where it is None).
+
+        Raises
+        ------
+        InputError
+            Where one comes out other than it was measured.
+        """
+        for name, fact in self.facts["matrices"].items():
+            if largest is not None and fact["nonzeros"] > largest:
+                continue
+            if fact["recipe"] is not None:
+                matrix = from_recipe(name, fact["recipe"])
+            elif data is not None and (data / fact["file"]).exists():
+                matrix = read_matrix(data / fact["file"]).renamed(name)
+                matrix = matrix.mirrored() if fact.get("mirrored") else matrix
+            else:
+                continue
+            if matrix.digest != fact["digest"]:
+                raise InputError(f"matrix {name!r} is not the one that was measured: its positions differ")
+            yield matrix
+
+    def blocks(self, kind: LabelKind, matrices: Iterator[SparseMatrix]) -> LabelledBlocks:
+        """Labels of a kind with the features of their blocks.
+
+        Raises
+        ------
+        InputError
+            Where the kind is unknown, or no matrix has such labels.
+        """
+        import pandas as pd
+
+        if kind not in LABEL_KINDS:
+            raise unknown_name("label kind", kind, LABEL_KINDS)
+        frame = pd.read_parquet(self.path)
+        first, second = f"{kind}_ns", f"{kind}_repeat_ns"
+        names: list[str] = []
+        owner, tables, inputs, once, twice = [], [], [], [], []
+        by_matrix = dict(tuple(frame.groupby("matrix", observed=True)))
+        for matrix in matrices:
+            own = by_matrix.get(matrix.name)
+            if own is None or own[first].isna().all():
+                continue
+            own = own[own[first].notna()]
+            index = own["block"].to_numpy()
+            table = block_features(matrix)
+            tables.append(BlockTable(table.names, table.values[index], index, table.blocks))
+            inputs.append(network_input(matrix)[index])
+            owner.append(np.full(len(index), len(names)))
+            names.append(matrix.name)
+            once.append(own[first].to_numpy(dtype=np.float64) * 1e-9)
+            twice.append(own[second].to_numpy(dtype=np.float64) * 1e-9)
+        if not tables:
+            raise InputError(f"{self.path}: no {kind} labels for these matrices")
+        whole = BlockTable(
+            tables[0].names,
+            np.concatenate([table.values for table in tables]),
+            np.concatenate([table.index for table in tables]),
+            sum(table.blocks for table in tables),
+        )
+        return LabelledBlocks(
+            tuple(names),
+            np.concatenate(owner),
+            whole,
+            np.concatenate(inputs),
+            np.concatenate(once),
+            np.concatenate(twice),
+        )
+
+
+def shipped_labels() -> Labels:
+    """The labels that ship with the project."""
+    return Labels(SHIPPED / "spmv_labels.parquet")
