@@ -8,6 +8,7 @@ are also the band of a new machine.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,13 +18,16 @@ from scipy.optimize import least_squares
 from estimators.formula import FloatArray, Formula
 from estimators.operation.kernel_classes import KernelParameters
 from hwmodels.files import InputError
+from hwmodels.machine import Machine
 from hwmodels.records import Table
 
-RELATIVES = (0.3, 1.0, 2.0, 12.0)
+RELATIVES = (0.1, 1.0, 3.0, 12.0)
 """Weight of a machine with which 0, 1, 2, 3 words of the family are shared (vendor, generation, chip)."""
-PRIOR_WEIGHT = 0.5
+PRIOR_WEIGHT = 0.2
 SCATTER = 0.05
-"""Median error below which a machine's own fit is as good as it gets."""
+"""Added to a machine's median error before machines are weighed by it: below it one fit is as good as another."""
+SAME_MEMORY, OTHER_MEMORY = 4.0, 0.3
+"""Weights for the efficiency of main memory, of machines with the same and with another technology (HBM, GDDR)."""
 PRIOR_STRENGTH = 0.3
 """How many residuals of size one a deviation from the prior by one spread stands for."""
 SOFT = 0.1
@@ -56,6 +60,9 @@ PRIORS: Table[Prior] = Table(
 )
 """Of `KernelParameters`: round numbers from the literature and from what kernels do, wide where stacks differ."""
 
+ROWWISE_PRIORS: Table[Prior] = PRIORS.using(step_cycles=Prior(1.0, 0.7), small_tile=Prior(0.3, 0.7))
+"""Of softmax and norms, whose steps are single elements of a row."""
+
 
 @dataclass(frozen=True)
 class MachineFit:
@@ -65,6 +72,8 @@ class MachineFit:
     ----------
     machine, family
         Its name, and its family as words joined by hyphens, the vendor first.
+    memory
+        Technology of its main memory ("HBM", "GDDR").
     values
         By parameter.
     scatter
@@ -75,14 +84,15 @@ class MachineFit:
 
     machine: str
     family: str
+    memory: str
     values: Table[float]
     scatter: float
     count: int
 
 
 def fit_machine(
+    on: Machine,
     machine: str,
-    family: str,
     formula: Formula,
     values: Mapping[str, FloatArray | float],
     measured: FloatArray,
@@ -120,7 +130,12 @@ def fit_machine(
     found = least_squares(residuals, mean, loss="soft_l1", f_scale=SOFT, x_scale=spread, max_nfev=15)
     scatter = float(np.median(np.abs(times(found.x) - target)))
     return MachineFit(
-        machine, family, Table(dict(zip(names, map(float, np.exp(found.x)), strict=True))), scatter, len(target)
+        machine,
+        on.family,
+        technology(on),
+        Table(dict(zip(names, map(float, np.exp(found.x)), strict=True))),
+        scatter,
+        len(target),
     )
 
 
@@ -137,11 +152,16 @@ def shared_words(one: str, other: str) -> int:
 def weights(fits: Sequence[MachineFit], family: str) -> FloatArray:
     """What each measured machine counts for a machine of `family`, shape (fits,)."""
     kinship = np.array([RELATIVES[shared_words(fit.family, family)] for fit in fits])
-    quality = np.array([SCATTER**2 / (SCATTER**2 + fit.scatter**2) for fit in fits])
-    return np.asarray(kinship * quality / 0.3)
+    scatter = SCATTER + np.array([fit.scatter for fit in fits])
+    return np.asarray(kinship * (scatter.min() / scatter) ** 2)
 
 
-def pooled(fits: Sequence[MachineFit], family: str, priors: Mapping[str, Prior] = PRIORS) -> Table[float]:
+def technology(on: Machine) -> str:
+    """The letters that a machine's main memory begins with."""
+    return re.match(r"[A-Za-z]*", on.main_memory)[0]  # type: ignore[index]
+
+
+def pooled(fits: Sequence[MachineFit], on: Machine, priors: Mapping[str, Prior] = PRIORS) -> Table[float]:
     """The parameters of a machine that was not measured.
 
     Raises
@@ -152,10 +172,13 @@ def pooled(fits: Sequence[MachineFit], family: str, priors: Mapping[str, Prior] 
     if not fits:
         raise InputError("no measured machine to pool over")
     names = list(fits[0].values)
-    share = weights(fits, family)
+    share = np.tile(weights(fits, on.family)[:, None], len(names))
+    if "memory_efficiency" in names:
+        alike = np.array([fit.memory == technology(on) for fit in fits])
+        share[:, names.index("memory_efficiency")] *= np.where(alike, SAME_MEMORY, OTHER_MEMORY)
     logs = np.log([[fit.values[name] for name in names] for fit in fits])
     prior = np.log([priors[name].value for name in names])
-    mean = (share @ logs + PRIOR_WEIGHT * prior) / (share.sum() + PRIOR_WEIGHT)
+    mean = ((share * logs).sum(axis=0) + PRIOR_WEIGHT * prior) / (share.sum(axis=0) + PRIOR_WEIGHT)
     return Table(dict(zip(names, map(float, np.exp(mean)), strict=True)))
 
 
@@ -217,8 +240,7 @@ def band(
     if not ends:
         raise InputError("no residual to make a band of")
     short, long = ends.get("short", ends.get("long")), ends.get("long", ends.get("short"))
-    assert_ends = (short or (0.0, 0.0), long or (0.0, 0.0))
-    return Band(level, border, *assert_ends)
+    return Band(level, border, short or (0.0, 0.0), long or (0.0, 0.0))
 
 
 def weighted_quantiles(values: FloatArray, counts: FloatArray, level: float) -> tuple[float, float]:

@@ -30,6 +30,8 @@ CONVOLUTIONS = menu(
 tiles and the channels (Lavin and Gray, CVPR 2016)."""
 DIRECT = menu(rows__columns=[(128, 128), (128, 64), (64, 64), (64, 32)], parts=[(1,), (4,), (16,)])
 ATTENTIONS = menu(rows=[(128,), (64,), (16,)], parts=[(1,), (2,), (4,), (8,), (16,), (32,)])
+ROWS_IN_FLIGHT = 8
+"""Rows that one core works on at a time."""
 CAUSAL = {"causal": 1, "full": 0}
 
 
@@ -124,14 +126,14 @@ def stream(has: Resources, prefix: str, flop_time: sp.Expr) -> Formula:
 
 
 def rowwise(has: Resources, prefix: str, rows: sp.Expr, columns: sp.Expr, size: float) -> Formula:
-    """Softmax and norms: a row is read, reduced and written; rows that one core cannot hold are read again."""
+    """Softmax and norms: rows are read, reduced and written, and read again where those in flight overflow the cache."""
     own = habits(prefix)
     moved = symbol("operation.bytes_moved")
-    row = columns * size
-    again = own.small_tile * row / (row + has.near_capacity / 8)
+    flying = Smallest(rows, has.cores * ROWS_IN_FLIGHT) * columns * size
+    again = own.small_tile * flying**2 / (flying**2 + has.cache_capacity**2)
     spared = resident_share(moved * own.rotation, has.cache_capacity)
     traffic = (moved * (1 - spared) / has.memory_rate + moved * spared / has.cache_rate) * (1 + again)
-    work = sp.ceiling(rows / has.cores) * (own.tile_cycles / 100 + own.step_cycles * columns / 32) / has.clock
+    work = sp.ceiling(rows / has.cores) * (own.tile_cycles / 100 + own.step_cycles * columns) / has.clock
     return Formula(overlapped(work, traffic, own.overlap), "s", SOURCE)
 
 

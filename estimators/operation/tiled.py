@@ -149,8 +149,7 @@ def _under_cap(time: sp.Expr, flop_time: sp.Expr, flop: sp.Expr, machine: Machin
     allowed = symbol("machine.power.cap") - (symbol("machine.power.idle") if power.idle else 0)
     joules = flop * symbol("machine.power.per_flop") * symbol(f"{prefix}energy")
     at_knee = joules / allowed
-    fastest = flop_time * symbol(f"{prefix}compute_efficiency")
-    squeezed = fastest ** sp.Rational(2, 3) * (at_knee * (symbol("machine.clock") / KNEE) ** 2) ** sp.Rational(1, 3)
+    squeezed = flop_time ** sp.Rational(2, 3) * (at_knee * (symbol("machine.clock") / KNEE) ** 2) ** sp.Rational(1, 3)
     # Squeezing matters only while the clock stays above the knee, that is while it is the longer of the two.
     limit = Largest(at_knee, squeezed)
     if power.time_constant is None:

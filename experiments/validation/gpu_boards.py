@@ -15,7 +15,7 @@ from estimators.formula import FloatArray, Formula, evaluate
 from estimators.operation.model import amount_of, machine_values
 from estimators.operation.roofline import serving_engine
 from estimators.operation.tiled import TiledRoofline
-from estimators.pooling import Band, MachineFit, band, fit_machine, pooled, weights
+from estimators.pooling import PRIORS, Band, MachineFit, Prior, band, fit_machine, pooled, shared_words, weights
 from hwmodels.catalog import machine
 from hwmodels.machine import Machine
 from workloads.kinds import KINDS, operation
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 SEED = 4
 PREFIX = "parameter.kernels.default."
+TWIN_TRANSFER = 0.5
+"""Of a twin's residual, where no pair of twins is there to learn it from."""
 FIXED = ("groups", "in_depth", "out_depth", "kernel_depth", "kernel_height", "kernel_width")
 """Dims that stand as numbers: they decide the form of a formula and are equal in all rows of a frame."""
 
@@ -58,6 +60,7 @@ class Board:
     dtype: str
     facts: Mapping[str, Attribute] = field(default_factory=dict)
     sample: int = 400
+    priors: Mapping[str, Prior] = field(default_factory=lambda: PRIORS)
     formulas: dict[str, Formula] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -104,7 +107,7 @@ class Board:
             chosen = spread_sample(rows, self.sample)
             measured = chosen["time"].to_numpy()
             values = self.values(on, chosen)
-            found[str(name)] = fit_machine(str(name), on.family, self.formula(on), values, measured, prefix=PREFIX)
+            found[str(name)] = fit_machine(on, str(name), self.formula(on), values, measured, self.priors, PREFIX)
         return found
 
     def predict(self, name: str, rows: pd.DataFrame, left_out: Sequence[str]) -> Prediction:
@@ -114,7 +117,8 @@ class Board:
         if name not in left_out and name in self.fits:
             time, others = self.times(on, rows, self.fits[name].values), sources
         else:
-            time, others = self.times(on, rows, pooled(sources, on.family)), sources
+            time, others = self.times(on, rows, pooled(sources, on)), sources
+            time = time * np.exp(self.shapes(on.family, rows, sources))
         low, high = self.band(name, others).around(time)
         return Prediction(time, low, high)
 
@@ -127,10 +131,59 @@ class Board:
             if not others:
                 continue
             rows = self.samples[fit.machine]
-            time = self.times(machine(fit.machine), rows, pooled(others, fit.family))
+            time = self.times(machine(fit.machine), rows, pooled(others, machine(fit.machine)))
+            time = time * np.exp(self.shapes(fit.family, rows, others))
             residuals[fit.machine] = np.log(rows["time"].to_numpy() / time)
             predicted[fit.machine], share[fit.machine] = time, float(weight)
         return band(residuals, predicted, share)
+
+    def shapes(self, family: str, rows: pd.DataFrame, sources: Sequence[MachineFit]) -> FloatArray:
+        """What relatives of a family take longer than their own fit at the nearest shape, as far as that transfers."""
+        slope = self.transfer(family, sources)
+        return slope * self.nearest(family, rows, sources) if slope else np.zeros(len(rows))
+
+    def transfer(self, family: str, sources: Sequence[MachineFit]) -> float:
+        """How much of its relatives' residual a source repeats: a regression over those that have as close ones."""
+        closest = max((shared_words(family, fit.family) for fit in sources), default=0)
+        products, squares = 0.0, 0.0
+        for fit in sources:
+            others = [other for other in sources if other.machine != fit.machine]
+            if max((shared_words(fit.family, other.family) for other in others), default=-1) < closest:
+                continue
+            rows, own = self.residuals[fit.machine]
+            near = self.nearest(fit.family, rows, others)
+            inside = np.abs(own) < 1
+            products += float(np.mean(near[inside] * own[inside]))
+            squares += float(np.mean(near[inside] ** 2))
+        return float(np.clip(products / squares, 0.0, 1.0)) if squares > 0 else TWIN_TRANSFER * (closest == 3)
+
+    def nearest(self, family: str, rows: pd.DataFrame, sources: Sequence[MachineFit]) -> FloatArray:
+        """Mean over the sources of their residuals at the nearest shapes, closest relatives first."""
+        from scipy.spatial import cKDTree
+
+        total, weight = np.zeros(len(rows)), 1e-9
+        point = self._shape(rows)
+        for fit, share in zip(sources, weights(sources, family), strict=True):
+            known, own = self.residuals[fit.machine]
+            distance, index = cKDTree(self._shape(known)).query(point, k=min(3, len(known)))
+            closeness = 1 / (distance**2 + 0.01)
+            total += share * (own[index] * closeness).sum(axis=1) / closeness.sum(axis=1)
+            weight += share
+        return total / weight
+
+    @cached_property
+    def residuals(self) -> dict[str, tuple[pd.DataFrame, FloatArray]]:
+        """Of each machine: rows, and log(measured / own fit)."""
+        found = {}
+        for name, fit in self.fits.items():
+            rows = spread_sample(self.training[self.training["machine"] == name], 3000)
+            time = self.times(machine(name), rows, fit.values)
+            found[name] = rows, np.clip(np.log(rows["time"].to_numpy() / time), -1.5, 1.5)
+        return found
+
+    def _shape(self, rows: pd.DataFrame) -> FloatArray:
+        names = [name for name in KINDS[self.kind].dims if name in rows and name not in FIXED]
+        return np.log2(np.maximum(rows[names].to_numpy(float), 1e-3))
 
     @cached_property
     def samples(self) -> dict[str, pd.DataFrame]:
@@ -147,6 +200,8 @@ class Board:
         for resource in self.op.cost:
             if resource.startswith("flop."):
                 _, unit, dtype = resource.split(".")
+                if unit != "matrix" and self.op.cost[f"flop.matrix.{dtype}"] != 0:
+                    continue
                 amount = self.op.cost[resource]
                 peak = on.peak(serving_engine(on, unit, dtype), dtype)
                 arithmetic = arithmetic + evaluate(sp.sympify(amount), dims) / (peak * compute)
