@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import sympy as sp
 
+from estimators.choice import Least
 from estimators.formula import FloatArray, Formula, compiled
 from estimators.operation.model import amount_of
 from estimators.parameters import Parameter
-from estimators.separated import Rows, Tables, Term, separate
+from estimators.separated import Chosen, Rows, Tables, Term, separate
 from hwmodels.expressions import symbol
 from hwmodels.files import InputError, unknown_name
 from hwmodels.machine import Machine
@@ -102,15 +103,16 @@ class Compiled:
     @cached_property
     def _terms(self) -> tuple[tuple[Term, ...], ...]:
         """The formula of each group with the base put in, taken apart."""
-        return tuple(
-            separate(
-                group.formula.expression.xreplace(
-                    {symbol(name): sp.Float(self.base[name]) for name in group.formula.names if name in self.base}
-                ),
-                lambda name: str(name).startswith("operation."),
-            )
-            for group in self.groups
-        )
+        found: list[tuple[Term, ...]] = []
+        for group in self.groups:
+            known = {name: self.base[name] for name in group.formula.names if name in self.base}
+            if isinstance(group.formula, Least):
+                found.append((Chosen(group.formula.substitute(known)),))
+                continue
+            numbers = {symbol(name): sp.Float(value) for name, value in known.items()}
+            expression = group.formula.expression.xreplace(numbers)
+            found.append(separate(expression, lambda name: str(name).startswith("operation.")))
+        return tuple(found)
 
     @cached_property
     def _row_symbols(self) -> tuple[str, ...]:

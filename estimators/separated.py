@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import sympy as sp
 
-from estimators.formula import FloatArray, compiled
+from estimators.formula import FloatArray, Formula, compiled
 
 IsRow = Callable[[sp.Symbol], bool]
 
@@ -45,7 +45,14 @@ class Whole:
     expression: sp.Expr
 
 
-Term: TypeAlias = Product | Maximum | Whole
+@dataclass(frozen=True)
+class Chosen:
+    """A formula that picks from a menu for every row and point (see `estimators.choice.Least`)."""
+
+    formula: Formula
+
+
+Term: TypeAlias = Product | Maximum | Whole | Chosen
 
 
 def separate(expression: sp.Expr, is_row: IsRow) -> tuple[Term, ...]:
@@ -132,13 +139,14 @@ class Rows:
         """A row part, weighted."""
         return np.asarray(self.weights * _at(expression, self.values))
 
-    def whole(self, term: Whole, points: Mapping[str, Any]) -> Any:
+    def whole(self, term: Whole | Chosen, points: Mapping[str, Any]) -> Any:
         """The weighted sum of a term over the rows, one after the other."""
         total: Any = 0.0
         for index, weight in enumerate(self.weights):
             if np.any(weight):
-                row = {name: values[index] for name, values in self.values.items()}
-                total = total + weight * _at(term.expression, {**points, **row})
+                values = {**points, **{name: column[index] for name, column in self.values.items()}}
+                one = term.formula.evaluate(values) if isinstance(term, Chosen) else _at(term.expression, values)
+                total = total + weight * one
         return total
 
 
@@ -149,7 +157,7 @@ class Tables:
     products: tuple[tuple[sp.Expr, Any], ...]
     pairs: tuple[tuple[sp.Expr, sp.Expr, _Sorted], ...]
     maxima: tuple[tuple[Maximum, list[list[FloatArray]]], ...]
-    wholes: tuple[tuple[Whole, Rows], ...]
+    wholes: tuple[tuple[Whole | Chosen, Rows], ...]
 
     @classmethod
     def of(cls, groups: Sequence[Rows]) -> Tables:
@@ -161,7 +169,7 @@ class Tables:
             for term in group.terms:
                 if isinstance(term, Product):
                     products[term.points] = products.get(term.points, 0.0) + np.sum(group.part(term.rows), axis=0)
-                elif isinstance(term, Whole):
+                elif isinstance(term, Whole | Chosen):
                     wholes.append((term, group))
                 else:
                     sides = [[group.part(product.rows) for product in side] for side in term.sides]
