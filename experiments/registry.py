@@ -49,6 +49,14 @@ def _tpu() -> Any:
     return Composite(TpuOperations(), InfeedOverlap(), "data-parallel training step behind an infeed")
 
 
+def _cpu() -> Any:
+    from estimators.composite import Composite
+    from estimators.operation.cpu import CpuRoofline
+    from estimators.schedule.sequential import Sequential
+
+    return Composite(CpuRoofline(), Sequential(), "roofline of a multi-core CPU, one operation after the other")
+
+
 def _phi(strategy: str) -> Callable[[], Any]:
     def build() -> Any:
         return paper("xeon-phi").estimator(strategy)
@@ -60,6 +68,7 @@ def _estimators() -> dict[str, Callable[[], Any]]:
     return {
         "roofline": _roofline,
         "roofline-critical-path": _roofline_critical_path,
+        "cpu": _cpu,
         "tpu": _tpu,
         "phi-a": _phi("a"),
         "phi-b": _phi("b"),

@@ -1,0 +1,184 @@
+"""Operations on a multi-core CPU: saturating memory, write-allocate, caches by working set, chains and gathers.
+
+Beside the roofline's two limits this knows four things of CPUs: main memory saturates with the cores (the law of
+`estimators.operation.bandwidth`, from the machine's measured `bandwidth_by_cores`); a store loads its line first; what
+fits into a cache is served by it; and some operations wait for latencies, whatever the bandwidth: a sum whose order may
+not change, and rows picked by index from a table that the caches do not hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Annotated
+
+import sympy as sp
+
+from estimators.extrema import Largest, Smallest
+from estimators.formula import Formula
+from estimators.operation.model import FormulaModel
+from estimators.operation.roofline import serving_engine
+from estimators.parameters import Parameter, check_parameters
+from hwmodels.expressions import symbol
+from hwmodels.machine import Machine
+from hwmodels.records import Table
+from workloads.kinds import SIZE_BYTES
+from workloads.workload import Op
+
+SOURCE = "ECM and roofline of multi-core CPUs: Stengel et al., ICS 2015; Hofmann et al., ISC 2018"
+
+
+@dataclass(frozen=True)
+class CpuRoofline(FormulaModel):
+    """t = max(arithmetic, traffic, latency) + launches x (launch overhead + overhead).
+
+    * traffic = (read + (1 + write_allocate) written) at the rates of the levels that hold the bytes; an operation reads
+      and writes each of them once, so its bytes are its working set.
+    * latency, for kind ``reduction`` with attribute ``order = "strict"``: elements x addition / clock; for kind
+      ``gather``: rows x latency of the level that holds the table / (overlap x cores). The table is dim ``table``
+      (rows of it) where the operation has one, else the picked rows.
+    """
+
+    compute_efficiency: Annotated[float, Parameter("1", "share of the peak rate that is reached", 1e-6, 1.0)] = 1.0
+    memory_efficiency: Annotated[float, Parameter("1", "share of the bandwidth that is reached", 1e-6, 1.0)] = 1.0
+    overhead: Annotated[float, Parameter("s", "added to every launch", 0.0, 10.0)] = 0.0
+    write_allocate: Annotated[float, Parameter("1", "share of written lines that are loaded first", 0.0, 1.0)] = 1.0
+    sharpness: Annotated[float, Parameter("1", "exponent of the saturation of main memory", 1.0, 50.0)] = 3.5
+    addition: Annotated[float, Parameter("cycle", "latency of a dependent addition", 0.1, 100.0)] = 4.0
+    overlap: Annotated[float, Parameter("1", "misses of a core that are in flight together", 0.1, 100.0)] = 8.0
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
+    def key(self, op: Op, machine: Machine) -> Hashable:
+        """Operations that share a formula: `_Parts` of it."""
+        return _Parts.of(op, machine)
+
+    def formula(self, op: Op, machine: Machine) -> Formula:
+        """Symbols: operation.flop.*, operation.read and written, operation.launches, machine.*, parameter.*."""
+        return _formula(_Parts.of(op, machine))
+
+
+@dataclass(frozen=True)
+class _Level:
+    """What the formula needs to know of a memory level; private ones multiply with the cores."""
+
+    name: str
+    rate: tuple[str, ...]
+    instances: int | None
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The shape of a formula, without numbers: machines that differ in values share it."""
+
+    free: bool = False
+    flops: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    moved: tuple[str, ...] = ()
+    waits: str = ""
+    table: str = ""
+    element_bytes: float = 0
+    levels: tuple[_Level, ...] = ()
+    curve: bool = False
+
+    @classmethod
+    def of(cls, op: Op, machine: Machine) -> _Parts:
+        """Of an operation on a machine."""
+        if op.kind in machine.runtime.free_kinds:
+            return cls(free=True)
+        flops = []
+        for name in sorted(name for name in op.cost if name.startswith("flop.")):
+            _, unit, dtype = name.split(".")
+            flops.append((name, machine.peak_factors(serving_engine(machine, unit, dtype), dtype)))
+        main = machine.main_memory
+        # a level of capacity 0 is not there, but main memory always is
+        levels = [name for name, level in machine.memory.items() if level.capacity or name == main]
+        waits = _waits(op)
+        if waits == "gather" and any(machine.memory[name].latency is None for name in levels):
+            waits = ""
+        return cls(
+            flops=tuple(flops),
+            moved=tuple(name for name in ("read", "written") if op.cost[name] != 0),
+            waits=waits,
+            table="table" if "table" in op.dims else "rows",
+            element_bytes=SIZE_BYTES.get(op.dtype, 4) if waits == "gather" else 0,
+            levels=tuple(
+                _Level(
+                    name,
+                    machine.bandwidth_factors(name),
+                    None if machine.memory[name].per == "core" else machine.instances(name),
+                )
+                for name in levels
+            ),
+            curve=bool(machine.memory[main].bandwidth_by_cores),
+        )
+
+
+@lru_cache(maxsize=1024)
+def _formula(parts: _Parts) -> Formula:
+    if parts.free:
+        return Formula(sp.Integer(0), "s", "free under this runtime")
+    terms = {"compute": sp.Integer(0), "memory": sp.Integer(0)}
+    for name, factors in parts.flops:
+        rate = _product(factors)
+        terms["compute"] += symbol(f"operation.{name}") / (symbol("parameter.compute_efficiency") * rate)
+    if parts.moved:
+        loaded, stored = (
+            symbol(f"operation.{name}") if name in parts.moved else sp.Integer(0) for name in ("read", "written")
+        )
+        traffic = loaded + (1 + symbol("parameter.write_allocate")) * stored
+        cost = _by_level(loaded + stored, parts, [1 / rate for rate in _rates(parts)])
+        terms["memory"] = traffic * cost / symbol("parameter.memory_efficiency")
+    if parts.waits == "chain":
+        terms["latency"] = symbol("operation.elements") * symbol("parameter.addition") / symbol("machine.clock")
+    if parts.waits == "gather":
+        terms["latency"] = _gather(parts)
+    overhead = symbol("machine.runtime.launch_overhead") + symbol("parameter.overhead")
+    expression = Largest(*terms.values()) + symbol("operation.launches") * overhead
+    return Formula(expression, "s", SOURCE, Table(terms))
+
+
+def _waits(op: Op) -> str:
+    if op.kind == "reduction" and op.attributes.get("order") == "strict":
+        return "chain"
+    return "gather" if op.kind == "gather" else ""
+
+
+def _gather(parts: _Parts) -> sp.Expr:
+    """Every picked row waits once; a core keeps `overlap` of them in flight."""
+    table = symbol(f"operation.{parts.table}") * symbol("operation.width") * sp.Float(parts.element_bytes)
+    latency = _by_level(table, parts, [symbol(f"machine.memory.{level.name}.latency") for level in parts.levels])
+    return symbol("operation.rows") * latency / (symbol("parameter.overlap") * symbol("machine.cores"))
+
+
+def _rates(parts: _Parts) -> list[sp.Expr]:
+    """Bytes a second of each level for all cores; main memory saturates where one core's share was measured."""
+    rates = [_product(level.rate) for level in parts.levels]
+    if parts.curve:
+        first = f"machine.memory.{parts.levels[-1].name}.bandwidth_by_cores.0"
+        offered = symbol("machine.cores") * symbol(f"{first}.1") / symbol(f"{first}.0")
+        sharpness = symbol("parameter.sharpness")
+        rates[-1] = offered / (1 + (offered / rates[-1]) ** sharpness) ** (1 / sharpness)
+    return rates
+
+
+def _by_level(working_set: sp.Expr, parts: _Parts, costs: list[sp.Expr]) -> sp.Expr:
+    """The cost of a byte or an access, by the levels that hold the working set.
+
+    Between 0.7 and 1.4 of a level's capacity the share beyond it grows from none to all, linearly in the logarithm. A
+    farther level is never cheaper than a nearer one.
+    """
+    cost = reached = costs[0]
+    for near, farther in zip(parts.levels[:-1], costs[1:], strict=True):
+        instances = symbol("machine.cores") if near.instances is None else sp.Integer(near.instances)
+        capacity = symbol(f"machine.memory.{near.name}.capacity") * instances
+        beyond = Smallest(1, Largest(0, sp.Rational(1, 2) + sp.log(working_set / capacity) / sp.log(2)))
+        farther = Largest(reached, farther)
+        cost += beyond * (farther - reached)
+        reached = farther
+    return cost
+
+
+def _product(paths: tuple[str, ...]) -> sp.Expr:
+    return sp.Mul(*(symbol(f"machine.{path}") for path in paths))

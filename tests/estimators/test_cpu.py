@@ -1,0 +1,143 @@
+"""Operations on a CPU: borders of cores and caches, chains and gathers, and laws over random machines."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from estimators.formula import evaluate
+from estimators.operation.bandwidth import Borders, Saturation
+from estimators.operation.cpu import CpuRoofline
+from estimators.operation.model import machine_values
+from hwmodels.catalog import machine
+from hwmodels.importers.kerncraft import load_kerncraft
+from hwmodels.machine import Machine
+from workloads.kinds import operation
+from workloads.layers import elementwise, gemm
+from workloads.workload import Op
+
+PLAIN = CpuRoofline(write_allocate=0.0)
+HASWELL = load_kerncraft(Path(__file__).parents[1] / "data" / "kerncraft_cod.yml").machine()
+# latencies of the levels in seconds: measured on no particular machine, of the right order
+LATENCIES = {
+    "memory.L1.latency": 2e-9,
+    "memory.L2.latency": 6e-9,
+    "memory.L3.latency": 2e-8,
+    "memory.MEM.latency": 9e-8,
+}
+
+
+def seconds(op: Op, on: Machine, model: CpuRoofline = PLAIN) -> float:
+    return float(model.times([op], on)[0])
+
+
+def add(elements: int) -> Op:
+    return elementwise("add", elements, inputs=2, dtype="float64")
+
+
+def test_main_memory_saturates_as_the_bandwidth_law_says() -> None:
+    op = add(10**8)
+    for cores in (1, 2, 4, 14):
+        # both halves of the socket fill evenly: the whole socket's limit against the offer of all cores
+        curve = Saturation(10.34e9 * 1.5, HASWELL.bandwidth("MEM"), 3.5, Borders(14))
+        expected = float(op.cost.bytes_moved) / float(curve.bandwidth(cores))
+        assert seconds(op, HASWELL.using(cores=cores)) == pytest.approx(expected, rel=1e-9)
+
+
+def test_stores_load_their_lines_first() -> None:
+    op = add(10**8)  # reads 16, writes 8 bytes an element: 24 become 32
+    assert seconds(op, HASWELL, CpuRoofline()) / seconds(op, HASWELL) == pytest.approx(32 / 24)
+
+
+def copy(elements: int) -> Op:
+    return operation("copy", "move", {"reads": elements, "writes": elements}, "float64", {})
+
+
+def test_small_working_sets_are_served_by_their_cache() -> None:
+    one = HASWELL.using(cores=1)
+    small, medium = copy(1_200), copy(6_000)  # 19 and 96 KB on 32 and 256 KB
+    assert seconds(small, one) == pytest.approx(16 * 1_200 / one.bandwidth("L1"))
+    assert seconds(medium, one) == pytest.approx(16 * 6_000 / one.bandwidth("L2"))
+    without = one.using({"memory.L2.capacity": 0})
+    assert seconds(medium, without) == pytest.approx(16 * 6_000 / one.bandwidth("L3"))
+
+
+def test_more_cores_bring_their_private_caches() -> None:
+    op = add(40_000)  # 0.96 MB: beyond one L2 of 256 KB, within fourteen
+    one, all_ = HASWELL.using(cores=1), HASWELL
+    assert seconds(op, one) > 24 * 40_000 / one.bandwidth("L2")
+    assert seconds(op, all_) == pytest.approx(24 * 40_000 / all_.bandwidth("L2"))
+
+
+def test_a_sum_in_strict_order_waits_for_every_addition() -> None:
+    strict = operation("sum", "reduction", {"elements": 10**6, "outputs": 1}, "float64", {"order": "strict"})
+    free = operation("sum", "reduction", {"elements": 10**6, "outputs": 1}, "float64", {})
+    assert seconds(strict, HASWELL) == pytest.approx(10**6 * 4 / 2.3e9)
+    assert seconds(strict, HASWELL.using(cores=1)) == seconds(strict, HASWELL)  # no core can help
+    assert seconds(free, HASWELL) < seconds(strict, HASWELL)
+
+
+def test_a_gather_waits_where_its_table_lies() -> None:
+    known = HASWELL.using(LATENCIES)
+
+    def picked(table: int) -> float:
+        op = operation("pick", "gather", {"rows": 10**6, "width": 1}, "float64", {})
+        op = dataclasses.replace(op, dims=op.dims.using(table=table))
+        one = known.using(cores=1)
+        formula = PLAIN.formula(op, one)
+        values = {"operation.rows": 1e6, "operation.width": 1, "operation.table": table, "parameter.overlap": 8.0}
+        return float(evaluate(formula.terms["latency"], {**values, **machine_values(formula, one)}))
+
+    assert picked(1_000) == pytest.approx(10**6 * 2e-9 / 8)
+    assert picked(10**9) == pytest.approx(10**6 * 9e-8 / 8)
+    assert picked(1_000) < picked(20_000) < picked(500_000) < picked(10**9)
+
+
+def test_products_run_at_the_peak() -> None:
+    op = gemm("g", 2000, 2000, 2000, dtype="float64")
+    assert seconds(op, HASWELL) == pytest.approx(2 * 2000**3 / HASWELL.peak("vector", "float64"))
+
+
+sizes = st.integers(1_000, 10**8)
+names = st.sampled_from(["xeon-e5-2695v3", "xeon-gold-6148", "epyc-7452", "a64fx"])
+
+
+@settings(max_examples=20)
+@given(size=sizes, name=names, less=st.floats(0.05, 1.0))
+def test_never_faster_with_less(size: int, name: str, less: float) -> None:
+    base = machine(name)
+    main = base.main_memory
+    fields = [
+        "clock",
+        f"memory.{main}.bandwidth",
+        "memory.L1.capacity",
+        "memory.L2.capacity",
+        "memory.L2.bytes_per_cycle",
+    ]
+    ops = [add(size), gemm("g", 256, max(1, size // 10_000), 256, dtype="float64")]
+    before = CpuRoofline().times(ops, base)
+    for field in fields:
+        after = CpuRoofline().times(ops, base.using({field: base.get(field) * less}))
+        assert all(after >= before * (1 - 1e-12)), field
+    fewer = max(1, int(base.cores * less))
+    assert all(CpuRoofline().times(ops, base.using(cores=fewer)) >= before * (1 - 1e-12))
+
+
+@settings(max_examples=20)
+@given(size=sizes, name=names, factor=st.floats(1.1, 10))
+def test_all_rates_times_x_divide_the_time_by_x(size: int, name: str, factor: float) -> None:
+    base = machine(name)
+    main = base.main_memory
+    faster = base.using({"clock": base.clock * factor, f"memory.{main}.bandwidth": base.bandwidth(main) * factor})
+    assert seconds(add(size), faster) == pytest.approx(seconds(add(size), base) / factor, rel=1e-9)
+
+
+@settings(max_examples=20)
+@given(size=sizes, name=names)
+def test_continuous_in_the_working_set(size: int, name: str) -> None:
+    base = machine(name)
+    here, there = seconds(add(size), base), seconds(add(size + max(1, size // 10_000)), base)
+    assume(here > 0)
+    assert 1 <= there / here < 1.01
