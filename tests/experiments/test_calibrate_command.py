@@ -1,0 +1,107 @@
+"""slipstick calibrate STUDY.toml: parameters with errors and warnings, kept as JSON."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from estimators.calibration_file import load
+from estimators.parameters import parameters, with_parameters
+from experiments import registry
+from experiments.cli import run
+from hwmodels.catalog import machine
+from workloads.catalog import workload
+
+STUDY = """
+schema = "slipstick-study-1"
+name = "phi-fit"
+workloads = ["phi-cnn-small"]
+machines = ["xeon-phi-7120p"]
+estimator = "phi-a"
+[fit]
+measured = "measured.csv"
+parameters = ["operation.operation_factor"]
+starts = 3
+"""
+FACTOR = "operation.operation_factor"
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    truth = with_parameters(registry.estimator("phi-a"), {FACTOR: 22.0})
+    small, phi = workload("phi-cnn-small"), machine("xeon-phi-7120p")
+    rows = [
+        f"{p},{truth.estimate(small, phi, {'threads': p}).time * noise},{group}"
+        for p, noise, group in ((15, 1.01, "a"), (30, 0.99, "a"), (60, 1.02, "b"), (120, 0.98, "b"), (240, 1.0, "b"))
+    ]
+    (tmp_path / "measured.csv").write_text("run.threads,time_s,group\n" + "\n".join(rows) + "\n")
+    path = tmp_path / "fit.toml"
+    path.write_text(STUDY)
+    return path
+
+
+def test_a_known_factor_is_found_and_kept(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = study.with_suffix(".json")
+    assert run(["calibrate", str(study), "--out", str(out), "--format", "json"]) == 0
+    (answer,) = json.loads(capsys.readouterr().out)
+    (row,) = answer["fitted"]
+    assert row["value"] == pytest.approx(22.0, rel=0.02) and row["low"] < 22.0 < row["high"]
+    assert [one["group"] for one in answer["held_out"]] == ["a", "b"]
+    assert all(one["median_log_error"] < 0.05 for one in answer["held_out"])
+    kept = load(out, registry.estimator("phi-a"))
+    assert parameters(kept.estimator)[FACTOR][0] == row["value"]
+    assert kept.residual_std is not None and kept.names == (FACTOR,)
+
+
+def test_the_profile_agrees_with_the_covariance(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ends = {}
+    for how in ("covariance", "profile"):
+        assert run(["calibrate", str(study), "--intervals", how, "--format", "json"]) == 0
+        (row,) = json.loads(capsys.readouterr().out)[0]["fitted"]
+        ends[how] = (row["low"], row["high"])
+    assert ends["profile"] == pytest.approx(ends["covariance"], rel=0.01)
+
+
+def test_the_table_names_errors_and_starts(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["calibrate", str(study)]) == 0
+    said = capsys.readouterr().out
+    assert "1 parameters fitted to 5 measurements in log time (linear loss, 3 starts)" in said
+    assert "each group, fitted to the others" in said
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("operation.operation_factor", "operation.speed", "unknown parameter of"),
+        ("[fit]", "[vary]", "fit"),
+        ("starts = 3", 'loss = "l7"', "loss"),
+        ('measured = "measured.csv"', 'measured = "none.csv"', "no such file"),
+    ],
+)
+def test_bad_studies_are_one_line_and_exit_2(
+    study: Path, old: str, new: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study.write_text(STUDY.replace(old, new))
+    assert run(["calibrate", str(study)]) == 2
+    error = capsys.readouterr().err
+    assert words in error and len(error.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"schema": "other"}, "schema = 'other'"),
+        ({"names": ["nothing"]}, "names: want a list of fitted parameters"),
+        ({"covariance": [[1.0, 2.0]]}, "covariance: want a symmetric table of 1 x 1 numbers"),
+        ({"parameters": {FACTOR: {"value": "x"}}}, "'x' is no number"),
+        ({"parameters": {FACTOR: {"value": -1.0}}}, "want a value in"),
+    ],
+)
+def test_bad_calibration_files_are_refused(study: Path, change: dict[str, object], words: str) -> None:
+    from hwmodels.files import InputError
+
+    out = study.with_suffix(".json")
+    assert run(["calibrate", str(study), "--out", str(out), "--format", "csv"]) == 0
+    out.write_text(json.dumps(json.loads(out.read_text()) | change))
+    with pytest.raises(InputError, match=words.replace("(", r"\(")):
+        load(out, registry.estimator("phi-a"))

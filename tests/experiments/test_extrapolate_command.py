@@ -1,0 +1,83 @@
+"""slipstick extrapolate: a file in, times with a band, a formula and a verdict out."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from experiments.cli import run
+
+PHI = """threads,time_s
+1,7.10e-6
+15,6.40e-4
+30,1.36e-3
+60,3.07e-3
+120,6.76e-3
+180,9.95e-3
+240,1.40e-2
+"""
+
+
+@pytest.fixture
+def phi_file(tmp_path: Path) -> str:
+    path = tmp_path / "phi.csv"
+    path.write_text(PHI)
+    return str(path)
+
+
+def test_the_xeon_phi_contention_line(phi_file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["extrapolate", phi_file, "--to", "480,3840", "--family", "line", "--format", "json"]) == 0
+    (answer,) = json.loads(capsys.readouterr().out)
+    # Viebke et al. 2019, Table IV, small network, predicted rows
+    assert [row["time_s"] for row in answer["predictions"]] == pytest.approx([2.78e-2, 2.25e-1], rel=0.007)
+    assert answer["unit"] == "s" and answer["parameter"] == "threads"
+
+
+def test_a_table_says_what_it_assumed_first(phi_file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["extrapolate", phi_file, "--to", "480", "--machine", "xeon-phi-7120p", "--next", "2"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("assuming: weak scaling in threads (taken from the name")
+    assert "time [s] =" in said and "border of the machine" in said and "measure next" in said
+
+
+def test_regions_are_ranked_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [f"{name},{p},{time}" for p in (1, 2, 4, 8, 16) for name, time in (("flat", 5), ("tree", 1 + 0.1 * p))]
+    path = tmp_path / "regions.csv"
+    path.write_text("region,processes,time_s\n" + "\n".join(rows) + "\n")
+    picture = tmp_path / "a.png"
+    assert run(["extrapolate", str(path), "--to", "256", "--plot", str(picture)]) == 0
+    said = capsys.readouterr().out
+    assert said.index("tree") < said.index("flat")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert run(["extrapolate", str(path), "--to", "64,256", "--format", "csv", "--region", "tree"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 3
+
+
+def test_two_parameters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [f"{t},{n},{n * (0.02 + 1 / t)}" for t in (1, 2, 4, 8) for n in (100, 200, 400)]
+    path = tmp_path / "two.csv"
+    path.write_text("threads,size,time_s\n" + "\n".join(rows) + "\n")
+    assert run(["extrapolate", str(path), "--to", "threads=64,size=3200", "--format", "json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["time_s"] == pytest.approx(3200 * (0.02 + 1 / 64), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--to", "many"], "--to 'many': want numbers"),
+        (["--to", "0"], "finite numbers > 0"),
+        (["--to", "480", "--kind", "week"], "unknown kind of scaling 'week'"),
+        (["--to", "480", "--region", "solve"], "unknown region 'solve'"),
+        (["--to", "480", "--machine", "no-such"], "no-such"),
+        (["--to", "480", "--level", "2"], "interval level 2"),
+        (["--to", "ranks=480"], "unknown parameter 'ranks' (known: threads)"),
+        (["--to", "480", "--plot", "a.exe"], "--plot a.exe: want a name that ends in"),
+    ],
+)
+def test_bad_arguments_are_one_line_and_exit_2(
+    phi_file: str, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["extrapolate", phi_file, *arguments]) == 2
+    error = capsys.readouterr().err
+    assert words in error and len(error.splitlines()) == 1

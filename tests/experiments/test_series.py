@@ -1,0 +1,219 @@
+"""Readers of other tools' files: the layouts as the tools write them, and bad input in clear words."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments.series import Readings, from_frame, read
+from hwmodels.files import InputError
+
+
+def write(folder: Path, name: str, content: Any) -> Path:
+    path = folder / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+def points(readings: Readings) -> list[tuple[Any, ...]]:
+    names = readings.regions or ("",) * len(readings.times)
+    return [(n, *map(float, p), float(t)) for n, p, t in zip(names, readings.points, readings.times, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("header", "cell", "seconds"),
+    [
+        ("time_s", "2", 2.0),
+        ("time_ms", "2", 2e-3),
+        ("time [us]", "2", 2e-6),
+        ("runtime", "2", 2.0),
+        ("time", "2 ms", 2e-3),
+        ("wall_time_ns", "2", 2e-9),
+    ],
+)
+def test_csv_units_are_read_from_header_or_cells(tmp_path: Path, header: str, cell: str, seconds: float) -> None:
+    path = write(tmp_path, "a.csv", f"threads,{header}\n1,{cell}\n2,{cell}\n")
+    readings = read(path)
+    assert readings.parameters == ("threads",)
+    assert readings.times == pytest.approx([seconds, seconds])
+
+
+def test_csv_regions_repeats_and_constant_columns(tmp_path: Path) -> None:
+    text = "region,threads,size,rep,time_s\na,1,7,1,3\na,2,7,1,2\na,2,7,2,4\nb,1,7,1,9\nb,2,7,1,8\n"
+    one, two = read(write(tmp_path, "a.csv", text)).series()
+    assert (one.name, one.x, one.y, one.repeats) == ("a", (1.0, 2.0), (3.0, 3.0), (1, 2))
+    assert (two.name, two.parameter, two.y) == ("b", "threads", (9.0, 8.0))
+
+
+def test_csv_with_parameter_and_value_columns(tmp_path: Path) -> None:
+    text = "series,parameter,value,rep,time_s\nx,cores,4,1,3\nx,cores,2,1,5\n"
+    (series,) = read(write(tmp_path, "a.csv", text)).series()
+    assert (series.parameter, series.x, series.y) == ("cores", (2.0, 4.0), (5.0, 3.0))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("threads,time\n1,2 ms\n2,3\n", r"some times carry a unit \('2 ms', line 2\), others none \('3', line 3\)"),
+        ("threads,time_s\n1,fast\n", r"line 2: time_s: 'fast' is no quantity"),
+        ("threads,time\n1,2 GB\n", r"line 2: time: unit 'GB' does not convert to s"),
+        ("threads,time_s\n", r"no rows below the header"),
+        ("threads,steps\n1,2\n", r"no column looks like a time"),
+        ("threads,time_s,runtime\n1,2,3\n", r"several columns look like times \(time_s, runtime\)"),
+        ("host,time_s\na,2\n", r"no parameter column with numbers"),
+        ("threads,time_s\n1,2,3\n", r"line 2: 3 values for 2 columns"),
+    ],
+)
+def test_bad_csv_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        read(write(tmp_path, "a.csv", text))
+
+
+def test_two_varying_parameters_need_a_choice(tmp_path: Path) -> None:
+    readings = read(write(tmp_path, "a.csv", "threads,size,time_s\n1,1,3\n2,1,2\n1,2,6\n"))
+    with pytest.raises(InputError, match="threads, size all vary"):
+        readings.series()
+    with pytest.raises(InputError, match="unknown parameter 'thread'; did you mean 'threads'"):
+        readings.series("thread")
+
+
+def test_extrap_text(tmp_path: Path) -> None:
+    # layout: https://github.com/extra-p/extrap, docs/file-formats.md
+    text = """PARAMETER p
+POINTS 8 16 32
+# a comment
+METRIC time
+REGION main
+DATA 1 1.1
+DATA 2
+DATA 3
+REGION solve
+DATA 4
+DATA 5
+DATA 6
+METRIC visits
+DATA 7
+"""
+    main, solve = read(write(tmp_path, "a.txt", text)).series()
+    assert (main.name, main.x, main.repeats) == ("main", (8.0, 16.0, 32.0), (2, 1, 1))
+    assert solve.y == (4.0, 5.0, 6.0)
+
+
+def test_extrap_text_with_two_parameters(tmp_path: Path) -> None:
+    text = "PARAMETER p n\nPOINTS (1 10) (2 10) (1 20)\nREGION r\nMETRIC time\nDATA 1\nDATA 2\nDATA 3\n"
+    readings = read(write(tmp_path, "a.txt", text))
+    assert readings.parameters == ("p", "n")
+    assert points(readings) == [("", 1.0, 10.0, 1.0), ("", 2.0, 10.0, 2.0), ("", 1.0, 20.0, 3.0)]
+
+
+def test_extrap_json_new_and_old_and_lines(tmp_path: Path) -> None:
+    new = {
+        "parameters": ["p"],
+        "measurements": {"main": {"time": [{"point": [4], "values": [1, 3]}, {"point": 8, "values": [2]}]}},
+    }
+    old = {
+        "parameters": [{"id": 1, "name": "p"}],
+        "callpaths": [{"id": 1, "name": "main"}],
+        "metrics": [{"id": 1, "name": "time"}],
+        "coordinates": [
+            {"id": i, "parameter_value_pairs": [{"parameter_id": 1, "parameter_value": str(v)}]}
+            for i, v in ((1, 4), (2, 8))
+        ],
+        "measurements": [
+            {"coordinate_id": c, "callpath_id": 1, "metric_id": 1, "value": v} for c, v in ((1, 1), (1, 3), (2, 2))
+        ],
+    }
+    lines = "\n".join(
+        json.dumps({"params": {"p": p}, "callpath": "main", "metric": "time", "value": v})
+        for p, v in ((4, 1), (4, 3), (8, 2))
+    )
+    expected = [("", 4.0, 1.0), ("", 4.0, 3.0), ("", 8.0, 2.0)]
+    assert points(read(write(tmp_path, "new.json", new))) == expected
+    assert points(read(write(tmp_path, "old.json", old))) == expected
+    assert points(read(write(tmp_path, "a.jsonl", lines))) == expected
+    assert points(read(write(tmp_path, "lines.json", lines))) == expected
+
+
+def test_hyperfine(tmp_path: Path) -> None:
+    results = [
+        {"command": f"sort {n}", "mean": n, "times": [n, n + 0.1], "parameters": {"n": str(n)}} for n in (1, 2, 4)
+    ]
+    (series,) = read(write(tmp_path, "a.json", {"results": results})).series()
+    assert (series.parameter, series.x, series.repeats) == ("n", (1.0, 2.0, 4.0), (2, 2, 2))
+
+
+def test_pytest_benchmark(tmp_path: Path) -> None:
+    runs = [
+        {"name": f"test_sort[{n}-quick]", "params": {"n": n, "how": "quick"}, "stats": {"median": n * 0.5, "data": [n]}}
+        for n in (10, 20)
+    ]
+    (series,) = read(write(tmp_path, "a.json", {"benchmarks": runs})).series()
+    assert series.x == series.y == (10.0, 20.0)
+
+
+def test_google_benchmark(tmp_path: Path) -> None:
+    def run(name: str, value: float, **more: Any) -> dict[str, Any]:
+        return {"name": name, "run_name": name, "real_time": value, "time_unit": "us", **more}
+
+    runs = [run("BM_sort/1024", 5), run("BM_sort/2048", 9), run("BM_sort/2048", 9, run_type="aggregate")]
+    readings = read(write(tmp_path, "a.json", {"context": {}, "benchmarks": runs}))
+    assert points(readings) == [("", 1024.0, pytest.approx(5e-6)), ("", 2048.0, pytest.approx(9e-6))]
+    threads = [run(f"BM_run/threads:{n}", 8 / n) for n in (1, 2, 4)]
+    assert read(write(tmp_path, "b.json", {"benchmarks": threads})).parameters == ("threads",)
+
+
+def test_asv(tmp_path: Path) -> None:
+    # layout of asv's results/MACHINE/COMMIT-env.json, version 2
+    document = {
+        "result_columns": ["result", "params", "version"],
+        "results": {
+            "suite.time_sort": [[0.1, None, 0.4], [["10", "20", "40"]], "abc"],
+            "suite.mem_peak": [[1, 2], [["10", "20"]], "abc"],
+            "suite.time_join": [[0.1, 0.2, 0.3, 0.4], [["'a'", "'b'"], ["1", "2"]], "abc"],
+        },
+    }
+    series = read(write(tmp_path, "a.json", document)).series()
+    assert [(one.name, one.x) for one in series] == [
+        ("suite.time_sort", (10.0, 40.0)),
+        ("suite.time_join('a')", (1.0, 2.0)),
+        ("suite.time_join('b')", (1.0, 2.0)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.json", {"x": 1}, r"no known layout \(fields: x\)"),
+        ("a.json", {"results": [{"command": "a", "times": [1]}]}, r"--parameter-scan"),
+        ("a.json", {"parameters": ["p"], "measurements": {"m": {"time": [{"point": [1, 2], "values": [1]}]}}},
+         r"measurements.m.time: 2 coordinates for 1 parameters"),
+        ("a.json", {"parameters": ["p"], "measurements": {"m": {"time": [{"values": [1]}]}}}, r"no field 'point'"),
+        ("a.json", {"benchmarks": [{"name": "BM/1", "real_time": 1, "time_unit": "parsec"}]}, r"unknown time unit"),
+        ("a.json", '{"parameters": [NaN]}', r"NaN is no JSON number"),
+        ("a.json", "[" * 200 + "]" * 200, r"nested deeper"),
+        ("a.txt", "PARAMETER p\nPOINTS 1 2\nDATA 1\nDATA 2\nDATA 3\n", r"line 5: more DATA lines than the 2 POINTS"),
+        ("a.txt", "POINTS 1 2\n", r"POINTS before PARAMETER"),
+        ("a.txt", "HELLO world\n", r"unknown word in .* line 1"),
+        ("a.jsonl", '{"params": {"p": 1}, "value": 1}\n{"params": {"q": 1}, "value": 1}', r"line 2: parameters"),
+        ("a.xml", "<a/>", r"unknown kind of file 'a.xml'"),
+    ],
+)  # fmt: skip
+def test_bad_files_are_refused(tmp_path: Path, name: str, content: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        read(write(tmp_path, name, content))
+
+
+def test_a_folder_without_profiles_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"holds no \*/\*.cubex profiles"):
+        read(tmp_path)
+
+
+def test_a_data_frame() -> None:
+    frame = pd.DataFrame({"threads": [1, 2], "region": ["a", "a"], "time_ms": [4.0, 2.0], "rep": [1, 1]})
+    readings = from_frame(frame, "time_ms")
+    assert readings.parameters == ("threads",) and np.allclose(readings.times, [4e-3, 2e-3])
+    with pytest.raises(InputError, match="unknown column 'time_s'; did you mean 'time_ms'"):
+        from_frame(frame)

@@ -1,0 +1,75 @@
+"""The scoreboard of extrapolation: its split, its rows, and that it beats the simple methods where it says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments.validation import scaling
+from experiments.validation.data import training_file
+
+INDEX = "series,parameter,points,kind,source\na/1,threads,7,strong,me/a:x\nb/1,n,5,problem_size,me/b:y\n"
+
+
+def collection(folder: Path) -> Path:
+    (folder / "scaling").mkdir()
+    (folder / "scaling" / "index.csv").write_text(INDEX)
+    rows = [f"a/1,threads,{p},{r},{(1 + 100 / p) * (1 + 0.01 * r)}" for p in (1, 2, 4, 8, 16, 32, 64) for r in range(3)]
+    rows += [f"b/1,n,{n},1,{0.1 + n}" for n in (1, 2, 4, 8, 16)]
+    (folder / "scaling" / "series.csv").write_text("series,parameter,value,rep,time_s\n" + "\n".join(rows) + "\n")
+    return folder
+
+
+def test_the_split_is_the_first_five_and_more_or_four_of_five(tmp_path: Path) -> None:
+    folder = collection(tmp_path) / "scaling"
+    one, two = scaling.read_collection(folder / "index.csv", folder / "series.csv")
+    assert [(len(known), list(later)) for known, later, _ in scaling.cases(one)] == [(5, [32, 64]), (6, [64])]
+    assert [(len(known), list(later)) for known, later, _ in scaling.cases(two)] == [(4, [16])]
+    known, _, truth = next(scaling.cases(one))
+    assert known.y[0] == pytest.approx(101 * 1.01) and truth == pytest.approx([4.125 * 1.01, 2.5625 * 1.01])
+    asked = scaling.predictions([one, two])
+    assert [(a.kind, a.bin, a.five) for a in asked] == [
+        ("strong", "2x", False),
+        ("strong", "4x", False),
+        ("strong", "2x", False),
+        ("problem_size", "2x", True),
+    ]
+
+
+def test_rows_of_other_sources_are_scored(tmp_path: Path) -> None:
+    found = {(row.case, row.metric): row for row in scaling.rows(collection(tmp_path))}
+    row = found["strong 2x", "median relative error"]
+    assert row.n == 2 and row.ok is None and "1 sources: me/a" in row.reason
+    assert set(row.baselines) == {"amdahl_nnls", "four_terms_nnls", "last_value"}
+    assert not any(row.interval_coverage is not None for row in found.values())
+
+
+def test_missing_files_are_skipped_with_the_reason(tmp_path: Path) -> None:
+    (row,) = scaling.rows(tmp_path)
+    assert row.case == "skipped" and "scaling/series.csv is not in" in row.reason
+
+
+def test_the_interval_score_is_that_of_gneiting_and_raftery() -> None:
+    # width 2, truth 1 beyond the upper end, level 0.8: 2 + 2 / 0.2 x 1
+    one = scaling.Asked("s", "me", "strong", False, 2.0, np.exp(3.0), 1.0, 1.0, np.exp(2.0), False, 1.0, 1.0, 1.0)
+    assert scaling.interval_score([one]) == pytest.approx(12.0)
+
+
+def test_public_measurements_are_predicted_better_than_by_the_simple_methods() -> None:
+    if training_file("scaling/series.csv") is None:
+        pytest.skip("no public measurements here (set SLIPSTICK_DATA)")
+    found = {(row.case, row.metric): row for row in scaling.rows()}
+    for case, rival in (
+        *((f"strong {ratio}", "amdahl_nnls") for ratio in ("2x", "4x")),
+        *((f"problem_size {ratio}", "four_terms_nnls") for ratio in ("2x", "4x", "8x", ">11x")),
+    ):
+        row = found[case, "median relative error"]
+        assert row.ours is not None and row.ours < row.baselines[rival]
+    for case in ("problem_size 2x", "problem_size 4x", "problem_size 8x"):
+        assert found[case, "median relative error"].ok
+    for case in ("strong 2x, band", "strong 4x, band", "problem_size 2x, band", "problem_size 4x, band"):
+        row = found[case, "interval score of log time"]
+        assert row.ours is not None and row.ours < row.baselines["same_width_everywhere"]
+        assert row.interval_coverage == pytest.approx(0.80, abs=0.10)
