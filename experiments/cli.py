@@ -15,12 +15,17 @@ VERBS = (
     "calibrate",
     "replay",
     "measure",
+    "seqpoint",
+    "bricks",
+    "explain",
     "study",
     "demo",
     "reproduce",
     "validate",
     "machines",
     "workloads",
+    "phases",
+    "tune",
 )
 """Modules of experiments.commands, in the order of the help; a new verb is a new file and a word here."""
 

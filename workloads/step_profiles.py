@@ -6,12 +6,14 @@ million events is a few dozen numbers.
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +55,26 @@ class StepProfile:
     label: str | None = None
     checkpoint: bool = False
     """A checkpoint was stored at the end of this step."""
+    processor_time: float | None = None
+    """CPU seconds of the thread that ran the step, where they were measured."""
+
+
+def without_stolen_time(step: StepProfile, waits: str = r"enumerate\(DataLoader\).*") -> StepProfile:
+    """The step as it would be without other programs on the machine: what does not wait takes its CPU time.
+
+    `waits` matches the operations that wait for input; their wall time is kept. All other operations are scaled by the
+    same factor, CPU time over the wall time that was not waited. Without a measured CPU time the step stays as it is.
+    """
+    if step.processor_time is None:
+        return step
+    waited = sum(each.time for name, each in step.operations.items() if re.fullmatch(waits, name))
+    working = step.duration - waited
+    factor = min(1.0, step.processor_time / working) if working > 0 else 1.0
+    operations = {
+        name: each if re.fullmatch(waits, name) else replace(each, time=each.time * factor)
+        for name, each in step.operations.items()
+    }
+    return replace(step, duration=waited + working * factor, operations=operations)
 
 
 def profile_steps(events: EventTable, marker: str = r"ProfilerStep#(\d+)") -> list[StepProfile]:
@@ -169,47 +191,64 @@ class StepTable:
 
 
 def save_steps(steps: Iterable[StepProfile], path: str | Path) -> None:
-    """Write profiles as JSON lines, one a step, times in seconds."""
-    with atomic_write(path) as file:
+    """Write profiles as JSON lines, one a step, times in seconds; packed where the name ends in .gz."""
+    with atomic_write(path, "wb") as file:
+        packed = gzip.GzipFile(fileobj=file, mode="wb", mtime=0) if str(path).endswith(".gz") else file
         for profile in steps:
-            operations = {name: [each.count, each.time, each.place] for name, each in profile.operations.items()}
-            record = {
-                "step": profile.step,
-                "start_s": profile.start,
-                "duration_s": profile.duration,
-                "operations": operations,
-            }
-            if profile.label is not None:
-                record["label"] = profile.label
-            if profile.checkpoint:
-                record["checkpoint"] = True
-            file.write(json.dumps(record) + "\n")
+            packed.write((json.dumps(_record(profile)) + "\n").encode())
+        if packed is not file:
+            packed.close()
+
+
+def _record(profile: StepProfile) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "step": profile.step,
+        "start_s": profile.start,
+        "duration_s": profile.duration,
+        "operations": {name: [each.count, each.time, each.place] for name, each in profile.operations.items()},
+    }
+    if profile.label is not None:
+        record["label"] = profile.label
+    if profile.checkpoint:
+        record["checkpoint"] = True
+    if profile.processor_time is not None:
+        record["processor_time_s"] = profile.processor_time
+    return record
 
 
 def load_steps(path: str | Path) -> Iterator[StepProfile]:
-    """Read profiles written by `save_steps`, one at a time. Raises InputError with file and line where a record is
-    wrong.
+    """Read profiles written by `save_steps`, one at a time.
+
+    Raises
+    ------
+    InputError
+        Names the file and the line where a record is wrong.
     """
     if not Path(path).is_file():
         raise InputError(f"{path}: no such file")
-    with Path(path).open(encoding="utf-8", errors="replace") as file:
-        number = 0
-        while line := file.readline(_LARGEST_LINE):
-            number += 1
-            try:
-                record = json.loads(line)
-                operations = {str(name): _operation(*each) for name, each in record["operations"].items()}
-                label = record.get("label")
-                yield StepProfile(
-                    int(record["step"]),
-                    float(record["start_s"]),
-                    float(record["duration_s"]),
-                    operations,
-                    None if label is None else str(label),
-                    record.get("checkpoint") is True,
-                )
-            except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-                raise InputError(f"{path}: line {number}: not a step profile ({error})") from None
+    number = 0
+    try:
+        with gzip.open(path) if str(path).endswith(".gz") else Path(path).open("rb") as file:
+            while line := file.readline(_LARGEST_LINE):
+                number += 1
+                yield _profile(json.loads(line))
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
+        raise InputError(f"{path}: line {number}: not a step profile ({error})") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path}: cannot be read, or a broken gzip ({error})") from None
+
+
+def _profile(record: Any) -> StepProfile:
+    label, worked = record.get("label"), record.get("processor_time_s")
+    return StepProfile(
+        int(record["step"]),
+        float(record["start_s"]),
+        float(record["duration_s"]),
+        {str(name): _operation(*each) for name, each in record["operations"].items()},
+        None if label is None else str(label),
+        record.get("checkpoint") is True,
+        None if worked is None else float(worked),
+    )
 
 
 def _operation(count: float, time: float, place: str) -> Operation:

@@ -7,8 +7,10 @@ and so is blind to time; a scan that compares total durations stands beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from statistics import median
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +19,6 @@ from hwmodels.files import InputError
 from workloads.step_profiles import Operation, StepProfile, StepTable
 
 Labels = npt.NDArray[np.int64]
-Similarity = Callable[[StepProfile, StepProfile], float]
 
 NOISE = -1
 """Label of the steps that DBSCAN leaves unlabelled; they are counted as one phase, as the paper does for its Fig. 8."""
@@ -48,102 +49,133 @@ def duration_similarity(one: StepProfile, other: StepProfile) -> float:
     return smaller / larger if larger else 1.0
 
 
-@dataclass
-class LinearScan:
-    """Online linear scan: each step is compared with its phase when it ends, nothing else is kept.
+class Scan(Protocol):
+    """What finds phases while the run goes on."""
 
-    `remembered` phases keep a mean profile each, so that a later step can return to one (0, as published: every
-    change opens a new phase). With `confirm` = 2 a step that fits nowhere opens a phase only if the next step is
-    like it; alone, it stays in the running phase when it does the same operations (a hiccup) and opens one of its
-    own when it does not (a checkpoint). The step in hand, the one before and the waiting one are all the steps in
-    memory.
+    def observe(self, step: StepProfile) -> list[int]:
+        """Take the next step; returns the labels of the steps that are settled by it, in order."""
+        ...
+
+    def finish(self) -> list[int]:
+        """The labels of the steps that still wait."""
+        ...
+
+
+def scan_labels(scan: Scan, steps: Iterable[StepProfile]) -> Labels:
+    """Labels of a whole run by a scan."""
+    found: list[int] = []
+    for step in steps:
+        found.extend(scan.observe(step))
+    return np.array([*found, *scan.finish()], dtype=np.int64)
+
+
+@dataclass
+class PublishedScan:
+    """The online linear scan as published (TPUPoint, Section IV-A): a step whose set of operations is less similar to
+    the step before it than `threshold` opens a new phase.
     """
 
-    similarity: Similarity = operation_similarity
     threshold: float = 0.7
-    remembered: int = 0
-    confirm: int = 1
     phases: int = 0
     """Phases opened so far."""
-    _current: int = -1
     _previous: StepProfile | None = None
-    _waiting: StepProfile | None = None
+
+    def __post_init__(self) -> None:
+        _check_threshold(self.threshold)
+
+    def observe(self, step: StepProfile) -> list[int]:
+        """See `Scan.observe`; every step is settled at once."""
+        if self._previous is None or operation_similarity(self._previous, step) < self.threshold:
+            self.phases += 1
+        self._previous = step
+        return [self.phases - 1]
+
+    def finish(self) -> list[int]:
+        """Nothing waits."""
+        return []
+
+
+@dataclass
+class DurationScan:
+    """An online linear scan that knows time, and recognises phases that come back.
+
+    Kept are three steps (the one that is judged and its two neighbours) and the mean profile of `remembered`
+    phases. What is judged is the median of the three in every operation: a hiccup of the machine in one step is no
+    phase, while a step with operations of its own (a checkpoint) is judged alone, and one at a border with the
+    neighbour that does the same. It joins the most similar phase by `duration_similarity`, or opens one where none
+    reaches `threshold`. At the default a step that takes twice the time in everything is just another phase.
+    """
+
+    threshold: float = 0.5
+    remembered: int = 32
+    phases: int = 0
+    """Phases opened so far."""
+    _window: list[StepProfile] = field(default_factory=list)
     _means: dict[int, tuple[int, StepProfile]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not 0 < self.threshold <= 1:
-            raise InputError(f"threshold {self.threshold}: a similarity above 0 and up to 1 is needed")
-        if self.confirm not in (1, 2):
-            raise InputError(f"confirm {self.confirm}: known are 1 (at once) and 2 (by the next step)")
+        _check_threshold(self.threshold)
+        if self.remembered < 1:
+            raise InputError(f"remembered = {self.remembered}: want at least 1 phase")
 
     def observe(self, step: StepProfile) -> list[int]:
-        """Take the next step; returns the labels of the steps that are settled by it, in order (none while one
-        waits, then two).
-        """
-        if self._waiting is not None:
-            waiting, self._waiting = self._waiting, None
-            if self.similarity(step, waiting) >= self.threshold:
-                first = self._open(waiting)
-                return [first, self._join(first, step)]
-            return [self._settle(waiting), *self.observe(step)]
-        phase = self._match(step)
-        if phase is not None:
-            return [self._join(phase, step)]
-        if self._previous is not None and self.confirm == 2:
-            self._waiting = step
+        """See `Scan.observe`; a step is settled when the next one is known."""
+        self._window.append(step)
+        if len(self._window) == 1:
             return []
-        return [self._open(step)]
+        label = self._label(self._window[-2], [*self._window[:-2], step])
+        self._window = self._window[-2:]
+        return [label]
 
     def finish(self) -> list[int]:
-        """The label of a step that still waits, if any."""
-        waiting, self._waiting = self._waiting, None
-        return [] if waiting is None else [self._settle(waiting)]
+        """The last step's label."""
+        if not self._window:
+            return []
+        last, before = self._window[-1], self._window[:-1]
+        self._window = []
+        return [self._label(last, before)]
 
-    def labels(self, steps: Iterable[StepProfile]) -> Labels:
-        """Labels of a whole run."""
-        found: list[int] = []
-        for step in steps:
-            found.extend(self.observe(step))
-        return np.array([*found, *self.finish()], dtype=np.int64)
-
-    def _match(self, step: StepProfile) -> int | None:
-        """The phase that the step belongs to: the running one if it fits, else the most similar remembered one that
-        fits.
-        """
-        if self._previous is None:
-            return None
-        if (
-            self.similarity(step, self._means[self._current][1] if self.remembered else self._previous)
-            >= self.threshold
-        ):
-            return self._current
-        scores = {phase: self.similarity(step, mean) for phase, (_, mean) in self._means.items()}
+    def _label(self, step: StepProfile, neighbours: list[StepProfile]) -> int:
+        alike = [other for other in neighbours if max(foreign_share(step, other), foreign_share(other, step)) <= 0.5]
+        judged = _quiet(step, alike)
+        scores = {phase: duration_similarity(judged, mean) for phase, (_, mean) in self._means.items()}
         best = max(scores, key=scores.__getitem__, default=None)
-        return best if best is not None and scores[best] >= self.threshold else None
+        if best is None or scores[best] < self.threshold:
+            best = self.phases
+            self.phases += 1
+        count, mean = self._means.pop(best, (0, judged))
+        self._means[best] = (count + 1, _running_mean(mean, judged, count))
+        while len(self._means) > self.remembered:  # the one not met for longest
+            self._means.pop(next(iter(self._means)))
+        return best
 
-    def _settle(self, step: StepProfile) -> int:
-        """Label a step that the next one did not confirm."""
-        running = self._means[self._current][1] if self.remembered else self._previous
-        if (
-            running is not None
-            and operation_similarity(step, running) >= 1
-            and len(step.operations) <= len(running.operations)
-        ):
-            return self._current
-        return self._open(step)
 
-    def _open(self, step: StepProfile) -> int:
-        self.phases += 1
-        return self._join(self.phases - 1, step)
+def foreign_share(step: StepProfile, other: StepProfile) -> float:
+    """Share of a step's operation time in operations that the other step does not do."""
+    total = sum(each.time for each in step.operations.values())
+    foreign = sum(each.time for name, each in step.operations.items() if name not in other.operations)
+    return foreign / total if total else 0.0
 
-    def _join(self, phase: int, step: StepProfile) -> int:
-        self._current, self._previous = phase, step
-        if self.remembered:
-            count, mean = self._means.pop(phase, (0, step))
-            self._means[phase] = (count + 1, _running_mean(mean, step, count))
-            while len(self._means) > self.remembered:
-                self._means.pop(next(iter(self._means)))
-        return phase
+
+def _check_threshold(threshold: float) -> None:
+    if not 0 < threshold <= 1:
+        raise InputError(f"threshold = {threshold}: want a similarity above 0, at most 1")
+
+
+def _quiet(step: StepProfile, alike: list[StepProfile]) -> StepProfile:
+    """The step without hiccups: in every operation the median with two like neighbours, the lesser with one."""
+    if not alike:
+        return step
+    group = [step, *alike]
+    take = min if len(group) == 2 else median
+    names = dict.fromkeys(name for each in group for name in each.operations)
+    operations = {}
+    for name in names:
+        found = [each.operations.get(name) for each in group]
+        time = float(take([0.0 if each is None else each.time for each in found]))
+        known = next(each for each in found if each is not None)
+        operations[name] = Operation(known.count, time, known.place)
+    return StepProfile(step.step, step.start, float(take([each.duration for each in group])), operations)
 
 
 def _running_mean(mean: StepProfile, step: StepProfile, count: int) -> StepProfile:
@@ -158,16 +190,6 @@ def _running_mean(mean: StepProfile, step: StepProfile, count: int) -> StepProfi
         b = step.operations[name].time if name in step.operations else 0.0
         operations[name] = Operation(known.count, a + (b - a) * weight, known.place)
     return StepProfile(step.step, step.start, mean.duration + (step.duration - mean.duration) * weight, operations)
-
-
-def published_scan(threshold: float = 0.7) -> LinearScan:
-    """The linear scan as published: sets of operations, consecutive steps, 70 %."""
-    return LinearScan(operation_similarity, threshold)
-
-
-def duration_scan(threshold: float = 0.7, remembered: int = 32) -> LinearScan:
-    """The linear scan that knows time and recognises earlier phases."""
-    return LinearScan(duration_similarity, threshold, remembered, confirm=2)
 
 
 @dataclass(frozen=True, eq=False)

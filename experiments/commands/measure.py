@@ -16,6 +16,8 @@ def register(app: typer.Typer) -> None:
     measures = typer.Typer(no_args_is_help=True, help="Take measurements on this host, all with one timing discipline.")
     app.add_typer(measures, name="measure")
     measures.command("host")(host)
+    measures.command("bricks")(bricks)
+    measures.command("pipeline")(pipeline)
 
 
 def host(
@@ -52,3 +54,57 @@ def host(
         save_machine(measured.machine(name), save)
         notes.append(f"written: {save}")
     emit(rows, format, notes=notes)
+
+
+def pipeline(
+    save: Annotated[Path | None, typer.Option(help="write the labelled steps to this .jsonl or .jsonl.gz file")] = None,
+    workers: Annotated[int, typer.Option(help="worker processes of every loader", min=1)] = 1,
+    scale: Annotated[float, typer.Option(help="multiplies the steps of the schedule")] = 1.0,
+    format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+) -> None:
+    """Record a real training run with a known schedule, and find its phases while it goes on (needs torch)."""
+    from collections import Counter
+
+    from experiments.measure.pipeline import RunSettings, record
+    from experiments.output import emit
+    from workloads.step_profiles import save_steps, without_stolen_time
+
+    report = record(RunSettings(workers=workers, scale=scale))
+    notes = [f"{len(report.steps)} steps in {report.windows} windows; waits by wall clock, work by thread CPU time"]
+    if save is not None:
+        save_steps(report.steps, save)
+        notes.append(f"written: {save}; slipstick phases {save} compares the methods")
+    spent: Counter[str] = Counter()
+    for step in report.steps:
+        spent[str(step.label)] += without_stolen_time(step).duration  # type: ignore[assignment]
+    counts = Counter(str(step.label) for step in report.steps)
+    total = sum(spent.values()) or 1.0
+    rows = [
+        {"kind": kind, "steps": counts[kind], "time_s": time, "share": time / total} for kind, time in spent.items()
+    ]
+    emit(rows, format, notes=notes)
+
+
+def bricks(
+    models: Annotated[list[str], typer.Argument(help="pytorchcv:NAME, or package.module:callable")],
+    granularity: Annotated[list[int] | None, typer.Option("--granularity", "-g", help="layers a brick")] = None,
+    store: Annotated[Path, typer.Option(help="results are kept here, and only new bricks are measured")] = Path(
+        "slipstick-out/bricks.sqlite"
+    ),
+    protocol: Annotated[str, typer.Option(help="warm | dlbricks")] = "warm",
+    format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+) -> None:
+    """Measure the unique layer sequences of torch models on this host; stop and start again as you like."""
+    from experiments.measure.brick_store import BrickStore
+    from experiments.measure.bricks import measure_models
+    from experiments.output import emit
+
+    kept = BrickStore(store)
+    failed = measure_models(
+        models, granularity or [1], kept, protocol, say=lambda text: print(f"slipstick: {text}", file=sys.stderr)
+    )
+    rows = [
+        {"machine": on.name, "software": software, "protocol": how, "bricks": count}
+        for on, software, how, count in kept.contents()
+    ]
+    emit(rows, format, notes=[f"store: {store}", *failed])

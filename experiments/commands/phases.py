@@ -1,0 +1,106 @@
+"""slipstick phases TRACE"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from estimators.run.phases import Labels
+    from workloads.step_profiles import StepTable
+
+METHODS = ("duration", "published", "k-means", "dbscan")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+
+    @app.command()
+    def phases(
+        trace: Annotated[
+            Path, typer.Argument(help="a Chrome or Kineto trace (.json, .gz), or recorded steps (.jsonl)")
+        ],
+        method: Annotated[str, typer.Option(help="duration | published | k-means | dbscan")] = "duration",
+        threshold: Annotated[float | None, typer.Option(help="similarity of the two scans")] = None,
+        clusters: Annotated[int | None, typer.Option(help="of k-means; by the elbow if not given")] = None,
+        minimum: Annotated[int | None, typer.Option(help="samples of dbscan; by the elbow if not given")] = None,
+        marker: Annotated[str, typer.Option(help="event that marks a step, with its number")] = r"ProfilerStep#(\d+)",
+        top: Annotated[int, typer.Option(help="operations to list for a phase", min=1)] = 5,
+        out: Annotated[
+            Path | None, typer.Option(help="write phases.json, .csv and .trace.json into this folder")
+        ] = None,
+        format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
+    ) -> None:
+        """Phases of a run: steps that do the same for the same time, their share and their top operations."""
+        from estimators.run.phase_report import report_phases
+        from experiments.output import emit
+        from workloads.step_profiles import StepTable
+
+        table = StepTable.of(read_steps(trace, marker))
+        report = report_phases(table, labels_of(table, method, threshold, clusters, minimum), top)
+        notes = [f"{trace.name}: {len(table.steps)} steps, {table.durations.sum():.4g} s; {method}"]
+        notes += [compared(table, each) for each in METHODS if each != method]
+        if out is not None:
+            notes.append("written: " + ", ".join(str(path) for path in report.save(out)))
+        rows = report.records()
+        if format != "json":
+            rows = [_short(row) for row in rows]
+        emit(rows, format, notes=[*notes, f"three longest phases: {report.coverage():.1%} of the time"])
+
+
+def read_steps(path: Path, marker: str) -> Any:
+    """Step profiles of a trace or of a recorded run."""
+    from workloads.importers.chrome_trace import read_events
+    from workloads.step_profiles import load_steps, profile_steps, without_stolen_time
+
+    if path.name.endswith((".jsonl", ".jsonl.gz")):
+        return [without_stolen_time(step) for step in load_steps(path)]
+    return profile_steps(read_events(path), marker)
+
+
+def labels_of(
+    table: StepTable,
+    method: str,
+    threshold: float | None = None,
+    clusters: int | None = None,
+    minimum: int | None = None,
+) -> Labels:
+    """The phase of every step by one of `METHODS`."""
+    from estimators.run.phases import DurationScan, PublishedScan, density, k_means, scan_labels
+    from hwmodels.files import unknown_name
+
+    match method:
+        case "duration":
+            return scan_labels(DurationScan(0.5 if threshold is None else threshold), table.steps)
+        case "published":
+            return scan_labels(PublishedScan(0.7 if threshold is None else threshold), table.steps)
+        case "k-means":
+            return k_means(table, clusters=clusters).labels
+        case "dbscan":
+            return density(table, minimum=minimum).labels
+    raise unknown_name("method", method, METHODS)
+
+
+def compared(table: StepTable, method: str) -> str:
+    """One line on what another method finds, with the agreement with the known labels where there are any."""
+    from estimators.run.phase_report import report_phases
+
+    labels = labels_of(table, method)
+    report = report_phases(table, labels)
+    known = [step.label for step in table.steps]
+    text = f"{method}: {len(report.phases)} phases, three longest {report.coverage():.1%}"
+    if all(label is not None for label in known):
+        from sklearn.metrics import adjusted_rand_score
+
+        text += f", adjusted Rand index {adjusted_rand_score(known, labels):.3f} with the known schedule"
+    return text
+
+
+def _short(row: dict[str, Any]) -> dict[str, Any]:
+    """A record for a table: the first operation of each place."""
+    flat = {key: value for key, value in row.items() if key not in ("host", "device")}
+    for place in ("host", "device"):
+        flat[f"top_{place}"] = row[place][0]["operation"] if row[place] else None
+    return flat

@@ -1,0 +1,71 @@
+"""slipstick tune [JOB]"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+
+    @app.command()
+    def tune(
+        job: Annotated[
+            str, typer.Argument(help="simulated (all ten), simulated-1 .. simulated-10, or loader (real, needs torch)")
+        ] = "simulated",
+        budget: Annotated[float, typer.Option(help="share of all combinations that may be tried", min=0.0)] = 0.2,
+        rules: Annotated[str, typer.Option(help="patient | published")] = "patient",
+        exhaustive: Annotated[bool, typer.Option(help="try all combinations as well, and compare")] = False,
+        format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
+    ) -> None:
+        """Find the fastest input settings of a job by hill climbing; beside them the model's own optimum."""
+        from experiments.output import emit
+
+        emit([_tuned(name, each, budget, rules, exhaustive=exhaustive) for name, each in _jobs(job)], format)
+
+
+def _jobs(name: str) -> list[tuple[str, Any]]:
+    from experiments.tuning_jobs import LoaderJob, simulated_jobs
+    from hwmodels.files import unknown_name
+
+    simulated = {f"simulated-{i + 1}": each for i, each in enumerate(simulated_jobs())}
+    if name == "simulated":
+        return list(simulated.items())
+    if name == "loader":
+        return [("loader", LoaderJob())]
+    if name not in simulated:
+        raise unknown_name("job", name, ["simulated", *simulated, "loader"])
+    return [(name, simulated[name])]
+
+
+def _tuned(name: str, job: Any, share: float, rules: str, *, exhaustive: bool) -> dict[str, Any]:
+    import math
+
+    from experiments import tuner
+    from hwmodels.files import unknown_name
+
+    if rules not in ("patient", "published"):
+        raise unknown_name("rules", rules, ["patient", "published"])
+    knobs = job.knobs()
+    combinations = math.prod(len(knob.values) for knob in knobs)
+    gain = tuner.GAIN if name == "loader" else 0.002
+    found = tuner.tune(
+        knobs, job.stretch, max(1, int(share * combinations)), gain, "published" if rules == "published" else "patient"
+    )
+    row: dict[str, Any] = {
+        "job": name,
+        "default_s": found.default.time,
+        "tuned_s": found.best.time,
+        "speedup": found.speedup,
+        "trials": len(found.trials),
+        "combinations": combinations,
+        "settings": {key: str(value) for key, value in found.best.settings.items()},
+    }
+    if hasattr(job, "predict"):
+        row["by_formula_s"] = job.stretch(tuner.by_formula(knobs, job.predict)).time
+    if exhaustive:
+        row["exhaustive_s"] = tuner.exhaustive(knobs, job.stretch)[0].time
+        row["behind_exhaustive"] = found.best.time / row["exhaustive_s"] - 1
+    return row
