@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
 from estimators.formula import FloatArray
+from estimators.parameters import Parameter, check_parameters
 from hwmodels.files import InputError
 from hwmodels.machine import Machine
 from hwmodels.records import Table
@@ -32,6 +34,11 @@ class MeasuredTimes:
     fingerprint: str
     protocol: str = ""
     source: str = ""
+    scale: Annotated[float, Parameter("1", "time inside a model over time alone (warmer caches)", 0.01, 100.0)] = 1.0
+    overhead: Annotated[float, Parameter("s", "of the framework for each operation in a model", -1e-3, 1.0)] = 0.0
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
 
     def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
         """Seconds of one execution of each operation, shape (operations,).
@@ -49,7 +56,8 @@ class MeasuredTimes:
         missing = [op.name for op in operations if measured_key(op) not in self.seconds]
         if missing:
             raise InputError(f"no measured time for {', '.join(missing[:5])}{' ...' if len(missing) > 5 else ''}")
-        return np.array([self.seconds[measured_key(op)] for op in operations])
+        alone = np.array([self.seconds[measured_key(op)] for op in operations])
+        return np.maximum(self.scale * alone + self.overhead, 0.0)
 
 
 def measured_key(op: Op) -> str:

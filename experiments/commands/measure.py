@@ -86,7 +86,7 @@ def pipeline(
 
 
 def bricks(
-    models: Annotated[list[str], typer.Argument(help="pytorchcv:NAME, or package.module:callable")],
+    models: Annotated[list[str], typer.Argument(help="zoo:NAME, or package.module:callable")],
     granularity: Annotated[list[int] | None, typer.Option("--granularity", "-g", help="layers a brick")] = None,
     store: Annotated[Path, typer.Option(help="results are kept here, and only new bricks are measured")] = Path(
         "slipstick-out/bricks.sqlite"
