@@ -153,14 +153,14 @@ class Composite:
             for formula, indices in grouped(self.operation, workload.operations, machine):
                 if not formula.terms:
                     continue
-                values: dict[str, Any] = {**own, **machine_values(formula, machine)}
-                for name in formula.names:
-                    if name.startswith("operation."):
-                        values[name] = np.array([float(amount_of(workload.operations[i], name)) for i in indices])
                 names = list(formula.terms)
-                sides = [
-                    np.broadcast_to(Formula(formula.terms[n], "s", "").evaluate(values), len(indices)) for n in names
-                ]
+                sides = []
+                for term in (Formula(formula.terms[name], "s", "") for name in names):
+                    values: dict[str, Any] = {**own, **machine_values(term, machine)}
+                    for name in term.names:
+                        if name.startswith("operation."):
+                            values[name] = np.array([float(amount_of(workload.operations[i], name)) for i in indices])
+                    sides.append(np.broadcast_to(term.evaluate(values), len(indices)))
                 for index, side in zip(indices, np.argmax(np.stack(sides), axis=0), strict=True):
                     bounds[index] = names[int(side)]
         return tuple(
