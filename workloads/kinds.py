@@ -7,71 +7,41 @@ features and `n` rows of input (tokens), the column-major view that vendors' pro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from hwmodels.files import InputError, unknown_name
 from hwmodels.records import Table
-from workloads.cost import Amount, Cost
+from workloads.cost import Amount
+from workloads.work import (
+    AXES,
+    SIZE_BYTES,
+    Dims,
+    Facts,
+    Work,
+    attention_work,
+    collective_work,
+    convolution_work,
+    elementwise_work,
+    gather_work,
+    gemm_work,
+    host_work,
+    move_work,
+    norm_work,
+    optimizer_work,
+    pool_work,
+    product,
+    recurrent_work,
+    reduction_work,
+    softmax_work,
+    sparse_work,
+    unknown_work,
+    upsample_work,
+    view_work,
+)
 from workloads.workload import Attribute, Op, Workload
 
-SIZE_BYTES: Mapping[str, float] = {
-    "float64": 8,
-    "complex64": 8,
-    "complex128": 16,
-    "float32": 4,
-    "tfloat32": 4,
-    "bfloat16": 2,
-    "float16": 2,
-    "float8": 1,
-    "int64": 8,
-    "int32": 4,
-    "int16": 2,
-    "int8": 1,
-    "uint8": 1,
-    "bool": 1,
-}
-INDEX_BYTES = 8
-
-
-@dataclass(frozen=True)
-class Work:
-    """What one execution does: flop by unit, and elements read and written."""
-
-    matrix: Amount = 0
-    vector: Amount = 0
-    special: Amount = 0
-    read: Amount = 0
-    written: Amount = 0
-    index_bytes: Amount = 0
-    host_bytes: Amount = 0
-    link_bytes: Amount = 0
-    launches: Amount = 1
-
-    def cost(self, dtype: str) -> Cost:
-        """As a cost in a data type."""
-        if dtype not in SIZE_BYTES:
-            raise unknown_name("data type", dtype, list(SIZE_BYTES))
-        size = SIZE_BYTES[dtype]
-        unit = {"complex64": "float32", "complex128": "float64"}.get(dtype, dtype)
-        counts_flop = "float" in unit  # work on integers and truth values is traffic only
-        return Cost(
-            {
-                f"flop.matrix.{unit}": self.matrix if counts_flop else 0,
-                f"flop.vector.{unit}": self.vector if counts_flop else 0,
-                f"flop.special.{unit}": self.special if counts_flop else 0,
-                "read": size * self.read + self.index_bytes,
-                "written": size * self.written,
-                "host.bytes": size * self.host_bytes,
-                "link.network": size * self.link_bytes,
-                "launches": self.launches,
-            }
-        )
-
-
-Dims = Mapping[str, Any]
-Facts = Mapping[str, Any]
+__all__ = ["AXES", "KINDS", "SIZE_BYTES", "Kind", "Work", "operation", "product"]
 
 
 @dataclass(frozen=True)
@@ -84,310 +54,63 @@ class Kind:
     work: Callable[[Dims, Facts], Work]
 
 
-def product(amounts: Iterable[Amount]) -> Amount:
-    """The product of amounts; 1 of none."""
-    result: Amount = 1
-    for amount in amounts:
-        result = result * amount
-    return result
-
-
-def _gemm(d: Dims, a: Facts) -> Work:
-    batch, m, n, k = d["batch"], d["m"], d["n"], d["k"]
-    outputs = batch * m * n
-    bias = bool(a.get("bias"))
-    return Work(
-        matrix=2 * outputs * k,
-        vector=outputs if bias else 0,
-        read=batch * (m * k + k * n) + (m if bias else 0),
-        written=outputs,
-    )
-
-
-AXES = ("depth", "height", "width")
-
-
-def _convolution(d: Dims, a: Facts) -> Work:
-    groups = d["groups"]
-    window = product(d[f"kernel_{axis}"] for axis in AXES)
-    weights = d["channels_in"] * d["channels_out"] // groups * window
-    inputs = d["batch"] * d["channels_in"] * product(d[f"in_{axis}"] for axis in AXES)
-    outputs = d["batch"] * d["channels_out"] * product(d[f"out_{axis}"] for axis in AXES)
-    # A transposed convolution spreads each input over a window; a plain one gathers a window for each output.
-    places = product(d[f"{'in' if a.get('transposed') else 'out'}_{axis}"] for axis in AXES)
-    matrix = 2 * weights * (d["batch"] * places)
-    match a.get("pass", "forward"):
-        case "forward":
-            return Work(matrix=matrix, vector=outputs if a.get("bias") else 0, read=inputs + weights, written=outputs)
-        case "backward_data":
-            return Work(matrix=matrix, read=outputs + weights, written=inputs)
-        case "backward_weight":
-            return Work(matrix=matrix, read=outputs + inputs, written=weights)
-        case other:
-            raise unknown_name("pass of a convolution", other, ["forward", "backward_data", "backward_weight"])
-
-
-def _attention(d: Dims, a: Facts) -> Work:
-    scores = d["batch"] * d["heads"] * (d["queries"] * d["keys"])
-    q = d["batch"] * d["heads"] * d["queries"] * d["head_dim"]
-    k = d["batch"] * d["kv_heads"] * d["keys"] * d["head_dim"]
-    v = d["batch"] * d["kv_heads"] * d["keys"] * d["value_dim"]
-    out = d["batch"] * d["heads"] * d["queries"] * d["value_dim"]
-    matrix = 2 * scores * (d["head_dim"] + d["value_dim"])
-    if a.get("pass") == "backward":
-        # Four products, twice the forward's; scores made again in place of being stored are a runtime's choice.
-        return Work(2 * matrix, 6 * scores, scores, read=q + k + v + 2 * out, written=q + k + v)
-    return Work(matrix, 5 * scores, scores, read=q + k + v, written=out)
-
-
-# Per hidden unit and step: (vector flop, special functions), projected inputs included.
-_CELLS: Mapping[str, tuple[int, int]] = {"lstm": (4 + 4 + 3, 5), "gru": (3 + 3 + 6, 3), "rnn": (2, 1)}
-
-
-def _recurrent(d: Dims, a: Facts) -> Work:
-    batch, hidden, gates, outputs = d["batch"], d["hidden"], d["gates"], d["outputs"]
-    vector, special = _CELLS[a["function"]]
-    weights = gates * hidden * outputs
-    matrix = 2 * batch * weights
-    states = batch * hidden
-    if a.get("projection"):
-        weights, matrix = weights + hidden * outputs, matrix + 2 * batch * hidden * outputs
-    if a.get("pass") == "backward":
-        return Work(
-            matrix,
-            2 * vector * states,
-            0,
-            read=weights + batch * gates * hidden + 3 * states,
-            written=batch * gates * hidden + 2 * states,
-            launches=2,
-        )
-    return Work(
-        matrix,
-        vector * states,
-        special * states,
-        read=weights + batch * gates * hidden + 2 * states,
-        written=batch * gates * hidden + 2 * states,
-        launches=2,
-    )
-
-
-def _norm(d: Dims, a: Facts) -> Work:
-    elements, groups = d["elements"], d["groups"]
-    if a.get("pass") == "backward":
-        return Work(vector=11 * elements, special=0, read=3 * elements + 2 * groups, written=elements + 2 * groups)
-    if a.get("statistics") == "running":
-        return Work(vector=4 * elements, special=groups, read=elements + 4 * groups, written=elements)
-    per_element = 4 if a.get("function") == "rms" else 8
-    return Work(
-        vector=per_element * elements, special=groups, read=elements + 2 * groups, written=elements + 2 * groups
-    )
-
-
-def _softmax(d: Dims, a: Facts) -> Work:
-    elements = d["rows"] * d["columns"]
-    if a.get("pass") == "backward":
-        return Work(vector=4 * elements, read=2 * elements, written=elements)
-    return Work(vector=4 * elements, special=elements, read=elements, written=elements)
-
-
-def _pool(d: Dims, a: Facts) -> Work:
-    visits = d["outputs"] * d["window"]
-    if a.get("pass") == "backward":
-        flop = d["outputs"] if a.get("function") == "max" else visits
-        return Work(vector=flop, read=d["outputs"], written=d["inputs"], index_bytes=_indices(d["outputs"], a))
-    return Work(vector=visits, read=d["inputs"], written=d["outputs"])
-
-
-def _indices(count: Amount, a: Facts) -> Amount:
-    return INDEX_BYTES * count if a.get("function") == "max" else 0
-
-
-# (vector flop, special functions) per output element, where it is not (1, 0).
-_FUNCTIONS: Mapping[str, tuple[int, int]] = {
-    **dict.fromkeys(
-        (
-            "exp",
-            "log",
-            "sqrt",
-            "rsqrt",
-            "sin",
-            "cos",
-            "tanh",
-            "erf",
-            "pow",
-            "reciprocal",
-            "log1p",
-            "expm1",
-            "log2",
-            "atan2",
-        ),
-        (0, 1),
-    ),
-    **dict.fromkeys(
-        ("copy", "cast", "not", "bitwise_not", "logical_not", "eq", "ne", "where", "masked_fill", "isnan"), (0, 0)
-    ),
-    "sigmoid": (3, 1),
-    "silu": (4, 1),
-    "gelu": (5, 1),
-    "mish": (4, 2),
-    "softplus": (1, 2),
-    "elu": (2, 1),
-    "glu": (4, 1),
-    "hardswish": (4, 0),
-    "hardsigmoid": (3, 0),
-    "leaky_relu": (2, 0),
-    "prelu": (2, 0),
-    "addcmul": (3, 0),
-    "addcdiv": (3, 0),
-    "lerp": (3, 0),
-    "dropout": (1, 1),
-    "native_dropout": (1, 1),
-    "random": (0, 1),
-    "sigmoid_backward": (3, 0),
-    "tanh_backward": (3, 0),
-    "gelu_backward": (10, 2),
-    "silu_backward": (6, 1),
-    "hardswish_backward": (3, 0),
-    "elu_backward": (3, 1),
-    "mish_backward": (8, 2),
-    "glu_backward": (6, 1),
-    "native_dropout_backward": (2, 0),
-}
-
-
-def _elementwise(d: Dims, a: Facts) -> Work:
-    vector, special = _FUNCTIONS.get(str(a.get("function")), (1, 0))
-    elements = d["elements"]
-    return Work(vector=vector * elements, special=special * elements, read=d["reads"], written=d["writes"])
-
-
-def _reduction(d: Dims, a: Facts) -> Work:
-    return Work(vector=d["elements"], read=d["elements"], written=d["outputs"])
-
-
-def _gather(d: Dims, a: Facts) -> Work:
-    elements = d["rows"] * d["width"]
-    adds = elements if a.get("function") == "scatter" else 0
-    return Work(vector=adds, read=elements + adds, written=elements, index_bytes=INDEX_BYTES * d["rows"])
-
-
-def _move(d: Dims, a: Facts) -> Work:
-    return Work(read=d["reads"], written=d["writes"])
-
-
-def _view(d: Dims, a: Facts) -> Work:
-    return Work(read=d["elements"], written=d["elements"])
-
-
-def _upsample(d: Dims, a: Facts) -> Work:
-    flop = 2 * d["taps"] * d["outputs"] if d["taps"] != 1 else 0
-    if a.get("pass") == "backward":
-        return Work(vector=flop, read=d["outputs"], written=d["inputs"])
-    return Work(vector=flop, read=d["inputs"], written=d["outputs"])
-
-
-# Per parameter: (vector flop, special functions, elements read, elements written), gradient and states counted.
-_OPTIMIZERS: Mapping[str, tuple[int, int, int, int]] = {
-    "sgd": (2, 0, 2, 1),
-    "momentum": (4, 0, 3, 2),
-    "adam": (12, 1, 4, 3),
-    "adamw": (14, 1, 4, 3),
-    "adagrad": (5, 1, 3, 2),
-    "rmsprop": (7, 1, 3, 2),
-}
-
-
-def _optimizer(d: Dims, a: Facts) -> Work:
-    name = str(a.get("function"))
-    if name not in _OPTIMIZERS:
-        raise unknown_name("optimizer", name, list(_OPTIMIZERS))
-    vector, special, read, written = _OPTIMIZERS[name]
-    n = d["elements"]
-    return Work(vector=vector * n, special=special * n, read=read * n, written=written * n)
-
-
-def _collective(d: Dims, a: Facts) -> Work:
-    n, ranks = d["elements"], d["participants"]
-    # Bytes that each participant sends in a ring: Patarasuk and Yuan, JPDC 69, 2009.
-    share = n * (ranks - 1) / ranks
-    sent = {"all_reduce": 2 * share, "all_gather": share, "reduce_scatter": share, "broadcast": n, "all_to_all": share}
-    function = str(a.get("function", "all_reduce"))
-    if function not in sent:
-        raise unknown_name("collective", function, list(sent))
-    adds = share if function in ("all_reduce", "reduce_scatter") else 0
-    return Work(vector=adds, read=n, written=n, link_bytes=sent[function])
-
-
-def _host(d: Dims, a: Facts) -> Work:
-    return Work(host_bytes=d["elements"], launches=0)
-
-
-def _sparse(d: Dims, a: Facts) -> Work:
-    vectors, nonzeros = d["vectors"], d["nonzeros"]
-    return Work(
-        matrix=0,
-        vector=2 * nonzeros * vectors,
-        read=nonzeros + d["columns"] * vectors,
-        written=d["rows"] * vectors,
-        index_bytes=4 * (nonzeros + d["rows"] + 1),
-    )
-
-
-def _unknown(d: Dims, a: Facts) -> Work:
-    return Work(read=d["reads"], written=d["writes"])
-
-
 _CONVOLUTION_DIMS = tuple(f"{part}_{axis}" for part in ("in", "out", "kernel") for axis in AXES)
 
 KINDS: Mapping[str, Kind] = {
     kind.name: kind
     for kind in (
-        Kind("gemm", ("batch", "m", "n", "k"), "batch products W (m, k) x X (k, n)", _gemm),
+        Kind("gemm", ("batch", "m", "n", "k"), "batch products W (m, k) x X (k, n)", gemm_work),
         Kind(
             "convolution",
             ("batch", "channels_in", "channels_out", "groups", *_CONVOLUTION_DIMS),
             "convolution of up to three axes; attributes pass (forward, backward_data, backward_weight), transposed",
-            _convolution,
+            convolution_work,
         ),
         Kind(
             "attention",
             ("batch", "heads", "kv_heads", "queries", "keys", "head_dim", "value_dim"),
             "softmax(Q K^T) V in one operation, causal or not (a mask saves nothing here)",
-            _attention,
+            attention_work,
         ),
         Kind(
             "recurrent",
             ("batch", "hidden", "gates", "outputs"),
             "one step of a recurrent layer, done `times` = its length; its inputs are projected in a gemm before it",
-            _recurrent,
+            recurrent_work,
         ),
         Kind(
-            "norm", ("elements", "groups"), "batch, layer, group, instance or rms norm; groups share statistics", _norm
+            "norm",
+            ("elements", "groups"),
+            "batch, layer, group or rms norm; groups share statistics",
+            norm_work,
         ),
-        Kind("softmax", ("rows", "columns"), "softmax or log-softmax over columns", _softmax),
-        Kind("pool", ("inputs", "outputs", "window"), "maximum or average over windows", _pool),
+        Kind("softmax", ("rows", "columns"), "softmax or log-softmax over columns", softmax_work),
+        Kind("pool", ("inputs", "outputs", "window"), "maximum or average over windows", pool_work),
         Kind(
             "elementwise",
             ("elements", "reads", "writes"),
             "a function of each element; reads counts broadcast inputs once",
-            _elementwise,
+            elementwise_work,
         ),
         Kind(
-            "reduction", ("elements", "outputs"), "sums, maxima, losses, scans, sorts: one flop an element", _reduction
+            "reduction",
+            ("elements", "outputs"),
+            "sums, maxima, losses, scans, sorts",
+            reduction_work,
         ),
-        Kind("gather", ("rows", "width"), "rows picked (gather) or added (scatter) by index: embeddings", _gather),
-        Kind("move", ("reads", "writes"), "copies, concatenation, padding, filling", _move),
-        Kind("view", ("elements",), "reshape, transpose, slice: free where the machine's runtime says so", _view),
-        Kind("upsample", ("inputs", "outputs", "taps"), "interpolation with `taps` inputs an output", _upsample),
-        Kind("optimizer", ("elements",), "one update of parameters", _optimizer),
-        Kind("collective", ("elements", "participants"), "all_reduce, all_gather, ... (ring algorithm)", _collective),
-        Kind("host", ("elements",), "host input or output (infeed, outfeed)", _host),
-        Kind("sparse", ("rows", "columns", "nonzeros", "vectors"), "sparse matrix (CSR) times dense vectors", _sparse),
+        Kind("gather", ("rows", "width"), "rows picked (gather) or added (scatter) by index: embeddings", gather_work),
+        Kind("move", ("reads", "writes"), "copies, concatenation, padding, filling", move_work),
+        Kind("view", ("elements",), "reshape, transpose, slice: free where the machine's runtime says so", view_work),
+        Kind("upsample", ("inputs", "outputs", "taps"), "interpolation with `taps` inputs an output", upsample_work),
+        Kind("optimizer", ("elements",), "one update of parameters", optimizer_work),
+        Kind("collective", ("elements", "participants"), "all_reduce, all_gather, ... in a ring", collective_work),
+        Kind("host", ("elements",), "host input or output (infeed, outfeed)", host_work),
+        Kind("sparse", ("rows", "columns", "nonzeros", "vectors"), "sparse matrix times vectors", sparse_work),
         Kind(
             "uncounted",
             ("reads", "writes"),
             "not known: bytes of its operands, no flop; listed by the workload",
-            _unknown,
+            unknown_work,
         ),
     )
 }

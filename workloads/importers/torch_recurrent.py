@@ -14,7 +14,7 @@ from typing import Any
 
 from hwmodels.files import InputError
 from workloads.importers.assembly import Number, Piece
-from workloads.tape import GATES
+from workloads.sequence_layers import GATES
 
 
 def recurrent_pieces(config: dict[str, Any], *, backward: bool, needs_input: bool = True) -> list[Piece]:
