@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import networkx as nx
 import pytest
 
+from experiments.cli import run
 from hwmodels.files import InputError
 from workloads.catalog import graphs_folder, workload
 from workloads.compare import differences, matrix_flop, summary
@@ -18,37 +17,29 @@ from workloads.draw import to_graphviz, to_html
 from workloads.kinds import operation
 from workloads.workload import Workload, load_workload
 
-ROOT = Path(__file__).parents[2]
 
-
-def slipstick(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(ROOT / "slipstick.py"), "workloads", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-
-
-def test_show_has_totals_with_units_in_the_key() -> None:
-    shown = slipstick(
-        "show", "bert-base-inference", "--set", "workload.batch=2", "--set", "workload.seq_len=10", "--format", "json"
-    )
-    (row,) = json.loads(shown.stdout)
+def test_show_has_totals_with_units_in_the_key(capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = ["--set", "workload.batch=2", "--set", "workload.seq_len=10"]
+    assert run(["workloads", "show", "bert-base-inference", *sizes, "--format", "json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
     assert row["parameters"] == 109_514_298
     assert row["forward_matrix_flop"] == 36_864 * 2 * 100 + 217_930_752 * 20
     assert row["uncounted"] == []
     assert len(row["operations"]) == len(workload("bert-base-inference"))
 
 
-def test_import_and_diff_end_with_stable_codes(tmp_path: Path) -> None:
+def test_import_and_diff_end_with_stable_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     workload("mlp").save(tmp_path / "mlp.json.gz")
-    again = slipstick(
-        "import", str(tmp_path / "mlp.json.gz"), "--save", str(tmp_path / "again.json"), "--format", "json"
-    )
-    assert json.loads(again.stdout)[0]["parameters"] == workload("mlp").metadata["parameters"]
-    assert slipstick("diff", "mlp", str(tmp_path / "again.json")).returncode == 0
-    assert slipstick("diff", "mlp", "mlp-inference").returncode == 1
+    again = str(tmp_path / "again.json")
+    assert run(["workloads", "import", str(tmp_path / "mlp.json.gz"), "--save", again, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["parameters"] == workload("mlp").metadata["parameters"]
+    assert run(["workloads", "diff", "mlp", again]) == 0
+    assert run(["workloads", "diff", "mlp", "mlp-inference"]) == 1
+    assert run(["workloads", "draw", "mlp", "--save", str(tmp_path / "mlp.html")]) == 0
+    assert (tmp_path / "mlp.html").read_text().startswith("<!doctype html>")
     (tmp_path / "broken.onnx").write_bytes(b"no model")
-    broken = slipstick("import", str(tmp_path / "broken.onnx"))
-    assert broken.returncode == 2
-    assert "broken.onnx: no ONNX model" in broken.stderr + broken.stdout
+    assert run(["workloads", "import", str(tmp_path / "broken.onnx")]) == 2
+    assert "broken.onnx: no ONNX model" in capsys.readouterr().err
 
 
 def test_differences_are_by_what_operations_are_not_by_their_names() -> None:
