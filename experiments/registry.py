@@ -11,6 +11,7 @@ from hwmodels.files import unknown_name
 PAPERS = {
     "dlbricks": "experiments.papers.dlbricks",
     "xeon-phi": "experiments.papers.xeon_phi",
+    "tpupoint": "experiments.papers.tpupoint",
     "spmv-cnn": "experiments.papers.spmv_cnn",
 }
 SCOREBOARDS: dict[str, str] = {
@@ -49,6 +50,14 @@ def _tpu() -> Any:
     return Composite(TpuOperations(), InfeedOverlap(), "data-parallel training step behind an infeed")
 
 
+def _systolic() -> Any:
+    from estimators.composite import Composite
+    from estimators.operation.systolic import SystolicArray
+    from estimators.schedule.sequential import Sequential
+
+    return Composite(SystolicArray(), Sequential(), "systolic array with double-buffered operands, in sequence")
+
+
 def _cpu() -> Any:
     from estimators.composite import Composite
     from estimators.operation.cpu import CpuRoofline
@@ -69,6 +78,7 @@ def _estimators() -> dict[str, Callable[[], Any]]:
         "roofline": _roofline,
         "roofline-critical-path": _roofline_critical_path,
         "cpu": _cpu,
+        "systolic": _systolic,
         "tpu": _tpu,
         "phi-a": _phi("a"),
         "phi-b": _phi("b"),

@@ -35,6 +35,8 @@ class CurveScore:
     errors: FloatArray
     covered: FloatArray
     width: FloatArray
+    interval_score: FloatArray
+    noise: float
     baselines: dict[str, FloatArray]
 
 
@@ -50,6 +52,7 @@ def rows(scored: Path | None) -> list[ValidationRow]:
     for threads in (1, 2):
         inside, beyond = scores(usable, {k: m for k, m in targets.items() if k not in flagged}, threads)
         found += _summaries(f"{threads} thread a core", inside, goals=threads == 1)
+        found += [_of_machine(f"{threads} thread a core", name, inside) for name in sorted({s.machine for s in inside})]
         found += _summaries(f"{threads} thread a core, beyond the first domain", beyond, goals=False)
     return found
 
@@ -88,7 +91,38 @@ def _score(name: str, benchmark: str, first: Points, rest: Points, fitted: Fitte
     errors = fitted.of(benchmark).bandwidth(cores) / measured - 1
     baselines = {label: guess(first, cores) / measured - 1 for label, guess in BASELINES.items()}
     covered = (low <= measured) & (measured <= high)
-    return CurveScore(name, benchmark, errors, covered.astype(float), high / low, baselines)
+    # Gneiting and Raftery 2007, equation 43, of the logarithm: width plus a fine for each miss
+    outside = np.maximum(np.log(low / measured), 0) + np.maximum(np.log(measured / high), 0)
+    score = np.log(high / low) + 2 / (1 - DEFAULT_LEVEL) * outside
+    return CurveScore(name, benchmark, errors, covered.astype(float), high / low, score, roughness(measured), baselines)
+
+
+def roughness(curve: FloatArray) -> float:
+    """Relative scatter of neighbouring points around a smooth curve: the noise of the measurements, from above."""
+    if len(curve) < 3:
+        return float("nan")
+    bend = (curve[:-2] - 2 * curve[1:-1] + curve[2:]) / curve[1:-1]
+    return float(np.median(np.abs(bend)) / (0.6745 * np.sqrt(6)))
+
+
+def _of_machine(case: str, name: str, scores: Sequence[CurveScore]) -> ValidationRow:
+    own = [score for score in scores if score.machine == name]
+    errors = np.abs(np.concatenate([score.errors for score in own]))
+    return ValidationRow(
+        DATASET,
+        f"{case}: {name}",
+        f"machine; cores above {FITTED_CORES}",
+        len(errors),
+        "mean absolute error",
+        "1",
+        float(errors.mean()),
+        {k: float(np.mean(np.abs(np.concatenate([s.baselines[k] for s in own])))) for k in BASELINES},
+        interval_level=DEFAULT_LEVEL,
+        interval_coverage=float(np.mean(np.concatenate([score.covered for score in own]))),
+        interval_width=float(np.median(np.concatenate([score.width for score in own]))),
+        noise_floor=float(np.nanmedian([score.noise for score in own])) if len(errors) > 2 * len(own) else None,
+        reason=f"interval score {np.mean(np.concatenate([s.interval_score for s in own])):.3f} in log bandwidth",
+    )
 
 
 def _summaries(case: str, scores: Sequence[CurveScore], *, goals: bool) -> list[ValidationRow]:
@@ -104,6 +138,7 @@ def _summaries(case: str, scores: Sequence[CurveScore], *, goals: bool) -> list[
     bad = max(scores, key=lambda score: float(np.abs(score.errors).max()))
     coverage = float(np.mean(np.concatenate([score.covered for score in scores])))
     width = float(np.median(np.concatenate([score.width for score in scores])))
+    fine = float(np.mean(np.concatenate([score.interval_score for score in scores])))
     return [
         ValidationRow(
             DATASET,
@@ -119,7 +154,8 @@ def _summaries(case: str, scores: Sequence[CurveScore], *, goals: bool) -> list[
             DEFAULT_LEVEL,
             coverage,
             width,
-            reason="interval_width is high/low, the median",
+            float(np.nanmedian([score.noise for score in scores])),
+            reason=f"interval_width is high/low, the median; interval score {fine:.3f} in log bandwidth",
         ),
         ValidationRow(
             DATASET,
