@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from experiments.cli import run as command
 from hwmodels.files import InputError
 
 torch = pytest.importorskip("torch")
+RECORDED = Path(__file__).parents[1] / "data" / "recorded_run.jsonl.gz"
 
 
 def test_windows_become_steps_and_go_to_the_analyzer() -> None:
@@ -89,7 +91,7 @@ def test_a_recorded_run_follows_its_schedule(tmp_path: object) -> None:
 
 
 def test_the_commands_answer(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command(["phases", "tests/data/recorded_run.jsonl.gz", "--format", "json"]) == 0
+    assert command(["phases", str(RECORDED), "--format", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert sum(row["share"] for row in rows) == pytest.approx(1)
     assert command(["tune", "simulated-4", "--format", "json"]) == 0

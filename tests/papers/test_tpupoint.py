@@ -1,0 +1,43 @@
+"""TPUPoint reproduced: what can be checked holds, what cannot says why, nothing is dropped."""
+
+from __future__ import annotations
+
+import pytest
+
+from experiments.papers import tpupoint
+from experiments.papers.tpupoint_tables import MXU_PERCENT, TABLE_I
+from experiments.rows import ReproductionRow
+
+
+@pytest.fixture(scope="module")
+def rows() -> dict[tuple[str, str], ReproductionRow]:
+    return {(row.table, row.cell): row for row in tpupoint.run()}
+
+
+def test_every_row_that_can_be_checked_holds(rows: dict[tuple[str, str], ReproductionRow]) -> None:
+    checked = [row for row in rows.values() if row.ok is not None]
+    assert len(checked) >= 30
+    assert [row.cell for row in checked if not row.ok] == []
+    assert all(row.reason for row in rows.values() if row.status == "not_reproducible")
+
+
+def test_the_averages_mean_an_input_bound_step(rows: dict[tuple[str, str], ReproductionRow]) -> None:
+    # 22.72 % of 1 peak and 11.34 % of 2 peaks are the same work in the same time
+    assert MXU_PERCENT["v2"] / (2 * MXU_PERCENT["v3"]) == pytest.approx(1.0, abs=0.005)
+    ratio = rows["VI-B", "MXU share v3 over v2"]
+    assert ratio.ours == pytest.approx(0.5) and ratio.ok
+
+
+def test_a_device_bound_pipeline_would_not_show_it() -> None:
+    slow, fast = (tpupoint.input_bound(step, 0.1).run(300) for step in (1.0, 0.5))
+    assert fast.step_time(skip=20) == pytest.approx(slow.step_time(skip=20) / 2, rel=1e-3)
+    assert fast.idle() < 0.01
+
+
+def test_table_i_is_whole() -> None:
+    assert [each.model for each in TABLE_I][::4] == ["BERT", "DCGAN", "ResNet-50"]
+        "BERT MRPC",
+        "DCGAN CIFAR10",
+        "ResNet-50 ImageNet",
+    ]
+    assert sum(each.steps or 0 for each in TABLE_I) == 10_000 + 10_000 + 112_590
