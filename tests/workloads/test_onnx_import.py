@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from hwmodels.expressions import parse_expression
@@ -134,3 +136,15 @@ def test_files_one_should_not_trust_are_refused_in_one_line(tmp_path: Path) -> N
         import_onnx(write(tmp_path, model([helper.make_node("Relu", ["x"], ["y"])], {"x": [-4]}, {}, ["y"])))
     with pytest.raises(InputError, match="no such file"):
         import_onnx(tmp_path / "absent.onnx")
+
+
+def test_damaged_files_end_in_one_line_or_in_a_graph(tmp_path: Path) -> None:
+    random = np.random.default_rng(7)
+    whole = [path.read_bytes() for path in sorted(LIGHT.parent.glob("simple/*/model.onnx"))]
+    assert len(whole) > 10
+    for _ in range(150):
+        content = bytearray(whole[random.integers(len(whole))])
+        for place in random.integers(len(content), size=random.integers(1, 8)):
+            content[place] = random.integers(256)
+        with contextlib.suppress(InputError):
+            import_onnx(write(tmp_path, bytes(content)))

@@ -47,7 +47,13 @@ def import_onnx(path: str | os.PathLike[str], defaults: Mapping[str, float] | No
         model = shape_inference.infer_shapes(model, data_prop=True)
     except Exception as error:  # onnx raises several kinds, RuntimeError among them
         raise InputError(f"{path}: shapes contradict each other: {' '.join(str(error).split())[:200]}") from None
-    return _Reader(model.graph, str(path)).workload(dict(defaults or {}))
+    try:
+        return _Reader(model.graph, str(path)).workload(dict(defaults or {}))
+    except InputError:
+        raise
+    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
+        # A damaged file may hold any field of the format, empty or of another type.
+        raise InputError(f"{path}: contradicts the format ({type(error).__name__}: {str(error)[:120]})") from None
 
 
 class _Reader:
@@ -83,7 +89,9 @@ class _Reader:
         metadata = {"parameters": parameters, "purpose": "inference", "source": "onnx", "assumptions": ()}
         open_names = sorted(frozenset().union(*(op.symbols for op in built.operations)))
         known = Table({name: defaults.get(name, 1.0) for name in open_names})
-        return Workload(graph.name or "onnx", built.operations, built.edges, known, Table(metadata), built.uncounted)
+        return Workload(
+            str(graph.name or "onnx"), built.operations, built.edges, known, Table(metadata), built.uncounted
+        )
 
     def _constant(self, name: str, tensor: Any) -> None:
         from onnx import numpy_helper
@@ -99,6 +107,8 @@ class _Reader:
     def _node(self, node: Any) -> None:
         from onnx import helper
 
+        if not all(isinstance(text, str) for text in (node.name, node.op_type, *node.input, *node.output)):
+            raise InputError(f"{self.path}: a node has names that are not UTF-8 text")
         where = f"{self.path}: node {node.name or node.op_type!r}"
         inputs = [name for name in node.input if name]
         for name in inputs:
