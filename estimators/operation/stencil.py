@@ -166,15 +166,15 @@ def data_cycles(
     found = {}
     for name, lines in path_traffic(kernel, shape, machine, caches).items():
         level = machine.memory[name]
-        both = lines.loads + lines.stores
+        busy = lines.loads + lines.stores if level.duplex == "half" else max(lines.loads, lines.stores)
         if level.bytes_per_cycle is not None:
-            shared = both if level.duplex == "half" else max(lines.loads, lines.stores)
-            found[name] = shared * level.line / level.bytes_per_cycle
-        elif both:
-            rate = memory_bandwidth if isinstance(memory_bandwidth, (int, float)) else None
-            if rate is None:
-                rate = memory_bandwidth(name, nearest_benchmark(lines))  # type: ignore[operator]
-            found[name] = both * level.line * machine.clock / rate
+            found[name] = busy * level.line / level.bytes_per_cycle
+        elif busy:
+            if isinstance(memory_bandwidth, (int, float)):
+                rate = float(memory_bandwidth)
+            else:
+                rate = memory_bandwidth(name, nearest_benchmark(lines))
+            found[name] = busy * level.line * machine.clock / rate
         else:
             found[name] = 0.0
     return found

@@ -37,12 +37,14 @@ CONVENTIONS = ("first machine's caches", "own caches")
 ALIASES = {"DAXPY": "daxpy", "scalar_product": "dot", "vector_sum": "sum"}
 MEMORY = "MEM"
 SCALES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-FILE_CAPACITIES = {
-    "HaswellEP_E5-2695v3_CoD": 9216 * 16 * 64,
-    "BroadwellEP_E5-2697v4_CoD": 9216 * 20 * 64,
-    "CascadelakeSP_Gold-6248_SNC": 14 * 1024**2,
+FILE_CHANGES: dict[str, dict[str, Any]] = {
+    "A64FX_qpace4": {"memory.HBM2.duplex": "full"},
+    "BroadwellEP_E5-2697v4_CoD": {"memory.L3.capacity": 9216 * 20 * 64},
+    "CascadelakeSP_Gold-6248_SNC": {"memory.L3.capacity": 14 * 1024**2},
+    "HaswellEP_E5-2695v3_CoD": {"memory.L3.capacity": 9216 * 16 * 64},
+    "Zen_Ryzen7-1700X": {"clock": 2.9e9},
 }
-"""L3 bytes (sets x ways x line) of the machine files where they are not the data sheet's."""
+"""What the machine files say otherwise than the data sheets (caches: sets x ways x line)."""
 
 _CYCLES = re.compile(r"(\w+) = ([\d.]+) cy/CL\Z")
 _RATE = re.compile(r"([\d.]+) ([kMGT]?)FLOP/s due to (\w+) transfer bottleneck \(with bw from (\w+) benchmark\)\Z")
@@ -90,10 +92,8 @@ class Inputs:
             return self.files[name].machine()
         if name not in CATALOG:
             return None
-        known = shipped(CATALOG[name])
+        known = shipped(CATALOG[name]).using(FILE_CHANGES.get(name, {}))
         levels = {MEMORY if level == known.main_memory else level: record for level, record in known.memory.items()}
-        if name in FILE_CAPACITIES:
-            levels["L3"] = levels["L3"].model_copy(update={"capacity": float(FILE_CAPACITIES[name])})
         return known.model_copy(update={"memory": Table(levels)})
 
     def bandwidth(self, name: str, level: str, benchmark: str, cores: int | None) -> float:
