@@ -17,6 +17,7 @@ VERBS = (
     "measure",
     "seqpoint",
     "bricks",
+    "spmv",
     "explain",
     "study",
     "demo",

@@ -12,6 +12,7 @@ PAPERS = {
     "dlbricks": "experiments.papers.dlbricks",
     "xeon-phi": "experiments.papers.xeon_phi",
     "tpupoint": "experiments.papers.tpupoint",
+    "seqpoint": "experiments.papers.seqpoint",
     "spmv-cnn": "experiments.papers.spmv_cnn",
 }
 SCOREBOARDS: dict[str, str] = {
@@ -21,6 +22,7 @@ SCOREBOARDS: dict[str, str] = {
     "systolic": "experiments.validation.systolic",
     "tpu": "experiments.validation.tpu",
     "graphs": "experiments.validation.graphs",
+    "seqpoint": "experiments.validation.seqpoint",
     "traces": "experiments.validation.traces",
     "dlbricks": "experiments.validation.dlbricks",
 }

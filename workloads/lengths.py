@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -88,7 +89,7 @@ def read_lengths(path: str | os.PathLike[str], column: str, unit: str) -> Length
         if value != int(value):
             raise InputError(f"{path}: line {line}: {column} = {row[column][:40]!r}: want a whole number")
         values.append(int(value))
-    return Lengths(np.array(values, dtype=np.int64), unit, f"{path}, column {column}")
+    return Lengths(np.array(values, dtype=np.int64), unit, f"{Path(path).name}, column {column}")
 
 
 def lognormal_lengths(

@@ -18,6 +18,7 @@ def register(app: typer.Typer) -> None:
     measures.command("host")(host)
     measures.command("bricks")(bricks)
     measures.command("pipeline")(pipeline)
+    measures.command("spmv")(spmv)
 
 
 def host(
@@ -108,3 +109,41 @@ def bricks(
         for on, software, how, count in kept.contents()
     ]
     emit(rows, format, notes=[f"store: {store}", *failed])
+
+
+def spmv(
+    matrices: Annotated[list[Path], typer.Argument(help=".mtx, .edges, .triplet0 (each also .gz) or .npz")],
+    save: Annotated[Path | None, typer.Option(help="write one .npz of labels a matrix into this folder")] = None,
+    budget: Annotated[float, typer.Option(help="seconds for each label kind of a matrix, waiting included")] = 25.0,
+    format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+) -> None:
+    """Times of blocks of sparse products here, hot and streaming; matrices already in the folder are skipped."""
+    import numpy as np
+
+    from experiments.measure.spmv import Reference, SpmvProtocol, measure_blocks, save_times
+    from experiments.output import emit
+    from workloads.kernels.sparse import read_matrix
+
+    reference = Reference()
+    rows = []
+    for path in matrices:
+        matrix = read_matrix(path)
+        target = None if save is None else save / f"{matrix.name}.npz"
+        if target is not None and target.exists():
+            print(f"slipstick: {target} is there: skipped", file=sys.stderr)
+            continue
+        print(f"slipstick: {matrix.name}: {matrix.nonzeros} non-zeros", file=sys.stderr)
+        times = measure_blocks(matrix, SpmvProtocol(budget_seconds=budget), reference)
+        if target is not None:
+            save_times(times, target)
+        quiet = times.hot[~np.isnan(times.hot)]
+        rows.append(
+            {
+                "matrix": matrix.name,
+                "nonzeros": matrix.nonzeros,
+                "hot_ns": float(quiet.mean()) * 1e9 if len(quiet) else None,
+                "streaming_ns": None if times.streaming is None else float(times.streaming.mean()) * 1e9,
+                **times.facts,
+            }
+        )
+    emit(rows, format, notes=["ns a non-zero; streaming is empty where fewer than 20 sweeps were quiet"])

@@ -1,0 +1,94 @@
+"""slipstick seqpoint LOG"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+
+    @app.command()
+    def seqpoint(
+        log: Annotated[Path, typer.Argument(help="iterations as .csv or .json, or a Kineto trace with ProfilerStep")],
+        method: Annotated[
+            str, typer.Option(help="seqpoint, stratified, k-means, uniform, prior, median, frequent or worst")
+        ] = "seqpoint",
+        error: Annotated[str, typer.Option(help="largest error of the projection (seqpoint, stratified): 0.5%")] = "1%",
+        size: Annotated[int | None, typer.Option(help="how many representatives (not for seqpoint)", min=1)] = None,
+        length: Annotated[str | None, typer.Option(help="the column of lengths")] = None,
+        statistic: Annotated[str | None, typer.Option(help="the column to choose by and to project (time_s)")] = None,
+        project: Annotated[
+            Path | None, typer.Option(help="a log from another machine that holds (at least) the representatives")
+        ] = None,
+        level: Annotated[float, typer.Option(help="of the interval", min=0.01, max=0.999)] = 0.8,
+        seed: Annotated[int, typer.Option(help="of what is drawn at random", min=0)] = 0,
+        picture: Annotated[Path | None, typer.Option(help="write a .png, .svg or .pdf")] = None,
+        emit_lengths: Annotated[Path | None, typer.Option(help="write JSON for a profiler's wrapper")] = None,
+        format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
+    ) -> None:
+        """Few iterations that stand for a training run, with weights: SeqPoint and its rivals."""
+        from inspect import signature
+
+        from estimators.run.representative import METHODS, select, values_from
+        from experiments.logs import read_log, write_representatives
+        from experiments.output import emit
+        from hwmodels.files import unknown_name
+        from hwmodels.units import parse_quantity
+
+        if method not in METHODS:
+            raise unknown_name("method of selection", method, list(METHODS))
+        iterations = read_log(log, length, statistic)
+        offered = {"error": parse_quantity(error, "1"), "size": size, "seed": seed}
+        taken = signature(METHODS[method]).parameters
+        settings = {name: value for name, value in offered.items() if name in taken and value is not None}
+        chosen = select(method, iterations, **settings)
+        values, found = chosen.times, "in the log they were chosen on"
+        if project is not None:
+            values, found = values_from(chosen, iterations, read_log(project, length, statistic))
+        projected = chosen.project(values)
+        band = projected.interval(level)
+        rows = [
+            {
+                "iteration": int(index),
+                iterations.proxy: float(chosen.lengths[i]),
+                "weight": float(chosen.weights[i]),
+                "time_s": float(values[i]),
+                "share": float(chosen.weights[i] * values[i] / projected.total),
+            }
+            for i, index in enumerate(chosen.indices)
+        ]
+        summary = {
+            "method": method,
+            "iterations": len(iterations),
+            "representatives": len(chosen),
+            "total_s": iterations.total,
+            "projected_s": projected.total,
+            "low_s": band[0] if band else None,
+            "high_s": band[1] if band else None,
+            "interval_level": level if band else None,
+            "mean_s": projected.mean,
+            "error_where_chosen": chosen.error,
+            "saving_serial": chosen.saving_serial,
+            "saving_parallel": chosen.saving_parallel,
+        }
+        if emit_lengths is not None:
+            write_representatives(emit_lengths, chosen, iterations.proxy)
+        if picture is not None:
+            from experiments.selection_picture import draw_selection
+
+            draw_selection(iterations, chosen, picture)
+        if format == "json":
+            emit([{**summary, "selected": rows}], "json")
+            return
+        between = f" ({level:.0%}: {band[0]:.5g} .. {band[1]:.5g} s)" if band else " (one iteration tells no interval)"
+        notes = [
+            f"{log.name}: {len(iterations)} iterations by {iterations.proxy}, {iterations.total:.5g} s in all",
+            f"{method}: {len(chosen)} representatives; error where chosen {chosen.error:+.2%}; "
+            f"costs 1/{chosen.saving_serial:.0f} of the run, in parallel 1/{chosen.saving_parallel:.0f}",
+            f"projected from their times {found}: {projected.total:.5g} s{between}",
+        ]
+        emit(rows, format, notes=notes)

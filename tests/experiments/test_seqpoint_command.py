@@ -1,0 +1,130 @@
+"""slipstick seqpoint and the logs it reads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments.cli import run
+from experiments.logs import read_log, write_log
+from hwmodels.files import InputError
+from workloads.iterations import Iterations
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    generator = np.random.default_rng(0)
+    lengths = generator.integers(5, 100, 400).astype(float)
+    write_log(tmp_path / "run.csv", Iterations(lengths, (0.01 + 1e-3 * lengths) * generator.lognormal(0, 0.03, 400)))
+    return tmp_path / "run.csv"
+
+
+def test_the_answer_as_json(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["seqpoint", str(log), "--error", "0.5%", "--format", "json"]) == 0
+    (answer,) = json.loads(capsys.readouterr().out)
+    whole = read_log(log).total
+    assert answer["iterations"] == 400
+    assert answer["total_s"] == pytest.approx(whole)
+    assert abs(answer["projected_s"] / whole - 1) < 0.01
+    assert answer["low_s"] < answer["projected_s"] < answer["high_s"]
+    assert sum(row["weight"] for row in answer["selected"]) == 400
+    spent = sum(row["time_s"] for row in answer["selected"])
+    assert answer["saving_serial"] == pytest.approx(whole / spent)
+
+
+def test_the_table_the_picture_and_the_lengths_for_a_profiler(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture, lengths = log.parent / "points.png", log.parent / "points.json"
+    arguments = ["seqpoint", str(log), "--method", "stratified", "--size", "12"]
+    assert run([*arguments, "--picture", str(picture), "--emit-lengths", str(lengths)]) == 0
+    out = capsys.readouterr().out
+    assert "12 representatives" in out
+    assert picture.read_bytes()[:4] == b"\x89PNG"
+    document = json.loads(lengths.read_text())
+    assert len(document["representatives"]) == 12
+    assert sum(entry["weight"] for entry in document["representatives"]) == pytest.approx(400)
+
+
+def test_a_log_of_the_representatives_alone_projects_the_other_machine(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = read_log(log)
+    lengths = np.unique(base.lengths)
+    write_log(log.parent / "other.csv", Iterations(lengths, 0.02 + 3e-3 * lengths))
+    assert run(["seqpoint", str(log), "--project", str(log.parent / "other.csv"), "--format", "json"]) == 0
+    (answer,) = json.loads(capsys.readouterr().out)
+    whole = float(np.sum(0.02 + 3e-3 * base.lengths))
+    assert answer["projected_s"] == pytest.approx(whole, rel=0.03)
+    assert answer["low_s"] < whole < answer["high_s"]
+
+
+def test_json_logs_and_named_columns(tmp_path: Path) -> None:
+    rows = [{"tokens": 10 * i, "time_s": 0.1 * i, "energy_J": 5.0 * i} for i in range(1, 6)]
+    (tmp_path / "a.json").write_text(json.dumps({"iterations": rows}))
+    read = read_log(tmp_path / "a.json")
+    assert read.proxy == "tokens"
+    assert read.known_times.tolist() == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
+    (tmp_path / "b.json").write_text(json.dumps(rows))
+    assert read_log(tmp_path / "b.json", time="energy_J").known_times.tolist() == [5, 10, 15, 20, 25]
+
+
+def test_without_lengths_the_duration_stands_for_them(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("iteration,took_s\n0,0.25\n1,0.5\n")
+    read = read_log(tmp_path / "a.csv")
+    assert read.proxy == "duration"
+    assert read.lengths.tolist() == [0.25, 0.5]
+
+
+def test_profiler_steps_of_a_kineto_trace(tmp_path: Path) -> None:
+    def event(name: str, category: str, start: float, duration: float) -> dict[str, object]:
+        return {"ph": "X", "name": name, "cat": category, "pid": 1, "tid": 1, "ts": start, "dur": duration, "args": {}}
+
+    events = []
+    for step, duration in enumerate((1000.0, 3000.0, 2000.0)):
+        start = 10_000.0 * step
+        events += [event(f"ProfilerStep#{step}", "user_annotation", start, duration)]
+        events += [event("aten::mm", "cpu_op", start + 1, duration / 2)]
+    (tmp_path / "a.pt.trace.json").write_text(json.dumps({"traceEvents": events}))
+    read = read_log(tmp_path / "a.pt.trace.json")
+    assert read.known_times.tolist() == pytest.approx([1e-3, 3e-3, 2e-3])
+    assert read.profiles is not None
+    np.testing.assert_allclose(read.profiles, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.csv", "seq_len,time_s\n5,0\n", "iteration 0: time = 0 s: want times > 0"),
+        ("a.csv", "seq_len,time_s\n5,nan\n", "not finite"),
+        ("a.csv", "seq_len,time_s\n-5,1\n", "seq_len = -5 lies outside"),
+        ("a.csv", "seq_len,count\n5,1\n", "no column of times"),
+        ("a.csv", "seq_len,time_s\n", "has no rows"),
+        ("a.json", "[]", "want a list of iterations"),
+        ("a.json", '[{"length": 5, "time_s": "x"}]', "iterations[0].time_s = 'x'"),
+        ("a.json", '[{"length": 5, "time_s": 1}, 7]', "iterations[1]"),
+        ("a.txt", "5 1", "want a log that ends in"),
+        ("a.json", '{"traceEvents": []}', "has no steps"),
+    ],
+)
+def test_bad_logs_end_in_one_line(
+    tmp_path: Path, name: str, text: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / name).write_text(text)
+    assert run(["seqpoint", str(tmp_path / name)]) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
+
+
+def test_unknown_columns_and_methods_are_named(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["seqpoint", str(log), "--statistic", "energy"]) == 2
+    assert "unknown column" in capsys.readouterr().err
+    assert run(["seqpoint", str(log), "--method", "seqpoints"]) == 2
+    assert "did you mean 'seqpoint'" in capsys.readouterr().err
+    with pytest.raises(InputError, match="want a picture"):
+        from estimators.run.representative import select
+        from experiments.selection_picture import draw_selection
+
+        draw_selection(read_log(log), select("median", read_log(log)), log.parent / "a.gif")
