@@ -132,19 +132,20 @@ def plotly_bars(bars: Bars) -> Any:
 
 
 def plotly_heat(title: str, x: tuple[str, Sequence[float]], y: tuple[str, Sequence[float]], z: Any, unit: str) -> Any:
-    """Two parameters together: z (rows y, columns x) as colours with its numbers."""
+    """Two parameters together: ratios z (rows y, columns x) as numbers, coloured by their logarithm."""
     import plotly.graph_objects as go
 
     text = [[f"{value:.3g}" for value in row] for row in z]
     heat = go.Heatmap(
         x=[f"{v:.4g}" for v in x[1]],
         y=[f"{v:.4g}" for v in y[1]],
-        z=[list(map(float, row)) for row in z],
+        z=[[math.log2(value) for value in row] for row in z],
         text=text,
         texttemplate="%{text}",
         colorscale="RdBu_r",
-        zmid=1.0,
-        colorbar={"title": unit, "thickness": 12},
+        zmid=0.0,
+        showscale=False,
+        hovertemplate=f"%{{x}}, %{{y}}: %{{text}} {unit}<extra></extra>",
     )
     figure = go.Figure(heat)
     _layout(figure, title, x[0], y[0])
@@ -160,6 +161,7 @@ def _layout(figure: Any, title: str, x_title: str, y_title: str) -> None:
         margin={"l": 60, "r": 16, "t": 24, "b": 56},
         legend={"orientation": "h", "yref": "container", "yanchor": "bottom", "y": 0, "x": 0},
         font={"family": "system-ui, sans-serif", "size": 12},
+        hoverlabel={"namelength": -1},
         height=440,
     )
     figure.update_xaxes(title=x_title, ticks="outside")

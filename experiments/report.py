@@ -33,6 +33,7 @@ td.text, th.text { text-align: left; white-space: normal; min-width: 9em; overfl
 th { position: sticky; top: 0; background: var(--soft); cursor: pointer; }
 tr + tr td { border-top: 1px solid var(--line); }
 math { font-size: 1.05em; } .formula { overflow-x: auto; padding: 8px 0; } .figure { width: 100%; overflow: hidden; }
+label.slider span { overflow-wrap: anywhere; line-height: 1.2; }
 label.slider { display: grid; grid-template-columns: minmax(9em, 1fr) 2fr 8em; gap: 10px; align-items: center; }
 input[type=range] { width: 100%; } input.filter { margin: 0 0 6px; padding: 4px 8px; width: min(100%, 320px); }
 @media (max-width: 600px) { body { padding: 12px 10px 40px; font-size: 14px; }

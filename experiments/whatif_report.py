@@ -12,6 +12,7 @@ from estimators.calibration import Calibration
 from estimators.estimate import Estimate, Measurement
 from experiments.plots import Chart, Line, Marks, draw_charts, plotly_chart
 from experiments.report import (
+    MAX_TABLE_ROWS,
     Card,
     Section,
     figure_html,
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 MAX_LINES = 8
 LOG_FROM = 20.0
+MAX_LINE_POINTS = 2000
+SUMMARY_STRETCHES = 60
 
 
 def write(found: WhatIf, path: str | Path, measured: Sequence[Measurement] = ()) -> tuple[Path, Path]:
@@ -37,11 +40,13 @@ def write(found: WhatIf, path: str | Path, measured: Sequence[Measurement] = ())
     asked, path = found.asked, Path(path)
     time, ratio = time_chart(found, measured), ratio_chart(found)
     title = f"What if: {asked.workload.name} on {asked.machine.name}"
-    rows = frame_rows(found.frame)
+    rows = frame_rows(found.frame.nsmallest(MAX_TABLE_ROWS, "time_ratio"))
+    every = len(found.frame) <= MAX_TABLE_ROWS
+    points = "Every point, fastest first" if every else f"The {MAX_TABLE_ROWS} fastest of {len(found.frame)} points"
     sections = [
         Section("Ratio to today", figure_html(plotly_chart(ratio), "ratio")),
         Section("Time", figure_html(plotly_chart(time), "time")),
-        Section("Every point", table_html(rows, "points")),
+        Section(points, table_html(rows, "points")),
         Section("What takes the time today", table_html(part_rows(found.today), "parts")),
         *formula_sections(found),
         *source_sections(found),
@@ -134,7 +139,7 @@ def formula_sections(found: WhatIf) -> list[Section]:
 
 
 def _lines(found: WhatIf, x_name: str, column: str, unit: str) -> tuple[Line, ...]:
-    others = [name for name in found.space.names if name != x_name]
+    others = [name for name in found.space.axes if name != x_name]
     frame = found.frame.sort_values(x_name)
     groups: list[tuple[Any, pd.DataFrame]] = [((), frame)]
     if others:
@@ -142,10 +147,23 @@ def _lines(found: WhatIf, x_name: str, column: str, unit: str) -> tuple[Line, ..
     lines = []
     for key, part in groups:
         label = ", ".join(f"{name} = {value:.6g}" for name, value in zip(others, key, strict=True)) or "predicted"
+        if len(part) > MAX_LINE_POINTS:
+            lines.append(_summary(part, x_name, column))
+            continue
         columns = [np.asarray(part[name]) for name in (x_name, column)]
         band = [np.asarray(part[f"{end}_{unit}"]) if f"{end}_{unit}" in part else None for end in ("low", "high")]
         lines.append(Line(label, columns[0], columns[1], band[0], band[1]))
     return tuple(lines)
+
+
+def _summary(frame: pd.DataFrame, x_name: str, column: str) -> Line:
+    """Many points as one line: the median, and the range, of those in each of a few stretches of equal count."""
+    parts = np.array_split(np.arange(len(frame)), SUMMARY_STRETCHES)
+    x, y = frame[x_name].to_numpy(), frame[column].to_numpy()
+    label = f"median and range of {len(frame)} points"
+    middle = [float(np.median(x[part])) for part in parts]
+    values = [[float(reduce(y[part])) for part in parts] for reduce in (np.median, np.min, np.max)]
+    return Line(label, middle, values[0], values[1], values[2])
 
 
 def _scales(frame: pd.DataFrame, x_name: str, y_name: str) -> tuple[Any, Any]:

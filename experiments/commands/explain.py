@@ -1,0 +1,71 @@
+"""slipstick explain WORKLOAD --on MACHINE"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+
+    @app.command()
+    def explain(
+        workload: Annotated[str, typer.Argument(help="a built-in workload, or a .json file")],
+        on: Annotated[str, typer.Option(help="a machine, or a YAML file")],
+        set: Annotated[list[str] | None, typer.Option(help="run.threads=240, machine.clock=2GHz, ...")] = None,  # noqa: A002
+        estimator: Annotated[str | None, typer.Option(help="an estimator by name")] = None,
+        target: Annotated[float, typer.Option(help="ratio to today's time that a change should reach")] = 0.8,
+        against: Annotated[list[str] | None, typer.Option(help="other machines: how surely is which faster?")] = None,
+        report: Annotated[str | None, typer.Option(help="write a page, FILE.html, with sliders")] = None,
+        rows: Annotated[int, typer.Option(help="rows of each table", min=1)] = 12,
+        format: Annotated[str, typer.Option(help="table | json | csv (csv: the elasticities)")] = "table",  # noqa: A002
+    ) -> None:
+        """What the time hangs on: bottlenecks, elasticities, ridge points, tornado, the cheapest change to a target."""
+        from experiments import explain as why
+        from experiments.output import emit
+        from experiments.question import question
+        from hwmodels.units import format_quantity
+
+        asked = question(workload, on, estimator, set or [])
+        answer = asked.answer()
+        tables = {
+            "bottlenecks": why.bottleneck_rows(answer),
+            "elasticities": why.elasticity_rows(asked),
+            "crossovers": why.crossover_rows(asked),
+            "tornado": why.tornado_rows(asked),
+            "changes": why.cheapest_changes(asked, target),
+        }
+        if against:
+            others = {name: question(workload, name, estimator, set or []) for name in [on, *against]}
+            tables["ranking"] = why.ranking(others)
+        if report:
+            from experiments.explain_report import write
+
+            page = write(asked, answer, tables, target, report)
+        if format == "json":
+            head = {"workload": asked.workload.name, "machine": asked.machine.name, "time_s": answer.time}
+            emit([{**head, "assumptions": list(answer.assumptions), **tables}], format)
+            return
+        if format == "csv":
+            emit(tables["elasticities"], format)
+            return
+        titles = {
+            "bottlenecks": "what bounds the time",
+            "elasticities": "elasticity: -1 halves the time where the quantity doubles, 0 does not matter",
+            "crossovers": "where an operation changes what bounds it, nearest first",
+            "tornado": "time over today's, each quantity halved and doubled",
+            "changes": f"what alone brings the time to {target:g} of today's, smallest change first",
+            "ranking": "share of draws in which one is faster than the other",
+        }
+        notes = [
+            "assuming: " + "; ".join(answer.assumptions),
+            f"{asked.workload.name} on {asked.machine.name}: {format_quantity(answer.time, 's')}",
+        ]
+        for name, table in tables.items():
+            emit(table[:rows], format, titles[name], notes)
+            print()
+            notes = []
+        if report:
+            print(f"report: {page.resolve()}")

@@ -1,0 +1,276 @@
+"""Why a time is what it is, and what would change it: bottlenecks, elasticities, crossovers, the cheapest change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from estimators.calibration import DRAWS, SEED, Calibration
+from estimators.compiled import Compiled
+from estimators.estimate import Estimate
+from estimators.formula import FloatArray
+from estimators.operation.model import FormulaModel, amount_of, grouped, machine_values
+from estimators.parameters import parameters
+from estimators.sensitivity import crossovers, sensitivity
+from experiments.question import Question
+from hwmodels.expressions import parse_expression
+from hwmodels.files import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FARTHEST = 1e3
+"""A change is looked for up to this factor."""
+
+
+@dataclass(frozen=True)
+class Dials:
+    """The quantities of a question as dials: the time over today's with some of them turned.
+
+    Parameters
+    ----------
+    function
+        Of `today`'s names.
+    today
+        Name -> today's value.
+    whole
+        Names that count (cores): turned in whole steps.
+    """
+
+    function: Any
+    today: Mapping[str, float]
+    whole: frozenset[str]
+
+    @classmethod
+    def of(cls, asked: Question, names: Sequence[str] = ()) -> Dials:
+        """The named quantities, or all that the estimator's formula names."""
+        chosen = tuple(names or numbers_of(asked))
+        function = asked.estimator.compile(asked.workload, asked.machine, chosen, asked.run)
+        counts = [n for n in chosen if n.startswith("machine.") and isinstance(asked.machine.get(n[8:]), int)]
+        return cls(function, {name: value_of(asked, name) for name in chosen}, frozenset(counts))
+
+    @cached_property
+    def today_time(self) -> float:
+        """Seconds today."""
+        return float(self.function(self.today))
+
+    def turned(self, name: str, factor: float) -> float:
+        """The value of a quantity times a factor."""
+        value = self.today[name] * factor
+        return max(1.0, float(round(value))) if name in self.whole else value
+
+    def ratio(self, name: str, factor: float) -> float | None:
+        """Time over today's with one quantity times a factor; None where that is out of its range."""
+        try:
+            return float(self.function({**self.today, name: self.turned(name, factor)})) / self.today_time
+        except InputError:
+            return None
+
+
+def numbers_of(asked: Question) -> list[str]:
+    """The quantities that the estimator's formulas name: of the machine, the run, the workload and the estimator."""
+    function = asked.estimator.compile(asked.workload, asked.machine, (), asked.run)
+    if not isinstance(function, Compiled):
+        raise InputError("this estimator is no formula: name the quantities to vary (--vary)")
+    named = set(function.schedule.names).union(*(group.formula.names for group in function.groups))
+    kinds = ("machine.", "estimator.", "run.")
+    symbols = {f"run.{name}" for name in asked.workload.symbols if name in {**asked.workload.defaults, **asked.run}}
+    return sorted(symbols | {name for name in named if name.startswith(kinds) and function.base.get(name)})
+
+
+def elasticity_rows(asked: Question) -> list[dict[str, Any]]:
+    """d log time / d log quantity of every quantity, largest first; where a ridge or step turns is said."""
+    dials = Dials.of(asked)
+    found = sensitivity(dials.function, dials.today)
+    rows = [
+        {
+            "quantity": name,
+            "value": float(value),
+            "elasticity": float(found.elasticity[name]),
+            "ratio_at_twice": dials.ratio(name, 2.0),
+            "at_ridge": bool(found.at_ridge[name]),
+        }
+        for name, value in dials.today.items()
+        if name in found.elasticity
+    ]
+    return sorted(rows, key=lambda row: -abs(float(row["elasticity"] or 0.0)))
+
+
+def bottleneck_rows(answer: Estimate) -> list[dict[str, Any]]:
+    """Share of the time by what bounds it."""
+    totals: dict[str, list[float]] = {}
+    for part in answer.parts:
+        totals.setdefault(part.bound_by or part.kind, []).append(part.time * part.times)
+    whole = sum(map(sum, totals.values())) or 1.0
+    rows = [{"bound_by": name, "share": sum(t) / whole, "operations": len(t)} for name, t in totals.items()]
+    return sorted(rows, key=lambda row: -float(str(row["share"])))
+
+
+def crossover_rows(asked: Question, quantities: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Where each operation changes what bounds it, for the quantities that its terms name, nearest to today first."""
+    inner = asked.estimator.estimator if isinstance(asked.estimator, Calibration) else asked.estimator
+    model = getattr(inner, "operation", None)
+    if not isinstance(model, FormulaModel):
+        return []
+    own = {f"parameter.{name}": value for name, (value, _) in parameters(model).items()}
+    bound = asked.workload.bind_known(asked.run).bound()
+    rows, seen = [], set()
+    for formula, indices in grouped(model, bound.operations, asked.machine):
+        wanted = quantities or [name for name in formula.names if name.startswith("machine.")]
+        for index in indices:
+            op = bound.operations[index]
+            amounts = {n: float(amount_of(op, n)) for n in formula.names if n.startswith("operation.")}
+            if (key := (op.kind, tuple(amounts.items()))) in seen:
+                continue
+            seen.add(key)
+            values = {**own, **machine_values(formula, asked.machine), **amounts}
+            for name in wanted:
+                for crossing in crossovers(formula, name, values, op.name):
+                    rows.append(
+                        {
+                            "operation": crossing.operation,
+                            "quantity": crossing.quantity,
+                            "today": float(values[name]),
+                            "turns_at": crossing.value,
+                            "below": crossing.below,
+                            "above": crossing.above,
+                        }
+                    )
+    return sorted(rows, key=lambda row: abs(np.log(row["turns_at"] / row["today"])))
+
+
+def tornado_rows(asked: Question, names: Sequence[str] = (), factor: float = 2.0) -> list[dict[str, Any]]:
+    """Time over today's with each quantity divided and multiplied by a factor, largest span first."""
+    dials, rows = Dials.of(asked, names), []
+    for name in dials.today:
+        ends = [dials.ratio(name, scale) for scale in (1 / factor, factor)]
+        known = [end for end in [1.0, *ends] if end is not None]
+        rows.append({"quantity": name, "divided": ends[0], "multiplied": ends[1], "span": max(known) / min(known)})
+    return sorted(rows, key=lambda row: -float(row["span"] or 0.0))
+
+
+def value_of(asked: Question, name: str) -> float:
+    """Today's value of a quantity."""
+    space, _, path = name.partition(".")
+    if space == "machine":
+        return float(asked.machine.get(path))
+    inner = asked.estimator.estimator if isinstance(asked.estimator, Calibration) else asked.estimator
+    if space == "estimator":
+        return parameters(inner)[path][0]
+    defaults = getattr(inner, "schedule", None)
+    run = dict(defaults.run_defaults(asked.machine)) if defaults else {}
+    known = {**asked.workload.defaults, **run, **asked.run}
+    if path not in known:
+        raise InputError(f"{name} has no value today")
+    return float(known[path])
+
+
+def interaction(asked: Question, one: str, other: str, factors: Sequence[float]) -> FloatArray:
+    """Time over today's with two quantities times factors, shape (other, one): rows and columns of a heat map."""
+    function = asked.estimator.compile(asked.workload, asked.machine, (one, other), asked.run)
+    scales = np.asarray(factors)
+    across, along = value_of(asked, one) * scales[None, :], value_of(asked, other) * scales[:, None]
+    return np.asarray(function({one: across, other: along}) / asked.answer().time)
+
+
+def cheapest_changes(
+    asked: Question, target: float, names: Sequence[str] = (), price_per_doubling: Mapping[str, float] | None = None
+) -> list[dict[str, Any]]:
+    """The smallest change of each quantity alone that brings the time down to `target` times today's.
+
+    Parameters
+    ----------
+    price_per_doubling
+        What twice (or half) of a quantity costs, 1 if left out; the order is by |log2 factor| times this price.
+    """
+    if not 0 < target < 1:
+        raise InputError(f"target = {target!r}: want a ratio to today's time between 0 and 1")
+    dials, rows = Dials.of(asked, names), []
+    for name in dials.today:
+        factor = _factor_to(dials, name, target)
+        price = abs(np.log2(factor)) * (price_per_doubling or {}).get(name, 1.0) if factor else None
+        needed = dials.turned(name, factor) if factor else None
+        today = dials.today[name]
+        rows.append({"quantity": name, "factor": factor, "price": price, "today": today, "needed": needed})
+    return sorted(rows, key=lambda row: np.inf if row["price"] is None else row["price"])
+
+
+def _factor_to(dials: Dials, name: str, target: float) -> float | None:
+    """The factor nearest to 1 at which the ratio is `target`, by a scan and then bisection; None where out of reach."""
+    for direction in (1.0, -1.0):
+        previous = 1.0
+        for step in np.linspace(0, np.log(FARTHEST), 40)[1:]:
+            factor = float(np.exp(direction * step))
+            ratio = dials.ratio(name, factor)
+            if ratio is None:
+                break
+            if ratio <= target:
+                near, far = previous, factor
+                for _ in range(50):
+                    middle = float(np.sqrt(near * far))
+                    reached = dials.ratio(name, middle)
+                    near, far = (near, middle) if reached is not None and reached <= target else (middle, far)
+                return far
+            previous = factor
+    return None
+
+
+def pareto(frame: pd.DataFrame, smaller_is_better: Sequence[str]) -> pd.DataFrame:
+    """The points of a table that no other beats in everything named, in order of the first name."""
+    columns = frame[list(smaller_is_better)].to_numpy(dtype=float)
+    if not np.all(np.isfinite(columns)):
+        raise InputError(f"Pareto front over {', '.join(smaller_is_better)}: values must be finite")
+    order = np.lexsort(columns.T[::-1])
+    kept: list[int] = []
+    front = np.empty((0, columns.shape[1]))
+    for index in order:
+        point = columns[index]
+        beaten = np.all(front <= point, axis=1) & np.any(front < point, axis=1)
+        if not beaten.any():
+            kept.append(int(index))
+            front = np.vstack([front, point])
+    return frame.iloc[kept]
+
+
+def with_objective(frame: pd.DataFrame, name: str, formula: str) -> pd.DataFrame:
+    """The table with a further column, a formula of its columns (a price, an energy)."""
+    from estimators.formula import evaluate
+
+    columns = [str(column) for column in frame.columns]
+    expression = parse_expression(formula, columns, name)
+    values = {column: frame[column].to_numpy(dtype=float) for column in columns if column in str(expression)}
+    return frame.assign(**{name: np.broadcast_to(evaluate(expression, values), len(frame))})
+
+
+def ranking(questions: Mapping[str, Question], draws: int = DRAWS) -> list[dict[str, Any]]:
+    """How surely each is faster than each other, over draws of the fitted parameters and of the scatter.
+
+    Parameters that two calibrations share by name and value are drawn once for both; the scatter of each is its own.
+
+    Raises
+    ------
+    InputError
+        Where one is not calibrated.
+    """
+    times: dict[str, FloatArray] = {}
+    generator = np.random.default_rng(SEED)
+    for name, asked in questions.items():
+        if not isinstance(asked.estimator, Calibration):
+            raise InputError(f"{name}: a ranking under uncertainty needs a calibrated estimator")
+        drawn = asked.estimator.draws(asked.workload, asked.machine, asked.run, draws)
+        best = asked.answer().time
+        scatter = np.exp((asked.estimator.residual_std or 0.0) * generator.standard_normal(draws))
+        times[name] = (np.full(draws, best) if drawn is None else drawn) * scatter
+    whole = np.stack(list(times.values()))
+    first = np.mean(whole == whole.min(axis=0), axis=1)
+    rows: list[dict[str, Any]] = []
+    for index, name in enumerate(times):
+        row: dict[str, Any] = {"name": name, "median_time_s": float(np.median(times[name])), "fastest": first[index]}
+        row |= {f"faster_than {other}": float(np.mean(times[name] < times[other])) for other in times if other != name}
+        rows.append({**row, f"faster_than {name}": None})
+    ordered = ["name", "median_time_s", "fastest", *(f"faster_than {name}" for name in times)]
+    return [{key: row[key] for key in ordered} for row in sorted(rows, key=lambda row: row["median_time_s"])]

@@ -1,0 +1,174 @@
+"""Pages in headless Chromium: they load alone, hover, filter and sort, and their sliders compute what Python does."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments import explain_report, whatif_report
+from experiments.explain import Dials
+from experiments.papers import xeon_phi_report
+from experiments.question import Question, question
+from experiments.sliderule import data_of
+from experiments.space import Range, Space
+from experiments.sweep import answer
+from hwmodels.records import Table
+
+pytestmark = pytest.mark.browser
+ASKED = {
+    "phi": ("phi-cnn-medium", "xeon-phi-7120p", "phi-a", ["run.threads=240"]),
+    "gnmt": ("gnmt", "v100-sxm", "roofline", []),
+    "resnet": ("resnet50", "tpu-v3-8", None, []),
+}
+
+
+def _question(name: str) -> Question:
+    workload, machine, estimator, settings = ASKED[name]
+    return question(workload, machine, estimator, settings)
+
+
+def _slide_rule(asked: Question, path: Path) -> Path:
+    tables: dict[str, list[dict[str, Any]]] = {
+        name: [] for name in ("bottlenecks", "elasticities", "crossovers", "tornado", "changes")
+    }
+    return explain_report.write(asked, asked.answer(), tables, 0.9, path)
+
+
+def _fits(page: Any, width: int) -> None:
+    """Nothing sticks out to the side, and letters are large enough to read."""
+    page.size(width, 900)
+    page.until("document.documentElement.scrollWidth <= window.innerWidth")
+    assert page.evaluate("parseFloat(getComputedStyle(document.body).fontSize)") >= 14
+    outside = (
+        "[...document.querySelectorAll('h1,h2,p,.card')].filter(e => e.getBoundingClientRect().right > innerWidth + 1)"
+    )
+    assert page.evaluate(f"{outside}.length") == 0
+
+
+@pytest.fixture(scope="module")
+def phi_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return xeon_phi_report.write(tmp_path_factory.mktemp("phi"))[0]
+
+
+def test_the_demonstration_loads_alone_and_shows_its_numbers(page: Any, phi_page: Path) -> None:
+    page.size(1280, 900)
+    page.open(phi_page)
+    page.until("document.querySelectorAll('.js-plotly-plot .main-svg').length > 4")
+    text = page.evaluate("document.body.innerText")
+    assert "4.6 min" in text and "3.5 .. 6.0 min" in text
+    assert "no measured run time is drawn here" in text
+    axes = page.evaluate("['xaxis', 'yaxis'].map(a => document.getElementById('times').layout[a].type)")
+    assert axes == ["log", "log"]
+    assert page.evaluate("document.querySelector('math').getBoundingClientRect().height") > 60
+    assert page.errors == []
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_pages_are_readable(page: Any, phi_page: Path, width: int) -> None:
+    page.open(phi_page)
+    page.until("document.querySelectorAll('.js-plotly-plot .main-svg').length > 4")
+    _fits(page, width)
+    assert page.errors == []
+
+
+def test_a_point_says_its_numbers_under_the_mouse(page: Any, phi_page: Path) -> None:
+    page.size(1280, 900)
+    page.open(phi_page)
+    page.until("document.querySelectorAll('#times .points path').length > 0")
+    page.evaluate("document.getElementById('times').scrollIntoView()")
+    place = page.evaluate(
+        "(() => { const r = document.querySelector('#times .points path').getBoundingClientRect();"
+        "return [r.x + r.width / 2, r.y + r.height / 2]; })()"
+    )
+    page.move(*place)
+    page.until("document.querySelectorAll('#times .hovertext').length > 0")
+    said = page.evaluate("document.querySelector('#times .hoverlayer').textContent")
+    assert re.search(r"small, .*\(4(79|80), 6\.[56]", said)  # a line or a point of the small network at 480 threads
+
+
+def test_tables_filter_and_sort(page: Any, phi_page: Path) -> None:
+    page.open(phi_page)
+    rows = "[...document.querySelectorAll('#parameters tbody tr')].filter(r => !r.hidden)"
+    everything = page.evaluate(f"{rows}.length")
+    page.evaluate(
+        "(() => { const box = document.querySelector('input[data-table=parameters]'); box.value = 'large 240';"
+        "box.dispatchEvent(new Event('input')); })()"
+    )
+    assert 0 < page.evaluate(f"{rows}.length") < everything
+    assert page.evaluate(f"{rows}.every(r => r.textContent.includes('large'))")
+    page.evaluate("document.querySelectorAll('#answers th')[4].click()")
+    times = page.evaluate(
+        "[...document.querySelectorAll('#answers tbody tr')].map(r => Number(r.cells[4].dataset.value))"
+    )
+    assert times == sorted(times) and len(times) == 6
+
+
+@pytest.mark.parametrize("name", list(ASKED))
+def test_javascript_computes_what_python_does(page: Any, tmp_path: Path, name: str) -> None:
+    asked = _question(name)
+    path = _slide_rule(asked, tmp_path / "rule.html")
+    page.open(path)
+    page.until("window.slipstick !== undefined")
+    _, names = data_of(asked)
+    dials = Dials.of(asked, names)
+    generator = np.random.default_rng(8)
+    powers = generator.uniform(-3, 3, (200, len(names)))
+    points = np.array([dials.today[n] for n in names]) * 2**powers
+    for index, quantity in enumerate(names):
+        if quantity in dials.whole:
+            points[:, index] = np.maximum(1, np.round(points[:, index]))
+        if quantity.startswith("estimator."):
+            note = dials.function.bounds[quantity.removeprefix("estimator.")]
+            points[:, index] = np.clip(points[:, index], note.low, note.high)
+    theirs = np.array(page.evaluate(f"{json.dumps(points.tolist())}.map(point => slipstick.time(point))"))
+    ours = dials.function({quantity: points[:, index] for index, quantity in enumerate(names)})
+    assert page.evaluate("slipstick.names") == names
+    assert np.max(np.abs(theirs / ours - 1)) < 1e-12
+    assert page.errors == []
+
+
+def test_sliders_move_ratio_band_and_bottleneck(page: Any, tmp_path: Path) -> None:
+    asked = _question("phi")
+    path = _slide_rule(asked, tmp_path / "rule.html")
+    page.size(1280, 900)
+    page.open(path)
+    page.until("document.querySelector('#curve .main-svg') !== null")
+    assert page.evaluate("document.getElementById('ratio').textContent") == "1.00"
+    _, names = data_of(asked)
+    clock = names.index("machine.clock")
+    page.evaluate(
+        f"(() => {{ const dial = document.querySelector('[data-dial=\"{clock}\"]'); dial.value = 1;"
+        "dial.dispatchEvent(new Event('input')); })()"
+    )
+    page.until("document.getElementById('ratio').textContent !== '1.00'")
+    found = answer(asked, Space(Table({"machine.clock": (2 * asked.machine.clock,)}))).frame.iloc[0]
+    assert float(page.evaluate("document.getElementById('ratio').textContent")) == pytest.approx(
+        found.time_ratio, rel=6e-3
+    )
+    low, high = map(
+        float, re.findall(r"\d+\.\d+", page.evaluate("document.getElementById('ratio-band').textContent"))[1:3]
+    )
+    assert (low, high) == (pytest.approx(found.low_ratio, rel=0.02), pytest.approx(found.high_ratio, rel=0.02))
+    _fits(page, 390)
+    page.evaluate("document.getElementById('reset').click()")
+    page.until("document.getElementById('ratio').textContent === '1.00'")
+    assert page.errors == []
+
+
+def test_a_page_of_a_hundred_thousand_points_is_light(page: Any, tmp_path: Path) -> None:
+    asked = _question("gnmt")
+    bandwidth = f"machine.memory.{asked.machine.main_memory}.bandwidth"
+    ranges = {"machine.clock": Range(5e8, 3e9, "log"), bandwidth: Range(2e11, 4e12, "log")}
+    found = answer(asked, Space(Table(), Table(ranges), 100_000))
+    path, _ = whatif_report.write(found, tmp_path / "many.html")
+    assert path.stat().st_size < 12e6
+    spent = page.open(path)
+    page.until("document.querySelectorAll('.js-plotly-plot').length >= 2")
+    assert spent < 10
+    assert page.evaluate("document.querySelectorAll('#points tbody tr').length") <= 500
+    assert page.errors == []
