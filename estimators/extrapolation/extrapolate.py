@@ -91,7 +91,7 @@ def extrapolate_many(
             chunk = members[start : start + CHUNK]
             some = [series[i] for i in chunk]
             x, y = np.array([s.x for s in some]), np.array([s.y for s in some])
-            steps = ORIGINS if level is not None or len(pool.families) > 1 else 0
+            steps = ORIGINS if level is not None or family is None else 0
             for i, mixture in zip(chunk, select(pool, x, y, known, steps), strict=True):
                 answers[i] = _answer(series[i], found, reasons[i], mixture, targets, level, known)
     return [answer for answer in answers if answer is not None]

@@ -100,15 +100,24 @@ SIZE_BENDS = Family(
 SIZE = Family("size", "overhead + growth", (CONSTANT, INVERSE, LOG, LINEAR), through_last=True)
 GROWTH_LOG = Family("constant-log", "tree-shaped growth", (CONSTANT, LOG), through_last=True)
 GROWTH_LINEAR = Family("constant-linear", "linear growth", (CONSTANT, LINEAR), through_last=True)
-GROWTH_NLOGN = Family("constant-nlogn", "sorting-like growth", (CONSTANT, LINEAR_LOG), through_last=True)
-GROWTH_SQUARE = Family("constant-square", "all pairs", (CONSTANT, SQUARE), through_last=True)
+STEEPER = tuple(
+    Family(name, meaning, (CONSTANT, LINEAR, term), through_last=True)
+    for name, meaning, term in (
+        ("nlogn", "sorting-like growth", LINEAR_LOG),
+        ("n^1.5", "growth between linear and quadratic", Power(1.5)),
+        ("n^2", "all pairs", SQUARE),
+        ("n^2.5", "growth between quadratic and cubic", Power(2.5)),
+        ("n^3", "dense matrix products", Power(3.0)),
+    )
+)
+"""Laws steeper than a size with bends: rare, and told from a bend only by clear evidence."""
 BANDWIDTH = Family("bandwidth", "parallel until a shared bandwidth saturates", (INVERSE,), "work", 0.1)
 
 FAMILIES = {
     family.name: family
     for family in (
         *(AMDAHL, AMDAHL_BENDS, AMDAHL_LOG, TREE, AMDAHL_CACHE, CACHE, USL, FOUR, BANDWIDTH),
-        *(SIZE_BENDS, SIZE, GROWTH_LOG, GROWTH_LINEAR, GROWTH_NLOGN, GROWTH_SQUARE),
+        *(SIZE_BENDS, SIZE, GROWTH_LOG, GROWTH_LINEAR, *STEEPER),
     )
 }
 

@@ -20,7 +20,7 @@ from estimators.formula import FloatArray
 ORIGINS = 4
 FIRST_ORIGIN = 3
 ERROR_CAP = 1.0
-CHALLENGE = 0.7
+CHALLENGE = 0.35
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Pool:
     sharpness, floor
         Weights are (error^2 + floor^2)^(-sharpness / 2): below the floor families count as equally good.
     challengers
-        Families that join only where their error is below `CHALLENGE` times that of every other.
+        Families that replace the others only where their error is below `CHALLENGE` times that of each of them.
     """
 
     families: tuple[Family, ...]
@@ -43,12 +43,12 @@ class Pool:
     challengers: tuple[Family, ...] = ()
 
 
-_GROWTH = Pool((law.GROWTH_LOG, law.GROWTH_LINEAR, law.SIZE_BENDS), 4.0, 0.03)
+_GROWTH = Pool((law.GROWTH_LOG, law.GROWTH_LINEAR, law.SIZE_BENDS), 4.0, 0.03, law.STEEPER)
 POOLS = {
     "strong": Pool(
         (law.AMDAHL, law.AMDAHL_BENDS, law.AMDAHL_LOG, law.TREE, law.AMDAHL_CACHE, law.CACHE), challengers=(law.USL,)
     ),
-    "problem_size": Pool((law.SIZE_BENDS,)),
+    "problem_size": Pool((law.SIZE_BENDS,), challengers=law.STEEPER),
     "weak": _GROWTH,
     "collective": _GROWTH,
 }
@@ -137,8 +137,9 @@ def select(
     share = (errors**2 + pool.floor**2) ** (-pool.sharpness / 2)
     first = len(pool.families)
     if len(families) > first:
-        best = errors[:, :first].min(axis=1, keepdims=True)
-        share[:, first:] *= errors[:, first:] < CHALLENGE * best
+        won = errors[:, first:] < CHALLENGE * errors[:, :first].min(axis=1, keepdims=True)
+        share[:, first:] *= won
+        share[:, :first] *= ~won.any(axis=1, keepdims=True)
     share /= share.sum(axis=1, keepdims=True)
     together = np.log(np.einsum("sf,sfa->sa", share, np.exp(ahead)))
     mixtures = []

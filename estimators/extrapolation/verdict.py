@@ -13,8 +13,8 @@ from estimators.formula import FloatArray
 
 Word = Literal["trust", "wide", "do not extrapolate"]
 ENOUGH_POINTS = 4
-LIMITS = {"strong": (0.25, 0.50)}
-USUAL_LIMITS = (0.20, 0.30)
+LIMITS = {"strong": (0.25, 0.52)}
+USUAL_LIMITS = (0.20, 0.28)
 """Half-widths of the 80 % band in log time beyond which an answer is wide, and refused: about 15 % of the strong and
 13 % of the other tuning predictions are refused."""
 

@@ -37,14 +37,33 @@ def test_the_universal_scalability_law_is_recovered() -> None:
     [
         ("size", lambda n: 0.1 + 2e-3 * n),
         ("size-bends", lambda n: 0.1 + 2e-3 * n),
-        ("constant-nlogn", lambda n: 1.0 + 1e-3 * n * np.log2(n)),
-        ("constant-square", lambda n: 1.0 + 1e-6 * n**2),
+        ("nlogn", lambda n: 1.0 + 1e-3 * n * np.log2(n)),
+        ("n^2", lambda n: 1.0 + 1e-6 * n**2),
         ("constant-log", lambda n: 0.3 + 0.2 * np.log2(n)),
     ],
 )
 def test_growth_laws_are_recovered(family: str, law: object) -> None:
     answer = extrapolate(Series.of(SIZES, law(SIZES), "n"), [51_200], family=family)  # type: ignore[operator]
     assert answer.value[0] == pytest.approx(law(51_200.0), rel=1e-6)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("exponent", [1.0, 1.5, 2.0, 2.5, 3.0])
+def test_steep_growth_is_found_without_being_named(exponent: float) -> None:
+    generator = np.random.default_rng(0)
+    law = lambda n: 0.01 + 1e-6 * n**exponent  # noqa: E731
+    errors = []
+    for _ in range(20):
+        times = law(SIZES) * generator.lognormal(sigma=0.02, size=6)
+        answer = extrapolate(Series.of(SIZES, times, "n"), [12_800], level=None)
+        errors.append(abs(answer.value[0] / law(12_800.0) - 1))
+    assert np.median(errors) < 0.10
+
+
+def test_an_upturn_is_continued() -> None:
+    # beyond the best number of threads the coherence term decides
+    law = lambda p: 1 + 100 / p + 0.2 * p  # noqa: E731
+    answer = extrapolate(Series.of(DOUBLINGS, law(DOUBLINGS), "threads"), [256], "strong")
+    assert answer.value[0] == pytest.approx(law(256.0), rel=0.10)
 
 
 def test_a_saturated_bandwidth_stays_saturated() -> None:
