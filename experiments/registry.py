@@ -68,6 +68,14 @@ def _cpu() -> Any:
     return Composite(CpuRoofline(), Sequential(), "roofline of a multi-core CPU, one operation after the other")
 
 
+def _roofline_dispatch() -> Any:
+    from estimators.composite import Composite
+    from estimators.operation.roofline import Roofline
+    from estimators.schedule.dispatch import AsynchronousDispatch
+
+    return Composite(Roofline(), AsynchronousDispatch(), "roofline, asynchronous dispatch")
+
+
 def _phi(strategy: str) -> Callable[[], Any]:
     def build() -> Any:
         return paper("xeon-phi").estimator(strategy)
@@ -79,6 +87,7 @@ def _estimators() -> dict[str, Callable[[], Any]]:
     return {
         "roofline": _roofline,
         "roofline-critical-path": _roofline_critical_path,
+        "roofline-dispatch": _roofline_dispatch,
         "cpu": _cpu,
         "systolic": _systolic,
         "tpu": _tpu,

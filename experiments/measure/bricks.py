@@ -41,7 +41,9 @@ def host() -> Machine:
 
 
 def build(name: str) -> LayerModel:
-    """A model by name: zoo:NAME (experiments.validation.model_population), or package.module:callable that returns (module, example inputs).
+    """A model by name: zoo:NAME (experiments.validation.model_population), or package.module:callable.
+
+    The callable returns (module, example inputs).
 
     Raises
     ------
@@ -73,7 +75,7 @@ def build(name: str) -> LayerModel:
 
 
 def _example(entry: Entry) -> tuple[Any, ...]:
-    """One input of each kind: batch 1, sequences of 64, images of at most 256 a side where larger ones are asked for."""
+    """Inputs for batch 1, sequences of 64, images of 256 a side where larger ones are asked for."""
     import torch
 
     inputs = entry.inputs.values() if isinstance(entry.inputs, Mapping) else entry.inputs

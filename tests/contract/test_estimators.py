@@ -44,6 +44,7 @@ CASES: dict[str, tuple[Callable[[], Any], Workload, dict[str, float]]] = {
     "roofline-critical-path": (lambda: Composite(Roofline(0.5, 0.5, 1e-6), CriticalPath()), NET, {}),
     "cpu": (lambda: registry.estimator("cpu"), NET, {}),
     "systolic": (lambda: registry.estimator("systolic"), NET, {}),
+    "roofline-dispatch": (lambda: registry.estimator("roofline-dispatch"), NET, {}),
     "measured": (measured, NET, {}),
     "phi-a": (lambda: xeon_phi.estimator("a"), phi_cnn("small"), PHI_RUN),
     "phi-b": (lambda: xeon_phi.estimator("b"), phi_cnn("medium"), PHI_RUN),
