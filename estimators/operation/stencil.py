@@ -296,7 +296,33 @@ def kernels() -> dict[str, LoopKernel]:
         LoopKernel("3d-7pt", {"a": star(3, 1)}, {"b": ((0, 0, 0),)}, 6),
         LoopKernel("3d-27pt", {"a": box(3, 1)}, {"b": ((0, 0, 0),)}, 27),
     ]
-    return {kernel.name: kernel for kernel in known}
+    return {kernel.name: kernel for kernel in [*known, *_weighted_stencils()]}
+
+
+def _weighted_stencils() -> list[LoopKernel]:
+    """Stencils with coefficients: of seven points (constant, one array each), of 25 points, and of seismic waves.
+
+    The last two are the long-range stencil of Stengel et al. 2015 and the uxx loop of the wave code AWP-ODC.
+    """
+    here: Offsets = ((0, 0, 0),)
+    coefficients = {f"coefficients {side}": here for side in ("north", "south", "west", "east", "front", "back")}
+    return [
+        LoopKernel("3d-7pt-constcoef", {"a": star(3, 1)}, {"b": here}, 12),
+        LoopKernel("3d-7pt-varcoef", {"a": star(3, 1), **coefficients}, {"b": here}, 12),
+        LoopKernel("3d-long-range-stencil", {"v": (*star(3, 4), *here), "u": here, "roc": here}, {"u": here}, 41),
+        LoopKernel(
+            "uxx-stencil",
+            {
+                "d1": ((0, 0, 0), (0, -1, 0), (-1, 0, 0), (-1, -1, 0)),
+                "u1": here,
+                "xx": ((0, 0, -2), (0, 0, -1), (0, 0, 0), (0, 0, 1)),
+                "xy": ((0, -2, 0), (0, -1, 0), (0, 1, 0)),
+                "xz": ((-2, 0, 0), (-1, 0, 0), (0, 0, 0), (1, 0, 0)),
+            },
+            {"u1": here},
+            24,
+        ),
+    ]
 
 
 def kernel_named(name: str) -> LoopKernel:

@@ -58,6 +58,22 @@ def test_haswell_cluster_on_die_five_point_stencil() -> None:
         assert tuple(round(v, 2) for v in cycles.values()) == printed
 
 
+@pytest.mark.parametrize(
+    ("name", "cycles", "gflops"),
+    [  # kerncraft 0.8.18 on its own Haswell cluster-on-die file, 200^3, each run in a fresh folder
+        ("3d-7pt-varcoef", (11, 22, 47.21), 2.47),
+        ("3d-long-range-stencil", (12, 24, 22.00), None),
+        ("uxx-stencil", (11, 20, 31.47), 7.41),
+    ],
+)
+def test_haswell_cluster_on_die_larger_stencils(name: str, cycles: tuple[float, ...], gflops: float | None) -> None:
+    kernel = kernel_named(name)
+    found = data_cycles(kernel, (200, 200, 200), HASWELL, saturated)
+    assert tuple(round(v, 2) for v in found.values()) == cycles
+    if gflops is not None:
+        assert round(roofline(kernel, (200, 200, 200), HASWELL, measured).flop_rate / 1e9, 2) == gflops
+
+
 def test_broadwell_five_point_stencil_from_memory() -> None:
     """7.89 cy/CL with the E5-2630 v4's saturated copy of 35.7 GB/s, 53.55 GB/s with write-allocate."""
     cycles = data_cycles(kernel_named("2d-5pt"), (4000, 4000), machine("xeon-e5-2630v4"), 35.7e9 * 1.5)
