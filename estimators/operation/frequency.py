@@ -9,6 +9,10 @@ from estimators.parameters import Parameter, check_parameters
 from hwmodels.files import InputError
 
 
+ROUNDING = 0.02
+"""A negative rest of so much of the time is taken for rounding in print."""
+
+
 @dataclass(frozen=True)
 class FrequencySplit:
     """t(f) = core_cycles / f + memory_time; `from_two` reads both off two measured frequencies."""
@@ -42,7 +46,7 @@ def from_two(clock_low: float, time_low: float, clock_high: float, time_high: fl
         raise InputError(f"clocks {clock_low:g} and {clock_high:g} Hz: want two, ascending")
     cycles = (time_low - time_high) / (1 / clock_low - 1 / clock_high)
     memory = time_high - cycles / clock_high
-    if cycles < 0 or memory < -1e-9 * time_high:
+    if cycles < 0 or memory < -ROUNDING * time_high:
         raise InputError(
             f"times {time_low:g} s at {clock_low:g} Hz and {time_high:g} s at {clock_high:g} Hz: want a time that falls"
             " with the clock, but not faster than 1 / f (a constant-rate counter over the set clock does that)"

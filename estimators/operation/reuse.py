@@ -51,6 +51,21 @@ MEMORY_TERMS = frozenset({"gather_beyond_L3", "stream_beyond_L2", "stream_beyond
 """Terms whose cost does not follow the core's clock: what lies beyond the core's own caches."""
 
 
+def label_kind(name: str) -> LabelKind:
+    """A kind of label by name.
+
+    Raises
+    ------
+    InputError
+        Where there is no such kind.
+    """
+    if name == "hot":
+        return "hot"
+    if name == "streaming":
+        return "streaming"
+    raise unknown_name("label kind", name, LABEL_KINDS)
+
+
 @dataclass(frozen=True)
 class CacheSizes:
     """Bytes that a core's second level and the last level hold."""
@@ -96,8 +111,7 @@ class ReuseModel:
     caches: CacheSizes
 
     def __post_init__(self) -> None:
-        if self.label not in LABEL_KINDS:
-            raise unknown_name("label kind", self.label, LABEL_KINDS)
+        label_kind(self.label)
         check_parameters(self)
 
     def seconds_per_nonzero(self, blocks: BlockTable, caches: CacheSizes | None = None) -> FloatArray:

@@ -64,7 +64,9 @@ class SpmvModel:
     def digest(self) -> str:
         """Of everything that decides an answer."""
         arrays = {} if self.trees is None else {k: v.tolist() for k, v in self.trees.arrays().items()}
-        return content_digest([self.label, self.reuse.cost, [self.reuse.caches.L2, self.reuse.caches.L3], arrays])
+        return content_digest(
+            [self.label, self.reuse.cost, [float(self.reuse.caches.L2), float(self.reuse.caches.L3)], arrays]
+        )
 
     def seconds_per_nonzero(self, blocks: BlockTable, caches: CacheSizes | None = None) -> FloatArray:
         """Of every block."""

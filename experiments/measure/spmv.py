@@ -1,0 +1,333 @@
+"""Times of blocks of a sparse product on this host: hot and streaming labels, with the machine's disturbance beside
+them.
+
+*Hot*: one block again and again, everything in the first cache (as the SpMV paper's published code does). *Streaming*:
+whole sweeps over the matrix, a cycle-counter stamp between blocks. A reference block that stays in the first cache runs
+before and after every sample: where it takes longer than `QUIET` times its best, somebody else uses the core's other
+half (or the core itself), and the sample is thrown away. The scattered waits of thread CPU time would not show that.
+Kernels that only wait for their own additions would not either: the reference is bound by throughput.
+
+Needs the extra [measure] (numba).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import date
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hwmodels.files import InputError, atomic_write
+from workloads.kernels.blocks import BLOCK, whole_blocks
+from workloads.kernels.sparse import SparseMatrix
+from workloads.kernels.spmv import blockwise_kernel
+
+Floats = npt.NDArray[np.float64]
+QUIET = 1.12
+SWEEPS = 20
+OUTLIER = 10.0
+AGREEMENT = 0.07
+
+
+@dataclass(frozen=True)
+class SpmvProtocol:
+    """How labels are taken; goes into every result.
+
+    Parameters
+    ----------
+    sweeps
+        Quiet sweeps for a streaming label, at least 20.
+    hot_blocks, hot_repeats, hot_groups
+        How many blocks of the matrix get a hot label, how often each is repeated, and how many groups of repeats.
+    budget_seconds
+        Wall time for each label kind of a matrix; what was quiet until then counts.
+    """
+
+    sweeps: int = 24
+    hot_blocks: int = 500
+    hot_repeats: int = 100
+    hot_groups: int = 4
+    budget_seconds: float = 25.0
+
+    def __post_init__(self) -> None:
+        if self.sweeps < SWEEPS:
+            raise InputError(f"sweeps = {self.sweeps}: want at least {SWEEPS}")
+        if min(self.hot_blocks, self.hot_repeats, self.hot_groups) < 1 or not self.budget_seconds > 0:
+            raise InputError(f"protocol {self}: want at least one block, repeat and group, and a budget > 0 s")
+
+
+@dataclass(frozen=True, eq=False)
+class BlockTimes:
+    """Labels of one matrix in seconds a non-zero, and how they were come by.
+
+    `streaming` is None where the machine was not quiet for 20 sweeps, or the stamps do not add up to the thread's CPU
+    time within 7 %; `hot` is nan for blocks that were never measured in quiet.
+    """
+
+    matrix: str
+    streaming: Floats | None
+    hot_index: npt.NDArray[np.int64]
+    hot: Floats
+    facts: dict[str, float] = field(default_factory=dict)
+
+
+def save_times(times: BlockTimes, path: Path) -> None:
+    """One .npz of plain arrays, whole or not at all."""
+    streaming = np.zeros(0) if times.streaming is None else times.streaming
+    facts = np.array(json.dumps({"matrix": times.matrix, "date": date.today().isoformat(), **times.facts}))
+    with atomic_write(path, "wb") as stream:
+        np.savez_compressed(stream, facts=facts, streaming=streaming, hot_index=times.hot_index, hot=times.hot)
+
+
+@cache
+def _compiled() -> dict[str, Any]:
+    from llvmlite import ir
+    from numba import njit, types
+    from numba.extending import intrinsic
+
+    @intrinsic  # type: ignore[misc, untyped-decorator, unused-ignore]
+    def counter(context: Any) -> Any:
+        def build(own: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            kind = ir.FunctionType(ir.IntType(64), ())
+            return builder.call(builder.module.declare_intrinsic("llvm.readcyclecounter", (), kind), [])
+
+        return types.uint64(), build
+
+    block = blockwise_kernel()
+
+    @njit(nogil=True)  # type: ignore[misc, untyped-decorator, unused-ignore]
+    def sweep(rows: Any, columns: Any, values: Any, x: Any, y: Any, size: Any, ticks: Any) -> None:
+        start = np.uint64(0)
+        before = counter()
+        for number in range(np.uint64(len(ticks))):
+            stop = start + size
+            block(rows, columns, values, x, y, start, stop)
+            start = stop
+            after = counter()
+            ticks[number] = after - before
+            before = after
+
+    @njit(nogil=True)  # type: ignore[misc, untyped-decorator, unused-ignore]
+    def repeat(rows: Any, columns: Any, values: Any, x: Any, y: Any, start: Any, stop: Any, times: int) -> float:
+        before = counter()
+        for _ in range(times):
+            block(rows, columns, values, x, y, start, stop)
+        return float((counter() - before) / times)
+
+    @njit(nogil=True)  # type: ignore[misc, untyped-decorator, unused-ignore]
+    def grain(count: int) -> int:
+        smallest = np.uint64(1 << 62)
+        for _ in range(count):
+            before = counter()
+            step = counter() - before
+            if step > np.uint64(0) and step < smallest:
+                smallest = step
+        return int(smallest)
+
+    return {"sweep": sweep, "repeat": repeat, "grain": grain}
+
+
+class Reference:
+    """A block in the first cache, timed again and again: how fast the machine is just now."""
+
+    def __init__(self) -> None:
+        random = np.random.default_rng(0)
+        rows = (np.arange(BLOCK) // 8).astype(np.uint32)
+        columns = np.arange(BLOCK, dtype=np.uint32)
+        self._arguments = (rows, columns, random.random(BLOCK), random.random(BLOCK), np.zeros(BLOCK // 8 + 1))
+        self.best = np.inf
+        for _ in range(2000):
+            self()
+
+    def __call__(self) -> float:
+        """Counter ticks of the block, now."""
+        ticks = float(_compiled()["repeat"](*self._arguments, np.uint64(0), np.uint64(BLOCK), 20))
+        self.best = min(self.best, ticks)
+        return ticks
+
+    @property
+    def quiet(self) -> bool:
+        """Whether the machine is as fast as it ever was, within 12 %."""
+        return self() <= QUIET * self.best
+
+
+def counter_rate(seconds: float = 0.2) -> float:
+    """Ticks of the cycle counter a second of wall time."""
+    repeat = _compiled()["repeat"]
+    one = np.zeros(1, dtype=np.uint32)
+    arguments = (one, one, np.zeros(1), np.zeros(1), np.zeros(1), np.uint64(0), np.uint64(1))
+    repeat(*arguments, 1)
+    begin = time.perf_counter()
+    # one long call: the counter is read at its two ends
+    calls = 1000
+    while True:
+        start = time.perf_counter()
+        ticks = repeat(*arguments, calls) * calls
+        passed = time.perf_counter() - start
+        if passed > seconds / 4 or time.perf_counter() - begin > 10 * seconds:
+            return float(ticks / passed)
+        calls *= 4
+
+
+def measure_blocks(
+    matrix: SparseMatrix, protocol: SpmvProtocol | None = None, reference: Reference | None = None
+) -> BlockTimes:
+    """Hot and streaming labels of a matrix's whole blocks.
+
+    Raises
+    ------
+    InputError
+        Where the matrix has no whole block.
+    """
+    import resource
+
+    protocol = protocol or SpmvProtocol()
+    count = whole_blocks(matrix)
+    reference = reference or Reference()
+    rate = counter_rate()
+    random = np.random.default_rng(0)
+    arguments = (
+        matrix.row_of_nonzero().astype(np.uint32),
+        matrix.columns.astype(np.uint32),
+        random.random(matrix.nonzeros),
+        random.random(matrix.shape[1]),
+        np.zeros(matrix.shape[0]),
+    )
+    before = resource.getrusage(resource.RUSAGE_THREAD)
+    streaming, facts = _streaming(arguments, count, protocol, reference, rate)
+    index = np.unique(np.linspace(0, count - 1, min(count, protocol.hot_blocks)).astype(np.int64))
+    hot = _hot(arguments, index, protocol, reference) / rate / BLOCK
+    after = resource.getrusage(resource.RUSAGE_THREAD)
+    facts |= {
+        "counter_hz": rate,
+        "counter_grain_ticks": float(_compiled()["grain"](1000)),
+        "hot_quiet_share": float(np.mean(~np.isnan(hot))),
+        "reference_ns": reference.best / rate / BLOCK * 1e9,
+        "preemptions": float(after.ru_nivcsw - before.ru_nivcsw),
+        "load": os.getloadavg()[0],
+    }
+    return BlockTimes(matrix.name, streaming, index, hot, facts)
+
+
+def _streaming(
+    arguments: tuple[Any, ...], count: int, protocol: SpmvProtocol, reference: Reference, rate: float
+) -> tuple[Floats | None, dict[str, float]]:
+    sweep = _compiled()["sweep"]
+    ticks = np.zeros(count, dtype=np.uint32)
+    sweep(*arguments, np.uint64(BLOCK), ticks)
+    samples: list[npt.NDArray[np.uint32]] = []
+    cpu, tried, end = 0.0, 0, time.perf_counter() + protocol.budget_seconds
+    while len(samples) < protocol.sweeps and time.perf_counter() < end:
+        if not reference.quiet:
+            time.sleep(0.003)
+            continue
+        started = time.thread_time()
+        sweep(*arguments, np.uint64(BLOCK), ticks)
+        passed = time.thread_time() - started
+        tried += 1
+        if reference.quiet:
+            samples.append(ticks.copy())
+            cpu += passed
+    facts = {"sweeps": float(len(samples)), "sweeps_tried": float(tried)}
+    if not samples:
+        return None, facts
+    times, dropped = filtered_mean(np.array(samples, dtype=np.float64))
+    facts |= {"dropped_share": dropped, "sum_over_cpu": float(times.sum() / rate * len(samples) / max(cpu, 1e-12))}
+    accepted = len(samples) >= SWEEPS and abs(facts["sum_over_cpu"] - 1) <= AGREEMENT
+    return (times / rate / BLOCK if accepted else None), facts
+
+
+def filtered_mean(samples: Floats) -> tuple[Floats, float]:
+    """Mean over sweeps (rows) of every block without samples above ten times its median, and the share left out."""
+    keep = samples <= OUTLIER * np.median(samples, axis=0)
+    return np.asarray((samples * keep).sum(axis=0) / keep.sum(axis=0)), float(np.mean(~keep))
+
+
+def _hot(
+    arguments: tuple[Any, ...], index: npt.NDArray[np.int64], protocol: SpmvProtocol, reference: Reference
+) -> Floats:
+    repeat = _compiled()["repeat"]
+    result = np.full(len(index), np.nan)
+    end = time.perf_counter() + protocol.budget_seconds
+    for number, block in enumerate(index):
+        start = np.uint64(block * BLOCK)
+        groups: list[float] = []
+        while len(groups) < protocol.hot_groups and time.perf_counter() < end:
+            if not reference.quiet:
+                time.sleep(0.002)
+                continue
+            ticks = repeat(*arguments, start, start + np.uint64(BLOCK), protocol.hot_repeats)
+            if reference.quiet:
+                groups.append(ticks)
+        if groups:
+            result[number] = np.median(groups)
+    return result
+
+
+@dataclass(frozen=True)
+class RaplDomain:
+    """One energy counter of Linux' powercap (intel-rapl): microjoules that wrap around."""
+
+    name: str
+    path: Path
+    wraps_at: int
+
+    def read(self) -> int:
+        """Microjoules now."""
+        return int((self.path / "energy_uj").read_text())
+
+
+def rapl_domains(root: Path = Path("/sys/class/powercap")) -> tuple[RaplDomain, ...]:
+    """The host's counters, packages and memory; empty where it has none or lets nobody read them."""
+    found = []
+    for folder in sorted(root.glob("intel-rapl:*")):
+        try:
+            domain = RaplDomain(
+                (folder / "name").read_text().strip(), folder, int((folder / "max_energy_range_uj").read_text())
+            )
+            domain.read()
+        except (OSError, ValueError):
+            continue
+        found.append(domain)
+    return tuple(found)
+
+
+def energy_of(task: Callable[[], object], domains: tuple[RaplDomain, ...]) -> dict[str, float]:
+    """Joules by domain that the machine used while `task` ran; one wrap-around of a counter is made good.
+
+    Raises
+    ------
+    InputError
+        Where there is no counter.
+    """
+    if not domains:
+        raise InputError("this host has no readable RAPL counter (/sys/class/powercap/intel-rapl:*): no energy labels")
+    before = [domain.read() for domain in domains]
+    task()
+    used = [(domain.read() - start) % domain.wraps_at for domain, start in zip(domains, before, strict=True)]
+    return {domain.name: joules / 1e6 for domain, joules in zip(domains, used, strict=True)}
+
+
+SYNTHETIC = "synthetic: drawn from Table 1 of Barreda et al. 2020, not measured"
+
+
+def synthetic_energy(seconds_per_nonzero: npt.ArrayLike, seed: int = 0) -> Floats:
+    """Joules a non-zero for blocks with these times, where a host has no counter: for tests of the energy path only.
+
+    Total energy of Table 1 at 2.4 GHz: mean 39.58 nJ, standard deviation 2.51 nJ, range 34.52 to 58.40 nJ; its mean
+    power of 27.9 W orders the blocks as their times do, the scatter is drawn. Everything made from it says `SYNTHETIC`.
+    """
+    times = np.asarray(seconds_per_nonzero, dtype=np.float64)
+    random = np.random.default_rng(seed)
+    spread = times.std()
+    standard = (times - times.mean()) / spread if spread > 0 else np.zeros_like(times)
+    mixed = 0.8 * standard + 0.6 * random.standard_normal(len(times))
+    return np.asarray(np.clip(39.58e-9 + 2.51e-9 * mixed, 34.52e-9, 58.40e-9))
