@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from estimators.operation.stencil import data_cycles, kernels, roofline
+from estimators.operation.loop_kernels import kernels
+from estimators.operation.stencil import data_cycles, roofline
 from experiments.rows import ValidationRow, skipped
 from experiments.validation.bandwidths import CATALOG, STREAMS, MeasuredMachine, read_bandwidths
 from experiments.validation.bandwidths import FILE as BANDWIDTHS

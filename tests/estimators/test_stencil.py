@@ -6,21 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from estimators.operation.loop_kernels import LoopKernel, box, kernel_named, kernels, star
 from estimators.operation.stencil import (
-    LoopKernel,
     Traffic,
-    box,
     cache_traffic,
     core_elements,
     data_cycles,
     ecm_cycles,
-    kernel_named,
-    kernels,
     nearest_benchmark,
     path_traffic,
     penalty_cycles,
     roofline,
-    star,
 )
 from experiments.validation import kerncraft as scoreboard
 from experiments.validation.data import training_file, why_missing
