@@ -150,9 +150,7 @@ def test_sliders_move_ratio_band_and_bottleneck(page: Any, tmp_path: Path) -> No
     assert float(page.evaluate("document.getElementById('ratio').textContent")) == pytest.approx(
         found.time_ratio, rel=6e-3
     )
-    low, high = map(
-        float, re.findall(r"\d+\.\d+", page.evaluate("document.getElementById('ratio-band').textContent"))[1:3]
-    )
+    low, high = map(float, re.findall(r"\d+\.\d+", page.evaluate("document.getElementById('ratio-band').textContent")))
     assert (low, high) == (pytest.approx(found.low_ratio, rel=0.02), pytest.approx(found.high_ratio, rel=0.02))
     _fits(page, 390)
     page.evaluate("document.getElementById('reset').click()")
@@ -167,8 +165,13 @@ def test_a_page_of_a_hundred_thousand_points_is_light(page: Any, tmp_path: Path)
     found = answer(asked, Space(Table(), Table(ranges), 100_000))
     path, _ = whatif_report.write(found, tmp_path / "many.html")
     assert path.stat().st_size < 12e6
-    spent = page.open(path)
-    page.until("document.querySelectorAll('.js-plotly-plot').length >= 2")
-    assert spent < 10
+    small, _ = whatif_report.write(answer(asked, Space(Table({"machine.clock": (1e9, 2e9)}))), tmp_path / "few.html")
+    drawn = "document.querySelectorAll('.js-plotly-plot .main-svg').length >= 4"
+    spent: dict[Path, float] = {}
+    for file in (small, path, small, path):
+        now = page.open(file)
+        page.until(drawn)
+        spent[file] = min(now, spent.get(file, now))
+    assert spent[path] < 2 * spent[small] + 0.5  # nearly all of it is plotly itself
     assert page.evaluate("document.querySelectorAll('#points tbody tr').length") <= 500
     assert page.errors == []
