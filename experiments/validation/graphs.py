@@ -21,7 +21,7 @@ LENGTHS = 200
 def rows(scored: Path | None) -> list[ValidationRow]:
     """All rows; those that need collections which are not installed are skipped with the reason."""
     found: list[ValidationRow] = []
-    for part in (anchors, built_in_against_imported, symbolic_lengths, lambda: table(scored), population_rows):
+    for part in (anchors, built_in_against_imported, symbolic_lengths, population_rows, lambda: table(scored)):
         try:
             found += part()
         except (InputError, ImportError) as error:
@@ -98,52 +98,16 @@ def built_in_against_imported() -> list[ValidationRow]:
 
 def symbolic_lengths() -> list[ValidationRow]:
     """One symbolic import bound to 200 lengths beside 200 static imports: equal, and how much faster."""
-    import numpy as np
-
     from experiments.validation import small_models
     from workloads.catalog import workload
     from workloads.compiled import compile_workload
-    from workloads.importers.torch_import import import_torch
     from workloads.importers.torch_recorder import Input
 
-    cases: dict[str, tuple[Callable[[], Any], Callable[[Any], Input], int]] = {
-        "transformer block": (small_models.qanet_block, lambda n: Input((2, n, 128)), 10),
-        "recurrent": (lambda: small_models.language_model("GRU"), lambda n: Input((2, n), "int64"), 2),
-        "convolutional-recurrent": (small_models.deepspeech2, lambda n: Input((2, 1, 161, n)), 20),
-    }
-    found = []
-    for name, (build, shape, shortest) in cases.items():
-        model = build()
-        start = time.thread_time()
-        graph = import_torch(model, [shape("seq_len")], name, hints={"seq_len": 83})
-        compiled = compile_workload(graph)
-        once = time.thread_time() - start
-        lengths = np.arange(shortest, shortest + LENGTHS)
-        start = time.thread_time()
-        bound = compiled.totals(seq_len=lengths)
-        fast = time.thread_time() - start
-        start = time.thread_time()
-        wrong = []
-        for index, length in enumerate(progress(lengths.tolist(), name)):
-            cost = import_torch(model, [shape(length)], name).cost
-            if any(float(cost[resource]) != array[index] for resource, array in bound.items()):
-                wrong.append(str(length))
-        slow = time.thread_time() - start
-        found.append(exact_row(f"symbolic {name}", "bound cost = static import, 200 lengths", LENGTHS, wrong))
-        found.append(
-            ValidationRow(
-                f"symbolic {name}",
-                "static imports / binding, the one import and compilation left out",
-                "",
-                LENGTHS,
-                "ratio of CPU times",
-                "1",
-                slow / fast,
-                {"with the one import and compilation": slow / (once + fast)},
-                goal=100.0,
-                ok=slow / fast >= 100,
-            )
-        )
+    found = [
+        *symbolic_case("transformer block", small_models.qanet_block(), lambda n: Input((2, n, 128)), 10),
+        *symbolic_case("recurrent", small_models.language_model("GRU"), lambda n: Input((2, n), "int64"), 2),
+        *symbolic_case("convolutional-recurrent", small_models.deepspeech2(), lambda n: Input((2, 1, 161, n)), 20),
+    ]
     compiled = compile_workload(workload("gnmt"))
     start = time.thread_time()
     for length in range(10, 10 + LENGTHS):
@@ -152,6 +116,42 @@ def symbolic_lengths() -> list[ValidationRow]:
     case = "bind one length after compilation"
     found.append(ValidationRow("gnmt", case, "", LENGTHS, "thread CPU time", "s", each, goal=1e-3, ok=each < 1e-3))
     return found
+
+
+def symbolic_case(name: str, model: Any, shape: Callable[[Any], Any], shortest: int) -> list[ValidationRow]:
+    """Rows of one model: `shape` gives its input for a length, or for the name of one."""
+    import numpy as np
+
+    from workloads.compiled import compile_workload
+    from workloads.importers.torch_import import import_torch
+
+    start = time.thread_time()
+    compiled = compile_workload(import_torch(model, [shape("seq_len")], name, hints={"seq_len": 83}))
+    once = time.thread_time() - start
+    lengths = np.arange(shortest, shortest + LENGTHS)
+    start = time.thread_time()
+    bound = compiled.totals(seq_len=lengths)
+    fast = time.thread_time() - start
+    start = time.thread_time()
+    wrong = []
+    for index, length in enumerate(progress(lengths.tolist(), name)):
+        cost = import_torch(model, [shape(length)], name).cost
+        if any(float(cost[resource]) != array[index] for resource, array in bound.items()):
+            wrong.append(str(length))
+    slow = time.thread_time() - start
+    ratio = ValidationRow(
+        f"symbolic {name}",
+        "static imports / binding, the one import and compilation left out",
+        "",
+        LENGTHS,
+        "ratio of CPU times",
+        "1",
+        slow / fast,
+        {"with the one import and compilation": slow / (once + fast)},
+        goal=100.0,
+        ok=slow / fast >= 100,
+    )
+    return [exact_row(f"symbolic {name}", "bound cost = static import, 200 lengths", LENGTHS, wrong), ratio]
 
 
 # The population
