@@ -55,15 +55,18 @@ def register(app: typer.Typer) -> None:
 
     @machines.command("import")
     def import_machine(
-        file: Annotated[Path, typer.Argument(help="a kerncraft machine file (.yml)")],
+        file: Annotated[
+            Path, typer.Argument(help="a kerncraft machine file (.yml), lscpu --json (.json), lstopo --of xml (.xml)")
+        ],
         save: Annotated[Path | None, typer.Option(help="write the machine to this YAML file")] = None,
-        benchmark: Annotated[str, typer.Option(help="whose measured curve becomes the memory bandwidth")] = "copy",
+        benchmark: Annotated[
+            str, typer.Option(help=".yml: whose measured curve becomes the memory bandwidth")
+        ] = "copy",
+        clock: Annotated[str, typer.Option(help=".xml: the clock, which hwloc does not tell, such as 2.5GHz")] = "",
         format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
     ) -> None:
-        """One socket of a machine file of kerncraft, with its measured bandwidths."""
-        from hwmodels.importers.kerncraft import load_kerncraft
-
-        _answer(load_kerncraft(file).machine(benchmark), save, format)
+        """A machine from another tool's file; what the file does not tell is assumed, and the sources say so."""
+        _answer(_imported(file, benchmark, clock), save, format)
 
     @machines.command()
     def detect(
@@ -89,3 +92,25 @@ def _answer(machine: Any, save: Path | None, form: str) -> None:
         for field, text, source in describe(machine)
     ]
     emit(rows, form, notes=notes)
+
+
+def _imported(file: Path, benchmark: str, clock: str) -> Any:
+    from hwmodels.files import InputError, read_text, unknown_name
+    from hwmodels.units import parse_quantity
+
+    if file.suffix in (".yml", ".yaml"):
+        from hwmodels.importers.kerncraft import load_kerncraft
+
+        return load_kerncraft(file).machine(benchmark)
+    from hwmodels.importers.lscpu import parse_hwloc, parse_lscpu
+
+    if file.suffix == ".json":
+        return parse_lscpu(read_text(file)).machine(file.stem)
+    if file.suffix == ".xml":
+        if not clock:
+            raise InputError(f"{file}: hwloc does not tell the clock: give --clock, such as --clock 2.5GHz")
+        try:
+            return parse_hwloc(read_text(file), clock=parse_quantity(clock, "Hz")).machine(file.stem)
+        except ValueError as error:
+            raise InputError(f"{file}: --clock {clock}: {error}") from None
+    raise unknown_name("kind of machine file", file.suffix, [".yml", ".json", ".xml"])

@@ -87,6 +87,22 @@ def test_command_import(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "no such file" in capsys.readouterr().err
 
 
+def test_command_import_of_the_hosts_own_tools(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    xml = Path(__file__).parents[1] / "data" / "hwloc_two_complexes.xml"
+    assert cli.run(["machines", "import", str(xml), "--clock", "3.4GHz", "--format", "json"]) == 0
+    fields = {row["field"]: row["value"] for row in json.loads(capsys.readouterr().out)}
+    assert (fields["clock"], fields["cores_per_cluster"]) == (3.4e9, 2)
+    assert cli.run(["machines", "import", str(xml)]) == 2
+    assert "hwloc does not tell the clock" in capsys.readouterr().err
+    listed = tmp_path / "box.json"
+    entries = {"Model name:": "x @ 2.00GHz", "Core(s) per socket:": "8", "L2 cache:": "8 MiB (8 instances)"}
+    listed.write_text(json.dumps({"lscpu": [{"field": k, "data": v} for k, v in entries.items()]}))
+    assert cli.run(["machines", "import", str(listed), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["value"] == 2e9
+    assert cli.run(["machines", "import", str(tmp_path / "box.ini")]) == 2
+    assert "unknown kind of machine file '.ini'" in capsys.readouterr().err
+
+
 def test_command_detect(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(host, "detect", lambda: SMALL)
     assert cli.run(["machines", "detect", "--format", "json"]) == 0
