@@ -1,0 +1,63 @@
+"""The SeqPoint paper: its cells, and its study on our model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from experiments.papers import seqpoint as paper
+from experiments.papers.seqpoint_study import Study, vega
+from experiments.rows import ReproductionRow
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[ReproductionRow]:
+    return paper.run()
+
+
+def test_what_can_be_checked_holds(rows: list[ReproductionRow]) -> None:
+    missed = [f"{row.table}: {row.cell}: {row.published} | {row.ours}" for row in rows if row.ok is False]
+    assert not missed
+
+
+def test_products_of_table_i(rows: list[ReproductionRow]) -> None:
+    ours = {row.cell: row.ours for row in rows if row.table == "I"}
+    assert ours["GNMT GEMM-a, sl-1: M x K x N"] == "36549 x 1024 x 6016"
+    assert ours["DS2 GEMM-b, sl-2: M x K x N"] == "1600 x 29 x 3776"
+    assert len(ours) == 8
+
+
+def test_the_papers_numbers_all_stand_in_rows(rows: list[ReproductionRow]) -> None:
+    stated = {row.published for row in rows if isinstance(row.published, (int, float))}
+    # 15 and 8 SeqPoints, geomeans, sensitivities, worst, savings, kernels in one iteration only, counters of Figure 4
+    assert {15, 8, 0.53, 0.11, 1.5, 0.13, 30, 45, 22, 27, 40, 72, 214, 345, 20, 24, 25} <= stated
+
+
+def test_every_row_without_a_check_says_why(rows: list[ReproductionRow]) -> None:
+    unchecked = [row for row in rows if row.ok is None and row.status != "qualitative"]
+    assert all(row.reason for row in unchecked)
+
+
+def test_configurations_change_one_thing_each() -> None:
+    base = vega("#1")
+    assert vega("#2").clock == 852e6 and vega("#2").cores == base.cores
+    assert vega("#3").cores == 16
+    assert vega("#4").memory["L1"].capacity == 0
+    assert vega("#5").memory["L2"].capacity == 0
+
+
+def test_a_longer_sequence_takes_longer_and_a_slower_clock_too() -> None:
+    study = Study("gnmt")
+    lengths = np.array([9.0, 25.0, 94.0])
+    fast, slow = study.seconds(lengths, "#1"), study.seconds(lengths, "#2")
+    assert (np.diff(fast) > 0).all()
+    assert (slow > fast).all() and (slow < fast * 1600 / 852 * 1.001).all()
+
+
+def test_projected_speedup_errors_by_hand() -> None:
+    study = Study("deepspeech2")
+    chosen = study.selection("median")
+    (index,) = chosen.indices
+    base, other = study.times["#1"], study.times["#3"]
+    by_hand = abs(base[index] / other[index] - base.sum() / other.sum())
+    assert study.speedup_errors("median")["#3"] == pytest.approx(by_hand)
