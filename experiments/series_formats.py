@@ -79,8 +79,7 @@ def read_extrap_text(path: Path, metric: str | None = None) -> Readings:
     rows: dict[str, list[Row]] = {}
     region, current, index = "", "time", 0
     for line, text in enumerate(read_text(path).splitlines(), 1):
-        word, _, rest = text.strip().partition(" ")
-        rest = rest.strip()
+        word, _, rest = re.sub(r"\s+", " ", text).strip().partition(" ")
         if not word or word.startswith("#"):
             continue
         if word == "PARAMETER":
@@ -199,8 +198,10 @@ def read_extrap_lines(path: Path, metric: str | None = None) -> Readings:
         if set(params) != set(parameters):
             raise InputError(f"{where}: parameters {sorted(params)}, but {sorted(parameters)} before")
         point = tuple(_float(params[name], f"{where}: {name}") for name in parameters)
-        row = (str(entry.get("callpath", "")), point, _float(_get(entry, "value", where), where))
-        rows.setdefault(str(entry.get("metric", "time")), []).append(row)
+        value = _get(entry, "value", where)
+        repeats = value if isinstance(value, list) else [value]
+        region, name = str(entry.get("callpath", "")), str(entry.get("metric", "time"))
+        rows.setdefault(name, []).extend((region, point, _float(one, where)) for one in repeats)
     chosen, notes = _metric(rows, metric, path)
     return readings(iter(rows[chosen]), parameters, path, notes)
 
@@ -303,7 +304,9 @@ def _asv(fields: Mapping[str, Any], path: object) -> Readings:
 
 
 def read_cube_folder(folder: Path, metric: str | None = None) -> Readings:
-    """A folder of CUBE profiles, one folder a run: PREFIX.p8.n100.r1/profile.cubex; times are summed over locations.
+    """A folder of CUBE profiles, one folder a run: PREFIX.p8.n100.r1/profile.cubex.
+
+    A region's time is its own (exclusive) time where it is longest among the locations (processes, threads).
 
     Needs the package pycubexr. Source of the naming: https://github.com/extra-p/extrap, docs/file-formats.md.
     """
@@ -316,21 +319,27 @@ def read_cube_folder(folder: Path, metric: str | None = None) -> Readings:
         import pycubexr  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
         raise InputError(f"{folder}: reading CUBE profiles needs the package pycubexr (pip install pycubexr)") from None
-    runs = [dict(re.findall(r"\.([A-Za-z_]+)([0-9][0-9.]*?)(?=\.|$)", profile.parent.name)) for profile in profiles]
+    runs = [
+        dict(re.findall(r"([A-Za-z_]+)(\d+(?:\.\d+)?)", profile.parent.name.partition(".")[2])) for profile in profiles
+    ]
     names = _numeric_names([{key: value for key, value in run.items() if key != "r"} for run in runs])
 
     def rows() -> Iterator[Row]:
         for profile, run in zip(profiles, runs, strict=True):
             point = tuple(float(run[name]) for name in names)
-            with pycubexr.CubexParser(str(profile)) as cube:
-                wanted = cube.get_metric_by_name(metric or "time")
-                values = cube.get_metric_values(metric=wanted)
-                for node in cube.all_cnodes():
-                    seconds = float(np.sum(values.cnode_values(node, False, True)))
-                    if seconds > 0:
-                        yield node.region.name, point, seconds
+            totals: dict[str, float] = {}
+            try:
+                with pycubexr.CubexParser(str(profile)) as cube:
+                    values = cube.get_metric_values(metric=cube.get_metric_by_name(metric or "time"))
+                    for node in cube.all_cnodes():
+                        name = cube.get_region(node).name
+                        longest = float(np.max(values.cnode_values(node, convert_to_exclusive=True)))
+                        totals[name] = totals.get(name, 0.0) + longest
+            except Exception as error:  # the parser raises whatever a broken file makes it stumble over
+                raise InputError(f"{profile}: cannot be read as a CUBE profile ({type(error).__name__})") from None
+            yield from ((name, point, seconds) for name, seconds in totals.items() if seconds > 0)
 
-    return readings(rows(), names, folder)
+    return readings(rows(), names, folder, ("times are those of the slowest location, without callees",))
 
 
 def _numeric_names(points: Sequence[Mapping[str, Any]]) -> list[str]:
