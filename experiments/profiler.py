@@ -214,27 +214,24 @@ class StepMark:
 
 def events_of(events: Any) -> EventTable:
     """Events of a torch profiling session (`kineto_results.events()`) as columns; annotations count as operations."""
+    from torch.autograd import DeviceType
+
+    on_host = DeviceType.CPU
     names: dict[str, int] = {}
-    categories: dict[str, int] = {}
+    categories = {"cpu_op": 0, "kernel": 1, "user_annotation": 2}
     rows: list[tuple[int, int, int, int, int]] = []
     for event in events:
         name = event.name()
-        device = not str(event.device_type()).endswith("CPU")
-        kind = "kernel" if device else "cpu_op"
+        device = event.device_type() != on_host
+        kind = 1 if device else 0
         if name.startswith("ProfilerStep#"):
             if device:
                 continue
-            kind = "user_annotation"
+            kind = 2
         code = names.setdefault(name, len(names))
-        rows.append(
-            (
-                code,
-                categories.setdefault(kind, len(categories)),
-                event.start_ns(),
-                event.duration_ns(),
-                event.correlation_id(),
-            )
-        )
+        # ids pair a launch with its kernel: a run without a device needs none
+        pair = event.correlation_id() if device or name.startswith("cuda") else -1
+        rows.append((code, kind, event.start_ns(), event.duration_ns(), pair))
     table = np.array(rows, dtype=np.int64).reshape(-1, 5)
     origin = int(table[:, 2].min()) if len(table) else 0
     zeros = np.zeros(len(table), dtype=np.int32)
@@ -249,7 +246,7 @@ def events_of(events: Any) -> EventTable:
         thread=zeros,
         start=np.asarray((table[:, 2] - origin) * 1e-9, dtype=np.float64),
         duration=np.asarray(table[:, 3] * 1e-9, dtype=np.float64),
-        arguments={"correlation": table[:, 4].astype(np.float64)},
+        arguments={"correlation": np.where(table[:, 4] < 0, np.nan, table[:, 4].astype(np.float64))},
         origin=origin * 1e-9,
         notes=TraceNotes(),
     )

@@ -187,9 +187,9 @@ class LoaderJob:
             else {}
         )
         loader = torch.utils.data.DataLoader(data, batch_size=None, num_workers=workers, **more)
-        if settings["cached"] == "storage" and not workers:
-            for _ in loader:  # the epoch before: what a cache is filled by
-                pass
+        if settings["cached"] == "storage":
+            for index in range(len(data)):  # the epoch before fills the cache; workers inherit it
+                data[index]
         digest = hashlib.sha256()
         warm = max(4, 2 * workers * settings["prefetch"]) % self.batches
         iterator = iter(loader)

@@ -20,7 +20,10 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def phases(
         trace: Annotated[
-            Path, typer.Argument(help="a Chrome or Kineto trace (.json, .gz), or recorded steps (.jsonl)")
+            Path,
+            typer.Argument(
+                help="a Chrome or Kineto trace, recorded steps (.jsonl), or a TensorBoard input_pipeline.json"
+            ),
         ],
         method: Annotated[str, typer.Option(help="duration | published | k-means | dbscan")] = "duration",
         threshold: Annotated[float | None, typer.Option(help="similarity of the two scans")] = None,
@@ -55,6 +58,10 @@ def read_steps(path: Path, marker: str) -> Any:
     from workloads.importers.chrome_trace import read_events
     from workloads.step_profiles import load_steps, profile_steps, without_stolen_time
 
+    if path.name.endswith("input_pipeline.json"):
+        from workloads.importers.tensorboard_profile import read_input_pipeline
+
+        return read_input_pipeline(path)
     if path.name.endswith((".jsonl", ".jsonl.gz")):
         return [without_stolen_time(step) for step in load_steps(path)]
     return profile_steps(read_events(path), marker)
