@@ -134,7 +134,12 @@ def make_recorder(environment: Any) -> Any:
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
             before = len(environment.guards)
-            out = func(*args, **kwargs)
+            if func._opname == "baddbmm":
+                # torch's own shape rule expands by numbers, which symbolic sizes are not.
+                _, left, right = args[:3]
+                out = left.new_empty((left.shape[0], left.shape[1], right.shape[2]))
+            else:
+                out = func(*args, **kwargs)
             if func._opname.startswith("convolution"):
                 # torch picks its CPU kernel by these; the operation is the same.
                 self.kernel_choices |= set(range(before, len(environment.guards)))
