@@ -20,6 +20,7 @@ from estimators.extrapolation.series import KINDS, Series
 from estimators.formula import FloatArray
 from experiments.rows import ValidationRow, skipped
 from experiments.validation.data import scored_file, why_missing
+from hwmodels.files import InputError
 
 LEVEL = 0.80
 BINS = (("2x", 1.5, 2.9), ("4x", 2.9, 5.7), ("8x", 5.7, 11.4), (">11x", 11.4, np.inf))
@@ -52,6 +53,7 @@ class Asked:
     amdahl: float
     four: float
     last: float
+    noise: float = np.nan
 
     @property
     def bin(self) -> str | None:
@@ -86,19 +88,19 @@ def read_collection(index: Path, series: Path) -> list[Measured]:
 
     known = pd.read_csv(index).set_index("series")
     found = []
-    for name, group in pd.read_csv(series).groupby("series", sort=False):
-        kind = str(known.loc[str(name), "kind"])
-        found.append(
-            Measured(
-                str(name),
-                str(group["parameter"].iloc[0]),
-                kind if kind in KINDS else "problem_size",
-                str(known.loc[str(name), "source"]).split(":")[0],
-                group["value"].to_numpy(dtype=np.float64),
-                group["time_s"].to_numpy(dtype=np.float64),
-            )
-        )
+    for key, group in pd.read_csv(series).groupby("series", sort=False):
+        name, parameter = str(key), str(group["parameter"].iloc[0])
+        if name not in known.index:
+            raise InputError(f"{index}: series {name!r} of {series} is not listed")
+        values, times = (group[column].to_numpy(dtype=np.float64) for column in ("value", "time_s"))
+        source = str(known.loc[name, "source"]).split(":")[0]
+        found.append(Measured(name, parameter, _kind(str(known.loc[name, "kind"])), source, values, times))
     return found
+
+
+def _kind(written: str) -> str:
+    """The kind by our names; one that we do not know counts as a problem size."""
+    return next((kind for kind in KINDS if kind.startswith(written[:4].lower())), "problem_size")
 
 
 def cases(measured: Measured) -> Iterator[tuple[Series, FloatArray, FloatArray]]:
@@ -142,6 +144,7 @@ def predictions(collection: Sequence[Measured]) -> list[Asked]:
                         simple[0][i].value[j],
                         simple[1][i].value[j],
                         known.y[-1],
+                        np.nan if known.noise is None else known.noise,
                     )
                 )
     return asked
@@ -155,6 +158,12 @@ def _errors(some: Sequence[Asked], field: str = "ours") -> FloatArray:
 def _baselines(some: Sequence[Asked], quantile: float = 0.5) -> dict[str, float]:
     fields = {"amdahl_nnls": "amdahl", "four_terms_nnls": "four", "last_value": "last"}
     return {name: float(np.quantile(_errors(some, field), quantile)) for name, field in fields.items()}
+
+
+def _noise_floor(some: Sequence[Asked]) -> float | None:
+    """Median standard deviation in percent within the repeats of one value; None where nothing repeats."""
+    known = [one.noise for one in some if np.isfinite(one.noise)]
+    return 100 * float(np.median(known)) if known else None
 
 
 def _sized(some: Sequence[Asked]) -> str:
@@ -186,6 +195,7 @@ def _medians(asked: Sequence[Asked]) -> Iterator[ValidationRow]:
             baselines=_baselines(some),
             goal=goal,
             ok=error <= goal if goal is not None and len(some) >= ENOUGH else None,
+            noise_floor=_noise_floor(some),
             reason=_sized(some),
         )
         yield _row(
