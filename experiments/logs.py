@@ -61,6 +61,34 @@ def read_log(path: str | os.PathLike[str], length: str | None = None, time: str 
     return _from_rows(document, path, length, time)
 
 
+def simulated_log(
+    workload_name: str,
+    machine_name: str,
+    lengths: FloatArray,
+    estimator_name: str | None = None,
+    settings: Sequence[str] = (),
+) -> Iterations:
+    """Iterations of these lengths with the times that an estimator gives for a workload on a machine.
+
+    The workload's length is its symbol `seq_len`; `settings` are `namespace.name=value` as for the other verbs.
+
+    Raises
+    ------
+    InputError
+        Where a name is unknown, or the workload has no sequence length.
+    """
+    from experiments.question import question
+
+    asked = question(workload_name, machine_name, estimator_name, settings)
+    if "seq_len" not in asked.workload.symbols:
+        raise InputError(f"workload {asked.workload.name!r}: has no symbol seq_len, so all its iterations are alike")
+    unique, place = np.unique(lengths, return_inverse=True)
+    compiled = asked.estimator.compile(asked.workload, asked.machine, ("workload.seq_len",), asked.run)
+    times = np.asarray(compiled({"workload.seq_len": unique}))
+    source = f"{asked.workload.name} on {asked.machine.name}, simulated"
+    return Iterations(np.asarray(lengths, dtype=np.float64), times[place], source=source)
+
+
 def write_log(path: str | os.PathLike[str], iterations: Iterations) -> None:
     """A CSV that `read_log` reads back: iteration, seq_len (or the proxy's name) and time_s where known."""
     name = "seq_len" if iterations.proxy == "length" else iterations.proxy

@@ -13,7 +13,14 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def seqpoint(
-        log: Annotated[Path, typer.Argument(help="iterations as .csv or .json, or a Kineto trace with ProfilerStep")],
+        log: Annotated[
+            Path,
+            typer.Argument(help="iterations as .csv or .json, a Kineto trace with ProfilerStep, or (--on) a workload"),
+        ],
+        on: Annotated[str | None, typer.Option(help="simulate the workload LOG on this machine")] = None,
+        lengths: Annotated[Path | None, typer.Option(help="with --on: a .csv with the seq_len of iterations")] = None,
+        estimator: Annotated[str | None, typer.Option(help="with --on: an estimator by name")] = None,
+        set: Annotated[list[str] | None, typer.Option(help="with --on: workload.batch=64, ...")] = None,  # noqa: A002
         method: Annotated[
             str, typer.Option(help="seqpoint, stratified, k-means, uniform, prior, median, frequent or worst")
         ] = "seqpoint",
@@ -34,14 +41,21 @@ def register(app: typer.Typer) -> None:
         from inspect import signature
 
         from estimators.run.representative import METHODS, select, values_from
-        from experiments.logs import read_log, write_representatives
+        from experiments.logs import read_log, simulated_log, write_representatives
         from experiments.output import emit
-        from hwmodels.files import unknown_name
+        from hwmodels.files import InputError, unknown_name
         from hwmodels.units import parse_quantity
+        from workloads.lengths import read_lengths
 
         if method not in METHODS:
             raise unknown_name("method of selection", method, list(METHODS))
-        iterations = read_log(log, length, statistic)
+        if on is None:
+            iterations = read_log(log, length, statistic)
+        elif lengths is None:
+            raise InputError("--on asks for --lengths: a .csv with the seq_len of every iteration")
+        else:
+            padded = read_lengths(lengths, length or "seq_len", "steps").values.astype("float64")
+            iterations = simulated_log(str(log), on, padded, estimator, set or [])
         offered = {"error": parse_quantity(error, "1"), "size": size, "seed": seed}
         taken = signature(METHODS[method]).parameters
         settings = {name: value for name, value in offered.items() if name in taken and value is not None}

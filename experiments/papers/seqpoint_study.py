@@ -11,6 +11,7 @@ import numpy as np
 
 from estimators.run.representative import select
 from estimators.run.selection import Selection
+from experiments import registry
 from experiments.validation.data import training_file
 from hwmodels.catalog import machine
 from hwmodels.machine import Machine
@@ -174,12 +175,8 @@ def vega(configuration: str = "#1") -> Machine:
 
 
 def estimator() -> Any:
-    """The GPU model of the catalogue: tiles, waves and caches, one kernel after the other."""
-    from estimators.composite import Composite
-    from estimators.operation.tiled import TiledRoofline
-    from estimators.schedule.sequential import Sequential
-
-    return Composite(TiledRoofline(), Sequential(), "tiled roofline, one kernel after the other")
+    """The GPU model that ships: tiles, waves and caches, one kernel after the other."""
+    return registry.estimator("tiled-roofline")
 
 
 def kernels(network: Network, length: int) -> dict[str, float]:

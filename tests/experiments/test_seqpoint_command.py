@@ -60,6 +60,39 @@ def test_a_log_of_the_representatives_alone_projects_the_other_machine(
     assert answer["low_s"] < whole < answer["high_s"]
 
 
+def test_a_simulated_run_of_a_workload(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lengths = [10, 20, 20, 40] * 10
+    (tmp_path / "lengths.csv").write_text("seq_len\n" + "\n".join(map(str, lengths)) + "\n")
+    arguments = ["seqpoint", "gnmt", "--on", "vega-fe", "--lengths", str(tmp_path / "lengths.csv"), "--format", "json"]
+    assert run([*arguments, "--set", "workload.batch=32"]) == 0
+    (answer,) = json.loads(capsys.readouterr().out)
+    assert [row["weight"] for row in answer["selected"]] == [10, 20, 10]
+    assert answer["error_where_chosen"] == pytest.approx(0, abs=1e-12)
+    assert (
+        run(
+            [
+                "estimate",
+                "gnmt",
+                "--on",
+                "vega-fe",
+                "--set",
+                "workload.batch=32",
+                "--set",
+                "workload.seq_len=40",
+                "--format",
+                "json",
+            ]
+        )
+        == 0
+    )
+    (one,) = json.loads(capsys.readouterr().out)
+    assert answer["selected"][2]["time_s"] == pytest.approx(one["time_s"])
+    assert run(["seqpoint", "gnmt", "--on", "vega-fe"]) == 2
+    assert "--on asks for --lengths" in capsys.readouterr().err
+    assert run(["seqpoint", "vgg16", "--on", "vega-fe", "--lengths", str(tmp_path / "lengths.csv")]) == 2
+    assert "has no symbol seq_len" in capsys.readouterr().err
+
+
 def test_json_logs_and_named_columns(tmp_path: Path) -> None:
     rows = [{"tokens": 10 * i, "time_s": 0.1 * i, "energy_J": 5.0 * i} for i in range(1, 6)]
     (tmp_path / "a.json").write_text(json.dumps({"iterations": rows}))
