@@ -17,10 +17,12 @@ PAPERS = {
 }
 SCOREBOARDS: dict[str, str] = {
     "scaling": "experiments.validation.scaling",
+    "operations": "experiments.validation.operations",
     "bandwidth": "experiments.validation.bandwidth",
     "kerncraft": "experiments.validation.kerncraft",
     "systolic": "experiments.validation.systolic",
     "tpu": "experiments.validation.tpu",
+    "spmv": "experiments.validation.spmv",
     "graphs": "experiments.validation.graphs",
     "seqpoint": "experiments.validation.seqpoint",
     "traces": "experiments.validation.traces",
@@ -34,6 +36,14 @@ def _roofline() -> Any:
     from estimators.schedule.sequential import Sequential
 
     return Composite(Roofline(), Sequential(), "roofline, one operation after the other")
+
+
+def _tiled() -> Any:
+    from estimators.composite import Composite
+    from estimators.operation.tiled import TiledRoofline
+    from estimators.schedule.sequential import Sequential
+
+    return Composite(TiledRoofline(), Sequential(), "tiled roofline, one operation after the other")
 
 
 def _roofline_critical_path() -> Any:
@@ -86,6 +96,7 @@ def _phi(strategy: str) -> Callable[[], Any]:
 def _estimators() -> dict[str, Callable[[], Any]]:
     return {
         "roofline": _roofline,
+        "tiled-roofline": _tiled,
         "roofline-critical-path": _roofline_critical_path,
         "roofline-dispatch": _roofline_dispatch,
         "cpu": _cpu,

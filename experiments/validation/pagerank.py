@@ -1,0 +1,122 @@
+"""PageRank loop by loop on our own host: the published piecewise recipe beside the level-aware one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from estimators.composite import Composite
+from estimators.formula import FloatArray
+from estimators.operation.loops import LevelLoops, LoopRoofline
+from estimators.operation.model import OperationModel
+from estimators.operation.piecewise import Piecewise
+from estimators.operation.spmv import LearnedSpmv, trained_model
+from estimators.schedule.sequential import Sequential
+from experiments.measure.labels import SHIPPED
+from experiments.rows import ValidationRow, skipped
+from experiments.validation.data import data_folder
+from hwmodels.catalog import machine
+from hwmodels.files import InputError, read_json
+from hwmodels.machine import Machine
+from hwmodels.records import Table
+from workloads.kernels.generators import from_recipe
+from workloads.kernels.pagerank import PageRankProblem, pagerank, pagerank_problem
+from workloads.kernels.sparse import SparseMatrix, read_matrix
+from workloads.workload import Op
+
+DATASET = "own PageRank runs"
+HOST = "cloud-cascade-lake-core"
+MEASURED = SHIPPED / "pagerank.json"
+SCHEMA = "slipstick-pagerank-1"
+TOTAL_GOAL, LOOP_GOAL = 0.10, 0.30
+
+
+def rows() -> list[ValidationRow]:
+    """Two rows a graph: signed error of the total, and the worst loop's."""
+    if not MEASURED.exists():
+        return [skipped(DATASET, f"{MEASURED.name}: no quiet measurement")]
+    document = read_json(MEASURED)
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        raise InputError(f"{MEASURED}: want measurements of schema {SCHEMA!r}")
+    result: list[ValidationRow] = []
+    for name, facts in document["graphs"].items():
+        graph = graph_of(name, facts, data_folder())
+        if graph is None:
+            result.append(skipped(f"{DATASET}: {name}", "no public measurements here (set SLIPSTICK_DATA)"))
+        else:
+            result += _score(name, pagerank_problem(graph), facts, str(document["protocol"]))
+    return result
+
+
+def graph_of(name: str, facts: Mapping[str, Any], data: Path | None) -> SparseMatrix | None:
+    """The graph again: generated, or read; None where its file is not there."""
+    if facts.get("recipe") is not None:
+        return from_recipe(name, facts["recipe"])
+    path = None if data is None else data / facts["file"]
+    return read_matrix(path).renamed(name) if path is not None and path.exists() else None
+
+
+def models(problem: PageRankProblem) -> dict[str, Composite]:
+    """The published recipe (labels of the first cache, one bandwidth), and ours."""
+
+    def piecewise(spmv: OperationModel, loops: OperationModel) -> Composite:
+        return Composite(Piecewise(Table({"spmv": spmv}), loops), Sequential(), "eq. 3")
+
+    hot, streaming = (LearnedSpmv.of(trained_model(kind), [problem.matrix]) for kind in ("hot", "streaming"))
+    return {
+        "published recipe (hot labels, one bandwidth)": piecewise(hot, LoopRoofline()),
+        "roofline for all, SpMV too": piecewise(StreamedProduct(), LoopRoofline()),
+        "ours": piecewise(streaming, LevelLoops()),
+    }
+
+
+@dataclass(frozen=True)
+class StreamedProduct:
+    """A roofline of the product: its bytes over the main memory's bandwidth."""
+
+    def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
+        """Seconds of one product each."""
+        rate = machine.bandwidth(machine.main_memory)
+        return np.array([float(op.cost.bytes_moved) / rate for op in operations])
+
+
+def _score(name: str, problem: PageRankProblem, facts: Mapping[str, Any], protocol: str) -> list[ValidationRow]:
+    host = machine(HOST)
+    measured = {loop: float(seconds) for loop, seconds in facts["seconds"].items()}
+    iterations = int(facts["iterations"])
+    work = pagerank(problem, iterations)
+    times = {op.name: float(op.times) for op in work}
+    whole = sum(measured[loop] * times[loop] for loop in times)
+    totals, worst, signed = {}, {}, {}
+    for label, model in models(problem).items():
+        estimate = model.estimate(work, host)
+        loops = {part.name: part.time for part in estimate.parts}
+        asked = [loop for loop in measured if loop != "L2" or len(problem.dangling)]
+        signed[label] = {loop: loops[loop] / measured[loop] - 1 for loop in asked}
+        totals[label] = estimate.time / whole - 1
+        worst[label] = max(signed[label].values(), key=abs)
+    share = measured["SpMV"] * iterations / whole
+    text = ", ".join(f"{loop} {error:+.2f}" for loop, error in signed["ours"].items())
+    result = []
+    for case, scores, goal in (("total", totals, TOTAL_GOAL), ("worst loop", worst, LOOP_GOAL)):
+        value = scores["ours"]
+        result.append(
+            ValidationRow(
+                DATASET,
+                f"{name}: {case}",
+                "no loop was fitted; SpMV by the model that ships",
+                iterations,
+                "signed relative error",
+                "1",
+                value,
+                {label: score for label, score in scores.items() if label != "ours"},
+                goal,
+                abs(value) <= goal,
+                reason=f"{text}; SpMV takes {share:.0%}; {protocol}",
+            )
+        )
+    return result
