@@ -117,7 +117,7 @@ def assignments(texts: Sequence[str], spaces: Sequence[str]) -> dict[str, dict[s
 def axis(text: str, on: Machine) -> tuple[str, FloatArray]:
     """One ``--vary``: ``name=v1,v2,...``, ``name=low..high`` (whole numbers) or ``name=low..high:n`` (n even steps).
 
-    ``name=low..high:nlog`` takes n steps of equal ratio. Counts (run.*, whole fields) are rounded.
+    ``name=low..high:nlog`` takes n steps of equal ratio. Counts (run.*, workload.*, whole fields) are rounded.
 
     Raises
     ------
@@ -139,7 +139,7 @@ def axis(text: str, on: Machine) -> tuple[str, FloatArray]:
         if not last > first:
             raise InputError(f"{name}={written[:40]}: want low..high with high > low")
         values = _steps(name, first, last, steps)
-        if name.startswith("run.") or isinstance(_field(name, on), int):
+        if name.startswith(("run.", "workload.")) or isinstance(_field(name, on), int):
             values = np.unique(np.round(values))
     if len(values) > MAX_POINTS:
         raise InputError(f"{name}: {len(values)} values are more than {MAX_POINTS}")
