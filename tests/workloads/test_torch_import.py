@@ -98,6 +98,13 @@ def test_recurrent_modules_keep_batch_and_length_open(kind: str) -> None:
     assert nn.LSTM.forward.__module__.startswith("torch")
 
 
+def test_half_precision_recurrences_and_updates_are_counted_as_such() -> None:
+    graph = import_torch(nn.LSTM(16, 24, batch_first=True).half(), [Input(("batch", "seq_len", 16), "float16")])
+    assert {op.dtype for op in graph} == {"float16"}
+    step = next(op for op in graph if op.kind == "recurrent")
+    assert step.cost["flop.matrix.float16"] == parse_expression("2*batch*4*24*24")
+
+
 def deep_speech() -> Any:
     class Model(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:

@@ -232,7 +232,8 @@ def _settled(node: RecordedNode, settle: Callable[[Any], Any]) -> Node:
             replace(piece, dims={k: settle(v) for k, v in piece.dims.items()}, times=settle(piece.times))
             for piece in node.pieces
         ]
-        return Node(node.name, node.phase, node.layer, pieces=pieces, before=node.before)
+        reads = (Tensor((), node.dtype),)
+        return Node(node.name, node.phase, node.layer, reads, pieces=pieces, before=node.before)
     call = Call(node.call.name, settle(node.call.arguments), settle(node.call.results), node.call.tags)
     return Node(node.name, node.phase, node.layer, tuple(call.tensors()), call.results, read_call(call), node.before)
 

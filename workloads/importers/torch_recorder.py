@@ -37,6 +37,7 @@ class RecordedNode:
     layer: str
     call: Call | None
     pieces: list[Piece]
+    dtype: str = "float32"
     before: set[tuple[int, int | None]] = field(default_factory=set)
 
 
@@ -88,7 +89,9 @@ def make_recorder(environment: Any) -> Any:
         ) -> int:
             """One node; `writes` holds the results in order, None for those that were not asked for."""
             index = len(self.nodes)
-            node = RecordedNode(name, self.phase, self._layer(), call, pieces)
+            floating = [str(t.dtype).removeprefix("torch.") for t in reads if t.is_floating_point()]
+            dtype = floating[0] if floating else "float32"
+            node = RecordedNode(name, self.phase, self._layer(), call, pieces, dtype)
             for tensor in reads:
                 node.before |= self._made_by(tensor)
                 self._readers.setdefault(_storage(tensor), set()).add(index)
