@@ -8,9 +8,9 @@
 """
 
 from estimators.extrapolation.extrapolate import extrapolate, extrapolate_many
-from estimators.extrapolation.line import fit_line
+from estimators.extrapolation.line import fit_line, fit_power
 from estimators.extrapolation.prediction import Prediction
 from estimators.extrapolation.series import KINDS, Series
 from estimators.extrapolation.verdict import Verdict
 
-__all__ = ["KINDS", "Prediction", "Series", "Verdict", "extrapolate", "extrapolate_many", "fit_line"]
+__all__ = ["KINDS", "Prediction", "Series", "Verdict", "extrapolate", "extrapolate_many", "fit_line", "fit_power"]

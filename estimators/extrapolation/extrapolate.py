@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from estimators.extrapolation.families import FAMILIES, borders, thread_issue
 from estimators.extrapolation.intervals import doubt
-from estimators.extrapolation.line import fit_line
+from estimators.extrapolation.line import fit_line, fit_power
 from estimators.extrapolation.prediction import Prediction, shares_of
 from estimators.extrapolation.selection import ORIGINS, POOLS, Mixture, Pool, select
 from estimators.extrapolation.series import Series, kind_of
@@ -22,6 +22,8 @@ from hwmodels.machine import Machine
 
 LEAST_POINTS = 2
 CHUNK = 4096
+LEAST_SQUARES = {"line": fit_line, "power": fit_power}
+"""Single laws with Student-t bands, by name only."""
 
 
 def extrapolate(
@@ -44,7 +46,7 @@ def extrapolate(
         Its borders (NUMA domain, socket, cores, hardware threads) become the change points, and its cycles per
         instruction a family of their own.
     family
-        One family by name instead of the average over the kind's; "line" is ordinary least squares.
+        One family by name instead of the average over the kind's; "line" and "power" are ordinary least squares.
     level
         Probability of the band; None: no band and no verdict (faster).
 
@@ -68,10 +70,10 @@ def extrapolate_many(
     targets = np.atleast_1d(np.asarray(to, dtype=np.float64))
     if targets.ndim != 1 or not targets.size or not (np.isfinite(targets) & (targets > 0)).all():
         raise InputError("want one or more targets, finite numbers > 0")
-    if family == "line":
-        return [_line(one, targets, level) for one in series]
+    if family in LEAST_SQUARES:
+        return [_least_squares(family, one, targets, level) for one in series]
     if family is not None and family not in FAMILIES:
-        raise unknown_name("family", family, ["line", *FAMILIES])
+        raise unknown_name("family", family, [*LEAST_SQUARES, *FAMILIES])
     groups: dict[tuple[int, str], list[int]] = defaultdict(list)
     reasons = []
     for i, one in enumerate(series):
@@ -143,7 +145,7 @@ def _answer(
     )
 
 
-def _line(series: Series, to: FloatArray, level: float | None) -> Prediction:
-    found = fit_line(series.x, series.y, to, level if level is not None else 0.80, series.parameter)
+def _least_squares(family: str, series: Series, to: FloatArray, level: float | None) -> Prediction:
+    found = LEAST_SQUARES[family](series.x, series.y, to, level if level is not None else 0.80, series.parameter)
     found = replace(found, series=series)
     return found if level is not None else replace(found, low=None, high=None, level=None)

@@ -1,10 +1,12 @@
-"""A straight line through measurements, continued with honest limits.
+"""A straight line, or a power law, through measurements, continued with honest limits.
 
-The simplest extrapolation there is, chosen explicitly by whoever knows that the law is linear (memory contention on the
-Xeon Phi grows linearly with the threads): ordinary least squares with Student-t prediction intervals.
+The simplest extrapolations there are, chosen explicitly by whoever knows that the law is linear (memory contention on
+the Xeon Phi grows linearly with the threads) or a power: ordinary least squares with Student-t prediction intervals.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +14,7 @@ import numpy.typing as npt
 from estimators.extrapolation.families import CONSTANT, LINEAR
 from estimators.extrapolation.prediction import Prediction
 from estimators.extrapolation.series import Series
-from estimators.extrapolation.terms import Law
+from estimators.extrapolation.terms import Law, Power
 from hwmodels.files import InputError
 from hwmodels.records import Table
 
@@ -74,3 +76,42 @@ def fit_line(
         covariance=covariance,
         assumptions=("a straight line with the same absolute scatter everywhere (ordinary least squares)",),
     )
+
+
+def fit_power(
+    x: npt.ArrayLike, y: npt.ArrayLike, to: npt.ArrayLike, level: float = 0.80, parameter: str = "x"
+) -> Prediction:
+    """Fit y = c x^e by least squares in logarithms and predict at `to`: a line there, with its band.
+
+    Raises
+    ------
+    InputError
+        As `fit_line`, and where a number is not positive.
+    """
+    xs, ys, targets = (np.atleast_1d(np.asarray(a, dtype=np.float64)) for a in (x, y, to))
+    if not all((np.isfinite(a) & (a > 0)).all() for a in (xs, ys, targets)):
+        raise InputError(f"{parameter}, times and targets must be finite numbers > 0")
+    straight = fit_line(np.log(xs), np.log(ys), np.log(targets), level, parameter)
+    (intercept, _), (exponent, _) = straight.law.terms
+    series = replace(
+        straight.series,
+        x=tuple(map(float, np.exp(straight.series.x))),
+        y=tuple(map(float, np.exp(straight.series.y))),
+    )
+    return replace(
+        straight,
+        series=series,
+        kind="power",
+        x=tuple(map(float, targets)),
+        value=tuple(map(float, np.exp(straight.value))),
+        low=_exp(straight.low),
+        high=_exp(straight.high),
+        law=Law(((float(np.exp(intercept)), Power(exponent)),)),
+        shares=Table({"power": 1.0}),
+        covariance=None,
+        assumptions=("a power law with the same relative scatter everywhere (least squares in logarithms)",),
+    )
+
+
+def _exp(logs: tuple[float, ...] | None) -> tuple[float, ...] | None:
+    return None if logs is None else tuple(map(float, np.exp(logs)))

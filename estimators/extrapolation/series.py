@@ -112,10 +112,6 @@ class Series:
     def __len__(self) -> int:
         return len(self.x)
 
-    def first(self, m: int) -> Series:
-        """The series of the first `m` values."""
-        return Series(self.x[:m], self.y[:m], self.repeats[:m], self.noise, self.parameter, self.name, self.notes)
-
 
 def _noise(logs: FloatArray, starts: npt.NDArray[np.int_], counts: npt.NDArray[np.int_]) -> float | None:
     many = counts > 1

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from estimators.extrapolation import Series, extrapolate, fit_line
+from estimators.extrapolation import Series, extrapolate, fit_line, fit_power
 from hwmodels.files import InputError
 
 THREADS = (1, 15, 30, 60, 120, 180, 240)
@@ -68,3 +68,13 @@ def test_two_points_have_no_band() -> None:
 def test_one_x_is_no_line() -> None:
     with pytest.raises(InputError, match="two different values of threads, got 1"):
         fit_line([2, 2, 2], [1.0, 2.0, 3.0], [3], parameter="threads")
+
+
+def test_a_power_law_is_recovered_with_its_exponent() -> None:
+    n = np.array([64.0, 128, 256, 512])
+    answer = extrapolate(Series.of(n, 1e-9 * n**2.81, "n"), [4096], family="power")
+    # Strassen 1969: n^log2(7)
+    assert answer.value[0] == pytest.approx(1e-9 * 4096**2.81, rel=1e-9)
+    assert answer.formula.evaluate({"n": 4096.0}) == pytest.approx(answer.value[0], rel=1e-4)
+    with pytest.raises(InputError, match="finite numbers > 0"):
+        fit_power([1, 2, 3], [1.0, -1.0, 2.0], [4])
