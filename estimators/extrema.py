@@ -45,7 +45,7 @@ class _Extremum(sp.Function):  # type: ignore[misc]
 
     def _numpycode(self, printer: Any) -> str:
         inner = [printer._print(argument) for argument in self.args]
-        return reduce(lambda one, other: f"numpy.{self.name}({one}, {other})", inner)
+        return str(reduce(lambda one, other: f"numpy.{self.name}({one}, {other})", inner))
 
     def _latex(self, printer: Any, exp: str | None = None) -> str:
         inner = ", ".join(printer._print(argument) for argument in self.args)

@@ -126,7 +126,7 @@ def stream(has: Resources, prefix: str, flop_time: sp.Expr) -> Formula:
 
 
 def rowwise(has: Resources, prefix: str, rows: sp.Expr, columns: sp.Expr, size: float) -> Formula:
-    """Softmax and norms: rows are read, reduced and written, and read again where those in flight overflow the cache."""
+    """Softmax and norms: rows are read, reduced and written, and read again where those in flight overflow L2."""
     own = habits(prefix)
     moved = symbol("operation.bytes_moved")
     flying = Smallest(rows, has.cores * ROWS_IN_FLIGHT) * columns * size

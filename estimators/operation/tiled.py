@@ -23,7 +23,7 @@ from workloads.workload import Op
 
 KNEE = 1.4e9
 """Clock in Hz above which a chip needs more voltage, so that energy per flop grows with its square."""
-MATRIX_ENERGY = {"bfloat16": 0.082, "float16": 0.082, "tfloat32": 0.15, "float8": 0.045, "int8": 0.045, "float32": 0.5}
+MATRIX_ENERGY = {"bfloat16": 0.09, "float16": 0.09, "tfloat32": 0.15, "float8": 0.045, "int8": 0.045, "float32": 0.5}
 """Energy of a flop in a matrix engine over that of a float32 flop in a vector engine."""
 DEFAULTS = Table({"default": KernelParameters()})
 ROWWISE = ("softmax", "norm")

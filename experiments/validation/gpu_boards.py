@@ -62,6 +62,8 @@ class Board:
     sample: int = 400
     priors: Mapping[str, Prior] = field(default_factory=lambda: PRIORS)
     formulas: dict[str, Formula] = field(default_factory=dict)
+    bands: dict[tuple[str, ...], Band] = field(default_factory=dict)
+    transfers: dict[tuple[str, ...], float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.training = self.training[self.training["machine"] != ""]
@@ -119,8 +121,17 @@ class Board:
         else:
             time, others = self.times(on, rows, pooled(sources, on)), sources
             time = time * np.exp(self.shapes(on.family, rows, sources))
-        low, high = self.band(name, others).around(time)
+        seen = (name, *(fit.machine for fit in others))
+        if seen not in self.bands:
+            self.bands[seen] = self.band(name, others)
+        low, high = self.bands[seen].around(time)
         return Prediction(time, low, high)
+
+    def parameters(self, name: str, left_out: Sequence[str]) -> Mapping[str, float]:
+        """The values that `predict` uses."""
+        if name not in left_out and name in self.fits:
+            return self.fits[name].values
+        return pooled([fit for source, fit in self.fits.items() if source not in left_out], machine(name))
 
     def band(self, name: str, sources: Sequence[MachineFit]) -> Band:
         """From each source left out in turn, relatives of the machine counting more."""
@@ -139,7 +150,10 @@ class Board:
 
     def shapes(self, family: str, rows: pd.DataFrame, sources: Sequence[MachineFit]) -> FloatArray:
         """What relatives of a family take longer than their own fit at the nearest shape, as far as that transfers."""
-        slope = self.transfer(family, sources)
+        seen = (family, *(fit.machine for fit in sources))
+        if seen not in self.transfers:
+            self.transfers[seen] = self.transfer(family, sources)
+        slope = self.transfers[seen]
         return slope * self.nearest(family, rows, sources) if slope else np.zeros(len(rows))
 
     def transfer(self, family: str, sources: Sequence[MachineFit]) -> float:
@@ -159,13 +173,11 @@ class Board:
 
     def nearest(self, family: str, rows: pd.DataFrame, sources: Sequence[MachineFit]) -> FloatArray:
         """Mean over the sources of their residuals at the nearest shapes, closest relatives first."""
-        from scipy.spatial import cKDTree
-
         total, weight = np.zeros(len(rows)), 1e-9
         point = self._shape(rows)
         for fit, share in zip(sources, weights(sources, family), strict=True):
-            known, own = self.residuals[fit.machine]
-            distance, index = cKDTree(self._shape(known)).query(point, k=min(3, len(known)))
+            own = self.residuals[fit.machine][1]
+            distance, index = self._trees[fit.machine].query(point, k=min(3, len(own)))
             closeness = 1 / (distance**2 + 0.01)
             total += share * (own[index] * closeness).sum(axis=1) / closeness.sum(axis=1)
             weight += share
@@ -181,9 +193,15 @@ class Board:
             found[name] = rows, np.clip(np.log(rows["time"].to_numpy() / time), -1.5, 1.5)
         return found
 
+    @cached_property
+    def _trees(self) -> dict[str, Any]:
+        from scipy.spatial import cKDTree
+
+        return {name: cKDTree(self._shape(rows)) for name, (rows, _) in self.residuals.items()}
+
     def _shape(self, rows: pd.DataFrame) -> FloatArray:
         names = [name for name in KINDS[self.kind].dims if name in rows and name not in FIXED]
-        return np.log2(np.maximum(rows[names].to_numpy(float), 1e-3))
+        return np.asarray(np.log2(np.maximum(rows[names].to_numpy(float), 1e-3)))
 
     @cached_property
     def samples(self) -> dict[str, pd.DataFrame]:
@@ -217,11 +235,13 @@ class Board:
 
         def residuals(point: FloatArray) -> FloatArray:
             numbers = tuple(np.exp(point))
-            return np.concatenate([np.log(self.roofline(s, part, numbers)) for s, part in chosen.items()]) - measured
+            return np.asarray(
+                np.concatenate([np.log(self.roofline(s, part, numbers)) for s, part in chosen.items()]) - measured
+            )
 
         start = np.log([0.7, 0.8, max(1e-6, float(np.exp(measured.min())) / 2), 0.3])
         found = least_squares(residuals, start, loss="soft_l1", f_scale=0.1)
-        return self.roofline(name, rows, tuple(np.exp(found.x)))
+        return self.roofline(name, rows, tuple(map(float, np.exp(found.x))))
 
 
 def spread_sample(rows: pd.DataFrame, count: int) -> pd.DataFrame:

@@ -8,6 +8,7 @@ loaders take the folder to read, so that the same code serves training and score
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +70,7 @@ ATTENTION_DIMS = ("batch", "heads", "kv_heads", "queries", "keys", "head_dim", "
 ELEMENTWISE_READS = {"add": 2, "mul": 2, "div": 2, "pow": 2}
 
 
+@cache
 def machine_of(device: str) -> str:
     """The catalogue's name of a device; "" where it is not there."""
     name = MACHINES.get(device.replace("_", " ").strip(), MACHINES.get(device, ""))

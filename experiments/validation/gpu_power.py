@@ -1,0 +1,126 @@
+"""Mean power of kernels (aiconfigurator, vllm 0.22.0) on a machine, or a kind of kernel, that was not fitted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import sympy as sp
+
+from estimators.formula import FloatArray, evaluate
+from estimators.operation.energy import PowerModel, fit_power
+from estimators.operation.tiled import MATRIX_ENERGY
+from experiments.rows import ValidationRow, skipped
+from experiments.validation.data import data_folder
+from experiments.validation.gpu_data import aiconfigurator
+from hwmodels.catalog import machine
+from workloads.kinds import KINDS, operation
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+GOAL = 0.20
+KINDS_OF = {
+    "gemm": ("gemm", {}),
+    "context_attention": ("attention", {"causal": True}),
+    "generation_attention": ("attention", {"causal": False}),
+}
+LONGEST = 6000
+"""Rows of a kind and machine that are looked at."""
+
+
+def rows(scored: Path | None = None) -> list[ValidationRow]:
+    """Fitted to gemm alone, asked of attention; and with scored data, fitted here and asked there."""
+    folder, title = data_folder(), "power, aiconfigurator"
+    if folder is None:
+        return [skipped(title, "no public measurements here (set SLIPSTICK_DATA)")]
+    known = {name: _frame(folder, name) for name in KINDS_OF}
+    if known["gemm"].empty:
+        return [skipped(title, "no power in the training data")]
+    found = []
+    asked = known if scored is None else {name: _frame(scored, name) for name in KINDS_OF}
+    for name, frame in asked.items():
+        for on, chosen in frame.groupby("machine"):
+            same = scored is None
+            sources = ["gemm"] if same else list(KINDS_OF)
+            training = [known[s][~known[s]["key"].isin(set(chosen["key"]))] for s in sources]
+            training = [part[part["machine"] != on] if not same else part for part in training]
+            if same and name == "gemm":
+                continue  # it was fitted to them
+            fitted = _fit([(s, part) for s, part in zip(sources, training, strict=True) if len(part)])
+            if fitted is None:
+                found.append(skipped(title, f"no other machine with power than {on}"))
+                continue
+            found.append(_row(title, name, str(on), chosen, fitted, "kind of kernel" if same else str(on)))
+    return found or [skipped(title, "no rows with power to score")]
+
+
+def _fit(parts: list[tuple[str, pd.DataFrame]]) -> tuple[PowerModel, tuple[FloatArray, float]] | None:
+    """The model of all machines together, and the line in utilisation (the baseline)."""
+    if not parts:
+        return None
+    models, counts, utilisation, share = [], [], [], []
+    for name, frame in parts:
+        for on, rows_ in frame.groupby("machine"):
+            flop, moved = _work(name, rows_)
+            m, time, watts = machine(str(on)), rows_["time"].to_numpy(), rows_["power"].to_numpy()
+            models.append(fit_power(m, time, flop, moved, watts))
+            counts.append(len(rows_))
+            utilisation.append(_utilisation(str(on), time, flop, moved))
+            share.append(watts / float(m.power.cap or 1))
+    mean = [float(np.average([getattr(x, n) for x in models], weights=counts)) for n in ("active", "flop", "byte")]
+    line = np.polyfit(np.concatenate(utilisation), np.concatenate(share), 1)
+    return PowerModel(*mean), (np.asarray(line), 0.0)
+
+
+def _row(
+    title: str,
+    name: str,
+    on: str,
+    frame: pd.DataFrame,
+    fitted: tuple[PowerModel, tuple[FloatArray, float]],
+    held_out: str,
+) -> ValidationRow:
+    model, (line, _) = fitted
+    m, time, watts = machine(on), frame["time"].to_numpy(), frame["power"].to_numpy()
+    flop, moved = _work(name, frame)
+    ours = float(np.mean(np.abs(model.watts(m, time, flop, moved) / watts - 1)))
+    cap = float(m.power.cap or 1)
+    straight = np.polyval(line, _utilisation(on, time, flop, moved)) * cap
+    base = {
+        "line in utilisation": float(np.mean(np.abs(straight / watts - 1))),
+        "half the cap": float(np.mean(np.abs(0.5 * cap / watts - 1))),
+    }
+    return ValidationRow(title, f"{name}, {on}", held_out, len(frame), "MAPE", "1", ours, base, GOAL, ours <= GOAL)
+
+
+def _frame(folder: Path, name: str) -> pd.DataFrame:
+    frame = aiconfigurator(folder, name)
+    if frame.empty or "power" not in frame:
+        return frame.iloc[:0]
+    kept = frame["power"].notna() & (frame["power"] > 0) & (frame["machine"] != "") & frame["dtype"].isin(MATRIX_ENERGY)
+    if "window" in frame:
+        kept &= frame["window"] == 0
+    frame = frame[kept]
+    return frame.sample(min(LONGEST, len(frame)), random_state=3) if len(frame) else frame
+
+
+def _work(name: str, frame: pd.DataFrame) -> tuple[FloatArray, FloatArray]:
+    """Flop at the energy of a float32 flop, and bytes, of each row."""
+    kind, facts = KINDS_OF[name]
+    dims = {dim: sp.Symbol(dim, positive=True) for dim in KINDS[kind].dims}
+    op = operation("row", kind, dims, "bfloat16", dict(facts))
+    values = {dim: frame[dim].to_numpy(float) for dim in KINDS[kind].dims}
+    flop = np.asarray(evaluate(sp.sympify(op.cost["flop.matrix.bfloat16"]), values))
+    if facts.get("causal"):
+        flop = flop / 2
+    energy = frame["dtype"].map(MATRIX_ENERGY).to_numpy(float)
+    size = np.where(frame["dtype"] == "float8", 0.5, 1.0)
+    return flop * energy, np.asarray(evaluate(sp.sympify(op.cost.bytes_moved), values)) * size
+
+
+def _utilisation(on: str, time: FloatArray, flop: FloatArray, moved: FloatArray) -> FloatArray:
+    m = machine(on)
+    peak = m.peak("matrix", "bfloat16") * MATRIX_ENERGY["bfloat16"]
+    return np.asarray(np.minimum(1.0, np.maximum(flop / peak, moved / m.bandwidth(m.main_memory)) / time))

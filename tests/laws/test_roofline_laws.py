@@ -1,0 +1,106 @@
+"""What must hold of the tiled roofline on any machine and operation."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from estimators.operation.tiled import TiledRoofline
+from hwmodels.catalog import machine
+from hwmodels.machine import Machine
+from workloads.kinds import operation
+from workloads.layers import convolution, elementwise, gemm
+from workloads.workload import Op
+
+MODEL = TiledRoofline()
+UNCAPPED = {"power.cap": None, "runtime.launch_overhead": 0.0}
+MACHINES = {
+    name: machine(name).using(UNCAPPED) for name in ("vega-fe", "a100-sxm-80gb", "l4", "mi210", "xeon-phi-7250")
+}
+
+sizes = st.integers(1, 8192)
+
+
+@st.composite
+def operations(draw: st.DrawFn) -> Op:
+    kind = draw(st.sampled_from(["gemm", "elementwise", "softmax", "norm", "convolution"]))
+    a, b, c = draw(sizes), draw(sizes), draw(sizes)
+    match kind:
+        case "gemm":
+            return gemm("o", a, b, c, batch=draw(st.integers(1, 64)))
+        case "elementwise":
+            return elementwise("o", a * b, inputs=2)
+        case "softmax":
+            return operation("o", "softmax", {"rows": a, "columns": b})
+        case "norm":
+            return operation("o", "norm", {"elements": a * b, "groups": a})
+    side = draw(st.integers(1, 64))
+    return convolution("o", draw(st.integers(1, 64)), a % 512 + 1, b % 512 + 1, (3, 3), (side, side))
+
+
+machines = st.sampled_from(sorted(MACHINES))
+
+
+def time_of(op: Op, on: Machine) -> float:
+    return float(MODEL.times([op], on)[0])
+
+
+@settings(max_examples=60, deadline=None)
+@given(operations(), machines, st.floats(0.2, 0.99), st.sampled_from(["clock", "bandwidth", "L1", "L2"]))
+def test_never_faster_with_less(op: Op, name: str, share: float, what: str) -> None:
+    """Less clock, main-memory bandwidth or cache never saves time on a machine without a power cap."""
+    on = MACHINES[name]
+    path = {
+        "clock": "clock",
+        "bandwidth": f"memory.{on.main_memory}.bandwidth",
+        "L1": "memory.L1.capacity",
+        "L2": "memory.L2.capacity",
+    }[what]
+    less = on.using({path: float(on.get(path)) * share})
+    assert time_of(op, less) >= time_of(op, on) * (1 - 1e-9)
+
+
+@settings(max_examples=30, deadline=None)
+@given(sizes, sizes, sizes, machines, st.integers(1, 4))
+def test_never_faster_with_fewer_cores(m: int, n: int, k: int, name: str, divisor: int) -> None:
+    """A product on a share of the cores takes at least as long."""
+    on = MACHINES[name]
+    fewer = on.using(cores=max(1, on.cores // (divisor + 1)))
+    op = gemm("o", m, n, k)
+    assert time_of(op, fewer) >= time_of(op, on) * (1 - 1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(256, 8192), sizes, sizes, machines, st.floats(0.3, 3.0))
+def test_all_rates_times_x_divide_time_by_x(m: int, n: int, k: int, name: str, factor: float) -> None:
+    """Clock and bandwidths scaled together scale time, launch apart (split reductions cost a launch: taken off)."""
+    from estimators.operation.kernel_classes import KernelParameters
+    from hwmodels.records import Table
+
+    model = TiledRoofline(Table({"default": KernelParameters(split_overhead=0.0)}))
+    on = MACHINES[name]
+    main = f"memory.{on.main_memory}.bandwidth"
+    faster = on.using({"clock": on.clock * factor, main: float(on.get(main)) * factor})
+    op = gemm("o", m, n, max(k, 2048))
+    assert float(model.times([op], faster)[0]) == pytest.approx(float(model.times([op], on)[0]) / factor, rel=1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(operations(), machines, st.floats(0.2, 5.0))
+def test_continuous_across_the_ridge(op: Op, name: str, share: float) -> None:
+    """A small change of the bandwidth is a small change of the time, on either side of the ridge."""
+    on = MACHINES[name]
+    main = f"memory.{on.main_memory}.bandwidth"
+    here = on.using({main: float(on.get(main)) * share})
+    near = here.using({main: float(here.get(main)) * 1.001})
+    assert time_of(op, near) == pytest.approx(time_of(op, here), rel=2e-3)
+
+
+@settings(max_examples=30, deadline=None)
+@given(sizes, sizes, sizes, st.sampled_from(["l4", "t4", "h100-sxm"]))
+def test_never_above_the_peak_nor_the_cap(m: int, n: int, k: int, name: str) -> None:
+    """Under a cap the rate stays below the data-sheet peak (with the efficiency), launch included."""
+    on = machine(name)
+    op = gemm("o", m, n, k)
+    assert float(op.cost.flop) / time_of(op, on) <= on.peak("vector", "float32") * 0.92 * (1 + 1e-9)
