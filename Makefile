@@ -20,7 +20,7 @@ lint: $(VENV)/.full
 	$(VENV)/bin/lint-imports
 
 validate: $(VENV)/.full
-	$(RUN) -m slipstick validate all
+	-$(RUN) -m slipstick validate all --page docs/validation.md
 
 bench: $(VENV)/.full
 	$(RUN) -m pytest -q tests/benchmarks --benchmark-only
@@ -37,6 +37,10 @@ $(VENV)/.full: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) --editable ".[$(EXTRAS)]"
 	$(PIP) --no-deps pytorchcv
 	touch $@ $(VENV)/.light
+
+docs: $(VENV)/.light
+	$(PIP) --editable ".[docs]"
+	$(RUN) -m mkdocs build --strict
 
 clean:
 	rm -rf $(VENV) slipstick-out dist
