@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +17,7 @@ def register(app: typer.Typer) -> None:
     def validate(
         name: Annotated[str, typer.Argument(help="a scoreboard, or 'all'")],
         data: Annotated[Path | None, typer.Option(help="score the files below this folder instead")] = None,
+        page: Annotated[Path | None, typer.Option(help="write the tables into this page")] = None,
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> int:
         """Accuracy on measurements that the models were not fitted to; exit code 1 where a goal is missed."""
@@ -26,7 +28,14 @@ def register(app: typer.Typer) -> None:
         if data is not None and not data.is_dir():
             raise InputError(f"--data {data}: no such folder")
         names = sorted(registry.SCOREBOARDS) if name == "all" else [name]
-        rows = [row for one in names for row in registry.scoreboard(one).rows(data)]
+        rows = []
+        for one in names:
+            print(f"slipstick: validate {one}", file=sys.stderr)
+            rows += registry.scoreboard(one).rows(data)
+        if page is not None:
+            from experiments.validation.page import write
+
+            write(rows, page)
         if format == "table":
             emit([_short(row.to_dict()) for row in rows], format, notes=_reasons(rows))
         else:

@@ -1,0 +1,70 @@
+"""The documented keys are those that the verbs answer with."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from experiments.cli import run
+from experiments.rows import ReproductionRow, ValidationRow
+
+PAGE = (Path(__file__).parents[2] / "docs" / "json.md").read_text()
+PHI = ["--on", "xeon-phi-7120p", "--set", "run.threads=240"]
+VERBS = {
+    "estimate": ["estimate", "phi-cnn-small", *PHI],
+    "whatif": ["whatif", "phi-cnn-small", *PHI, "--vary", "machine.clock=1GHz,2GHz"],
+    "machines list": ["machines", "list"],
+    "machines show": ["machines", "show", "xeon-phi-7120p"],
+    "workloads list": ["workloads", "list"],
+    "workloads show": ["workloads", "show", "phi-cnn-small"],
+    "bricks split": ["bricks", "split", "resnet50"],
+}
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_keys_of_a_verb(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*VERBS[verb], "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert isinstance(rows, list) and rows
+    for key in rows[0]:
+        assert key in PAGE or "." in key, key
+    for part in rows[0].get("parts", []):
+        assert all(key in PAGE for key in part)
+
+
+def test_keys_of_the_rows_machines_rely_on() -> None:
+    reproduction = ReproductionRow("I", "a", "exact", 1.0, 1.0).to_dict()
+    assert list(reproduction) == [
+        "table", "cell", "status", "published", "ours", "unit",
+        "relative_error", "tolerance_abs", "tolerance_rel", "ok", "reason",
+    ]  # fmt: skip
+    validation = ValidationRow("d", "c", "machine", 3, "m", "%", 1.0).to_dict()
+    assert list(validation) == [
+        "dataset", "case", "held_out", "n", "metric", "unit", "baselines", "ours", "goal", "ok", "interval_level",
+        "interval_coverage", "interval_width", "noise_floor", "reason",
+    ]  # fmt: skip
+    assert all(key in PAGE for key in [*reproduction, *validation])
+
+
+def test_csv_has_one_line_a_row(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["machines", "list", "--format", "csv"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("machine,name,cores,clock_Hz")
+    assert all(len(line.split(",")) >= 6 for line in lines[1:])
+
+
+@pytest.mark.parametrize(
+    ("published", "ours", "absolute", "relative", "ok"),
+    [
+        (10.0, 10.05, 0.06, None, True),
+        (10.0, 10.07, 0.06, None, False),
+        (100.0, 100.3, 0.06, 0.004, True),
+        (1.0, None, 0.1, None, None),
+    ],
+)
+def test_the_larger_tolerance_holds(
+    published: float, ours: float | None, absolute: float, relative: float | None, ok: bool | None
+) -> None:
+    row = ReproductionRow("I", "a", "exact", published, ours, tolerance_abs=absolute, tolerance_rel=relative)
+    assert row.ok is ok
+    assert ReproductionRow("I", "a", "not_reproducible", published, ours, tolerance_abs=absolute).ok is None
