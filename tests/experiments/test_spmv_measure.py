@@ -1,0 +1,112 @@
+"""Measuring blocks: the filter, the counters, made-up energy that says so, and the commands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments.cli import run
+from experiments.measure.spmv import (
+    SYNTHETIC,
+    SpmvProtocol,
+    energy_of,
+    filtered_mean,
+    measure_blocks,
+    rapl_domains,
+    save_times,
+    synthetic_energy,
+)
+from hwmodels.files import InputError
+from workloads.kernels.generators import stencil
+
+
+def test_preempted_samples_are_dropped_and_the_mean_of_the_rest_taken() -> None:
+    samples = np.full((20, 3), 100.0)
+    samples[4, 1] = 5000.0
+    samples[5, 2] = 200.0
+    mean, dropped = filtered_mean(samples)
+    assert mean.tolist() == [100.0, 100.0, 105.0]
+    assert dropped == pytest.approx(1 / 60)
+
+
+def test_protocols_of_too_few_sweeps_are_refused() -> None:
+    with pytest.raises(InputError, match="sweeps = 5: want at least 20"):
+        SpmvProtocol(sweeps=5)
+
+
+def counters(folder: Path, start: int) -> None:
+    for number, name in enumerate(("package-0", "dram")):
+        domain = folder / f"intel-rapl:{number}"
+        domain.mkdir()
+        (domain / "name").write_text(f"{name}\n")
+        (domain / "max_energy_range_uj").write_text("1000000\n")
+        (domain / "energy_uj").write_text(f"{start}\n")
+
+
+def test_energy_counters_are_read_and_wrap_around(tmp_path: Path) -> None:
+    counters(tmp_path, 900_000)
+    domains = rapl_domains(tmp_path)
+    assert [domain.name for domain in domains] == ["package-0", "dram"]
+
+    def work() -> None:
+        (tmp_path / "intel-rapl:0" / "energy_uj").write_text("150000")
+        (tmp_path / "intel-rapl:1" / "energy_uj").write_text("950000")
+
+    assert energy_of(work, domains) == pytest.approx({"package-0": 0.25, "dram": 0.05})
+
+
+def test_a_host_without_counters_says_so(tmp_path: Path) -> None:
+    assert rapl_domains(tmp_path) == ()
+    with pytest.raises(InputError, match="no readable RAPL counter"):
+        energy_of(lambda: None, ())
+
+
+def test_made_up_energy_keeps_to_table_1_and_is_named() -> None:
+    energy = synthetic_energy(np.random.default_rng(1).normal(1.42e-9, 0.07e-9, 4000))
+    assert energy.mean() == pytest.approx(39.58e-9, rel=0.01)
+    assert energy.std() == pytest.approx(2.51e-9, rel=0.06)
+    assert energy.min() >= 34.52e-9 and energy.max() <= 58.40e-9
+    assert "not measured" in SYNTHETIC
+
+
+def test_the_energy_network_learns_from_made_up_labels() -> None:
+    torch = pytest.importorskip("torch", reason="the extra [torch] is not installed")
+    torch.set_num_threads(1)
+    from estimators.operation.spmv_net import ENERGY_NET, Recipe, train
+    from workloads.kernels.blocks import network_input
+
+    inputs = network_input(stencil((120, 120), 5))[:200]
+    energy = synthetic_energy(np.linspace(1.3e-9, 1.6e-9, 200))
+    net = train(inputs, energy, ENERGY_NET, Recipe(epochs=1), quantity="energy", provenance={"labels": SYNTHETIC})
+    assert net.quantity == "energy"
+    assert net.provenance["labels"] == SYNTHETIC
+    assert 1e-8 < net.predict(inputs).mean() < 1e-7
+
+
+def test_blocks_are_timed_on_this_host(tmp_path: Path) -> None:
+    pytest.importorskip("numba", reason="the extra [measure] is not installed")
+    matrix = stencil((60, 60), 5)
+    times = measure_blocks(matrix, SpmvProtocol(hot_blocks=3, hot_repeats=20, budget_seconds=1.0))
+    assert len(times.hot) == 3
+    known = times.hot[~np.isnan(times.hot)]
+    assert np.all(known > 1e-10) and np.all(known < 1e-7)  # a third to three hundred cycles a non-zero
+    assert {"counter_hz", "counter_grain_ticks", "load", "preemptions", "sweeps"} <= set(times.facts)
+    save_times(times, tmp_path / "m.npz")
+    with np.load(tmp_path / "m.npz", allow_pickle=False) as kept:
+        assert json.loads(str(kept["facts"]))["matrix"] == matrix.name
+
+
+def test_one_command_gives_time_interval_and_energy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from scipy.io import mmwrite
+
+    mmwrite(tmp_path / "grid.mtx", stencil((80, 80), 5).to_scipy())
+    assert run(["spmv", "predict", str(tmp_path / "grid.mtx"), "--power", "20 W", "--format", "json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["low_s"] < row["time_s"] < row["high_s"]
+    assert row["energy_J"] == pytest.approx(20 * row["time_s"])
+    assert row["nonzeros"] == 5 * 6400 - 4 * 80
+    assert run(["spmv", "predict", str(tmp_path / "none.mtx")]) == 2
+    assert "no such file" in capsys.readouterr().err
