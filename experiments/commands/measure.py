@@ -19,6 +19,7 @@ def register(app: typer.Typer) -> None:
     measures.command("bricks")(bricks)
     measures.command("pipeline")(pipeline)
     measures.command("spmv")(spmv)
+    measures.command("training")(training)
 
 
 def host(
@@ -147,3 +148,30 @@ def spmv(
             }
         )
     emit(rows, format, notes=["ns a non-zero; streaming is empty where fewer than 20 sweeps were quiet"])
+
+
+def training(
+    network: Annotated[str, typer.Option(help="gru, lstm or attention")] = "lstm",
+    lengths: Annotated[
+        str, typer.Option(help="10,20,40 | a .csv with seq_len | a .json of slipstick seqpoint --emit-lengths")
+    ] = "synthetic",
+    iterations: Annotated[int, typer.Option(help="of a synthetic epoch", min=1, max=100_000)] = 512,
+    order: Annotated[str, typer.Option(help="of a synthetic epoch: sorted, bucketed or shuffled")] = "bucketed",
+    configurations: Annotated[str, typer.Option(help="by name, separated by commas")] = "base,repeat,avx2,bfloat16",
+    repeats: Annotated[int, typer.Option(help="runs of every step; their median counts", min=1, max=101)] = 1,
+    log: Annotated[Path, typer.Option(help="the CSV to write; one that a stop cut short is continued")] = Path(
+        "training.csv"
+    ),
+    format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+) -> None:
+    """Training steps of a small real network by length, under changes that stand for hardware (needs torch)."""
+    from experiments.measure.training import asked_lengths, measure_epoch, summary
+    from experiments.output import emit
+
+    def progress(done: int, planned: int) -> None:
+        if done % 16 == 0 or done == planned:
+            print(f"slipstick: {done} of {planned} steps", file=sys.stderr)
+
+    wanted = asked_lengths(lengths, network, iterations, order)
+    measure_epoch(network, wanted, configurations.split(","), log, repeats, progress)
+    emit(summary(log), format, notes=[f"{network}: {len(wanted)} steps under each configuration; written: {log}"])

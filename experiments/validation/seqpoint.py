@@ -51,7 +51,7 @@ class Score:
         band = projected.interval(LEVEL)
         if band is not None:
             self.inside.append(band[0] <= truth <= band[1])
-            self.widths.append((band[1] - band[0]) / truth)
+            self.widths.append(band[1] / max(band[0], 1e-9 * band[1]))
 
     def measure(self, metric: str) -> float:
         """mean, p95 or max of |error|, in per cent."""
@@ -84,7 +84,7 @@ class Score:
             ok=None if goal is None else ours <= goal,
             interval_level=LEVEL if self.inside else None,
             interval_coverage=float(np.mean(self.inside)) if self.inside else None,
-            interval_width=100 * float(np.mean(self.widths)) if self.widths else None,
+            interval_width=float(np.mean(self.widths)) if self.widths else None,
             noise_floor=floor,
             reason=f"{np.mean(self.sizes):.0f} iterations, saving {np.mean(self.savings):.1f}x; {reason}",
         )
@@ -330,7 +330,7 @@ def _configurations(
         ok=coverage >= 85.0 if goal is not None else None,
         interval_level=LEVEL,
         interval_coverage=coverage / 100,
-        interval_width=100 * float(np.mean(ours.widths)),
+        interval_width=float(np.mean(ours.widths)),
         noise_floor=floor,
         reason="prior: the first 50 after a warm-up, with the interval of a random sample",
     )

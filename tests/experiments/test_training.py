@@ -72,3 +72,16 @@ def test_bad_names_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="each once"):
         measure_epoch("lstm", [5], ["base", "base"], tmp_path / "a.csv")
     assert CONFIGURATIONS["threads2"].clock == "wall"
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from experiments.cli import run
+
+    log = tmp_path / "log.csv"
+    arguments = ["measure", "training", "--network", "attention", "--lengths", "8,64", "--configurations", "base"]
+    assert run([*arguments, "--repeats", "3", "--log", str(log), "--format", "json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["configuration"] == "base" and row["speedup"] == 1.0
+    assert len(log.read_text().splitlines()) == 3
+    assert run(["measure", "training", "--order", "sort"]) == 2
+    assert "unknown order" in capsys.readouterr().err
