@@ -13,7 +13,7 @@ from estimators.extrapolation.families import FAMILIES, borders, thread_issue
 from estimators.extrapolation.intervals import doubt
 from estimators.extrapolation.line import fit_line, fit_power
 from estimators.extrapolation.prediction import Prediction, shares_of
-from estimators.extrapolation.selection import ORIGINS, POOLS, Mixture, Pool, select
+from estimators.extrapolation.selection import ORIGINS, POOLS, Mixture, Pool, counted_in, select
 from estimators.extrapolation.series import Series, kind_of
 from estimators.extrapolation.verdict import verdicts
 from estimators.formula import FloatArray
@@ -74,7 +74,7 @@ def extrapolate_many(
         return [_least_squares(family, one, targets, level) for one in series]
     if family is not None and family not in FAMILIES:
         raise unknown_name("family", family, [*LEAST_SQUARES, *FAMILIES])
-    groups: dict[tuple[int, str], list[int]] = defaultdict(list)
+    groups: dict[tuple[int, str, float], list[int]] = defaultdict(list)
     reasons = []
     for i, one in enumerate(series):
         if len(one) < LEAST_POINTS:
@@ -84,10 +84,10 @@ def extrapolate_many(
             )
         found, reason = kind_of(one, kind)
         reasons.append(reason)
-        groups[len(one), found].append(i)
+        groups[len(one), found, min(1.0, one.x[0])].append(i)
     answers: list[Prediction | None] = [None] * len(series)
-    for (_, found), members in groups.items():
-        pool = Pool((FAMILIES[family],)) if family else _pool(found, machine)
+    for (_, found, unit), members in groups.items():
+        pool = counted_in(Pool((FAMILIES[family],)) if family else _pool(found, machine), unit)
         known = borders(machine) if machine is not None and found in ("strong", "weak") else ()
         for start in range(0, len(members), CHUNK):
             chunk = members[start : start + CHUNK]

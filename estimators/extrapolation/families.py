@@ -6,7 +6,7 @@ change point is one more term that is 0 up to a knot: a convex bend of the cost 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -48,6 +48,13 @@ class Family:
     bends: Bends = "none"
     penalty: float = 1.0
     through_last: bool = False
+
+    def counted_in(self, unit: float) -> Family:
+        """The family with logarithms of x / unit; for values below 1, whose logarithms would be negative."""
+        if unit == 1:
+            return self
+        terms = (replace(t, unit=unit) if isinstance(t, Power) and t.logs else t for t in self.terms)
+        return replace(self, terms=tuple(terms))
 
     def matrix(self, x: FloatArray, knots: FloatArray) -> FloatArray:
         """The terms as columns: (..., n) to (..., n, terms + knots)."""

@@ -36,7 +36,7 @@ def next_points(
     candidates: Sequence[float] | None = None,
     cost: Callable[[float, float], float] | None = None,
 ) -> list[Candidate]:
-    """Candidates ranked by expected narrowing of the last target's band per unit of cost, best first.
+    """Candidates ranked by expected narrowing of the last target's band per unit of cost, best first; empty without any.
 
     For each candidate its own predicted time, and one a third of its band up and down, are added to the series in turn,
     and the series is extrapolated again: no measurement is made.
@@ -58,6 +58,8 @@ def next_points(
     series, target, level = prediction.series, prediction.x[-1], prediction.level
     if candidates is None:
         candidates = _between(series, target)
+    if not candidates:
+        return []
     price = cost or (lambda x, t: t if prediction.kind == "problem_size" else x * t)
     before = float(np.log(prediction.high[-1] / prediction.low[-1]))
     here = extrapolate_many([series], list(candidates), prediction.kind, level=level)[0]

@@ -7,7 +7,7 @@ again, so the answer stays one formula.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -41,6 +41,12 @@ class Pool:
     sharpness: float = 2.0
     floor: float = 0.10
     challengers: tuple[Family, ...] = ()
+
+
+def counted_in(pool: Pool, unit: float) -> Pool:
+    """The pool with logarithms of x / unit."""
+    families, challengers = ([f.counted_in(unit) for f in some] for some in (pool.families, pool.challengers))
+    return replace(pool, families=tuple(families), challengers=tuple(challengers))
 
 
 _GROWTH = Pool((law.GROWTH_LOG, law.GROWTH_LINEAR, law.SIZE_BENDS), 4.0, 0.03, law.STEEPER)

@@ -24,21 +24,23 @@ class Term(Protocol):
 
 @dataclass(frozen=True)
 class Power:
-    """x^exponent (log2 x)^logs: 1, 1/x, log x, x, x log x, x^2 and what lies between."""
+    """x^exponent (log2 (x / unit))^logs: 1, 1/x, log x, x, x log x, x^2 and what lies between."""
 
     exponent: float = 0.0
     logs: int = 0
+    unit: float = 1.0
 
     def values(self, x: FloatArray) -> FloatArray:
         """See `Term`."""
         base = np.ones_like(x, dtype=np.float64) if self.exponent == 0 else np.asarray(x, dtype=np.float64)
         power = base if self.exponent in (0, 1) else base**self.exponent
-        return power * np.log2(x) ** self.logs if self.logs else power
+        return power * np.log2(x / self.unit) ** self.logs if self.logs else power
 
     def expression(self, x: sp.Symbol) -> sp.Expr:
         """See `Term`."""
         exponent = sp.Integer(int(self.exponent)) if self.exponent == int(self.exponent) else sp.Float(self.exponent, 6)
-        return x**exponent * (sp.log(x) / sp.log(2)) ** self.logs
+        unit = sp.Integer(1) if self.unit == 1 else sp.Float(self.unit, 8)
+        return x**exponent * (sp.log(x / unit) / sp.log(2)) ** self.logs
 
 
 @dataclass(frozen=True)

@@ -158,6 +158,15 @@ def test_answers_are_positive_inside_bands_that_widen(times: list[float], kind: 
         assert 0 < wide.low[i] < narrow.low[i] < narrow.value[i] < narrow.high[i] < wide.high[i]
 
 
+@given(TIMES, st.sampled_from(KINDS), st.floats(1e-6, 0.5))
+def test_values_below_one_give_no_negative_times(times: list[float], kind: str, first: float) -> None:
+    x = first * 2.0 ** np.arange(len(times))
+    answer = extrapolate(Series.of(x, times), [x[0], x[-1] * 3], kind)
+    assert min(answer.value) > 0
+    said = answer.formula.evaluate({"x": np.array(answer.x)})
+    assert np.broadcast_to(said, 2) == pytest.approx(answer.value, rel=1e-4)
+
+
 @given(TIMES, st.sampled_from(KINDS))
 def test_the_formula_is_the_answer(times: list[float], kind: str) -> None:
     x = 2.0 ** np.arange(len(times))
