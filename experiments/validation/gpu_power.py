@@ -41,6 +41,8 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
     found = []
     asked = known if scored is None else {name: _frame(scored, name) for name in KINDS_OF}
     for name, frame in asked.items():
+        if frame.empty:
+            continue
         for on, chosen in frame.groupby("machine"):
             same = scored is None
             sources = ["gemm"] if same else list(KINDS_OF)
