@@ -73,7 +73,7 @@ class Study(Record):
         Points answered and stored together; by the kind of estimator if left out.
     """
 
-    schema_: Literal["slipstick-study-1"] = Field(default="slipstick-study-1", alias="schema")
+    schema_: Literal["slipstick-study-1"] = Field(alias="schema")
     name: str = Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._ -]*$")
     description: str = ""
     workloads: tuple[str, ...] = Field(min_length=1, max_length=1000)

@@ -63,17 +63,19 @@ class Task:
         points = self.space.points(start, stop)
         free = {name: values for name, values in points.items() if name != "point"}
         times = self.function(free) if len(points["point"]) else np.empty(0)
-        columns: dict[str, Any] = {**points, "time_ratio": times / self.today, "time_s": times}
+        # the last digit may differ from the single estimate's: what equals today's time is today's time
+        ratios = np.where(np.isclose(times, self.today, rtol=1e-12, atol=0), 1.0, times / self.today)
+        columns: dict[str, Any] = {**points, "time_ratio": ratios, "time_s": times}
         if self.drawn is None and self.residual is None:
             return pd.DataFrame(columns)
         parameter, relative = self._parameter_spread(free, len(times))
         residual = self.residual or 0.0
         width = quantile(self.level, self.degrees_of_freedom)
-        same = np.isclose(times, self.today, rtol=1e-12) & (relative == 0)
+        same = (ratios == 1.0) & (relative == 0)
         # two runs scatter independently around the model: a ratio carries both scatters, but is exact at today's point
         ratio = np.where(same, 0.0, np.hypot(relative, np.sqrt(2.0) * residual))
         for name, value, spread in (
-            ("time_ratio", times / self.today, ratio),
+            ("time_ratio", ratios, ratio),
             ("time_s", times, np.hypot(parameter, residual)),
         ):
             factor = np.exp(width * spread)

@@ -1,0 +1,179 @@
+"""Explanations against closed forms: shares, tornado ends, smallest changes, fronts and rankings."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments import explain as why
+from experiments.cli import run
+from experiments.question import Question, question
+from hwmodels.files import InputError
+
+GNMT = ("gnmt", "v100-sxm", "roofline")
+
+
+@pytest.fixture(scope="module")
+def gnmt() -> Question:
+    return question(*GNMT, [])
+
+
+@pytest.fixture(scope="module")
+def phi() -> Question:
+    return question("phi-cnn-small", "xeon-phi-7120p", "phi-a", ["run.threads=480"])
+
+
+def test_shares_add_up_and_follow_the_bound_of_each_operation(gnmt: Question) -> None:
+    rows = why.bottleneck_rows(gnmt.answer())
+    assert sum(row["share"] for row in rows) == pytest.approx(1)
+    whole = gnmt.answer().time
+    memory = sum(p.time * p.times for p in gnmt.answer().parts if p.bound_by == "memory") / whole
+    assert {row["bound_by"]: row["share"] for row in rows}["memory"] == pytest.approx(memory)
+
+
+def test_a_tornado_end_is_its_own_estimate(gnmt: Question) -> None:
+    rows = {row["quantity"]: row for row in why.tornado_rows(gnmt, ["machine.clock", "machine.cores"])}
+    faster = gnmt.estimator.estimate(gnmt.workload, gnmt.machine.using(clock=2 * gnmt.machine.clock)).time
+    assert rows["machine.clock"]["multiplied"] == pytest.approx(faster / gnmt.answer().time, rel=1e-12)
+    assert rows["machine.clock"]["multiplied"] == pytest.approx(rows["machine.cores"]["multiplied"], rel=1e-12)
+
+
+def test_the_smallest_change_reaches_the_target_and_less_does_not(phi: Question) -> None:
+    (row,) = why.cheapest_changes(phi, 0.8, ["machine.clock"])
+    serial = phi.answer().time
+    parts = {
+        f: phi.estimator.estimate(phi.workload, phi.machine.using(clock=f * phi.machine.clock), phi.run).time
+        for f in (1, 2)
+    }
+    scaled = 2 * (parts[1] - parts[2])  # T = fixed + scaled / factor
+    assert row["factor"] == pytest.approx(scaled / (0.8 * serial - (serial - scaled)), rel=1e-9)
+
+
+def test_a_target_out_of_reach_says_so_and_prices_order_changes(phi: Question) -> None:
+    rows = why.cheapest_changes(phi, 0.4, ["machine.clock", "run.epochs"])
+    assert {row["quantity"]: row["factor"] is None for row in rows} == {"machine.clock": True, "run.epochs": False}
+    names = ["machine.clock", "run.epochs"]
+    cheap = why.cheapest_changes(phi, 0.9, names, {"machine.clock": 0.01})
+    assert [row["quantity"] for row in cheap] == names
+    with pytest.raises(InputError, match="between 0 and 1"):
+        why.cheapest_changes(phi, 1.5)
+
+
+def test_crossovers_are_where_the_bound_turns(gnmt: Question) -> None:
+    name = f"machine.memory.{gnmt.machine.main_memory}.bandwidth"
+    row = why.crossover_rows(gnmt, [name])[0]
+    for factor, bound in ((0.999, row["below"]), (1.001, row["above"])):
+        changed = gnmt.machine.using({name.removeprefix("machine."): row["turns_at"] * factor})
+        parts = gnmt.estimator.estimate(gnmt.workload, changed).parts
+        assert next(part.bound_by for part in parts if part.name == row["operation"]) == bound
+
+
+def test_two_together_is_the_estimate_of_both(gnmt: Question) -> None:
+    name = f"memory.{gnmt.machine.main_memory}.bandwidth"
+    grid = why.interaction(gnmt, "machine.clock", f"machine.{name}", (0.5, 1.0, 2.0))
+    changed = gnmt.machine.using({"clock": 2 * gnmt.machine.clock, name: 0.5 * gnmt.machine.get(name)})
+    assert grid[1, 1] == pytest.approx(1)
+    assert grid[0, 2] == pytest.approx(gnmt.estimator.estimate(gnmt.workload, changed).time / gnmt.answer().time)
+
+
+def test_a_front_holds_what_nothing_beats() -> None:
+    generator = np.random.default_rng(4)
+    frame = pd.DataFrame(generator.integers(0, 20, (300, 3)), columns=["time_s", "energy_J", "cost"])
+    front = why.pareto(frame, ["time_s", "energy_J", "cost"]).to_numpy()
+    points = frame.to_numpy()
+    for point in points:
+        beaten = np.any(np.all(points <= point, axis=1) & np.any(points < point, axis=1))
+        assert beaten != any((point == kept).all() for kept in front)
+
+
+def test_an_objective_is_a_formula_of_columns() -> None:
+    frame = pd.DataFrame({"machine.cores": [2.0, 4.0], "time_s": [3.0, 2.0]})
+    assert list(why.with_objective(frame, "core_s", "machine.cores*time_s").core_s) == [6.0, 8.0]
+    with pytest.raises(InputError, match="unknown name"):
+        why.with_objective(frame, "bad", "price*2")
+
+
+def test_rankings_under_scatter_match_the_normal_distribution(phi: Question) -> None:
+    slower = replace(phi, machine=phi.machine.using(clock=0.7 * phi.machine.clock))
+    rows = {row["name"]: row for row in why.ranking({"today": phi, "slower": slower}, draws=20_000)}
+    scatter = phi.estimator.residual_std * math.sqrt(2)
+    gap = math.log(slower.answer().time / phi.answer().time)
+    expected = 0.5 * (1 + math.erf(gap / scatter / math.sqrt(2)))
+    assert rows["today"]["faster_than slower"] == pytest.approx(expected, abs=0.015)
+    assert rows["today"]["fastest"] + rows["slower"]["fastest"] == pytest.approx(1)
+    with pytest.raises(InputError, match="needs a calibrated estimator"):
+        why.ranking({"one": question(*GNMT, [])})
+
+
+def test_the_verbs_answer_in_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    where = ["phi-cnn-small", "--on", "xeon-phi-7120p", "--set", "run.threads=240", "--format", "json"]
+    assert run(["explain", *where]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["elasticities"][0].keys() == {"quantity", "value", "elasticity", "ratio_at_twice", "at_ridge"}
+    assert run(["whatif", *where, "--vary", "run.threads=240,480", "--save", str(tmp_path / "s.toml")]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    keys = ["run.threads", "time_ratio", "low_ratio", "high_ratio", "time_s", "low_s", "high_s"]
+    assert list(rows[0]) == keys and rows[0]["time_ratio"] == 1
+    assert (tmp_path / "s.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "schema"),
+        ('schema = "other"', "schema"),
+        ("schema = [", "not TOML"),
+        ('schema = "slipstick-study-1"\nname = "x"\nworkloads = ["gnmt"]\nmachines = ["v100-sxm"]', "nothing varies"),
+        (
+            'schema = "slipstick-study-1"\nname = "../x"\nworkloads = ["a"]\nmachines = ["b"]\n[vary]\n"run.a" = [1]',
+            "name",
+        ),
+        ('schema = "slipstick-study-1"\nname = "x"\nworkloads = ["gnmt"]\nmachines = ["v"]\ncolour = 1', "colour"),
+        (
+            'schema = "slipstick-study-1"\nname = "x"\nworkloads = ["gnmtt"]\nmachines = ["v100-sxm"]\n'
+            '[vary]\n"machine.clock" = [1]',
+            "did you mean 'gnmt'",
+        ),
+        (
+            'schema = "slipstick-study-1"\nname = "x"\nworkloads = ["gnmt"]\nmachines = ["v100-sxm"]\n'
+            "[sample]\ncount = 0\nranges = {}",
+            "count",
+        ),
+    ],
+)
+def test_broken_studies_end_in_one_line(
+    text: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text(text)
+    assert run(["study", "run", str(path), "--folder", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err
+    assert words in said and said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ("threads,time_s\n1,2", "unknown column"),
+        ("run.threads\n1", "no column 'time_s'"),
+        ("run.threads,time_s\n1,2\n1,3", "the same settings as line 2"),
+        ("run.threads,time_s\n1,-2", "lies outside"),
+        ("run.threads,time_s\n1,nan", "is not finite"),
+        ("machine.clock,time_s\n1 GiB,2", "does not convert"),
+        ("run.threads,time_s\n", "no measurements"),
+    ],
+)
+def test_broken_measurements_end_in_one_line(
+    rows: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "runs.csv").write_text(rows)
+    asked = ["whatif", "phi-cnn-small", "--on", "xeon-phi-7120p", "--vary", "machine.clock=1GHz"]
+    fitted = ["--measured", str(tmp_path / "runs.csv"), "--fit", "operation.operation_factor"]
+    assert run([*asked, *fitted]) == 2
+    assert words in capsys.readouterr().err
