@@ -36,7 +36,7 @@ def next_points(
     candidates: Sequence[float] | None = None,
     cost: Callable[[float, float], float] | None = None,
 ) -> list[Candidate]:
-    """Candidates ranked by expected narrowing of the last target's band per unit of cost, best first; empty without any.
+    """Candidates ranked by expected narrowing of the last target's band per unit of cost, best first.
 
     For each candidate its own predicted time, and one a third of its band up and down, are added to the series in turn,
     and the series is extrapolated again: no measurement is made.

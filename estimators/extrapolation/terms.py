@@ -39,7 +39,7 @@ class Power:
     def expression(self, x: sp.Symbol) -> sp.Expr:
         """See `Term`."""
         exponent = sp.Integer(int(self.exponent)) if self.exponent == int(self.exponent) else sp.Float(self.exponent, 6)
-        unit = sp.Integer(1) if self.unit == 1 else sp.Float(self.unit, 8)
+        unit = sp.Integer(1) if self.unit == 1 else sp.Float(self.unit, 15)
         return x**exponent * (sp.log(x / unit) / sp.log(2)) ** self.logs
 
 

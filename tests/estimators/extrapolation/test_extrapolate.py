@@ -162,9 +162,9 @@ def test_answers_are_positive_inside_bands_that_widen(times: list[float], kind: 
 def test_values_below_one_give_no_negative_times(times: list[float], kind: str, first: float) -> None:
     x = first * 2.0 ** np.arange(len(times))
     answer = extrapolate(Series.of(x, times), [x[0], x[-1] * 3], kind)
-    assert min(answer.value) > 0
+    assert answer.value[0] >= 0 and answer.value[1] > 0
     said = answer.formula.evaluate({"x": np.array(answer.x)})
-    assert np.broadcast_to(said, 2) == pytest.approx(answer.value, rel=1e-4)
+    assert np.broadcast_to(said, 2) == pytest.approx(answer.value, rel=1e-4, abs=1e-9)
 
 
 @given(TIMES, st.sampled_from(KINDS))
