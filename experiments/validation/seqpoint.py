@@ -243,18 +243,26 @@ def _measured(scored: Path | None) -> Iterator[ValidationRow]:
         return
     for base_path in sorted((training / MEASURED).glob("epoch_*_c1.csv")):
         network = base_path.name.removeprefix("epoch_").removesuffix("_c1.csv")
-        lengths, base = _columns(base_path, "cpu_s")
-        others = {}
+        base = Iterations(*_columns(base_path, "cpu_s"))
+        repeat = training / MEASURED / f"epoch_{network}_c1_repeat.csv"
+        floor = _floor(base, _columns(repeat, "cpu_s")[1]) if repeat.exists() else None
+        same = {}
         for path in sorted(folder.glob(f"epoch_{network}_*.csv")):
             own, times = _columns(path, "cpu_s")
-            if path.name != base_path.name and np.array_equal(own, lengths):
-                others[path.stem.removeprefix(f"epoch_{network}_")] = times
-        if others:
-            repeat = training / MEASURED / f"epoch_{network}_c1_repeat.csv"
-            again = _columns(repeat, "cpu_s")[1] if repeat.exists() else None
-            yield from _configurations("measured_cpu", network, lengths, base, again, others)
-        else:
-            yield skipped("measured_cpu", f"{network}: no other configuration with the same lengths in {folder.name}")
+            name = path.stem.removeprefix(f"epoch_{network}_")
+            if path.name == base_path.name:
+                continue
+            if np.array_equal(own, base.lengths):
+                same[name] = times
+                continue
+            # another epoch: chosen by its lengths with what the base run says of them
+            noise = _noise(base)
+            run = Iterations(own, times_by_length(base, own), noise=noise)
+            yield from _configurations("measured_cpu", f"{network}, epoch of {name}", run, floor, {name: times})
+        if same:
+            yield from _configurations("measured_cpu", network, base, floor, same)
+        elif not list(folder.glob(f"epoch_{network}_*.csv")):
+            yield skipped("measured_cpu", f"{network}: no other configuration in {folder.name}")
 
 
 def _bundled(scored: Path | None) -> Iterator[ValidationRow]:
@@ -262,28 +270,33 @@ def _bundled(scored: Path | None) -> Iterator[ValidationRow]:
         return
     for path in sorted(BUNDLED.glob("epoch_*.csv")):
         network, order = path.stem.split("_")[1:3]
-        lengths, base = _columns(path, "base_s")
+        base = Iterations(*_columns(path, "base_s"))
         names = [name for name in _header(path) if name.endswith("_s") and name not in ("base_s", "repeat_s")]
         others = {name.removesuffix("_s"): _columns(path, name)[1] for name in names}
-        again = _columns(path, "repeat_s")[1]
-        yield from _configurations("own epochs", f"{network}, {order}", lengths, base, again, others)
+        floor = _floor(base, _columns(path, "repeat_s")[1])
+        yield from _configurations("own epochs", f"{network}, {order}", base, floor, others)
+
+
+def _noise(run: Iterations) -> float:
+    """Relative standard deviation of one iteration around what its length predicts."""
+    return float(np.std(np.log(run.known_times / times_by_length(run, run.lengths))))
+
+
+def _floor(base: Iterations, again: FloatArray) -> float:
+    """By how much an epoch's time repeats, in per cent: as seen, or as independent noise of that size would have it."""
+    by_chance = float(np.sqrt(2 / len(base))) * _noise(base)
+    return 100 * max(abs(float(again.sum()) / base.total - 1), by_chance)
 
 
 def _configurations(
     dataset: str,
     case: str,
-    lengths: FloatArray,
-    base: FloatArray,
-    again: FloatArray | None,
+    run: Iterations,
+    floor: float | None,
     others: Mapping[str, FloatArray],
 ) -> Iterator[ValidationRow]:
-    run = Iterations(lengths, base)
-    floor = None
-    if again is not None:
-        scatter = float(np.std(np.log(base / times_by_length(run, lengths))))
-        floor = 100 * max(abs(again.sum() / base.sum() - 1), float(np.sqrt(2 / len(base))) * scatter)
     # an epoch shorter than 500 iterations is no test of the goal
-    goal = min(2.0, floor) if floor is not None and len(base) >= 500 else None
+    goal = min(2.0, floor) if floor is not None and len(run) >= 500 else None
     size = len(select("stratified", run, error=0.01, level=LEVEL))
     choosers: dict[str, Chooser] = {
         "stratified": lambda run, seed: select("stratified", run, size=size, seed=seed),
@@ -301,7 +314,7 @@ def _configurations(
             for times in others.values():
                 scores[method].add(chosen, times[chosen.indices], float(times.sum()))
     ours = scores.pop("stratified")
-    ratios = ", ".join(f"{name} {times.sum() / base.sum():.2f}x" for name, times in others.items())
+    ratios = ", ".join(f"{name} {times.sum() / run.total:.2f}x" for name, times in others.items())
     for metric in ("mean", "max"):
         yield ours.row(
             dataset,
@@ -311,7 +324,7 @@ def _configurations(
             goal if metric == "mean" else None,
             scores,
             floor,
-            f"{len(base)} iterations, {SEEDS} seeds; time over base: {ratios}; goal: the noise floor, at most 2 %",
+            f"{len(run)} iterations, {SEEDS} seeds; time over base: {ratios}; goal: the noise floor, at most 2 %",
         )
     coverage = 100 * float(np.mean(ours.inside))
     yield ValidationRow(
