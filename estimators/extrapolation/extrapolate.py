@@ -84,7 +84,7 @@ def extrapolate_many(
             )
         found, reason = kind_of(one, kind)
         reasons.append(reason)
-        groups[len(one), found, min(1.0, one.x[0])].append(i)
+        groups[len(one), found, min(1.0, one.x[0], float(targets.min()))].append(i)
     answers: list[Prediction | None] = [None] * len(series)
     for (_, found, unit), members in groups.items():
         pool = counted_in(Pool((FAMILIES[family],)) if family else _pool(found, machine), unit)

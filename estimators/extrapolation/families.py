@@ -50,7 +50,7 @@ class Family:
     through_last: bool = False
 
     def counted_in(self, unit: float) -> Family:
-        """The family with logarithms of x / unit; for values below 1, whose logarithms would be negative."""
+        """The family with logarithms of x / unit; for data or targets below 1, whose logarithms would be negative."""
         if unit == 1:
             return self
         terms = (replace(t, unit=unit) if isinstance(t, Power) and t.logs else t for t in self.terms)
