@@ -25,7 +25,7 @@ import numpy.typing as npt
 from hwmodels.files import InputError
 from hwmodels.records import Table
 from workloads.cost import Cost
-from workloads.kernels.blocks import STREAMED_BYTES, VALUE_BYTES
+from workloads.kernels.blocks import INDEX_BYTES, STREAMED_BYTES, VALUE_BYTES
 from workloads.kernels.sparse import SparseMatrix
 from workloads.kernels.spmv import blockwise_kernel, spmv_operation
 from workloads.workload import Op, Workload
@@ -73,7 +73,9 @@ def pagerank(problem: PageRankProblem, iterations: int) -> Workload:
 
     Dims of a loop: `elements`, `flops`, `memops` (the paper's counts), `chain` (dependent additions), and for up to two
     arrays the bytes moved and the reuse volume: the bytes that the algorithm touches between the last use of that array
-    and this one, which decides where it is found. Loops hand their arrays on in the order L1, SpMV, L2, L3, L4, L1, ...
+    and this one, which decides where it is found. The product gathers q all along, so q is near after it; it writes p
+    row by row, so p's entries are half a product old on average. Loops hand their arrays on in the order L1, SpMV,
+    L2, L3, L4, L1, ...
     """
     n, e = problem.pages, len(problem.dangling)
     if iterations < 1:
@@ -84,9 +86,9 @@ def pagerank(problem: PageRankProblem, iterations: int) -> Workload:
         _loop("L0", n, 0, n, 0, (vector, 2.0 * vector), (0, 1)),
         _loop("L1", n, 0, 2 * n, 0, (vector, 2 * vector), (vector, 2 * vector), iterations),
         spmv_operation(problem.matrix, "SpMV", iterations),
-        _loop("L2", e, e, 2 * e, e, (VALUE_BYTES * e, product), (min(64 * e, vector), product), iterations),
-        _loop("L3", n, 2 * n, 2 * n, 0, (2 * vector, product + vector), (0, 1), iterations),
-        _loop("L4", n, 3 * n, 2 * n, n, (vector, 2 * vector), (vector, product + vector), iterations),
+        _loop("L2", e, e, 2 * e, e, (INDEX_BYTES * e, product), (min(64 * e, vector), 2 * vector), iterations),
+        _loop("L3", n, 2 * n, 2 * n, 0, (2 * vector, product / 2), (0, 1), iterations),
+        _loop("L4", n, 3 * n, 2 * n, n, (vector, 2 * vector), (vector, product / 2), iterations),
     )
     names = [op.name for op in loops]
     return Workload(f"pagerank {problem.name}", loops, tuple(pairwise(names)))
