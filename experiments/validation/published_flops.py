@@ -122,7 +122,13 @@ def table_flop(graph: Workload) -> float:
     Source: osmr/imgclsmob, pytorch/utils.py, measure_model.
     """
     gates = {op.name: op.dims["elements"] for op in graph if op.attributes.get("function") in ("sigmoid", "sigmoid_")}
-    return float(sum(_table_flop(op, graph, gates) for op in graph))
+    layers = {op.name.rpartition(".")[0] for op in graph}
+    parts = [layer.split(".") for layer in layers]
+    if not str(graph.metadata.get("source", "")).startswith("torch"):
+        parts = []  # builders name layers, not modules
+    # Modules that hold others: what they call themselves is no module of its own, and is not counted there.
+    inner = frozenset(".".join(words[:depth]) for words in parts for depth in range(1, len(words)))
+    return float(sum(_table_flop(op, graph, gates, inner) for op in graph))
 
 
 # flop an element in the table.
@@ -141,7 +147,7 @@ _ACTIVATIONS: Mapping[str, int] = {
 }
 
 
-def _table_flop(op: Op, graph: Workload, gates: dict[str, Any]) -> float:
+def _table_flop(op: Op, graph: Workload, gates: dict[str, Any], inner: frozenset[str]) -> float:
     d: Any = op.dims
     if op.kind == "convolution" and op.attributes.get("transposed"):
         return float(4 * d["batch"] * d["channels_in"] * d["in_height"] * d["in_width"])
@@ -157,7 +163,7 @@ def _table_flop(op: Op, graph: Workload, gates: dict[str, Any]) -> float:
         return float(4 * d["inputs"])
     if op.kind == "move" and "shuffle" in op.name:
         return float(d["writes"])
-    if op.kind == "elementwise":
+    if op.kind == "elementwise" and op.name.rpartition(".")[0] not in inner:
         function = str(op.attributes.get("function"))
         if function == "mul":
             # Swish is written as x times its own sigmoid: five an element together.
