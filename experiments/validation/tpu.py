@@ -131,10 +131,9 @@ def _slopes(
     step = 1e-5 * np.maximum(np.abs(base), 1e-6 * np.minimum(high, 1.0))
     step = np.where(base + step > high, -step, step)
     points = np.vstack([base, base + np.diag(step)])
-    rows = len(next(iter(table.values())))  # one long axis: the compiled formula walks it in large blocks
-    values = {name: np.tile(column, len(points)) for name, column in table.items()}
-    values |= {f"estimator.{name}": np.repeat(points[:, i], rows) for i, name in enumerate(names)}
-    logs = np.log(function(values)).reshape(len(points), rows)
+    # point by point: a few points that share many networks would be walked network by network
+    named = [{f"estimator.{name}": point[i : i + 1] for i, name in enumerate(names)} for point in points]
+    logs = np.stack([np.log(function({**table, **values})) for values in named])
     return np.asarray((logs[1:] - logs[0]).T / step)
 
 
