@@ -54,10 +54,10 @@ class Composite:
         outcome = self.schedule.combine(bound, times, machine, {**workload.defaults, **run})
         return Estimate(
             time=outcome.time,
-            parts=self._parts(bound, times, machine),
+            parts=self._parts(bound, times, machine, outcome.elapsed),
             rule=outcome.rule,
             metrics=outcome.metrics,
-            assumptions=(*self.assumptions(bound, machine), *outcome.assumptions),
+            assumptions=(*self.assumptions(bound, machine), *_defaults_used(workload, run), *outcome.assumptions),
             trace=outcome.trace,
         )
 
@@ -106,6 +106,10 @@ class Composite:
             bounds={name: note for name, (_, note) in all_parameters.items()},
         )
 
+    def run_names(self, workload: Workload, machine: Machine) -> frozenset[str]:
+        """Numbers of the run that have a say: those of the schedule, and the workload's symbols."""
+        return self.schedule.run_names(workload, machine) | workload.symbols | frozenset(workload.defaults)
+
     def formula(self, workload: Workload, machine: Machine) -> Formula:
         """The whole as one readable formula in machine.*, run.*, workload symbols and estimator.* parameters.
 
@@ -146,7 +150,9 @@ class Composite:
         )
         return tuple(text for text in texts if text)
 
-    def _parts(self, workload: Workload, times: FloatArray, machine: Machine) -> tuple[Part, ...]:
+    def _parts(
+        self, workload: Workload, times: FloatArray, machine: Machine, elapsed: tuple[float, ...] | None
+    ) -> tuple[Part, ...]:
         bounds: dict[int, str | None] = {}
         if isinstance(self.operation, FormulaModel):
             own = {f"parameter.{name}": value for name, (value, _) in parameters(self.operation).items()}
@@ -164,7 +170,7 @@ class Composite:
                 for index, side in zip(indices, np.argmax(np.stack(sides), axis=0), strict=True):
                     bounds[index] = names[int(side)]
         return tuple(
-            Part(op.name, op.kind, float(time), float(op.times), bounds.get(index))
+            Part(op.name, op.kind, float(time), float(op.times), bounds.get(index), elapsed[index] if elapsed else None)
             for index, (op, time) in enumerate(zip(workload, times, strict=True))
         )
 
@@ -184,12 +190,19 @@ class Composite:
         known = {
             "machine": list(machine.numbers),
             "workload": sorted(workload.symbols),
+            "run": sorted(self.run_names(workload, machine)),
             "estimator": sorted(parameters(self)),
         }
         for name in free:
             space, _, path = name.partition(".")
             if space in known and path not in known[space]:
                 raise unknown_name(f"{space} quantity", path, known[space])
+
+
+def _defaults_used(workload: Workload, run: Mapping[str, float]) -> tuple[str, ...]:
+    """What nobody chose, said."""
+    used = [f"{name} = {value:g}" for name, value in workload.defaults.items() if name not in run]
+    return (f"defaults {', '.join(used)}",) if used else ()
 
 
 def _leaves_operations(workload: Workload, free: tuple[str, ...]) -> bool:

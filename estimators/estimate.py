@@ -22,13 +22,23 @@ Run = Table[float]
 
 @dataclass(frozen=True)
 class Part:
-    """One operation's share: `times` executions of `time` seconds each, and what bounds it."""
+    """One operation's share: `times` executions of `time` seconds each, and what bounds it.
+
+    `elapsed` is what it adds to the time of the whole under the schedule (seconds); None where the schedule cannot say,
+    and its work, time x times, stands for it.
+    """
 
     name: str
     kind: str
     time: float
     times: float = 1.0
     bound_by: str | None = None
+    elapsed: float | None = None
+
+    @property
+    def contribution(self) -> float:
+        """Seconds of the whole that this operation accounts for, or its work where the schedule cannot say."""
+        return self.time * self.times if self.elapsed is None else self.elapsed
 
 
 @dataclass(frozen=True)
@@ -111,10 +121,9 @@ class Estimate:
         """One row an operation: time_s of one execution, times, total_s, share, bound_by."""
         import pandas as pd
 
-        whole = math.fsum(part.time * part.times for part in self.parts) or 1.0
+        whole = math.fsum(part.contribution for part in self.parts) or 1.0
         rows = [
-            (p.name, p.kind, p.time, p.times, p.time * p.times, p.time * p.times / whole, p.bound_by)
-            for p in self.parts
+            (p.name, p.kind, p.time, p.times, p.time * p.times, p.contribution / whole, p.bound_by) for p in self.parts
         ]
         return pd.DataFrame(rows, columns=["operation", "kind", "time_s", "times", "total_s", "share", "bound_by"])
 

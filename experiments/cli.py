@@ -70,6 +70,10 @@ def run(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 0
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"slipstick: {where}{error.strerror or error}", file=sys.stderr)
+        return 2
     return code if isinstance(code, int) else 0
 
 

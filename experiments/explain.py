@@ -104,7 +104,7 @@ def bottleneck_rows(answer: Estimate) -> list[dict[str, Any]]:
     """Share of the time by what bounds it."""
     totals: dict[str, list[float]] = {}
     for part in answer.parts:
-        totals.setdefault(part.bound_by or part.kind, []).append(part.time * part.times)
+        totals.setdefault(part.bound_by or part.kind, []).append(part.contribution)
     whole = sum(map(sum, totals.values())) or 1.0
     rows = [{"bound_by": name, "share": sum(t) / whole, "operations": len(t)} for name, t in totals.items()]
     return sorted(rows, key=lambda row: -float(str(row["share"])))

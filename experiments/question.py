@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from estimators.calibration import Calibration
 from estimators.compiled import NAMESPACES
+from estimators.composite import Composite
 from estimators.estimate import Estimate
 from estimators.formula import FloatArray
 from estimators.parameters import parameters, with_parameters
@@ -66,7 +67,21 @@ def question(
         if name not in asked.symbols:
             raise unknown_name(f"symbol of workload {asked.name!r}", name, sorted(asked.symbols))
     run = {name: _positive(f"run.{name}", value) for name, value in values["run"].items()}
+    check_run_names(of, asked, on, run)
     return Question(asked.bind_known(bound), on, of, run)
+
+
+def check_run_names(of: Any, asked: Workload, on: Machine, names: Iterable[str]) -> None:
+    """Raise InputError where a number of the run has no say in the answer: a misspelt one would be passed over."""
+    inner = of.estimator if isinstance(of, Calibration) else of
+    if not isinstance(inner, Composite):
+        return
+    known = inner.run_names(asked, on)
+    for name in names:
+        if name not in known:
+            raise unknown_name(
+                "number of the run for this estimator:", f"run.{name}", [f"run.{own}" for own in sorted(known)]
+            )
 
 
 def _set_parameters(of: Any, values: Mapping[str, float]) -> Any:

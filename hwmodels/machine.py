@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from hwmodels.compute import Engine
 from hwmodels.files import InputError, atomic_write, read_yaml, require_mapping, unknown_name
@@ -62,6 +62,23 @@ class Machine(Record):
     runtime: Runtime = Runtime()
     price: DollarsPerHour | None = None
     sources: Table[str]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_truths(cls, data: Any) -> Any:
+        for path, value in _leaves(data, ""):
+            if isinstance(value, bool):
+                raise ValueError(f"{path} = {value}: want a number or a text, not a truth")
+        return data
+
+    @model_validator(mode="after")
+    def _sources_name_fields(self) -> Self:
+        for path in self.sources:
+            try:
+                self.get(path)
+            except InputError as error:
+                raise ValueError(f"sources: {error}") from None
+        return self
 
     def using(self, changes: Mapping[str, Any] | None = None, **named: Any) -> Machine:
         """The same machine with some fields changed: the what-if verb.
@@ -271,6 +288,14 @@ def _fields(value: Any) -> Mapping[str, Any]:
     if isinstance(value, tuple):
         return {str(i): entry for i, entry in enumerate(value)}
     return {}
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for name, entry in value.items():
+            yield from _leaves(entry, f"{path}.{name}" if path else str(name))
+    else:
+        yield path, value
 
 
 def _numbers(value: Any, path: str) -> Iterator[tuple[str, float]]:

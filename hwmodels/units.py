@@ -48,7 +48,7 @@ def _registry() -> pint.UnitRegistry[float]:
     registry: pint.UnitRegistry[float] = pint.UnitRegistry()
     registry.define("flop = [operation]")
     registry.define("dollar = [money] = USD")
-    registry.define("cycle = [cycle] = cy")
+    registry.define("clockcycle = [clockcycle]")
     return registry
 
 
@@ -98,7 +98,7 @@ def _factor(written: str, unit: str) -> float:
     if not re.fullmatch(r"[A-Za-zµμ°%$ */^0-9.()-]+", written):
         raise ValueError(f"unknown unit {written!r}: want one that converts to {unit}")
     try:
-        base = registry.Unit("dimensionless" if unit == "1" else unit)
+        base = registry.Unit("dimensionless" if unit == "1" else _spelling(unit))
         # GHz-like prefixes are exact decimals: convert through the ratio to keep 1.238 GHz == 1.238e9
         return float(registry.Quantity(1.0, registry.Unit(_spelling(written))).to(base).magnitude)
     except pint.DimensionalityError:
@@ -109,14 +109,15 @@ def _factor(written: str, unit: str) -> float:
 
 def _spelling(written: str) -> str:
     """Field spellings that pint lacks: flop prefixes, B for byte, percent."""
-    text = written.replace("%", "percent").replace("$", "dollar")
+    text = re.sub(r"\b(?:cy|cycles?)\b", "clockcycle", written)  # a cycle of the clock, not a turn
+    text = text.replace("%", "percent").replace("$", "dollar")
     text = re.sub(r"\b([KMGTP]i?|k)?B\b", r"\1byte", text)
     text = re.sub(r"\b([kMGTPE]?)(?:FLOPs?|FLOPS|flops)\b", r"\1flop", text)
     text = re.sub(r"\bK(?=byte|flop)", "k", text)
     return text.replace("Kibyte", "Kibyte")
 
 
-Hertz = Annotated[float, Unit("Hz", above=0)]
+Hertz = Annotated[float, Unit("Hz", low=1e3, high=1e12)]
 Bytes = Annotated[float, Unit("byte", low=0)]
 BytesPerSecond = Annotated[float, Unit("byte/s", above=0)]
 Seconds = Annotated[float, Unit("s", low=0)]

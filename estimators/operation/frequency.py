@@ -8,7 +8,6 @@ from typing import Annotated
 from estimators.parameters import Parameter, check_parameters
 from hwmodels.files import InputError
 
-
 ROUNDING = 0.02
 """A negative rest of so much of the time is taken for rounding in print."""
 

@@ -58,7 +58,14 @@ def grouped(model: FormulaModel, operations: Sequence[Op], machine: Machine) -> 
     groups: dict[Hashable, list[int]] = {}
     for index, op in enumerate(operations):
         groups.setdefault(model.key(op, machine), []).append(index)
-    return [(model.formula(operations[indices[0]], machine), indices) for indices in groups.values()]
+    found = [(model.formula(operations[indices[0]], machine), indices) for indices in groups.values()]
+    for formula, indices in found:
+        if formula.unit != "s":
+            name = operations[indices[0]].name
+            raise InputError(
+                f"the formula of operation {name!r} is in {formula.unit!r}: an operation model answers in 's'"
+            )
+    return found
 
 
 def amount_of(op: Op, name: str) -> Amount:

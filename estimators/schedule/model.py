@@ -20,13 +20,14 @@ from workloads.workload import Op, Workload
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a schedule makes of the operations' times."""
+    """What a schedule makes of the operations' times; `elapsed`: what each adds to the whole, where it can be said."""
 
     time: float
     rule: str
     metrics: Table[float] = Table()
     trace: tuple[Event, ...] = ()
     assumptions: tuple[str, ...] = ()
+    elapsed: tuple[float, ...] | None = None
 
 
 @runtime_checkable
@@ -40,6 +41,10 @@ class Schedule(Protocol):
     def run_defaults(self, machine: Machine) -> Mapping[str, float]:
         """Numbers of the run that hold where none are given."""
         return {}
+
+    def run_names(self, workload: Workload, machine: Machine) -> frozenset[str]:
+        """Numbers of the run that the schedule reads."""
+        return frozenset(self.run_defaults(machine))
 
 
 @runtime_checkable
@@ -71,7 +76,19 @@ class FormulaSchedule(Schedule, Protocol):
             if quantity in ("time", "count"):
                 inside = np.array([own == lane for own in lanes])
                 values[name] = float(np.sum((times * counts if quantity == "time" else counts)[inside]))
-        return Outcome(float(formula.evaluate(values)), f"formula: {formula.source}")
+        whole = float(formula.evaluate(values))
+        elapsed = np.zeros(len(lanes))
+        for lane in sorted(set(lanes)):
+            without = float(formula.evaluate({**values, f"time.{lane}": 0.0, f"count.{lane}": 0.0}))
+            inside = np.array([own == lane for own in lanes])
+            work = np.where(inside, times * counts, 0.0)
+            elapsed += (whole - without) * work / (work.sum() or 1.0)
+        return Outcome(whole, f"formula: {formula.source}", elapsed=tuple(map(float, elapsed)))
+
+    def run_names(self, workload: Workload, machine: Machine) -> frozenset[str]:
+        """Numbers of the run that the formula reads."""
+        names = self.formula(workload, machine).names
+        return frozenset(name.removeprefix("run.") for name in names if name.startswith("run."))
 
 
 def run_values(formula: Formula, run: Mapping[str, float]) -> dict[str, float]:

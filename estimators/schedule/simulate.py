@@ -54,6 +54,10 @@ class ThreadSimulation(Schedule):
         """All hardware threads."""
         return ThreadSchedule().run_defaults(machine)
 
+    def run_names(self, workload: Workload, machine: Machine) -> frozenset[str]:
+        """Threads, and the rounds that repeat."""
+        return frozenset({"threads", "epochs"})
+
     def combine(self, workload: Workload, times: FloatArray, machine: Machine, run: Mapping[str, float]) -> Outcome:
         """See `Schedule.combine`; metrics: utilisation (mean, lowest), serial, imbalance and waiting shares.
 

@@ -29,15 +29,15 @@ def register(app: typer.Typer) -> None:
         asked = question(workload, on, estimator, set or [])
         answer = asked.answer()
         band = answer.interval()
-        whole = sum(part.time * part.times for part in answer.parts) or 1.0
-        slowest = sorted(answer.parts, key=lambda part: -part.time * part.times)[:parts]
+        whole = sum(part.contribution for part in answer.parts) or 1.0
+        slowest = sorted(answer.parts, key=lambda part: -part.contribution)[:parts]
         operations = [
             {
                 "operation": part.name,
                 "kind": part.kind,
                 "time_s": part.time,
                 "times": part.times,
-                "share": part.time * part.times / whole,
+                "share": part.contribution / whole,
                 "bound_by": part.bound_by,
             }
             for part in slowest

@@ -30,8 +30,10 @@ def register(app: typer.Typer) -> None:
         names = sorted(registry.SCOREBOARDS) if name == "all" else [name]
         rows = []
         for one in names:
-            print(f"slipstick: validate {one}", file=sys.stderr)
-            rows += registry.scoreboard(one).rows(data)
+            board = registry.scoreboard(one)
+            if name == "all":
+                print(f"slipstick: validate {one}", file=sys.stderr)
+            rows += board.rows(data)
         if page is not None:
             from experiments.validation.page import write
 

@@ -56,22 +56,28 @@ def layer_model(name: str, model: Any, example: Sequence[Any]) -> LayerModel:
     groups: dict[str, tuple[Any, ...]] = {}
     pending: list[Any] = []
     home: dict[Any, str] = {}
+    several = {node for node in graph.nodes if isinstance(node.meta.get("val"), (tuple, list))}
     for node in graph.nodes:
         called = node.op in ("call_function", "call_module", "call_method")
         if not called or (_tensor_of(node) is None and not _is_free(node)):
+            continue
+        maker = next((before for before in node.all_input_nodes if before in several and before in home), None)
+        if maker is not None and _is_free(node):  # one of several results is picked by the layer that makes them
+            groups[home[maker]] = (*groups[home[maker]], node)
+            home[node] = home[maker]
             continue
         pending.append(node)
         if not _is_free(node):
             key = f"layer{len(groups)}"
             groups[key] = tuple(pending)
+            home |= dict.fromkeys(pending, key)
             pending = []
     if not groups:
         raise InputError(f"model {name!r}: no layer to measure")
     if pending:
         last = list(groups)[-1]
         groups[last] = (*groups[last], *pending)
-    for key, own in groups.items():
-        home |= dict.fromkeys(own, key)
+        home |= dict.fromkeys(pending, last)
     operations: list[Op] = []
     edges: dict[tuple[str, str], None] = {}
     for key, own in groups.items():
@@ -122,7 +128,8 @@ def brick_module(model: LayerModel, brick: Brick) -> tuple[Any, tuple[Any, ...]]
                 outside(before)
     for node in nodes:
         made[node] = graph.node_copy(node, lambda before: made[before] if before in made else outside(before))
-    users = [node for node in nodes if any(user not in inside for user in node.users)] or nodes[-1:]
+    asked = [node for node in nodes if any(user not in inside for user in node.users)]
+    users = [node for node in asked if isinstance(node.meta.get("val"), torch.Tensor)] or nodes[-1:]
     graph.output(tuple(made[node] for node in users))
     module = fx.GraphModule(root, graph)
     module.eval()

@@ -142,15 +142,12 @@ def measure_models(
         new = store.missing(list(bricks), machine.fingerprint, key, str(protocol))
         random.Random(seed).shuffle(new)
         say(f"{number} of {len(names)}: {name}: {len(model.workload)} layers, {len(new)} of {len(bricks)} bricks new")
-        for begin in range(0, len(new), BATCH):
-            _measure(
-                model,
-                [bricks[identity] for identity in new[begin : begin + BATCH]],
-                store,
-                machine.fingerprint,
-                key,
-                protocol,
-            )
+        try:
+            for begin in range(0, len(new), BATCH):
+                some = [bricks[identity] for identity in new[begin : begin + BATCH]]
+                _measure(model, some, store, machine.fingerprint, key, protocol)
+        except InputError as error:
+            failed.append(f"model {name!r}: {error}")
     return failed
 
 

@@ -31,8 +31,11 @@ def changed(old: str, new: str) -> str:
 MACHINES: dict[str, tuple[str, str]] = {
     "wrong unit": (changed("2 GHz", "2 KiB"), "unit 'KiB' does not convert to Hz"),
     "unknown unit": (changed("2 GHz", "2 Gherz"), "unknown unit 'Gherz'"),
-    "negative clock": (changed("2 GHz", "-2 GHz"), "clock = -2000000000.0 Hz: input should be greater than 0"),
-    "zero clock": (changed("2 GHz", "0"), "greater than 0"),
+    "negative clock": (
+        changed("2 GHz", "-2 GHz"),
+        "clock = -2000000000.0 Hz: input should be greater than or equal to 1000",
+    ),
+    "zero clock": (changed("2 GHz", "0"), "greater than or equal to 1000"),
     "a number of 5,000 digits": (changed("2 GHz", "9" * 5000), "4300 digits"),
     "not a number": (changed("2 GHz", ".nan"), "clock = nan"),
     "infinite": (changed("2 GHz", ".inf"), "clock = inf"),
@@ -40,6 +43,15 @@ MACHINES: dict[str, tuple[str, str]] = {
     "a truth for a number": (changed("2 GHz", "true"), "clock = True"),
     "a text for a number": (changed("2 GHz", "fast"), "'fast' is no quantity"),
     "a very long text": (changed("2 GHz", "x" * 5000), "is no quantity"),
+    "a clock without its unit": (
+        changed("2 GHz", "3.2"),
+        "clock = 3.2 Hz: input should be greater than or equal to 1000",
+    ),
+    "a truth for cores": (changed("cores: 4", "cores: true"), "cores = True: want a number or a text"),
+    "a source of nothing": (
+        changed("clock: data sheet}", "memory.XRAM.bandwidth: STREAM}"),
+        "unknown field of machine",
+    ),
     "half a core": (changed("cores: 4", "cores: 4.5"), "cores = 4.5"),
     "no cores": (changed("cores: 4", "cores: 0"), "cores = 0: input should be greater than or equal to 1"),
     "too many cores": (changed("cores: 4", "cores: 100000000000"), "less than or equal to 10000000"),
@@ -127,6 +139,18 @@ OPTIONS: dict[str, tuple[list[str], str]] = {
     "unknown field": (["estimate", "phi-cnn-small", *ON, "--set", "machine.clok=1"], "did you mean 'clock'"),
     "set twice": (["estimate", "phi-cnn-small", *ON, "--set", "run.threads=1", "--set", "run.threads=2"], "set twice"),
     "no threads": (["estimate", "phi-cnn-small", *ON, "--set", "run.threads=0"], "run.threads = 0: want a number > 0"),
+    "a misspelt number of the run": (
+        ["estimate", "phi-cnn-small", *ON, "--set", "run.thread=2"],
+        "did you mean 'run.threads'",
+    ),
+    "a number nobody reads": (
+        ["estimate", "phi-cnn-small", *ON, "--estimator", "roofline", "--set", "run.threads=2"],
+        "unknown number of the run for this estimator",
+    ),
+    "a picture into nowhere": (
+        ["whatif", "phi-cnn-small", *ON, "--vary", "run.threads=1,2", "--report", "/proc/nowhere/x.html"],
+        "/proc/nowhere",
+    ),
     "threads in GHz": (["estimate", "phi-cnn-small", *ON, "--set", "run.threads=3 GHz"], "does not convert to 1"),
     "threads as words": (["estimate", "phi-cnn-small", *ON, "--set", "run.threads=many"], "'many' is no quantity"),
     "endless threads": (["estimate", "phi-cnn-small", *ON, "--set", "run.threads=1e999"], "want a finite number"),
