@@ -117,7 +117,7 @@ def _spelling(written: str) -> str:
     return text.replace("Kibyte", "Kibyte")
 
 
-Hertz = Annotated[float, Unit("Hz", low=1e3, high=1e12)]
+Hertz = Annotated[float, Unit("Hz", low=1e3)]
 Bytes = Annotated[float, Unit("byte", low=0)]
 BytesPerSecond = Annotated[float, Unit("byte/s", above=0)]
 Seconds = Annotated[float, Unit("s", low=0)]

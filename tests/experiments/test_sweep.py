@@ -82,7 +82,7 @@ def test_a_simulation_answers_the_same_call() -> None:
         (["machine.clock"], "want NAMESPACE.NAME=VALUES"),
         (["machine.clok=1GHz"], "did you mean"),
         (["machine.clock=1 GiB,2 GiB"], "does not convert to Hz"),
-        (["machine.clock=-1GHz"], "greater than 0"),
+        (["machine.clock=-1GHz"], "greater than or equal to 1000"),
         (["run.threads=0,1"], "run.threads = 0"),
         (["machine.cores=1.5,2"], "cores = .1.5.: input should be a valid integer"),
         (["run.threads=5..1"], "high > low"),

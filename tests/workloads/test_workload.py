@@ -66,7 +66,10 @@ def test_the_graph_is_networkx() -> None:
     assert nx.dag_longest_path_length(net.graph) == 1
 
 
-@pytest.mark.parametrize("name", workload_names())
+SAMPLE = [name for i, name in enumerate(workload_names()) if "/" not in name or i % 12 == 0]  # imported ones are alike
+
+
+@pytest.mark.parametrize("name", SAMPLE)
 def test_built_in_workloads_round_trip_through_files_and_pickle(name: str, tmp_path: Path) -> None:
     built = workload(name)
     built.save(tmp_path / "w.json.gz")
