@@ -11,7 +11,7 @@ demo: $(VENV)/.light
 	$(RUN) -m slipstick demo
 
 test: $(VENV)/.full lint
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(RUN) -m pytest -q $(PYTEST)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(RUN) -m pytest -q -m "not timed" $(PYTEST)
 
 lint: $(VENV)/.full
 	$(RUN) -m ruff check .
@@ -23,7 +23,7 @@ validate: $(VENV)/.full
 	-$(RUN) -m slipstick validate all --page docs/validation.md
 
 bench: $(VENV)/.full
-	$(RUN) -m pytest -q tests/benchmarks --benchmark-only
+	OMP_NUM_THREADS=1 $(RUN) -m pytest -q -m timed
 
 $(VENV)/bin/python:
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'slipstick needs Python 3.11 or newer')"

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 from estimators.composite import Composite
 from estimators.operation.roofline import Roofline
@@ -75,6 +76,7 @@ def compiled() -> Any:
     return Composite(Roofline(), Sequential()).compile(workload("gnmt"), V100, FREE)
 
 
+@pytest.mark.timed
 def test_no_slower_than_one_and_a_half_times_numpy_by_hand() -> None:
     values, made, function = points(100_000), tables(), compiled()
     clock, bandwidth = values["machine.clock"][0], values[BANDWIDTH][0]

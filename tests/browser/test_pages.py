@@ -158,6 +158,7 @@ def test_sliders_move_ratio_band_and_bottleneck(page: Any, tmp_path: Path) -> No
     assert page.errors == []
 
 
+@pytest.mark.timed
 def test_a_page_of_a_hundred_thousand_points_is_light(page: Any, tmp_path: Path) -> None:
     asked = _question("gnmt")
     bandwidth = f"machine.memory.{asked.machine.main_memory}.bandwidth"

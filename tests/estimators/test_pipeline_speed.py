@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pytest
 import simpy
 
 from estimators.schedule.pipeline import Pipeline, tpu_pipeline
@@ -45,18 +46,21 @@ def cpu(call: Any) -> float:
     return time.thread_time() - began
 
 
+@pytest.mark.timed
 def test_the_simulation_costs_at_most_three_bare_ones() -> None:
     pipeline = tpu_pipeline(storage=0.1, decode=0.4, link=0.5, step=1.0, workers=4, prefetch=3, variation=0.3)
     ratios = [cpu(lambda: pipeline.simulate(3000)) / cpu(lambda: bare(pipeline, 3000)) for _ in range(3)]
     assert min(ratios) <= 3
 
 
+@pytest.mark.timed
 def test_the_recurrence_makes_a_hundred_thousand_steps_a_second() -> None:
     pipeline = tpu_pipeline(storage=0.1, decode=0.4, link=0.5, step=1.0, workers=4, prefetch=3, variation=0.3)
     rates = [20_000 / cpu(lambda: pipeline.run(20_000)) for _ in range(4)]
     assert max(rates) >= 5e4  # 1.7e5 on a quiet core; half of the goal leaves room for a crowded one
 
 
+@pytest.mark.timed
 def test_a_graph_of_a_hundred_thousand_operations_takes_a_fraction_of_a_second() -> None:
     nodes = 100_000
     edges = np.array([(i - 1, i) for i in range(1, nodes)] + [(i - 7, i) for i in range(7, nodes)])

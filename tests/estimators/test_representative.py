@@ -229,6 +229,7 @@ def test_values_are_found_by_index_or_by_length() -> None:
         values_from(chosen, base, run([1, 2, 3], [1.0, 1.0, 1.0]))
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("unique", [300, 1_000_000])
 @pytest.mark.parametrize("method", ["seqpoint", "stratified", "uniform"])
 def test_a_million_iterations_are_selected_within_a_second(method: str, unique: int) -> None:

@@ -52,6 +52,7 @@ def test_elsewhere_the_difference_is_the_imbalance_by_hand(size: str, threads: i
     assert simulated - formula == pytest.approx(by_hand, rel=1e-6, abs=1e-9 * formula)
 
 
+@pytest.mark.timed
 def test_3840_threads_simulate_in_seconds() -> None:
     start = time.process_time()
     answer = xeon_phi.estimator("simulated").estimate(phi_cnn("small"), machine("xeon-phi-7120p"), {"threads": 3840})

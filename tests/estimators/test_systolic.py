@@ -84,6 +84,7 @@ def test_input_stationary_is_weight_stationary_with_the_operands_exchanged(
     assert cycles(m, n, k, rows, columns, "is") == cycles(n, m, k, rows, columns, "ws")
 
 
+@pytest.mark.timed
 def test_a_million_layers_a_second() -> None:
     count = 200_000
     rng = np.random.default_rng(0)

@@ -118,6 +118,7 @@ def test_paired_intervals_know_equal_from_different() -> None:
         paired_interval([1.0], [1.0])
 
 
+@pytest.mark.timed
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")
 def test_a_slow_loader_is_made_faster_and_a_tuned_one_no_slower() -> None:
     pytest.importorskip("torch")

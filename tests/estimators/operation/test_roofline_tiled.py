@@ -117,6 +117,7 @@ def test_one_point_and_an_array_agree() -> None:
     assert compiled == pytest.approx(single, rel=1e-12)
 
 
+@pytest.mark.timed
 def test_vectorised_is_as_fast_as_numpy_by_hand() -> None:
     """The formula over 20,000 operations against the same arithmetic written out for one tile and no split."""
     op = operation("row", "gemm", {n: sp.Symbol(n, positive=True) for n in ("batch", "m", "n", "k")}, "float32")
