@@ -81,7 +81,7 @@ class Formula:
 
     def substitute(self, values: Mapping[str, Any]) -> Formula:
         """The formula with some symbols replaced by numbers or expressions."""
-        put = {symbol(name): sp.sympify(value) for name, value in values.items()}
+        put = {symbol(name): sp.sympify(value, strict=True) for name, value in values.items()}
         return Formula(
             self.expression.xreplace(put),
             self.unit,
