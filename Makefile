@@ -11,7 +11,7 @@ demo: $(VENV)/.light
 	$(RUN) -m slipstick demo
 
 test: $(VENV)/.full lint
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(RUN) -m pytest -q -m "not timed" $(PYTEST)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(RUN) -m pytest -q -n auto --dist worksteal -m "not timed" $(PYTEST)
 
 lint: $(VENV)/.full
 	$(RUN) -m ruff check .

@@ -112,7 +112,8 @@ def bind_amount(amount: Amount, values: Mapping[str, Amount]) -> Amount:
     """The amount with symbols replaced by name; a plain number where nothing is left open."""
     if not isinstance(amount, sp.Basic):
         return amount
-    bound = amount.xreplace({s: sp.sympify(values[str(s)], strict=True) for s in amount.free_symbols if str(s) in values})
+    named = [symbol for symbol in amount.free_symbols if str(symbol) in values]
+    bound = amount.xreplace({symbol: sp.sympify(values[str(symbol)], strict=True) for symbol in named})
     if bound.free_symbols:
         return bound
     number = bound.doit()
