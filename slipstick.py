@@ -14,8 +14,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-__version__ = "0.1.0"
-
 _HOMES = {
     "Calibration": "estimators.calibration",
     "Composite": "estimators.composite",
@@ -63,6 +61,8 @@ __all__ = sorted([*_HOMES, "main"])
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("experiments.versions").installed_version("slipstick")
     if name not in _HOMES:
         raise AttributeError(f"module 'slipstick' has no attribute {name!r}; it has: {', '.join(sorted(_HOMES))}")
     return getattr(import_module(_HOMES[name]), name)

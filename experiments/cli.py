@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
 import typer
+
+from experiments.versions import installed_version
 
 VERBS = (
     "estimate",
@@ -43,9 +45,24 @@ def build() -> typer.Typer:
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
+    app.callback()(_options)
     for verb in VERBS:
         import_module(f"experiments.commands.{verb}").register(app)
     return app
+
+
+def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so
+    if asked:
+        print(f"slipstick {installed_version('slipstick')}")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    """Options that stand before the verb."""
 
 
 def run(arguments: list[str] | None = None) -> int:

@@ -62,13 +62,20 @@ def question(
         of = estimator_name
     own = {name: number_of(f"estimator.{name}", value) for name, value in values["estimator"].items()}
     of = _set_parameters(of, own) if own else of
-    bound = {name: number_of(f"workload.{name}", value) for name, value in values["workload"].items()}
-    for name in bound:
-        if name not in asked.symbols:
-            raise unknown_name(f"symbol of workload {asked.name!r}", name, sorted(asked.symbols))
     run = {name: _positive(f"run.{name}", value) for name, value in values["run"].items()}
     check_run_names(of, asked, on, run)
-    return Question(asked.bind_known(bound), on, of, run)
+    return Question(with_sizes(asked, values["workload"]), on, of, run)
+
+
+def with_sizes(asked: Workload, texts: Mapping[str, str]) -> Workload:
+    """The workload with symbols given values that were written as text, such as ``{"batch": "64"}``.
+
+    Raises
+    ------
+    InputError
+        Where a name is no symbol of the workload or a text is no number.
+    """
+    return asked.bind(**{name: number_of(f"workload.{name}", text) for name, text in texts.items()})
 
 
 def check_run_names(of: Any, asked: Workload, on: Machine, names: Iterable[str]) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.store import Store, create
 from experiments.studies import Study
 from experiments.sweep import Task, task
+from experiments.versions import installed_version
 from hwmodels.files import InputError, unknown_name
 from hwmodels.records import content_digest
 
@@ -82,12 +83,7 @@ def plan(study: Study) -> Plan:
 
 def versions() -> dict[str, str]:
     """What else decides the last digit of an answer."""
-    import numpy
-    import sympy
-
-    import slipstick
-
-    return {"slipstick": slipstick.__version__, "numpy": numpy.__version__, "sympy": sympy.__version__}
+    return {name: installed_version(name) for name in ("slipstick", "numpy", "sympy")}
 
 
 def run(

@@ -37,12 +37,11 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """The operations of a workload with flop and bytes; JSON has the totals of each phase beside them."""
         from experiments.output import emit
-        from experiments.question import assignments
+        from experiments.question import assignments, with_sizes
         from workloads.catalog import workload
         from workloads.compare import summary
 
-        values = assignments(set or [], ("workload", "run"))
-        shown = workload(name).bind_known({**values["run"], **values["workload"]})
+        shown = with_sizes(workload(name), assignments(set or [], ("workload",))["workload"])
         if set:
             shown = shown.bound()
         notes = [f"{shown.name}: {len(shown)} operations; uncounted: {', '.join(shown.uncounted) or 'none'}"]

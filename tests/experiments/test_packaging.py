@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -86,3 +87,10 @@ def test_the_facade_names_what_it_has() -> None:
         assert getattr(ss, name) is not None
     with pytest.raises(AttributeError, match="module 'slipstick' has no attribute 'machin'"):
         _ = ss.machin
+
+
+def test_the_version_is_that_of_the_project_file() -> None:
+    written = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    done = python("-m", "slipstick", "--version")
+    assert done.stdout.strip() in (f"slipstick {written}", "slipstick not installed")
+    assert done.returncode == 0
