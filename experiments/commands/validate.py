@@ -15,34 +15,35 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def validate(
-        name: Annotated[str, typer.Argument(help="a scoreboard, or 'all'")],
+        names: Annotated[list[str], typer.Argument(help="scoreboards, or 'all'")],
         data: Annotated[Path | None, typer.Option(help="score the files below this folder instead")] = None,
-        page: Annotated[Path | None, typer.Option(help="write the tables into this page")] = None,
+        page: Annotated[Path | None, typer.Option(help="put each table into this page as soon as it is there")] = None,
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> int:
         """Accuracy on measurements that the models were not fitted to; exit code 1 where a goal is missed."""
         from experiments import registry
         from experiments.output import emit
+        from experiments.validation.page import put
         from hwmodels.files import InputError
 
         if data is not None and not data.is_dir():
             raise InputError(f"--data {data}: no such folder")
-        names = sorted(registry.SCOREBOARDS) if name == "all" else [name]
-        rows = []
-        for one in names:
-            board = registry.scoreboard(one)
-            if name == "all":
-                print(f"slipstick: validate {one}", file=sys.stderr)
-            rows += board.rows(data)
-        if page is not None:
-            from experiments.validation.page import write
-
-            write(rows, page)
-        if format == "table":
-            emit([_short(row.to_dict()) for row in rows], format, notes=_reasons(rows))
-        else:
-            emit([row.to_dict() for row in rows], format)
-        return 1 if any(row.ok is False for row in rows) else 0
+        boards = {
+            name: registry.scoreboard(name) for name in (sorted(registry.SCOREBOARDS) if "all" in names else names)
+        }
+        found = []
+        for name, board in boards.items():
+            if len(boards) > 1:
+                print(f"slipstick: validate {name}", file=sys.stderr)
+            rows = board.rows(data)
+            if page is not None:
+                put(name, rows, page)
+            if format == "table":
+                emit([_short(row.to_dict()) for row in rows], format, notes=_reasons(rows))
+            found += rows
+        if format != "table":
+            emit([row.to_dict() for row in found], format)
+        return 1 if any(row.ok is False for row in found) else 0
 
 
 def _short(row: dict[str, Any]) -> dict[str, Any]:

@@ -12,17 +12,19 @@ from experiments.rows import ValidationRow
 from hwmodels.files import atomic_write
 
 ROOT = Path(__file__).resolve().parents[2]
-MARK = "<!-- below this line: written by `slipstick validate all --page docs/validation.md` -->"
+MARK = "<!-- below this line: one section a scoreboard, each written by `slipstick validate NAME --page FILE` -->"
 
 
-def write(rows: Sequence[ValidationRow], path: Path) -> None:
-    """Put the tables below the mark of a page, and keep what stands above it."""
-    head = path.read_text().partition(MARK)[0].rstrip() if path.exists() else "# Validation"
-    body = [f"Command: `slipstick validate all --page {path.name}`; {date.today().isoformat()}; commit {_commit()}."]
+def put(board: str, rows: Sequence[ValidationRow], path: Path) -> None:
+    """Write one scoreboard's section into a page; what stands above the mark, and the other sections, stay."""
+    head, _, below = path.read_text().partition(MARK) if path.exists() else ("# Validation", "", "")
+    sections = {part.partition("\n")[0].strip(): part.rstrip() for part in below.split("\n## ")[1:]}
+    lines = [board, "", f"`slipstick validate {board}`; {date.today().isoformat()}; commit {_commit()}."]
     for dataset, group in groupby(rows, key=lambda row: row.dataset):
-        body += ["", f"## {dataset}", "", *_table(list(group))]
+        lines += ["", f"### {dataset}", "", *_table(list(group))]
+    sections[board] = "\n".join(lines).rstrip()
     with atomic_write(path) as stream:
-        stream.write("\n".join([head, "", MARK, "", *body]) + "\n")
+        stream.write("\n\n".join([head.rstrip(), MARK, *("## " + sections[name] for name in sorted(sections))]) + "\n")
 
 
 def _commit() -> str:
