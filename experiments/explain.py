@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,15 +13,11 @@ from estimators.calibration import DRAWS, SEED, Calibration
 from estimators.compiled import Compiled
 from estimators.estimate import Estimate
 from estimators.formula import FloatArray
-from estimators.operation.model import FormulaModel, amount_of, grouped, machine_values
+from estimators.operation.model import FormulaModel, grouped, machine_values
 from estimators.parameters import parameters
 from estimators.sensitivity import crossovers, sensitivity
 from experiments.question import Question
-from hwmodels.expressions import parse_expression
 from hwmodels.files import InputError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 FARTHEST = 1e3
 """A change is looked for up to this factor."""
@@ -123,7 +119,7 @@ def crossover_rows(asked: Question, quantities: Sequence[str] = ()) -> list[dict
         wanted = quantities or [name for name in formula.names if name.startswith("machine.")]
         for index in indices:
             op = bound.operations[index]
-            amounts = {n: float(amount_of(op, n)) for n in formula.names if n.startswith("operation.")}
+            amounts = {n: float(model.amount(op, n)) for n in formula.names if n.startswith("operation.")}
             if (key := (op.kind, tuple(amounts.items()))) in seen:
                 continue
             seen.add(key)
@@ -219,33 +215,6 @@ def _factor_to(dials: Dials, name: str, target: float) -> float | None:
     return None
 
 
-def pareto(frame: pd.DataFrame, smaller_is_better: Sequence[str]) -> pd.DataFrame:
-    """The points of a table that no other beats in everything named, in order of the first name."""
-    columns = frame[list(smaller_is_better)].to_numpy(dtype=float)
-    if not np.all(np.isfinite(columns)):
-        raise InputError(f"Pareto front over {', '.join(smaller_is_better)}: values must be finite")
-    order = np.lexsort(columns.T[::-1])
-    kept: list[int] = []
-    front = np.empty((0, columns.shape[1]))
-    for index in order:
-        point = columns[index]
-        beaten = np.all(front <= point, axis=1) & np.any(front < point, axis=1)
-        if not beaten.any():
-            kept.append(int(index))
-            front = np.vstack([front, point])
-    return frame.iloc[kept]
-
-
-def with_objective(frame: pd.DataFrame, name: str, formula: str) -> pd.DataFrame:
-    """The table with a further column, a formula of its columns (a price, an energy)."""
-    from estimators.formula import evaluate
-
-    columns = [str(column) for column in frame.columns]
-    expression = parse_expression(formula, columns, name)
-    values = {column: frame[column].to_numpy(dtype=float) for column in columns if column in str(expression)}
-    return frame.assign(**{name: np.broadcast_to(evaluate(expression, values), len(frame))})
-
-
 def ranking(questions: Mapping[str, Question], draws: int = DRAWS) -> list[dict[str, Any]]:
     """How surely each is faster than each other, over draws of the fitted parameters and of the scatter.
 
@@ -263,7 +232,9 @@ def ranking(questions: Mapping[str, Question], draws: int = DRAWS) -> list[dict[
             raise InputError(f"{name}: a ranking under uncertainty needs a calibrated estimator")
         drawn = asked.estimator.draws(asked.workload, asked.machine, asked.run, draws)
         best = asked.answer().time
-        scatter = np.exp((asked.estimator.residual_std or 0.0) * generator.standard_normal(draws))
+        tails = asked.estimator.residual_freedom
+        unit = generator.standard_normal(draws) if tails is None else generator.standard_t(tails, draws)
+        scatter = np.exp((asked.estimator.residual(best) or 0.0) * unit)
         times[name] = (np.full(draws, best) if drawn is None else drawn) * scatter
     whole = np.stack(list(times.values()))
     first = np.mean(whole == whole.min(axis=0), axis=1)

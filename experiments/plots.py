@@ -34,6 +34,7 @@ class Marks:
     x: Numbers
     y: Numbers
     line: int = 0
+    shape: Literal["ring", "dot"] = "ring"
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,8 @@ def plotly_chart(chart: Chart) -> Any:
     for mark in chart.marks:
         colour = COLOURS[mark.line % len(COLOURS)]
         marker = {"color": colour, "size": 9, "symbol": "circle-open", "line": {"width": 2}}
+        if mark.shape == "dot":
+            marker = {"color": _faint(colour, 0.35), "size": 4}
         figure.add_scatter(x=list(mark.x), y=list(mark.y), mode="markers", name=mark.label, marker=marker)
     if chart.border is not None:
         dotted = {"dash": "dot", "color": "#888888"}
@@ -168,9 +171,9 @@ def _layout(figure: Any, title: str, x_title: str, y_title: str) -> None:
     figure.update_yaxes(title=y_title, ticks="outside")
 
 
-def _faint(colour: str) -> str:
+def _faint(colour: str, share: float = 0.16) -> str:
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return f"rgba({red},{green},{blue},0.16)"
+    return f"rgba({red},{green},{blue},{share})"
 
 
 def draw_charts(charts: Sequence[Chart], path: str | Path) -> None:
@@ -190,7 +193,9 @@ def draw_charts(charts: Sequence[Chart], path: str | Path) -> None:
                 axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.16, linewidth=0)
         for mark in chart.marks:
             colour = COLOURS[mark.line % len(COLOURS)]
-            axes.plot(mark.x, mark.y, "o", mfc="none", color=colour, label=mark.label)
+            dot = mark.shape == "dot"
+            style = {"markersize": 2, "alpha": 0.4} if dot else {"mfc": "none"}
+            axes.plot(mark.x, mark.y, "o", color=colour, label=mark.label, **style)
         if chart.border is not None:
             axes.axvline(chart.border, linestyle=":", color="#888888")
         axes.set(title=chart.title, xlabel=chart.x_title, ylabel=chart.y_title)

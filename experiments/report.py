@@ -31,7 +31,8 @@ table { border-collapse: collapse; font-size: .9em; }
 th, td { padding: 3px 10px; text-align: right; white-space: nowrap; }
 td.text, th.text { text-align: left; white-space: normal; min-width: 9em; overflow-wrap: anywhere; }
 th { position: sticky; top: 0; background: var(--soft); cursor: pointer; }
-tr + tr td { border-top: 1px solid var(--line); }
+tr + tr td { border-top: 1px solid var(--line); } tr.front td { background: #fdf1e7; }
+label.only { margin-left: 10px; font-size: .93em; white-space: nowrap; }
 math { font-size: 1.05em; } .formula { overflow-x: auto; padding: 8px 0; } .figure { width: 100%; overflow: hidden; }
 label.slider span { overflow-wrap: anywhere; line-height: 1.2; }
 label.slider { display: grid; grid-template-columns: minmax(9em, 1fr) 2fr 8em; gap: 10px; align-items: center; }
@@ -52,12 +53,16 @@ document.querySelectorAll('table.sortable').forEach(table => {
     body.append(...rows);
   }));
 });
-document.querySelectorAll('input.filter').forEach(box => box.addEventListener('input', () => {
-  const words = box.value.toLowerCase().split(/\\s+/).filter(Boolean);
-  const rows = document.getElementById(box.dataset.table).tBodies[0].rows;
-  for (const row of rows) { const text = row.textContent.toLowerCase();
-    row.hidden = !words.every(word => text.includes(word)); }
-}));
+const choose = name => {
+  const box = document.querySelector(`input.filter[data-table="${name}"]`);
+  const only = document.querySelector(`input.front[data-table="${name}"]`);
+  const words = box ? box.value.toLowerCase().split(/\\s+/).filter(Boolean) : [];
+  for (const row of document.getElementById(name).tBodies[0].rows) { const text = row.textContent.toLowerCase();
+    const left = only && only.checked ? row.classList.contains('front') : true;
+    row.hidden = !(left && words.every(word => text.includes(word))); }
+};
+document.querySelectorAll('input.filter, input.front').forEach(box =>
+  box.addEventListener('input', () => choose(box.dataset.table)));
 """
 
 
@@ -114,20 +119,31 @@ def figure_html(figure: Any, name: str) -> str:
 
 
 def table_html(rows: Sequence[Mapping[str, Any]], name: str) -> str:
-    """Rows as a table that sorts by a click on its head and filters by words; long ones are cut, and say so."""
+    """Rows as a table that sorts by a click on its head and filters by words; long ones are cut, and say so.
+
+    Rows whose `front` is true are highlighted, and a box leaves only those.
+    """
     if not rows:
         return "<p class=note>(nothing)</p>"
-    shown = rows[:MAX_TABLE_ROWS]
+    fronted = "front" in rows[0]
+    front = [fronted and bool(row["front"]) for row in rows[:MAX_TABLE_ROWS]]
+    shown = [
+        {**row, "front": "front" if own else ""} if fronted else row for row, own in zip(rows, front, strict=False)
+    ]
     texts = {key for key in rows[0] if any(isinstance(row[key], str) for row in shown)}
     head = "".join(f"<th{' class=text' if key in texts else ''}>{escape(key)}</th>" for key in rows[0])
     body = "".join(
-        "<tr>" + "".join(_cell(value, "text" if key in texts else "") for key, value in row.items()) + "</tr>"
-        for row in shown
+        f"<tr{' class=front' if own else ''}>"
+        + "".join(_cell(value, "text" if key in texts else "") for key, value in row.items())
+        + "</tr>"
+        for row, own in zip(shown, front, strict=True)
     )
     cut = f"<p class=note>first {len(shown)} of {len(rows)} rows</p>" if len(rows) > len(shown) else ""
     filter_ = f'<input class=filter data-table="{name}" placeholder="filter rows" aria-label="filter rows">'
+    box = f'<input type=checkbox class=front data-table="{name}">'
+    only = f"<label class=only>{box} only the Pareto front</label>" if fronted else ""
     table = f'<table class=sortable id="{name}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-    return f"{filter_ if len(shown) > 8 else ''}<div class=scroll>{table}</div>{cut}"
+    return f"{filter_ if len(shown) > 8 else ''}{only}<div class=scroll>{table}</div>{cut}"
 
 
 def _cell(value: Any, kind: str) -> str:

@@ -69,7 +69,8 @@ def plan(study: Study) -> Plan:
         if not space.names:
             raise InputError(f"study {study.name!r}: nothing varies; use slipstick calibrate for a calibration alone")
         cases.append(Case(workload, machine, task(asked, space, study.level, study.bands)))
-        contents.append([asked.workload.identity, asked.machine.fingerprint, asked.estimator, asked.run, space])
+        on = [asked.machine.fingerprint, asked.machine.price]
+        contents.append([asked.workload.identity, on, asked.estimator, asked.run, space])
     chunks = []
     for index, case in enumerate(cases):
         step = study.chunk or case.work.chunk

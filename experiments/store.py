@@ -43,6 +43,16 @@ class Store:
         """The Parquet data set."""
         return self.folder / "results"
 
+    @property
+    def front(self) -> Path:
+        """The points that no other beats, as the last report found them."""
+        return self.folder / "front.parquet"
+
+    def write_front(self, frame: pd.DataFrame) -> None:
+        """Write the front; whole or not at all."""
+        with atomic_write(self.front, "wb") as stream:
+            stream.write(_to_bytes(frame, self.fingerprint))
+
     def parts(self) -> dict[int, Path]:
         """The finished parts by number."""
         found: dict[int, Path] = {}

@@ -71,6 +71,9 @@ class Study(Record):
         Conditions between formulas of the names that vary.
     chunk
         Points answered and stored together; by the kind of estimator if left out.
+    objectives
+        What the report looks for the Pareto front of: time, energy, cost, or NAME=FORMULA of columns; if left out,
+        time and what is known of energy and cost.
     """
 
     schema_: Literal["slipstick-study-1"] = Field(alias="schema")
@@ -86,7 +89,10 @@ class Study(Record):
     sample: Sample | None = None
     where: tuple[str, ...] = ()
     fit: Fitting | None = None
+    calibration_file: str | None = Field(default=None, alias="calibration")
+    anchors: str | None = None
     chunk: int | None = Field(default=None, ge=1, le=10_000_000)
+    objectives: tuple[str, ...] = Field(default=(), max_length=20)
 
     _folder: Path = PrivateAttr(default=Path())
 
@@ -105,6 +111,7 @@ class Study(Record):
         set_: Sequence[str],
         vary: Sequence[str],
         where: Sequence[str] = (),
+        objectives: Sequence[str] = (),
     ) -> Study:
         """A study from the texts of the command line."""
         return validated(
@@ -118,6 +125,7 @@ class Study(Record):
                 "set": dict(_pair(text) for text in set_),
                 "vary": dict(_pair(text) for text in vary),
                 "where": list(where),
+                "objectives": list(objectives),
             },
             "what-if",
         )
@@ -138,6 +146,17 @@ class Study(Record):
         """
         settings = [f"{name}={value}" for name, value in self.set.items()]
         asked = question(self._path(workload), self._path(machine), self.estimator, settings)
+        if self.calibration_file:
+            from experiments.calibrated import calibrated
+
+            if self.fit:
+                raise InputError(f"study {self.name!r}: give calibration = FILE or [fit], not both")
+            files = [
+                None if name is None else str(self._folder / name) for name in (self.calibration_file, self.anchors)
+            ]
+            return calibrated(asked, self._path(machine), str(files[0]), files[1], settings)
+        if self.anchors:
+            raise InputError(f"study {self.name!r}: anchors need calibration = FILE, a calibration across devices")
         if self.fit is None:
             return asked
         return Question(asked.workload, asked.machine, self.calibration(asked), asked.run)
@@ -186,6 +205,9 @@ class Study(Record):
         document = {"schema": SCHEMA, **document}
         for key in ("workloads", "machines"):
             document[key] = [self._relative(name, folder) for name in document[key]]
+        for key in ("calibration", "anchors"):
+            if key in document:
+                document[key] = self._relative(document[key], folder)
         if "fit" in document:
             for key in ("measured", "workload", "machine"):
                 if key in document["fit"]:

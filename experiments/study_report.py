@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments import whatif_report
+from experiments.front_report import front_section
 from experiments.plots import Chart, draw_charts, plotly_chart
-from experiments.report import Card, Section, figure_html, table_html, write_page
+from experiments.report import Card, Section, figure_html, write_page
 from experiments.runner import Plan
 from experiments.studies import Study
-from experiments.sweep import WhatIf, frame_rows
+from experiments.sweep import WhatIf
 from hwmodels.files import InputError
 
 if TYPE_CHECKING:
@@ -19,9 +22,20 @@ if TYPE_CHECKING:
 BEST_ROWS = 200
 
 
-def write(study: Study, made: Plan, frame: pd.DataFrame, path: Path) -> tuple[Path, Path]:
-    """Write the page and its PNG; returns both paths."""
+def write(study: Study, made: Plan, frame: pd.DataFrame, names: Sequence[str], path: Path) -> tuple[Path, Path]:
+    """Write the page and its PNG; returns both paths.
+
+    Parameters
+    ----------
+    names
+        The objectives of the table's column `front`; none where it has none.
+    """
     sections: list[Section] = []
+    for number, (workload, own) in enumerate(frame.groupby("workload", sort=False) if names else ()):
+        label = f"{workload}: " if len(study.workloads) > 1 else ""
+        sections += [
+            replace(one, title=f"{label}{one.title}") for one in front_section(own, names, f"workload{number}")
+        ]
     cards: list[Card] = []
     charts: list[Chart] = []
     assumptions: list[str] = []
@@ -36,12 +50,10 @@ def write(study: Study, made: Plan, frame: pd.DataFrame, path: Path) -> tuple[Pa
         chart = whatif_report.ratio_chart(found)
         charts.append(chart)
         assumptions += [text for text in found.today.assumptions if text not in assumptions]
-        best = found.frame.nsmallest(BEST_ROWS, "time_ratio")
         identifier = f"case{len(cards)}"
         cards.append(Card(whatif_report.cards(found)[0].value, f"{name}: {whatif_report.cards(found)[0].meaning}"))
-        title = f"{name}: the {len(best)} fastest of {len(found.frame)} points"
         sections.append(Section(name, figure_html(plotly_chart(chart), f"{identifier}-ratio")))
-        sections.append(Section(title, table_html(frame_rows(best), identifier)))
+        sections.append(whatif_report.points_section(answers, identifier, BEST_ROWS, case.work.unknown))
         sections += whatif_report.formula_sections(found)
         sections += whatif_report.source_sections(found, identifier)
     if not cards:

@@ -11,8 +11,10 @@ import numpy as np
 
 from estimators.calibration import Calibration
 from estimators.compiled import PointByPoint
+from estimators.consumption import COST, ENERGY, Consumption
 from estimators.estimate import DEFAULT_LEVEL, Estimate, quantile
 from estimators.formula import FloatArray
+from experiments.objectives import FRONT, consumptions
 from experiments.question import Question, axis, question
 from experiments.space import Space
 from hwmodels.files import InputError
@@ -28,8 +30,30 @@ SLOW_CHUNK_POINTS = 16
 MAX_FRAME_POINTS = 50_000_000
 DRAWS = 400
 DRAW_POINTS = 512
+SHARE_POINTS = 200
+"""Up to this many points, shares of the time are told beside it: they are asked point by point."""
 BAND_POINTS = 200_000
 """Up to this many points, bands are given unless asked otherwise."""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Metrics of a calibrated estimator whose scatter is known, with their band, at any points."""
+
+    asked: Question
+    level: float
+
+    def columns(self, free: Mapping[str, FloatArray], count: int) -> dict[str, list[float]]:
+        """`infeed`, `low_infeed`, `high_infeed` and so on, one value a point."""
+        calibration: Calibration = self.asked.estimator
+        found: dict[str, list[float]] = {}
+        for index in range(count):
+            point = {name: float(values[index]) for name, values in free.items()}
+            answer = calibration.estimator.estimate_at(self.asked.workload, self.asked.machine, self.asked.run, point)
+            for name, (low, high) in calibration.metric_intervals(answer.metrics, self.level).items():
+                for key, value in ((name, answer.metrics[name]), (f"low_{name}", low), (f"high_{name}", high)):
+                    found.setdefault(key, []).append(value)
+        return found
 
 
 @dataclass(frozen=True)
@@ -44,8 +68,12 @@ class Task:
         Seconds of the question as it stands: what ratios are relative to.
     drawn
         The same function with the fitted parameters left open, beside draws of them; None without bands.
-    residual, degrees_of_freedom
-        Scatter of measurements around the fit, in log time.
+    residual, residual_seconds, degrees_of_freedom, residual_freedom
+        Scatter of measurements around the fit, in log time; the part of it that is constant in seconds; see `Spread`.
+    shares
+        The calibrated estimator, asked point by point for the metrics whose scatter it knows; None to leave them out.
+    consumed, unknown
+        What is told of each point beside its time (joules, dollars), and a line for each thing that cannot be.
     """
 
     function: Any
@@ -55,9 +83,17 @@ class Task:
     drawn: tuple[Any, tuple[str, ...], FloatArray] | None = None
     residual: float | None = None
     degrees_of_freedom: float | None = None
+    residual_seconds: float = 0.0
+    residual_freedom: float | None = None
+    shares: Shares | None = None
+    consumed: tuple[Consumption, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     def rows(self, start: int, stop: int) -> pd.DataFrame:
-        """The points start..stop: their values, time_ratio, time_s, and the band of both."""
+        """The points start..stop: their values, time_ratio, time_s, the band of both, energy_J and cost_usd.
+
+        What is not known of the machine is not a number.
+        """
         import pandas as pd
 
         points = self.space.points(start, stop)
@@ -66,22 +102,28 @@ class Task:
         # the last digit may differ from the single estimate's: what equals today's time is today's time
         ratios = np.where(np.isclose(times, self.today, rtol=1e-12, atol=0), 1.0, times / self.today)
         columns: dict[str, Any] = {**points, "time_ratio": ratios, "time_s": times}
+        known = {one.name: one(free, times) for one in self.consumed}
+        columns |= {name: known.get(name, np.full(len(times), np.nan)) for name in (ENERGY, COST)}
         if self.drawn is None and self.residual is None:
             return pd.DataFrame(columns)
         parameter, relative = self._parameter_spread(free, len(times))
-        residual = self.residual or 0.0
+        residual = np.hypot(self.residual or 0.0, self.residual_seconds / np.maximum(times, 1e-300))
+        residual_today = np.hypot(self.residual or 0.0, self.residual_seconds / self.today)
         width = quantile(self.level, self.degrees_of_freedom)
+        tail = quantile(self.level, self.residual_freedom or self.degrees_of_freedom)
         same = (ratios == 1.0) & (relative == 0)
         # two runs scatter independently around the model: a ratio carries both scatters, but is exact at today's point
-        ratio = np.where(same, 0.0, np.hypot(relative, np.sqrt(2.0) * residual))
+        ratio = np.where(same, 0.0, np.hypot(width * relative, tail * np.hypot(residual, residual_today)))
         for name, value, spread in (
             ("time_ratio", ratios, ratio),
-            ("time_s", times, np.hypot(parameter, residual)),
+            ("time_s", times, np.hypot(width * parameter, tail * residual)),
         ):
-            factor = np.exp(width * spread)
+            factor = np.exp(spread)
             unit = name.removeprefix("time_")
             columns[f"low_{unit}"] = value / factor
             columns[f"high_{unit}"] = value * factor
+        if self.shares is not None:
+            columns |= self.shares.columns(free, len(times))
         return pd.DataFrame(columns)
 
     def _parameter_spread(self, free: Mapping[str, FloatArray], count: int) -> tuple[FloatArray, FloatArray]:
@@ -118,7 +160,8 @@ def task(asked: Question, space: Space, level: float = DEFAULT_LEVEL, bands: Ban
     if today <= 0:
         raise InputError(f"today's time of {asked.workload.name!r} is 0 s: there is no ratio to it")
     function = asked.estimator.compile(asked.workload, asked.machine, space.names, asked.run)
-    plain = Task(function, space, today, level)
+    consumed, unknown = consumptions(asked)
+    plain = Task(function, space, today, level, consumed=consumed, unknown=unknown)
     wanted = bands == "always" or (bands == "auto" and space.size <= BAND_POINTS)
     if not wanted or not isinstance(asked.estimator, Calibration):
         return plain
@@ -132,7 +175,13 @@ def task(asked: Question, space: Space, level: float = DEFAULT_LEVEL, bands: Ban
         open_ = calibration.compile(asked.workload, asked.machine, (*space.names, *fitted), asked.run)
         drawn = (open_, fitted, np.column_stack([sample, bases]))
     return replace(
-        plain, drawn=drawn, residual=calibration.residual_std, degrees_of_freedom=calibration.degrees_of_freedom
+        plain,
+        drawn=drawn,
+        residual=calibration.residual_std,
+        degrees_of_freedom=calibration.degrees_of_freedom,
+        residual_seconds=calibration.residual_seconds or 0.0,
+        residual_freedom=calibration.residual_freedom,
+        shares=Shares(asked, level) if calibration.metric_std and space.size <= SHARE_POINTS else None,
     )
 
 
@@ -179,7 +228,10 @@ class WhatIf:
         The estimate of the question as it stands.
     frame
         Columns: point, the names that vary, time_ratio (1 is today, 0.5 twice as fast), time_s, and their bands
-        (low_ratio, high_ratio, low_s, high_s) where they are known.
+        (low_ratio, high_ratio, low_s, high_s) where they are known; energy_J and cost_usd, not a number where the
+        machine does not say.
+    unknown
+        A line for each thing that the machine does not say.
     """
 
     asked: Question
@@ -187,6 +239,7 @@ class WhatIf:
     today: Estimate
     frame: pd.DataFrame
     level: float
+    unknown: tuple[str, ...] = ()
 
     def to_frame(self) -> pd.DataFrame:
         """The tidy table."""
@@ -249,7 +302,8 @@ def answer(
     progress: Callable[[int], None] | None = None,
 ) -> WhatIf:
     """The what-if of a question over a space."""
-    return WhatIf(asked, space, asked.answer(), sweep(task(asked, space, level), executor, progress), level)
+    work = task(asked, space, level)
+    return WhatIf(asked, space, asked.answer(), sweep(work, executor, progress), level, work.unknown)
 
 
 def axes_of(vary: Mapping[str, Any] | Sequence[str], on: Machine) -> dict[str, tuple[float, ...]]:
@@ -279,8 +333,17 @@ def axes_of(vary: Mapping[str, Any] | Sequence[str], on: Machine) -> dict[str, t
 
 
 def frame_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows for people and machines: the names that vary, then the ratio and its band, then the time and its band."""
-    tail = ["time_ratio", "low_ratio", "high_ratio", "time_s", "low_s", "high_s"]
-    shown = [name for name in frame.columns if name not in tail and name != "point"]
-    names = [*shown, *(name for name in tail if name in frame.columns)]
-    return [dict(zip(names, row, strict=True)) for row in frame[names].itertuples(index=False, name=None)]
+    """Rows for people and machines: the names that vary, then ratio, time, bands, energy and cost (None: unknown).
+
+    Where the table has a Pareto front, each row says whether it is on it.
+    """
+    tail = ["time_ratio", "low_ratio", "high_ratio", "time_s", "low_s", "high_s", ENERGY, COST]
+    shown = [str(name) for name in frame.columns if name not in (*tail, "point", FRONT)]
+    cases = ("workload", "machine")
+    shares = [name for name in shown if "." not in name and name not in cases]  # what varies has a namespace
+    varied = [name for name in shown if name not in shares]
+    names = [*varied, *(name for name in tail if name in frame.columns), *shares, *({FRONT} & set(frame.columns))]
+    rows = [dict(zip(names, row, strict=True)) for row in frame[names].itertuples(index=False, name=None)]
+    for row in rows:
+        row |= {name: None for name in (ENERGY, COST) if name in row and row[name] != row[name]}
+    return rows

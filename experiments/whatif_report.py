@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,8 @@ import numpy as np
 
 from estimators.calibration import Calibration
 from estimators.estimate import Estimate, Measurement
+from experiments.front_report import best, front_section, marked, scale_of
+from experiments.objectives import FRONT, known_only
 from experiments.plots import Chart, Line, Marks, draw_charts, plotly_chart
 from experiments.report import (
     MAX_TABLE_ROWS,
@@ -30,23 +33,29 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MAX_LINES = 8
-LOG_FROM = 20.0
 MAX_LINE_POINTS = 2000
 SUMMARY_STRETCHES = 60
 
 
-def write(found: WhatIf, path: str | Path, measured: Sequence[Measurement] = ()) -> tuple[Path, Path]:
-    """Write the page to `path` and its chart beside it as PNG; returns both paths."""
+def write(
+    found: WhatIf, path: str | Path, measured: Sequence[Measurement] = (), objectives: Sequence[str] = ()
+) -> tuple[Path, Path]:
+    """Write the page to `path` and its chart beside it as PNG; returns both paths.
+
+    Parameters
+    ----------
+    objectives
+        Of the Pareto front; time and what is known of energy and cost, if left out.
+    """
     asked, path = found.asked, Path(path)
+    frame, names = marked(found.frame, objectives)
     time, ratio = time_chart(found, measured), ratio_chart(found)
     title = f"What if: {asked.workload.name} on {asked.machine.name}"
-    rows = frame_rows(found.frame.nsmallest(MAX_TABLE_ROWS, "time_ratio"))
-    every = len(found.frame) <= MAX_TABLE_ROWS
-    points = "Every point, fastest first" if every else f"The {MAX_TABLE_ROWS} fastest of {len(found.frame)} points"
     sections = [
         Section("Ratio to today", figure_html(plotly_chart(ratio), "ratio")),
         Section("Time", figure_html(plotly_chart(time), "time")),
-        Section(points, table_html(rows, "points")),
+        *front_section(frame, names, "points"),
+        points_section(frame, "points", MAX_TABLE_ROWS // 2, found.unknown),
         Section("What takes the time today", table_html(part_rows(found.today), "parts")),
         *formula_sections(found),
         *source_sections(found),
@@ -90,6 +99,17 @@ def ratio_chart(found: WhatIf) -> Chart:
     scales = _scales(found.frame, x_name, "time_ratio")
     lines = _lines(found, x_name, "time_ratio", "ratio")
     return Chart("Ratio to today (below 1: faster)", x_name, "time / today's time", lines, (), *scales)
+
+
+def points_section(frame: pd.DataFrame, name: str, most: int, unknown: Sequence[str] = ()) -> Section:
+    """The table of the points, fastest first: all, or the fastest and those of the front; and what is not known."""
+    chosen = best(frame, most)
+    rows = known_only(frame_rows(chosen))
+    title = "Every point" if len(chosen) == len(frame) else f"The {most} fastest of {len(frame)} points"
+    if FRONT in frame and len(chosen) < len(frame):
+        title += f", and {int(chosen[FRONT].sum())} of the front"
+    notes = "".join(f"<p class=note>{escape(text)}</p>" for text in unknown)
+    return Section(f"{title}, fastest first", table_html(rows, name) + notes)
 
 
 def longest_axis(found: WhatIf) -> str:
@@ -167,11 +187,7 @@ def _summary(frame: pd.DataFrame, x_name: str, column: str) -> Line:
 
 
 def _scales(frame: pd.DataFrame, x_name: str, y_name: str) -> tuple[Any, Any]:
-    scales = []
-    for name in (x_name, y_name):
-        low, high = float(frame[name].min()), float(frame[name].max())
-        scales.append("log" if low > 0 and high / low >= LOG_FROM else "linear")
-    return scales[0], scales[1]
+    return scale_of(frame[x_name].to_numpy(dtype=float)), scale_of(frame[y_name].to_numpy(dtype=float))
 
 
 def _run_text(run: Any) -> str:

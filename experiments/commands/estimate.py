@@ -18,16 +18,29 @@ def register(app: typer.Typer) -> None:
         on: Annotated[str, typer.Option(help="a machine, or a YAML file (slipstick machines list)")],
         set: Annotated[list[str] | None, typer.Option(help="run.threads=240, machine.clock=2GHz, ...")] = None,  # noqa: A002
         estimator: Annotated[str | None, typer.Option(help="an estimator by name")] = None,
+        calibration: Annotated[str | None, typer.Option(help="a file of slipstick calibrate --out")] = None,
+        anchors: Annotated[str | None, typer.Option(help="CSV of operations measured on the machine")] = None,
         parts: Annotated[int, typer.Option(help="operations to list, slowest first", min=0)] = 10,
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
         """How long a workload takes on a machine, with an 80 % band where it is known."""
+        from estimators.consumption import COST
+        from experiments.objectives import consumptions
         from experiments.output import emit
         from experiments.question import question
+        from hwmodels.files import InputError
         from hwmodels.units import format_quantity
 
         asked = question(workload, on, estimator, set or [])
+        if calibration:
+            from experiments.calibrated import calibrated
+
+            asked = calibrated(asked, on, calibration, anchors, set or [])
+        elif anchors:
+            raise InputError("--anchors need --calibration FILE, a calibration across devices")
         answer = asked.answer()
+        consumed, unknown = consumptions(asked)
+        dollars = {one.name: float(one({}, answer.time)) for one in consumed}.get(COST)
         band = answer.interval()
         whole = sum(part.contribution for part in answer.parts) or 1.0
         slowest = sorted(answer.parts, key=lambda part: -part.contribution)[:parts]
@@ -50,10 +63,16 @@ def register(app: typer.Typer) -> None:
             "high_s": band[1] if band else None,
             "interval_level": 0.8 if band else None,
             "energy_J": answer.energy,
+            "cost_usd": dollars,
             "rule": answer.rule,
         }
         if format != "table":
-            extra = {"assumptions": list(answer.assumptions), "metrics": dict(answer.metrics), "parts": operations}
+            extra = {
+                "assumptions": list(answer.assumptions),
+                "metrics": dict(answer.metrics),
+                "metric_intervals": {name: list(ends) for name, ends in answer.metric_intervals.items()},
+                "parts": operations,
+            }
             emit([{**row, **extra} if format == "json" else row], format)
             return
         text = format_quantity(answer.time, "s")
@@ -62,5 +81,13 @@ def register(app: typer.Typer) -> None:
             "assuming: " + "; ".join(answer.assumptions),
             f"{asked.workload.name} on {asked.machine.name}: {text}{between}",
         ]
-        notes += [f"{name}: {value:.4g}" for name, value in answer.metrics.items()]
+        if answer.energy is not None:
+            watts = format_quantity(answer.energy / (answer.time or 1.0), "W")
+            notes.append(f"energy: {format_quantity(answer.energy, 'J')}, {watts} on average (factors not fitted)")
+        if dollars is not None:
+            notes.append(f"cost: {dollars:.4g} $ at {asked.machine.price:g} $/h")
+        notes += [text for text in unknown if not (text.startswith("energy") and answer.energy is not None)]
+        for name, value in answer.metrics.items():
+            ends = answer.metric_intervals.get(name)
+            notes.append(f"{name}: {value:.4g}" + (f" (80 %: {ends[0]:.4g} .. {ends[1]:.4g})" if ends else ""))
         emit(operations, format, notes=notes)

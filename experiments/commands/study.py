@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -14,6 +15,10 @@ File = Annotated[str, typer.Argument(help="a study's .toml file, or a preset (sl
 Folder = Annotated[str | None, typer.Option(help="folder of the results; slipstick-out/NAME if left out")]
 Kind = Annotated[str, typer.Option(help="serial | threads | processes | dask")]
 Workers = Annotated[int, typer.Option(help="workers of threads, processes, or a local dask cluster", min=1)]
+Objectives = Annotated[
+    list[str] | None,
+    typer.Option("--objective", help="Pareto front over: time, energy, cost, or NAME=FORMULA of columns"),
+]
 Scheduler = Annotated[str | None, typer.Option(help="address of a dask scheduler")]
 
 
@@ -31,7 +36,54 @@ def register(app: typer.Typer) -> None:
         shipped = {name: load_study(path) for name, path in preset_paths().items()}
         emit([{"study": name, "description": one.description} for name, one in shipped.items()], format)
 
+    _add(study, "run", "Answer every point of a study; what is finished is kept whatever happens.", _refuse_finished)
+    _add(study, "resume", "Go on with a study that was interrupted.", _require_started)
+
     @study.command()
+    def report(
+        file: File,
+        folder: Folder = None,
+        objective: Objectives = None,
+        rows: Annotated[int, typer.Option(help="rows of the front's table, fastest first", min=1)] = 40,
+        format: Annotated[str, typer.Option(help="table | json | csv: of the front")] = "table",  # noqa: A002
+    ) -> None:
+        """Write report.html and report.png of a study's results; the Pareto front to front.parquet, and here."""
+        from experiments.front_report import marked
+        from experiments.objectives import FRONT, known_only
+        from experiments.output import emit
+        from experiments.runner import plan
+        from experiments.store import load
+        from experiments.studies import load_study, study_path
+        from experiments.study_report import write
+        from experiments.sweep import frame_rows
+
+        asked = load_study(study_path(file))
+        made = plan(asked)
+        place = _folder(asked.name, folder)
+        store = load(place, made.fingerprint)
+        missing = len(made.chunks) - len(store.parts())
+        frame, names = marked(store.frame(), objective or asked.objectives, ("workload",))
+        page, picture = write(asked, made, frame, names, place / "report.html")
+        front = frame[frame[FRONT]].sort_values(["workload", "time_ratio"]) if names else frame.iloc[:0]
+        if names:
+            store.write_front(front)
+        if format != "table":
+            emit(frame_rows(front), format)
+            return
+        for text in dict.fromkeys(text for case in made.cases for text in case.work.unknown):
+            print(text)
+        if missing:
+            print(f"note: {missing} of {len(made.chunks)} chunks are not answered yet (slipstick study resume {file})")
+        if names:
+            said = f"{len(front)} of {len(frame)} points are beaten by no other in {', '.join(names)}"
+            emit(known_only(frame_rows(front.head(rows))), notes=[f"{said} ({store.front.resolve()})"])
+        print(f"report: {page.resolve()}\npicture: {picture.resolve()}")
+
+
+def _add(study: typer.Typer, name: str, text: str, check: Callable[[Path, str, str], None]) -> None:
+    """A verb that answers what is not answered yet; `check` refuses a folder in the wrong state."""
+
+    @study.command(name, help=text)
     def run(
         file: File,
         folder: Folder = None,
@@ -39,57 +91,32 @@ def register(app: typer.Typer) -> None:
         workers: Workers = 2,
         scheduler: Scheduler = None,
     ) -> None:
-        """Answer every point of a study; what is finished is kept whatever happens."""
-        _run(file, folder, executor, workers, scheduler, "new")
-
-    @study.command()
-    def resume(
-        file: File,
-        folder: Folder = None,
-        executor: Kind = "serial",
-        workers: Workers = 2,
-        scheduler: Scheduler = None,
-    ) -> None:
-        """Go on with a study that was interrupted."""
-        _run(file, folder, executor, workers, scheduler, "there")
-
-    @study.command()
-    def report(file: File, folder: Folder = None) -> None:
-        """Write report.html and report.png of a study's results."""
-        from experiments.runner import plan
-        from experiments.store import load
+        from experiments import runner
+        from experiments.progress import shown
         from experiments.studies import load_study, study_path
-        from experiments.study_report import write
 
         asked = load_study(study_path(file))
-        made = plan(asked)
+        made = runner.plan(asked)
         place = _folder(asked.name, folder)
-        store = load(place, made.fingerprint)
-        missing = len(made.chunks) - len(store.parts())
-        page, picture = write(asked, made, store.frame(), place / "report.html")
-        if missing:
-            print(f"note: {missing} of {len(made.chunks)} chunks are not answered yet (slipstick study resume {file})")
-        print(f"report: {page.resolve()}\npicture: {picture.resolve()}")
+        check(place, made.fingerprint, file)
+        with runner.executor(executor, workers, scheduler) as pool, shown(asked.name, made.points) as progress:
+            store = runner.run(made, place, pool, progress)
+        print(f"{asked.name}: {made.points} points in {len(made.chunks)} chunks: {store.results.resolve()}")
+        print(f"report: slipstick study report {file}" + (f" --folder {folder}" if folder else ""))
 
 
-def _run(file: str, folder: str | None, kind: str, workers: int, scheduler: str | None, state: str) -> None:
-    from experiments.progress import shown
-    from experiments.runner import executor, plan, run
+def _require_started(place: Path, fingerprint: str, file: str) -> None:
     from experiments.store import load
-    from experiments.studies import load_study, study_path
+
+    load(place, fingerprint)
+
+
+def _refuse_finished(place: Path, fingerprint: str, file: str) -> None:
+    from experiments.store import load
     from hwmodels.files import InputError
 
-    asked = load_study(study_path(file))
-    made = plan(asked)
-    place = _folder(asked.name, folder)
-    if state == "there":
-        load(place, made.fingerprint)
-    elif (place / "study.json").exists() and load(place).parts():
+    if (place / "study.json").exists() and load(place).parts():
         raise InputError(f"{place}: has results already; go on with: slipstick study resume {file}, or choose --folder")
-    with executor(kind, workers, scheduler) as pool, shown(asked.name, made.points) as progress:
-        store = run(made, place, pool, progress)
-    print(f"{asked.name}: {made.points} points in {len(made.chunks)} chunks: {store.results.resolve()}")
-    print(f"report: slipstick study report {file}" + (f" --folder {folder}" if folder else ""))
 
 
 def _folder(name: str, folder: str | None) -> Path:

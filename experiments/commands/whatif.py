@@ -25,10 +25,15 @@ def register(app: typer.Typer) -> None:
         set: Annotated[list[str] | None, typer.Option(help="what stays: run.threads=240, ...")] = None,  # noqa: A002
         where: Annotated[list[str] | None, typer.Option(help="condition: machine.clock*machine.cores <= 2e11")] = None,
         estimator: Annotated[str | None, typer.Option(help="an estimator by name")] = None,
+        calibration: Annotated[str | None, typer.Option(help="a file of slipstick calibrate --out")] = None,
+        anchors: Annotated[str | None, typer.Option(help="CSV of operations measured on the machine")] = None,
         measured: Annotated[str | None, typer.Option(help="CSV of measurements: time_s, run.*, machine.*")] = None,
         fit: Annotated[list[str] | None, typer.Option(help="parameters to fit to them")] = None,
         save: Annotated[str | None, typer.Option(help="write it as a study, STUDY.toml")] = None,
         report: Annotated[str | None, typer.Option(help="write a page, FILE.html, and its PNG")] = None,
+        objective: Annotated[
+            list[str] | None, typer.Option(help="Pareto front over: time, energy, cost, or NAME=FORMULA of columns")
+        ] = None,
         rows: Annotated[int, typer.Option(help="rows of the table, best first where there are more", min=1)] = 40,
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
@@ -42,14 +47,16 @@ def register(app: typer.Typer) -> None:
             return
         if not (workload and on and vary):
             raise InputError("give a WORKLOAD, --on MACHINE and --vary NAME=VALUES (or --trace FILE)")
+        from experiments.objectives import known_only, with_front
         from experiments.output import emit
         from experiments.studies import Fitting, Study
         from experiments.sweep import answer, frame_rows
         from hwmodels.units import format_quantity
 
-        study = Study.of_question(workload, on, estimator, set or [], vary, where or [])
+        study = Study.of_question(workload, on, estimator, set or [], vary, where or [], objective or [])
         if measured:
             study = study.model_copy(update={"fit": Fitting(measured=measured, parameters=tuple(fit or ()))})
+        study = study.model_copy(update={"calibration_file": calibration, "anchors": anchors})
         asked = study.question(workload, on)
         found = answer(asked, study.space(asked.machine))
         if save:
@@ -57,9 +64,10 @@ def register(app: typer.Typer) -> None:
         if report:
             from experiments.whatif_report import write
 
-            page, picture = write(found, report, study.measurements())
+            page, picture = write(found, report, study.measurements(), study.objectives)
+        frame, names = with_front(found.frame, objective) if objective else (found.frame, [])
         if format != "table":
-            emit(frame_rows(found.frame), format)
+            emit(frame_rows(frame), format)
             return
         band = found.today.interval()
         between = f" (80 %: {format_quantity(band[0], 's')} .. {format_quantity(band[1], 's')})" if band else ""
@@ -68,11 +76,16 @@ def register(app: typer.Typer) -> None:
             f"today, {asked.machine.name}: {format_quantity(found.today.time, 's')}{between}"
             + ("" if band else "; no band: the estimator is not calibrated"),
         ]
-        frame = found.frame
+        notes += found.unknown
+        if names:
+            notes.append(
+                f"{int(frame.front.sum())} of {len(frame)} points are beaten by no other in {', '.join(names)}:"
+            )
+            frame = frame[frame.front]
         if len(frame) > rows:
             notes.append(f"the {rows} fastest of {len(frame)} points (--format csv gives all):")
             frame = frame.nsmallest(rows, "time_ratio")
-        emit(frame_rows(frame), format, notes=notes)
+        emit(known_only(frame_rows(frame)), format, notes=notes)
         if save:
             print(f"study: {save} (slipstick study run {save})")
         if report:

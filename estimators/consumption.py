@@ -1,0 +1,127 @@
+"""What a run uses up beside time: joules and dollars, as formulas of its time, its work and the machine's numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import sympy as sp
+
+from estimators.formula import FloatArray, Formula, evaluate
+from estimators.operation.energy import PowerModel
+from estimators.operation.model import machine_values
+from estimators.operation.roofline import serving_engine
+from estimators.operation.tiled import MATRIX_ENERGY
+from estimators.parameters import parameters
+from hwmodels.expressions import symbol
+from hwmodels.files import InputError
+from hwmodels.machine import Machine
+from hwmodels.records import Table
+from workloads.cost import Amount, symbols_of
+from workloads.workload import Op, Workload
+
+ENERGY, COST = "energy_J", "cost_usd"
+SECONDS_PER_HOUR = 3600
+
+
+@dataclass(frozen=True)
+class Consumption:
+    """A quantity that follows from the time of a run, its work, and the machine's numbers.
+
+    Parameters
+    ----------
+    name
+        With its unit: "energy_J", "cost_usd".
+    formula
+        Symbols: time [s], machine.PATH, parameter.NAME, and those of `work`.
+    base
+        The values of all symbols that do not vary, those of the workload among them by their own names.
+    work
+        Amounts of the whole workload, formulas of the workload's symbols: operation.float32_flop, ...
+    """
+
+    name: str
+    formula: Formula
+    base: Table[float]
+    work: Table[Amount] = Table()
+
+    def __call__(self, free: Mapping[str, npt.ArrayLike], times: npt.ArrayLike) -> FloatArray:
+        """The amount at times [s] and values of free quantities (machine.*, workload.*, run.*), in the times' shape."""
+        values: dict[str, Any] = {**self.base, "time": np.asarray(times, dtype=np.float64)}
+        for name, array in free.items():
+            values[name if name.startswith("machine.") else name.partition(".")[2]] = np.asarray(array, dtype=float)
+        for name, amount in self.work.items():
+            values[name] = evaluate(amount, values) if isinstance(amount, sp.Basic) else amount
+        return np.array(np.broadcast_to(self.formula.evaluate(values), np.shape(times)))
+
+
+def energy(
+    workload: Workload, machine: Machine, run: Mapping[str, float] | None = None, power: PowerModel | None = None
+) -> Consumption:
+    """Joules: the mean power of the whole workload (see `PowerModel`) times its time; symbols of the work stay open.
+
+    Parameters
+    ----------
+    power
+        Its factors are not fitted to anything if left out.
+
+    Raises
+    ------
+    InputError
+        Where the machine states no power, or the workload counts neither flop nor bytes.
+    """
+    power = power or PowerModel()
+    watts = power.formula(machine)
+    worked = [op for op in workload if op.kind not in machine.runtime.free_kinds]
+    flop = _sum(part for op in worked for part in _float32_flop(op, machine))
+    moved = _sum(op.times * op.cost.bytes_moved for op in worked)
+    if flop == 0 and moved == 0:
+        raise InputError(f"workload {workload.name!r} counts neither flop nor bytes: its energy cannot be told")
+    joules = Formula(watts.expression * symbol("time"), "J", watts.source)
+    symbols = {name: float(value) for name, value in {**workload.defaults, **(run or {})}.items()}
+    own = {f"parameter.{name}": value for name, (value, _) in parameters(power).items()}
+    work = Table({"operation.float32_flop": flop, "operation.bytes_moved": moved})
+    return Consumption(ENERGY, joules, Table({**symbols, **own, **machine_values(joules, machine)}), work)
+
+
+def energy_of(workload: Workload, machine: Machine, time: float) -> float | None:
+    """Joules of a bound workload that takes `time` seconds; None where they cannot be told."""
+    try:
+        return float(energy(workload, machine)({}, time))
+    except InputError:
+        return None
+
+
+def cost(machine: Machine) -> Consumption:
+    """Dollars: the machine's price an hour times the time.
+
+    Raises
+    ------
+    InputError
+        Where the machine states no price.
+    """
+    if machine.price is None:
+        raise InputError(f"machine {machine.name!r} gives no price in $/h: a cost cannot be told")
+    dollars = Formula(symbol("time") * symbol("machine.price") / SECONDS_PER_HOUR, "$", "price times time")
+    return Consumption(COST, dollars, Table({"machine.price": float(machine.price)}))
+
+
+def _float32_flop(op: Op, machine: Machine) -> Iterator[Amount]:
+    """Flop of all executions, each weighted with its energy over that of a float32 flop of a vector engine."""
+    for name, amount in op.cost.items():
+        if name.startswith("flop."):
+            _, unit, dtype = name.split(".")
+            engine = serving_engine(machine, unit, dtype)
+            yield amount * op.times * (MATRIX_ENERGY.get(dtype, 1.0) if engine == "matrix" else 1.0)
+
+
+def _sum(amounts: Iterable[Amount]) -> Amount:
+    """Numbers as numbers; open amounts added at once, for sympy sorts the terms of a sum at every step."""
+    listed = list(amounts)
+    number = math.fsum(float(amount) for amount in listed if not symbols_of(amount))
+    open_ = [amount for amount in listed if symbols_of(amount)]
+    return sp.Add(sp.Float(number), *open_) if open_ else number

@@ -1,0 +1,134 @@
+"""What is to be small beside time: energy, cost, a formula of the columns; and the points that nothing beats in all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from estimators.consumption import COST, ENERGY, Consumption, cost, energy
+from estimators.formula import evaluate
+from experiments.question import Question
+from hwmodels.expressions import parse_expression
+from hwmodels.files import InputError, unknown_name
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = {"time": "time_s", "energy": ENERGY, "cost": COST}
+"""Objectives by their word, and the columns that hold them."""
+FRONT = "front"
+"""The column that marks the points of the front."""
+
+
+def consumptions(asked: Question) -> tuple[tuple[Consumption, ...], tuple[str, ...]]:
+    """What can be told of a question beside its time, and a line for each thing that cannot."""
+    makers: dict[str, Callable[[], Consumption]] = {
+        "energy": lambda: energy(asked.workload, asked.machine, asked.run),
+        "cost": lambda: cost(asked.machine),
+    }
+    found, unknown = [], []
+    for name, make in makers.items():
+        try:
+            found.append(make())
+        except InputError as error:
+            unknown.append(f"{name} not known: {error}")
+    return tuple(found), tuple(unknown)
+
+
+def with_objectives(frame: pd.DataFrame, wanted: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
+    """The table with a column for each objective, and the names of those columns.
+
+    Parameters
+    ----------
+    wanted
+        "time", "energy", "cost", the name of a column, or NAME=FORMULA of columns ("area=machine.cores*2.5").
+
+    Raises
+    ------
+    InputError
+        Where an objective is none of these.
+    """
+    names: list[str] = []
+    for word in wanted:
+        name, equals, formula = word.partition("=")
+        name = name.strip()
+        if equals:
+            frame = with_column(frame, name, formula)
+        else:
+            name = COLUMNS.get(name, name)
+        if name not in frame:
+            known = [*COLUMNS, *(str(column) for column in frame.columns)]
+            raise unknown_name("objective", name, known)
+        if name in names:
+            raise InputError(f"objective {word!r} is named twice")
+        names.append(name)
+    return frame, names
+
+
+def with_column(frame: pd.DataFrame, name: str, formula: str) -> pd.DataFrame:
+    """The table with a further column, a formula of its columns (a price, an area)."""
+    columns = [str(column) for column in frame.select_dtypes("number").columns]
+    expression = parse_expression(formula, columns, name)
+    used = {str(symbol) for symbol in expression.free_symbols}
+    values = {column: frame[column].to_numpy(dtype=float) for column in columns if column in used}
+    return frame.assign(**{name: np.broadcast_to(evaluate(expression, values), len(frame))})
+
+
+def on_front(values: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """Which points no other beats in everything: shape (points, objectives), smaller is better, finite."""
+    columns = np.asarray(values, dtype=np.float64)
+    if not np.all(np.isfinite(columns)):
+        raise InputError("Pareto front: values must be finite")
+    order = np.lexsort(columns.T[::-1])
+    kept = np.zeros(len(columns), dtype=bool)
+    left = order
+    # in this order a point can only be beaten by an earlier one: the first that is left is on the front
+    while len(left):
+        first = columns[left[0]]
+        equal = np.all(columns[left] == first, axis=1)
+        kept[left[equal]] = True
+        left = left[~np.all(columns[left] >= first, axis=1)]
+    return kept
+
+
+def with_front(frame: pd.DataFrame, wanted: Sequence[str], by: Sequence[str] = ()) -> tuple[pd.DataFrame, list[str]]:
+    """The table with its objectives and a column `front`, and the objectives' columns.
+
+    Parameters
+    ----------
+    by
+        Columns of what is never compared (the workload): a front for each.
+
+    Raises
+    ------
+    InputError
+        Where fewer than two objectives are named, or one is known for no point.
+    """
+    frame, names = with_objectives(frame, wanted)
+    if len(names) < 2:
+        raise InputError(f"a Pareto front needs two objectives or more, got {', '.join(wanted) or 'none'}")
+    values = frame[names].to_numpy(dtype=float)
+    for name, column in zip(names, values.T, strict=True):
+        if not np.any(np.isfinite(column)):
+            raise InputError(f"objective {name} is not known for any point")
+    front = np.zeros(len(frame), dtype=bool)
+    finite = np.all(np.isfinite(values), axis=1)
+    groups = frame.groupby(list(by), sort=False).indices.values() if by else [np.arange(len(frame))]
+    for members in groups:
+        known = np.asarray(members)[finite[members]]
+        front[known] = on_front(values[known])
+    return frame.assign(**{FRONT: front}), names
+
+
+def known_objectives(frame: pd.DataFrame) -> list[str]:
+    """Time, and what else is known for at least one point."""
+    return [word for word, column in COLUMNS.items() if column in frame and bool(np.isfinite(frame[column]).any())]
+
+
+def known_only(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows without energy and cost where no row knows them: what people need not see."""
+    empty = [name for name in (ENERGY, COST) if all(row.get(name) is None for row in rows)]
+    return [{name: value for name, value in row.items() if name not in empty} for row in rows]

@@ -1,0 +1,126 @@
+"""Energy, cost and other objectives of a study's points, and the front that nothing beats."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from estimators.consumption import COST, ENERGY, energy
+from estimators.operation.energy import PowerModel
+from experiments.cli import run
+from experiments.front_report import best, front_chart
+from experiments.objectives import on_front, with_front, with_objectives
+from experiments.question import question
+from experiments.sweep import whatif
+from hwmodels.files import InputError
+
+GNMT = ("gnmt", "vega-fe")
+TABLES = st.lists(st.tuples(*[st.integers(0, 6)] * 3), min_size=1, max_size=40)
+
+
+@given(TABLES)
+def test_a_front_holds_what_nothing_beats(rows: list[tuple[int, int, int]]) -> None:
+    points = np.array(rows)
+    beaten = [np.any(np.all(points <= p, axis=1) & np.any(points < p, axis=1)) for p in points]
+    assert list(on_front(points)) == [not own for own in beaten]
+
+
+def test_the_front_of_ten_thousand_points_takes_no_square_of_time() -> None:
+    angles = np.sort(np.random.default_rng(3).random(10_000)) * np.pi / 2
+    circle = 2 - np.column_stack([np.cos(angles), np.sin(angles)])
+    assert on_front(circle).all()  # an arc bulging towards the origin: nothing beats anything
+
+
+def test_joules_are_watts_times_seconds_within_idle_and_cap() -> None:
+    asked = question(*GNMT, "roofline", [])
+    vary = {"workload.seq_len": [5, 25, 100], "machine.clock": ["0.4 GHz", "1.6 GHz"], "machine.power.cap": [90, 300]}
+    frame = whatif(*GNMT, vary, estimator="roofline").frame
+    watts = frame[ENERGY] / frame.time_s
+    assert (watts >= asked.machine.power.idle).all() and (watts <= frame["machine.power.cap"] * (1 + 1e-12)).all()
+    assert (watts == frame["machine.power.cap"]).any() and (watts < frame["machine.power.cap"]).any()
+    for _, row in frame.iterrows():
+        changes = {"clock": row["machine.clock"], "power.cap": row["machine.power.cap"]}
+        one = asked.estimator.estimate(
+            asked.workload, asked.machine.using(changes), {"seq_len": row["workload.seq_len"]}
+        )
+        assert row[ENERGY] == pytest.approx(one.energy, rel=1e-9)
+
+
+def test_energy_by_hand_from_flop_and_bytes() -> None:
+    """Choi et al., IPDPS 2013: energy is work times its energy, and constant power times time."""
+    asked = question("mlp-inference", "v100-sxm", "roofline", [])
+    bound, power = asked.workload.bind_known({}).bound(), asked.machine.power
+    time = 10.0  # so long that the cap is far away
+    flop = sum(float(op.cost.flop * op.times) for op in bound)
+    moved = sum(float(op.cost.bytes_moved * op.times) for op in bound)
+    model = PowerModel(active=0.0, flop=1.0, byte=2.0)
+    by_hand = power.idle * time + flop * power.per_flop + 2.0 * moved * 30e-12
+    dtypes = {name for op in bound for name in op.cost if name.startswith("flop.")}
+    assert dtypes == {"flop.matrix.float32", "flop.vector.float32"}  # on this machine both run on the vector engine
+    assert float(energy(bound, asked.machine, {}, model)({}, time)) == pytest.approx(by_hand, rel=1e-12)
+
+
+def test_dollars_follow_the_price_and_what_is_unknown_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    frame = whatif("resnet50", "ec2-c5-xlarge", {"machine.price": [0.17, 0.34]}).frame
+    assert np.allclose(frame[COST], frame.time_s * frame["machine.price"] / 3600, rtol=1e-14)
+    assert frame[ENERGY].isna().all()
+    assert run(["whatif", "gnmt", "--on", "vega-fe", "--vary", "machine.clock=1GHz"]) == 0
+    said = capsys.readouterr().out
+    assert "cost not known: machine 'Radeon Vega Frontier Edition 16 GB' gives no price" in said
+    assert run(["estimate", "resnet50", "--on", "ec2-c5-xlarge", "--format", "json"]) == 0
+    (answer,) = json.loads(capsys.readouterr().out)
+    assert answer["energy_J"] is None and answer["cost_usd"] == pytest.approx(answer["time_s"] * 0.17 / 3600)
+    assert run(["estimate", *GNMT[:1], "--on", "vega-fe", "--set", "machine.price=3"]) == 0
+    assert "at 3 $/h" in capsys.readouterr().out
+
+
+def test_an_objective_is_a_word_a_column_or_a_formula() -> None:
+    frame = pd.DataFrame({"machine.cores": [2.0, 4.0], "time_s": [3.0, 2.0], "energy_J": [1.0, np.nan]})
+    found, names = with_objectives(frame, ["time", "core_s=machine.cores*time_s"])
+    assert names == ["time_s", "core_s"] and list(found.core_s) == [6.0, 8.0]
+    marked, _ = with_front(frame, ["time", "energy"])
+    assert list(marked.front) == [True, False]  # what is not known cannot be on the front
+    for bad, words in (
+        (["time", "price"], "unknown objective"),
+        (["time", "bad=price*2"], "unknown name"),
+        (["time", "time_s"], "named twice"),
+        (["time"], "two objectives or more"),
+    ):
+        with pytest.raises(InputError, match=words):
+            with_front(frame, bad)
+    with pytest.raises(InputError, match="energy_J is not known for any point"):
+        with_front(frame.assign(energy_J=np.nan), ["time", "energy"])
+
+
+def test_a_large_picture_is_thinned_and_keeps_the_front() -> None:
+    generator = np.random.default_rng(5)
+    frame = pd.DataFrame({"time_ratio": generator.random(50_000), "energy_J": generator.random(50_000)})
+    frame, names = with_front(frame, ["time_ratio", "energy_J"])
+    others, front = front_chart(frame, *names).marks
+    assert len(others.x) <= 2000 and others.label.startswith("2000 of the 499")
+    assert len(front.x) == frame.front.sum() == best(frame, 10).front.sum()
+
+
+def test_a_study_keeps_its_front_beside_its_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    study = tmp_path / "s.toml"
+    where = ["gnmt", "--on", "vega-fe", "--vary", "machine.clock=0.8GHz..1.6GHz:5", "--vary", "machine.cores=16,64"]
+    area = "area=machine.cores*machine.clock"
+    assert run(["whatif", *where, "--objective", "time", "--objective", area, "--save", str(study)]) == 0
+    assert f'objectives = ["time", "{area}"]' in study.read_text()
+    folder = ["--folder", str(tmp_path / "out")]
+    assert run(["study", "run", str(study), *folder]) == 0
+    capsys.readouterr()
+    assert run(["study", "report", str(study), *folder, "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    kept = pd.read_parquet(tmp_path / "out" / "front.parquet")
+    assert len(rows) == len(kept) > 1 and {"workload", "machine", "time_s", "energy_J", "area"} <= rows[0].keys()
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "only the Pareto front" in page and "<tr class=front>" in page
+    assert run(["study", "report", str(study), *folder, "--objective", "time", "--objective", "energy"]) == 0
+    assert "beaten by no other in time_s, energy_J" in capsys.readouterr().out
