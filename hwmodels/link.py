@@ -11,14 +11,19 @@ from hwmodels.units import BytesPerSecond, Seconds
 class Link(Record):
     """A connection with a start-up time and a bandwidth: t = latency + bytes / bandwidth (alpha-beta).
 
+    A machine lists the links between devices nearest first, like its memory: each joins the units of the one before.
+
     Parameters
     ----------
     bandwidth
-        One direction, of one device.
+        One direction, of one device or of those that share one connection.
     width
-        Devices it joins.
+        Devices it joins, those that nearer links join included.
+    shared_by
+        Devices that share one connection (a network card of two devices).
     """
 
     bandwidth: BytesPerSecond
     latency: Seconds = 0.0
     width: int = Field(default=2, ge=2)
+    shared_by: int = Field(default=1, ge=1)

@@ -52,6 +52,7 @@ class Kind:
     dims: tuple[str, ...]
     meaning: str
     work: Callable[[Dims, Facts], Work]
+    optional: tuple[str, ...] = ()
 
 
 _CONVOLUTION_DIMS = tuple(f"{part}_{axis}" for part in ("in", "out", "kernel") for axis in AXES)
@@ -103,7 +104,15 @@ KINDS: Mapping[str, Kind] = {
         Kind("view", ("elements",), "reshape, transpose, slice: free where the machine's runtime says so", view_work),
         Kind("upsample", ("inputs", "outputs", "taps"), "interpolation with `taps` inputs an output", upsample_work),
         Kind("optimizer", ("elements",), "one update of parameters", optimizer_work),
-        Kind("collective", ("elements", "participants"), "all_reduce, all_gather, ... in a ring", collective_work),
+        Kind(
+            "collective",
+            ("elements", "participants"),
+            "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, send_recv of `elements` a participant (of "
+            "the whole, where parts are gathered or scattered); every `stride`-th device takes part, `sharing` such "
+            "groups at a time",
+            collective_work,
+            optional=("stride", "sharing"),
+        ),
         Kind("host", ("elements",), "host input or output (infeed, outfeed)", host_work),
         Kind("sparse", ("rows", "columns", "nonzeros", "vectors"), "sparse matrix times vectors", sparse_work),
         Kind(
@@ -137,8 +146,8 @@ def operation(
         raise unknown_name("kind of operation", kind, list(KINDS))
     entry = KINDS[kind]
     for dim in dims:
-        if dim not in entry.dims:
-            raise unknown_name(f"dim of {kind} {name!r}", dim, list(entry.dims))
+        if dim not in (*entry.dims, *entry.optional):
+            raise unknown_name(f"dim of {kind} {name!r}", dim, [*entry.dims, *entry.optional])
     missing = [dim for dim in entry.dims if dim not in dims]
     if missing:
         raise InputError(f"{kind} {name!r}: no value for {', '.join(missing)}")

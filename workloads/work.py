@@ -308,6 +308,7 @@ def collective_work(d: Dims, a: Facts) -> Work:
     n, ranks = d["elements"], d["participants"]
     share = n * (ranks - 1) / ranks
     sent = {"all_reduce": 2 * share, "all_gather": share, "reduce_scatter": share, "broadcast": n, "all_to_all": share}
+    sent["send_recv"] = n
     function = str(a.get("function", "all_reduce"))
     if function not in sent:
         raise unknown_name("collective", function, list(sent))
