@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from estimators.estimate import Estimate, Estimator, Measurement, Spread
+from estimators.estimate import DEFAULT_LEVEL, Estimate, Estimator, Measurement, Spread, quantile
 from estimators.fitting import Fit
 from estimators.formula import FloatArray
 from estimators.objective import Objective
 from estimators.parameters import parameters, with_parameters
 from hwmodels.machine import Machine
-from hwmodels.records import content_digest
+from hwmodels.records import Table, content_digest
 from workloads.workload import Workload
 
 DRAWS = 400
@@ -36,23 +37,36 @@ class Calibration:
     residuals
         log(estimated / measured), one a measurement.
     residual_std
-        Their standard deviation, or a published one; None where unknown.
+        Their standard deviation, or a published one; None where unknown. With `residual_freedom`: the scale of
+        Student's t.
     degrees_of_freedom
         Of the fit.
+    residual_freedom
+        Of the scatter's own Student's t, where its tails are heavier than the fit's.
+    residual_seconds
+        The part of the scatter that does not grow with the time (a start that differs from run to run) [s].
+    metric_std
+        Scatter of the log of what a metric is measured by (`Schedule.metric_at`), by its name.
     fingerprint
         Digest of the measurements.
     source
         In words: what it was fitted to.
+    sample
+        Draws of the parameters, one a row, in the order of `names`, where a covariance is not their law.
     """
 
     estimator: Any
     names: tuple[str, ...]
-    covariance: tuple[tuple[float, ...], ...]
+    covariance: tuple[tuple[float, ...], ...] = ()
     residuals: tuple[float, ...] = ()
     residual_std: float | None = None
     degrees_of_freedom: float | None = None
     fingerprint: str = ""
     source: str = ""
+    sample: tuple[tuple[float, ...], ...] = ()
+    residual_seconds: float | None = None
+    residual_freedom: float | None = None
+    metric_std: Table[float] = Table()
 
     @property
     def values(self) -> dict[str, float]:
@@ -68,9 +82,29 @@ class Calibration:
         said = f"calibrated on {self.source}" if self.source else f"calibrated on {len(self.residuals)} measurements"
         return replace(
             best,
-            spread=Spread(parameter, self.residual_std, self.degrees_of_freedom),
+            spread=Spread(parameter, self.residual(best.time), self.degrees_of_freedom, self.residual_freedom),
+            metric_intervals=Table(self.metric_intervals(best.metrics)),
             assumptions=(*best.assumptions, said),
         )
+
+    def residual(self, time: Any) -> Any:
+        """Scatter of log time around an estimated time [s], a number or an array; None where it is unknown."""
+        if self.residual_std is None or self.residual_seconds is None:
+            return self.residual_std
+        scatter = np.hypot(self.residual_std, self.residual_seconds / np.maximum(time, 1e-300))
+        return scatter if np.ndim(time) else float(scatter)
+
+    def metric_intervals(
+        self, metrics: Mapping[str, float], level: float = DEFAULT_LEVEL
+    ) -> dict[str, tuple[float, float]]:
+        """Between what each measured metric lies with probability `level`, for those whose scatter is known."""
+        width = quantile(level, self.residual_freedom or self.degrees_of_freedom)
+        found = {}
+        for name, std in self.metric_std.items():
+            if name in metrics:
+                ends = [self.estimator.metric_at(name, metrics, math.exp(sign * width * std)) for sign in (-1, 1)]
+                found[name] = (min(ends), max(ends))
+        return found
 
     def compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
@@ -94,8 +128,10 @@ class Calibration:
 
     def parameter_draws(self, count: int = DRAWS) -> FloatArray | None:
         """Parameters drawn from the covariance, shape (count, parameters); None where it is unknown."""
+        if self.sample:
+            return np.resize(np.asarray(self.sample, dtype=np.float64), (count, len(self.names)))
         covariance = np.asarray(self.covariance, dtype=np.float64)
-        if not self.names or not np.all(np.isfinite(covariance)):
+        if not self.names or not covariance.size or not np.all(np.isfinite(covariance)):
             return None
         known = parameters(self.estimator)
         mean = np.array([known[name][0] for name in self.names])

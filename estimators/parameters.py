@@ -97,6 +97,9 @@ def _changed(thing: Any, values: dict[str, float]) -> Any:
     heads: dict[str, dict[str, float]] = {}
     for name, value in values.items():
         head, _, rest = name.partition(".")
+        if isinstance(thing, Mapping):  # its names may hold dots: "gemm.float32"
+            head = max((own for own in thing if f"{name}.".startswith(f"{own}.")), key=len, default=head)
+            rest = name[len(head) + 1 :]
         heads.setdefault(head, {})[rest] = value
     if isinstance(thing, Mapping):
         return Table(

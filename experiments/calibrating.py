@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,12 @@ from estimators.identifiability import numeric_jacobian, warnings
 from estimators.objective import Objective
 from estimators.parameter_intervals import bootstrap, profile
 from estimators.parameters import parameters
+from experiments.device_report import report_devices
+from experiments.device_study import device_study, is_device_study
 from experiments.output import emit
 from experiments.registry import default_estimator
 from experiments.studies import load_study
-from hwmodels.files import InputError, unknown_name
+from hwmodels.files import InputError, read_toml, unknown_name
 
 INTERVALS = ("covariance", "profile", "bootstrap")
 
@@ -36,6 +39,10 @@ def calibrate_study(path: str, intervals: str | None, level: float, out: str | N
         raise unknown_name("intervals", intervals, INTERVALS)
     if not 0 < level < 1:
         raise InputError(f"--level {level:g}: want a probability between 0 and 1")
+    document = read_toml(path)
+    if is_device_study(document):
+        report_devices(device_study(document, path), Path(path).parent, out, form)
+        return
     study = load_study(path)
     if study.fit is None:
         raise InputError(f"{path}: no [fit]: want measured = FILE.csv and parameters = [...]")

@@ -15,6 +15,7 @@ from estimators.composite import Composite
 from estimators.estimate import Estimate
 from estimators.formula import FloatArray
 from estimators.parameters import parameters, with_parameters
+from estimators.schedule.model import check_count
 from experiments import registry
 from hwmodels.catalog import machine
 from hwmodels.files import InputError, unknown_name
@@ -61,8 +62,11 @@ def question(
     else:
         of = estimator_name
     own = {name: number_of(f"estimator.{name}", value) for name, value in values["estimator"].items()}
-    of = _set_parameters(of, own) if own else of
-    run = {name: _positive(f"run.{name}", value) for name, value in values["run"].items()}
+    of = set_parameters(of, own) if own else of
+    run = {name: number_of(f"run.{name}", value) for name, value in values["run"].items()}
+    for name, value in run.items():
+        if name not in asked.symbols:
+            check_count(f"run.{name}", value)
     check_run_names(of, asked, on, run)
     return Question(with_sizes(asked, values["workload"]), on, of, run)
 
@@ -91,7 +95,7 @@ def check_run_names(of: Any, asked: Workload, on: Machine, names: Iterable[str])
             )
 
 
-def _set_parameters(of: Any, values: Mapping[str, float]) -> Any:
+def set_parameters(of: Any, values: Mapping[str, float]) -> Any:
     """The estimator with some parameters given; those of a calibration are its estimator's, and count as known."""
     inner = of.estimator if isinstance(of, Calibration) else of
     known = parameters(inner)
@@ -102,8 +106,10 @@ def _set_parameters(of: Any, values: Mapping[str, float]) -> Any:
     if not isinstance(of, Calibration):
         return changed
     kept = [i for i, name in enumerate(of.names) if name not in values]
-    covariance = tuple(tuple(of.covariance[i][j] for j in kept) for i in kept)
-    return replace(of, estimator=changed, names=tuple(of.names[i] for i in kept), covariance=covariance)
+    covariance = tuple(tuple(of.covariance[i][j] for j in kept) for i in kept) if of.covariance else ()
+    sample = tuple(tuple(draw[i] for i in kept) for draw in of.sample)
+    names = tuple(of.names[i] for i in kept)
+    return replace(of, estimator=changed, names=names, covariance=covariance, sample=sample)
 
 
 def _estimator(name: str, asked: Workload) -> Any:
@@ -111,7 +117,10 @@ def _estimator(name: str, asked: Workload) -> Any:
         from experiments.papers import xeon_phi
 
         return xeon_phi.calibrated(asked.name.removeprefix("phi-cnn-"), name[-1])
-    return registry.estimator(name)
+    found = registry.estimator(name)
+    if name == "tpu" and asked.name != "data-parallel-mlp":
+        return found.estimator  # its scatter is known for fully connected networks only
+    return found
 
 
 def assignments(texts: Sequence[str], spaces: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -155,6 +164,8 @@ def axis(text: str, on: Machine) -> tuple[str, FloatArray]:
     low, dots, rest = written.partition("..")
     if not dots:
         values = np.array([_quantity(name, part, on) for part in written.split(",")])
+        for value in values if name.startswith("run.") else ():
+            check_count(name, value)
     else:
         high, _, steps = rest.partition(":")
         first, last = _quantity(name, low, on), _quantity(name, high, on)
@@ -209,11 +220,4 @@ def number_of(name: str, text: str) -> float:
         raise InputError(f"{name}: {error}") from None
     if not math.isfinite(value):
         raise InputError(f"{name} = {text}: want a finite number")
-    return value
-
-
-def _positive(name: str, text: str) -> float:
-    value = number_of(name, text)
-    if value <= 0:
-        raise InputError(f"{name} = {text}: want a number > 0")
     return value

@@ -1,0 +1,151 @@
+"""A calibration across devices as JSON: every machine's fits, the machines themselves, and rows that are anchors."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from estimators.devices import DeviceCalibration, KernelClass
+from estimators.operation.kernel_classes import KernelParameters
+from estimators.operation_times import OperationTimes
+from estimators.parameters import declared
+from estimators.pooling import MachineFit, technology
+from hwmodels.files import InputError, atomic_write, read_json, require_mapping, unknown_name
+from hwmodels.machine import Machine, validated
+from hwmodels.records import Table
+
+SCHEMA = "slipstick-device-calibration-1"
+MAX_ENTRIES = 10_000
+
+
+def to_dict(calibration: DeviceCalibration) -> dict[str, Any]:
+    """The calibration as plain JSON values."""
+    anchored = {form.machine.name: form.machine for form in calibration.anchors}
+    return {
+        "schema": SCHEMA,
+        "estimator": "tiled-roofline",
+        "source": calibration.source,
+        "fingerprint": calibration.fingerprint,
+        "machines": [
+            machine.model_dump(mode="json", exclude_defaults=True)
+            for machine in {**calibration.machines, **anchored}.values()
+        ],
+        "classes": {
+            one.name: [
+                {
+                    "machine": fit.machine,
+                    "measurements": fit.count,
+                    "median_log_error": fit.scatter,
+                    "parameters": dict(fit.values),
+                }
+                for fit in one.fits
+            ]
+            for one in calibration.classes
+        },
+        "anchors": [
+            {
+                "machine": form.machine.name,
+                "kind": form.op.kind,
+                "dtype": form.op.dtype,
+                "attributes": {name: _plain(value) for name, value in form.op.attributes.items()},
+                "dims": {name: form.column(name).tolist() for name in form.op.dims},
+                "time_s": form.times.tolist(),
+            }
+            for form in calibration.anchors
+        ],
+    }
+
+
+def save(calibration: DeviceCalibration, path: str | os.PathLike[str]) -> None:
+    """Write the JSON file, whole or not at all."""
+    with atomic_write(path) as stream:
+        json.dump(to_dict(calibration), stream, indent=1, allow_nan=False)
+
+
+def load(path: str | os.PathLike[str]) -> DeviceCalibration:
+    """The calibration of a file.
+
+    Raises
+    ------
+    InputError
+        Where the file is none, or a machine, parameter or number of it cannot be used.
+    """
+    fields = require_mapping(read_json(path), path, "file")
+    if fields.get("schema") != SCHEMA:
+        raise InputError(f"{path}: schema = {str(fields.get('schema'))[:40]!r}, want {SCHEMA!r}")
+    entries = [validated(Machine, entry, f"{path}: machines") for entry in _list(fields, "machines", path)]
+    machines = {entry.name: entry for entry in entries}
+    classes = tuple(
+        KernelClass(name, tuple(_fit(entry, name, machines, path) for entry in _list(fits, name, path)))
+        for fits in [require_mapping(fields.get("classes"), path, "classes")]
+        for name in fits
+    )
+    if not any(one.fits for one in classes):
+        raise InputError(f"{path}: classes: no fit of any machine")
+    anchors = tuple(_anchors(entry, machines, path) for entry in _list(fields, "anchors", path))
+    fitted = {fit.machine for one in classes for fit in one.fits}
+    return DeviceCalibration(
+        classes,
+        Table({name: machine for name, machine in machines.items() if name in fitted}),
+        anchors,
+        str(fields.get("fingerprint", "")),
+        str(fields.get("source", "")),
+    )
+
+
+def _fit(entry: Any, name: str, machines: Mapping[str, Machine], path: object) -> MachineFit:
+    fields = require_mapping(entry, path, f"classes.{name}")
+    on = _machine(fields, machines, path)
+    values = {}
+    bounds = declared(KernelParameters)
+    for parameter, value in require_mapping(fields.get("parameters"), path, f"{name}.parameters").items():
+        if parameter not in bounds:
+            raise InputError(f"{path}: {unknown_name('parameter of a kernel', parameter, list(bounds))}")
+        values[parameter] = _number(value, path, f"{name}.{parameter}", 1e-30)
+    scatter = _number(fields.get("median_log_error"), path, f"{name}.median_log_error", 0.0)
+    count = int(_number(fields.get("measurements"), path, f"{name}.measurements", 1.0))
+    return MachineFit(on.name, on.family, technology(on), Table(values), scatter, count)
+
+
+def _anchors(entry: Any, machines: Mapping[str, Machine], path: object) -> OperationTimes:
+    fields = require_mapping(entry, path, "anchors")
+    dims = require_mapping(fields.get("dims"), path, "anchors.dims")
+    columns = {name: np.array([_number(v, path, name, 0.0) for v in _list(dims, name, path)]) for name in dims}
+    times = [_number(v, path, "time_s", 0.0) for v in _list(fields, "time_s", path)]
+    if any(len(column) != len(times) for column in columns.values()):
+        raise InputError(f"{path}: anchors: dims and time_s: want lists of one length")
+    attributes = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in require_mapping(fields.get("attributes", {}), path, "attributes").items()
+    }
+    on = _machine(fields, machines, path)
+    return OperationTimes.of(on, str(fields.get("kind")), str(fields.get("dtype")), columns, times, attributes)
+
+
+def _machine(fields: Mapping[str, Any], machines: Mapping[str, Machine], path: object) -> Machine:
+    name = fields.get("machine")
+    if name not in machines:
+        raise InputError(f"{path}: {unknown_name('machine', name, sorted(machines))}")
+    return machines[str(name)]
+
+
+def _list(fields: Mapping[str, Any], name: str, path: object) -> list[Any]:
+    value = fields.get(name)
+    if not isinstance(value, list) or len(value) > MAX_ENTRIES:
+        raise InputError(f"{path}: {name}: want a list of at most {MAX_ENTRIES} entries")
+    return value
+
+
+def _number(value: Any, path: object, field: str, low: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value < math.inf:
+        raise InputError(f"{path}: {field} = {str(value)[:40]!r}: want a number >= {low:g}")
+    return float(value)
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,142 @@
+"""What no machine can do: measurements faster than its arithmetic, or than its main memory for what no cache holds.
+
+Such rows are measured wrongly, or labelled wrongly (another device, dtype, or shape), and a fit must not learn them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from estimators.formula import FloatArray
+from estimators.operation.roofline import serving_engine
+from estimators.operation_times import OperationTimes
+from hwmodels.machine import Machine
+
+TOLERANCE = 0.01
+"""Share by which a time may undercut a bound: clocks of boards and timers are no better."""
+WINOGRAD = 4.0
+"""Products that F(4x4, 3x3) saves of a 3 x 3 convolution (Lavin and Gray, CVPR 2016); other windows by their area."""
+
+
+@dataclass(frozen=True)
+class Violation:
+    """Rows of one form that no machine of these numbers can have done.
+
+    Parameters
+    ----------
+    rows
+        Their places in the form.
+    bound
+        Which one: "arithmetic", "main memory".
+    worst
+        Bound over time of the worst row: how many times too fast.
+    example
+        That row in words.
+    """
+
+    machine: str
+    operation: str
+    source: str
+    bound: str
+    rows: tuple[int, ...]
+    of: int
+    worst: float
+    example: str
+
+
+def least_times(form: OperationTimes) -> dict[str, FloatArray]:
+    """Seconds that each row takes at least, by what bounds it.
+
+    * arithmetic: flop of the unit used over its peak at the highest clock, each engine for itself. Products that a
+      known algorithm saves are taken off: Winograd's for 3 x 3 windows (larger ones, by FFT, up to their area), the
+      masked half of causal attention.
+    * main memory: bytes that must move, less what all caches together could have kept, over the data-sheet bandwidth.
+      What fits into caches is not bounded by main memory.
+    """
+    on = form.machine
+    by_engine: dict[str, FloatArray] = {}
+    for name in form.op.cost:
+        if name.startswith("flop."):
+            _, unit, dtype = name.split(".")
+            engine = serving_engine(on, unit, dtype)
+            seconds = form.amount(f"operation.{name}") / on.peak(engine, dtype)
+            by_engine[engine] = by_engine.get(engine, np.zeros(len(form))) + seconds * _needed(form, unit)
+    arithmetic = np.max(list(by_engine.values()), axis=0) if by_engine else np.zeros(len(form))
+    beyond = np.maximum(form.amount("operation.bytes_moved") - cache_bytes(on), 0.0)
+    return {"arithmetic": np.asarray(arithmetic), "main memory": beyond / on.bandwidth(on.main_memory)}
+
+
+def cache_bytes(on: Machine) -> float:
+    """Bytes that all levels before main memory hold together."""
+    levels = list(on.memory)[:-1]
+    return float(sum(on.memory[name].capacity * on.instances(name) for name in levels))
+
+
+def violations(forms: Sequence[OperationTimes]) -> list[Violation]:
+    """Every form and bound that some rows undercut by more than `TOLERANCE`."""
+    found = []
+    for form in forms:
+        for bound, least in least_times(form).items():
+            ratio = least / form.times
+            rows = np.flatnonzero(ratio > 1 + TOLERANCE)
+            if len(rows):
+                worst = int(np.argmax(ratio))
+                dims = ", ".join(f"{name} {column[worst]:g}" for name, column in form.dims.items())
+                example = f"{dims}: {form.times[worst] * 1e6:.4g} us, at least {least[worst] * 1e6:.4g} us"
+                example += _hint(form, least, worst) if bound == "arithmetic" else ""
+                found.append(
+                    Violation(
+                        form.machine.name,
+                        form.name,
+                        form.source,
+                        bound,
+                        tuple(map(int, rows)),
+                        len(form),
+                        float(ratio[worst]),
+                        example,
+                    )
+                )
+    return found
+
+
+def possible(forms: Sequence[OperationTimes]) -> list[OperationTimes]:
+    """The same without the rows that undercut a bound; forms of which nothing is left are gone."""
+    found = []
+    for form in forms:
+        least = np.max(list(least_times(form).values()), axis=0)
+        kept = np.flatnonzero(least / form.times <= 1 + TOLERANCE)
+        if len(kept):
+            found.append(form.some(kept))
+    return found
+
+
+def _needed(form: OperationTimes, unit: str) -> FloatArray | float:
+    """Share of the counted flop that the fastest known algorithm still does."""
+    if unit != "matrix":
+        return 1.0
+    if form.op.kind == "convolution":
+        taps = np.prod([form.column(f"kernel_{axis}") for axis in ("depth", "height", "width")], axis=0)
+        return np.asarray(np.where(taps == 9, 1 / WINOGRAD, 1 / taps))
+    if form.op.kind == "attention" and form.op.attributes.get("causal"):
+        queries, keys = form.column("queries"), form.column("keys")
+        seen = np.minimum(queries, keys)
+        return np.asarray(1 - seen * (seen - 1) / (2 * queries * keys))
+    return 1.0
+
+
+def _hint(form: OperationTimes, least: FloatArray, row: int) -> str:
+    """Where a narrower dtype would explain the time."""
+    on, dtype = form.machine, form.op.dtype
+    if dtype != "float32":
+        return ""
+    own = on.peak(serving_engine(on, "matrix", dtype), dtype)
+    for other in ("tfloat32", "bfloat16", "float16"):
+        for engine in on.engines.values():
+            if other in engine.flop_per_cycle:
+                rate = engine.flop_per_cycle[other] * on.clock * on.cores
+                if least[row] * own / rate <= form.times[row] * (1 + TOLERANCE):
+                    return f" (within the peak of {other})"
+    return ""

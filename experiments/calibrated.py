@@ -1,0 +1,69 @@
+"""A question asked of a calibration that was kept as a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from estimators import calibration_file, devices_file
+from estimators.calibration import Calibration
+from estimators.operation_times import OperationTimes
+from experiments import registry
+from experiments.operation_measurements import read_operation_times
+from experiments.question import Question, assignments, number_of, set_parameters
+from hwmodels.catalog import machine
+from hwmodels.files import InputError, read_json, require_mapping
+from hwmodels.machine import Machine
+
+
+def calibrated(asked: Question, on: str, path: str, anchors: str | None, settings: Sequence[str]) -> Question:
+    """The same question, answered by the calibration in a file.
+
+    Parameters
+    ----------
+    on
+        The machine's name or file: anchors were measured on it as it is, whatever the question changes.
+    anchors
+        A CSV of rows measured on that machine (`read_operation_times`); for a calibration across devices.
+    settings
+        Those of the question; ``estimator.NAME=value`` among them overrides what was fitted.
+
+    Raises
+    ------
+    InputError
+        Where a file cannot be used.
+    """
+    fields = require_mapping(read_json(path), path, "file")
+    of = (
+        _for_machine(asked, on, path, anchors)
+        if fields.get("schema") == devices_file.SCHEMA
+        else _plain(fields, path, anchors)
+    )
+    own = assignments([text for text in settings if text.startswith("estimator.")], ("estimator",))["estimator"]
+    values = {name: number_of(f"estimator.{name}", value) for name, value in own.items()}
+    return replace(asked, estimator=set_parameters(of, values) if values else of)
+
+
+def _for_machine(asked: Question, on: str, path: str, anchors: str | None) -> Calibration:
+    base = machine(on)
+    made = devices_file.load(path)
+    rows = _anchors(anchors, on, base) if anchors else []
+    return replace(made, anchors=(*made.anchors, *rows)).on(base, asked.workload, asked.run)
+
+
+def _anchors(path: str, on: str, base: Machine) -> list[OperationTimes]:
+    found = [
+        form
+        for form in read_operation_times(path, {on: base}, {"machine": on, "dtype": "float32"})
+        if form.machine.name == base.name
+    ]
+    if not found:
+        raise InputError(f"{path}: no row was measured on {base.name!r}")
+    return found
+
+
+def _plain(fields: Mapping[str, Any], path: str, anchors: str | None) -> Calibration:
+    if anchors:
+        raise InputError(f"--anchors {anchors}: {path} is no calibration across devices")
+    return calibration_file.load(path, registry.estimator(str(fields.get("estimator"))))
