@@ -237,16 +237,19 @@ def _column(amounts: tuple[Amount, ...]) -> tuple[FloatArray, tuple[int, ...], t
 
 
 def groups_of(
-    formulas: Sequence[tuple[Formula, list[int]]], operations: Sequence[Op], lane: Callable[[Op], str]
+    formulas: Sequence[tuple[Formula, list[int]]],
+    operations: Sequence[Op],
+    lane: Callable[[Op], str],
+    amount: Callable[[Op, str], Amount] = amount_of,
 ) -> tuple[Group, ...]:
-    """Operations by formula, equal rows merged."""
+    """Operations by formula, equal rows merged; `amount` says what stands for a symbol ``operation.NAME``."""
     groups = []
     for formula, indices in formulas:
         names = [name for name in formula.names if name.startswith("operation.")]
         rows: dict[tuple[Amount, ...], dict[str, Amount]] = {}
         for index in indices:
             op = operations[index]
-            row = tuple(amount_of(op, name) for name in names)
+            row = tuple(amount(op, name) for name in names)
             lanes = rows.setdefault(row, {})
             lanes[lane(op)] = lanes.get(lane(op), 0) + op.times
         amounts = {name: tuple(row[i] for row in rows) for i, name in enumerate(names)}

@@ -11,7 +11,7 @@ import numpy as np
 from estimators.compiled import Compiled, PointByPoint, check_free, constant_group, groups_of
 from estimators.estimate import Estimate, Part
 from estimators.formula import FloatArray, Formula
-from estimators.operation.model import FormulaModel, OperationModel, amount_of, grouped, machine_values
+from estimators.operation.model import FormulaModel, OperationModel, grouped, machine_values
 from estimators.parameters import parameters, with_parameters
 from estimators.schedule.model import FormulaSchedule, Schedule
 from hwmodels.expressions import symbol
@@ -88,7 +88,7 @@ class Composite:
                 (formula.substitute(names), indices)
                 for formula, indices in grouped(self.operation, bound.operations, machine)
             ]
-            groups = groups_of(formulas, bound.operations, self.schedule.lane)
+            groups = groups_of(formulas, bound.operations, self.schedule.lane, self.operation.amount)
         else:
             times = self.operation.times(bound.bind_known(run).bound().operations, machine)
             groups = (constant_group(times, bound.operations, self.schedule.lane),)
@@ -125,7 +125,7 @@ class Composite:
         for formula, indices in grouped(self.operation, workload.operations, machine):
             for index in indices:
                 op = workload.operations[index]
-                amounts = {n: amount_of(op, n) for n in formula.names if n.startswith("operation.")}
+                amounts = {n: self.operation.amount(op, n) for n in formula.names if n.startswith("operation.")}
                 one = formula.substitute({**amounts, **rename}).expression
                 lane = self.schedule.lane(op)
                 totals[f"time.{lane}"] = totals.get(f"time.{lane}", 0) + one * op.times
@@ -165,7 +165,9 @@ class Composite:
                     values: dict[str, Any] = {**own, **machine_values(term, machine)}
                     for name in term.names:
                         if name.startswith("operation."):
-                            values[name] = np.array([float(amount_of(workload.operations[i], name)) for i in indices])
+                            values[name] = np.array(
+                                [float(self.operation.amount(workload.operations[i], name)) for i in indices]
+                            )
                     sides.append(np.broadcast_to(term.evaluate(values), len(indices)))
                 for index, side in zip(indices, np.argmax(np.stack(sides), axis=0), strict=True):
                     bounds[index] = names[int(side)]

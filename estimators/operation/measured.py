@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-import numpy as np
-
-from estimators.formula import FloatArray
+from estimators.formula import FloatArray, Formula
+from estimators.operation.model import FormulaModel, amount_of
 from estimators.parameters import Parameter, check_parameters
+from hwmodels.expressions import symbol
 from hwmodels.files import InputError
 from hwmodels.machine import Machine
 from hwmodels.records import Table
+from workloads.cost import Amount
 from workloads.workload import Op
 
 
 @dataclass(frozen=True)
-class MeasuredTimes:
-    """A table of seconds of one execution.
+class MeasuredTimes(FormulaModel):
+    """t = scale x ((1 - warmth) x seconds + warmth x warm) + overhead, of one execution.
 
     Parameters
     ----------
@@ -28,14 +29,19 @@ class MeasuredTimes:
         Of the machine measured; a changed machine is refused, since the old times say nothing about it.
     protocol, source
         How and by whom they were measured.
+    warm
+        The same operations with their weights and code in the cache, where that was measured too; inside a model an
+        operation finds some of both there.
     """
 
     seconds: Table[float]
     fingerprint: str
     protocol: str = ""
     source: str = ""
-    scale: Annotated[float, Parameter("1", "time inside a model over time alone (warmer caches)", 0.01, 100.0)] = 1.0
+    scale: Annotated[float, Parameter("1", "time inside a model over time alone", 0.01, 100.0)] = 1.0
     overhead: Annotated[float, Parameter("s", "of the framework for each operation in a model", -1e-3, 1.0)] = 0.0
+    warm: Table[float] = Table()
+    warmth: Annotated[float, Parameter("1", "share of the way from cold to warm inside a model", 0.0, 1.0)] = 0.0
 
     def __post_init__(self) -> None:
         check_parameters(self)
@@ -48,16 +54,37 @@ class MeasuredTimes:
         InputError
             Where the machine is another than the measured one, or an operation was not measured.
         """
+        missing = [op.name for op in operations if measured_key(op) not in self.seconds]
+        if missing:
+            raise InputError(f"no measured time for {', '.join(missing[:5])}{' ...' if len(missing) > 5 else ''}")
+        return FormulaModel.times(self, operations, machine)
+
+    def key(self, op: Op, machine: Machine) -> Hashable:
+        """One formula for all."""
         if machine.fingerprint != self.fingerprint:
             raise InputError(
                 f"machine {machine.name!r} is not the measured one (fingerprint {machine.fingerprint}, measured "
                 f"{self.fingerprint}): measured times do not answer a what-if on the machine"
             )
-        missing = [op.name for op in operations if measured_key(op) not in self.seconds]
-        if missing:
-            raise InputError(f"no measured time for {', '.join(missing[:5])}{' ...' if len(missing) > 5 else ''}")
-        alone = np.array([self.seconds[measured_key(op)] for op in operations])
-        return np.maximum(self.scale * alone + self.overhead, 0.0)
+        return "measured"
+
+    def formula(self, op: Op, machine: Machine) -> Formula:
+        """Symbols: operation.measured_s (and operation.warm_s), parameter.scale, .warmth, .overhead."""
+        alone = symbol("operation.measured_s")
+        if self.warm:
+            warmth = symbol("parameter.warmth")
+            alone = (1 - warmth) * alone + warmth * symbol("operation.warm_s")
+        return Formula(symbol("parameter.scale") * alone + symbol("parameter.overhead"), "s", self.source)
+
+    def amount(self, op: Op, name: str) -> Amount:
+        """The measured seconds from the table; anything else from the operation."""
+        table = {"operation.measured_s": self.seconds, "operation.warm_s": self.warm}.get(name)
+        if table is None:
+            return amount_of(op, name)
+        found = table.get(measured_key(op))
+        if found is None:
+            raise InputError(f"no measured time for {op.name}")
+        return found
 
 
 def measured_key(op: Op) -> str:

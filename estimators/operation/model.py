@@ -40,6 +40,10 @@ class FormulaModel(OperationModel, Protocol):
         """Seconds of one execution."""
         ...
 
+    def amount(self, op: Op, name: str) -> Amount:
+        """What stands for a formula's symbol ``operation.NAME``; a model with a table of its own looks there."""
+        return amount_of(op, name)
+
     def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
         """Seconds of one execution of each operation, shape (operations,)."""
         times = np.empty(len(operations))
@@ -48,7 +52,7 @@ class FormulaModel(OperationModel, Protocol):
             values: dict[str, Any] = {**own, **machine_values(formula, machine)}
             for name in formula.names:
                 if name.startswith("operation."):
-                    values[name] = np.array([float(amount_of(operations[i], name)) for i in indices])
+                    values[name] = np.array([float(self.amount(operations[i], name)) for i in indices])
             times[indices] = formula.evaluate(values)
         return times
 
