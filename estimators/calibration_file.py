@@ -12,6 +12,7 @@ import numpy as np
 from estimators.calibration import Calibration
 from estimators.parameters import parameters, with_parameters
 from hwmodels.files import InputError, atomic_write, read_json, require_mapping
+from hwmodels.records import Table
 
 SCHEMA = "slipstick-calibration-1"
 MAX_PARAMETERS = 1000
@@ -33,6 +34,9 @@ def to_dict(calibration: Calibration, estimator_name: str) -> dict[str, Any]:
         "residuals": list(calibration.residuals),
         "residual_std": calibration.residual_std,
         "degrees_of_freedom": calibration.degrees_of_freedom,
+        "residual_seconds": calibration.residual_seconds,
+        "residual_freedom": calibration.residual_freedom,
+        "metric_std": dict(calibration.metric_std),
         "fingerprint": calibration.fingerprint,
         "source": calibration.source,
     }
@@ -75,6 +79,14 @@ def load(path: str | os.PathLike[str], estimator: Any) -> Calibration:
         _optional(fields, "degrees_of_freedom", path),
         str(fields.get("fingerprint", "")),
         str(fields.get("source", "")),
+        residual_seconds=_optional(fields, "residual_seconds", path),
+        residual_freedom=_optional(fields, "residual_freedom", path),
+        metric_std=Table(
+            {
+                name: _number(value, path, f"metric_std.{name}")
+                for name, value in require_mapping(fields.get("metric_std") or {}, path, "metric_std").items()
+            }
+        ),
     )
 
 

@@ -178,6 +178,12 @@ class Composite:
 
     def at(self, workload: Workload, machine: Machine, run: Mapping[str, float], point: Mapping[str, float]) -> float:
         """Seconds at one point of free quantities."""
+        return self.estimate_at(workload, machine, run, point).time
+
+    def estimate_at(
+        self, workload: Workload, machine: Machine, run: Mapping[str, float], point: Mapping[str, float]
+    ) -> Estimate:
+        """The estimate at one point of free quantities."""
         by_space: dict[str, dict[str, float]] = {"machine": {}, "workload": {}, "run": {}, "estimator": {}}
         for name, value in point.items():
             space, _, path = name.partition(".")
@@ -186,7 +192,12 @@ class Composite:
         changed = machine.using(by_space["machine"]) if by_space["machine"] else machine
         estimator = with_parameters(self, by_space["estimator"]) if by_space["estimator"] else self
         values = {**run, **by_space["workload"], **by_space["run"]}
-        return float(estimator.estimate(workload, changed, values).time)
+        answer: Estimate = estimator.estimate(workload, changed, values)
+        return answer
+
+    def metric_at(self, name: str, metrics: Mapping[str, float], factor: float) -> float:
+        """See `Schedule.metric_at`."""
+        return self.schedule.metric_at(name, metrics, factor)
 
     def _check_names(self, workload: Workload, machine: Machine, free: tuple[str, ...]) -> None:
         known = {

@@ -63,16 +63,28 @@ class Spread:
         Scatter of measurements around the fitted model.
     degrees_of_freedom
         Of the fit, for Student's t; None for many.
+    residual_freedom
+        Of the scatter's own Student's t, where its tails are heavier; then `residual` is its scale.
     """
 
     parameter: float | None = None
     residual: float | None = None
     degrees_of_freedom: float | None = None
+    residual_freedom: float | None = None
 
     @property
     def total(self) -> float | None:
         """Both together; None where neither is known."""
         known = [part for part in (self.parameter, self.residual) if part is not None]
+        return math.hypot(*known) if known else None
+
+    def half_width(self, level: float) -> float | None:
+        """Half of the central interval of log time that holds with probability `level`; None where nothing is known."""
+        parts = [
+            (self.parameter, self.degrees_of_freedom),
+            (self.residual, self.residual_freedom or self.degrees_of_freedom),
+        ]
+        known = [quantile(level, freedom) * part for part, freedom in parts if part is not None]
         return math.hypot(*known) if known else None
 
 
@@ -92,6 +104,8 @@ class Estimate:
         How the whole follows from the parts ("sum of parts", a formula, "simulated").
     metrics
         Shares and utilisations by name, 0..1.
+    metric_intervals
+        Between what a measured metric lies with probability 80 %, for those whose scatter is known.
     assumptions
         What the answer takes for granted; shown first.
     """
@@ -104,6 +118,7 @@ class Estimate:
     spread: Spread = Spread()
     assumptions: tuple[str, ...] = ()
     trace: tuple[Event, ...] = field(default=(), repr=False)
+    metric_intervals: Table[tuple[float, float]] = Table()
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.time) and self.time >= 0):
@@ -111,10 +126,10 @@ class Estimate:
 
     def interval(self, level: float = DEFAULT_LEVEL) -> tuple[float, float] | None:
         """Seconds between which the measured time lies with probability `level`; None where the spread is unknown."""
-        total = self.spread.total
-        if total is None:
+        half = self.spread.half_width(level)
+        if half is None:
             return None
-        factor = math.exp(quantile(level, self.spread.degrees_of_freedom) * total)
+        factor = math.exp(half)
         return self.time / factor, self.time * factor
 
     def to_frame(self) -> pd.DataFrame:

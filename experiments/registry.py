@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from hwmodels.files import unknown_name
 
+CALIBRATIONS = Path(__file__).parent / "calibrations"
 PAPERS = {
     "dlbricks": "experiments.papers.dlbricks",
     "xeon-phi": "experiments.papers.xeon_phi",
@@ -55,11 +57,13 @@ def _roofline_critical_path() -> Any:
 
 
 def _tpu() -> Any:
+    from estimators.calibration_file import load
     from estimators.composite import Composite
     from estimators.operation.tpu_step import TpuOperations
     from estimators.schedule.infeed import InfeedOverlap
 
-    return Composite(TpuOperations(), InfeedOverlap(), "data-parallel training step behind an infeed")
+    plain = Composite(TpuOperations(), InfeedOverlap(), "data-parallel training step behind an infeed")
+    return load(CALIBRATIONS / "tpu.json", plain)
 
 
 def _systolic() -> Any:

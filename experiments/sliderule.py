@@ -119,15 +119,16 @@ def data_of(asked: Question, level: float = DEFAULT_LEVEL) -> tuple[str, list[st
     if not isinstance(dials.function, Compiled):
         raise InputError("this estimator is no formula: its page has no sliders")
     draws: list[list[float]] = []
-    residual, width, fitted = None, 0.0, []
+    residual, seconds, width, tail, fitted = None, 0.0, 0.0, 0.0, []
     if isinstance(asked.estimator, Calibration):
         sample = asked.estimator.parameter_draws(DRAWS)
         known = [f"estimator.{name}" for name in asked.estimator.names]
         chosen = [index for index, name in enumerate(known) if name in names]
         fitted = [names.index(known[index]) for index in chosen]
         draws = [] if sample is None else np.asarray(sample)[:, chosen].tolist()
-        residual = asked.estimator.residual_std
+        residual, seconds = asked.estimator.residual_std, asked.estimator.residual_seconds or 0.0
         width = quantile(level, asked.estimator.degrees_of_freedom)
+        tail = quantile(level, asked.estimator.residual_freedom or asked.estimator.degrees_of_freedom)
     notes = dials.function.bounds
     limits = [notes.get(name.removeprefix("estimator.")) if name.startswith("estimator.") else None for name in names]
     about = {
@@ -138,7 +139,9 @@ def data_of(asked: Question, level: float = DEFAULT_LEVEL) -> tuple[str, list[st
         "fitted": fitted,
         "draws": draws,
         "residual": residual,
+        "seconds": seconds,
         "width": width,
+        "tail": tail,
         "level": level,
     }
     return f"const model = {model_script(dials.function, names)};\nconst about = {script_value(about)};\n{RULE}", names
@@ -190,11 +193,12 @@ const slipstick = {
   band(dials) {
     if (about.residual === null && !about.draws.length) return null;
     const here = this.drawn(dials), today = this.todayDraws ??= this.drawn(about.today);
-    const same = dials.every((value, i) => value === about.today[i]), residual = about.residual || 0;
-    const time = Math.hypot(here.length ? this.spread(here) : 0, residual);
-    const ratio = same ? 0 : Math.hypot(here.length ? this.spread(here.map((x, i) => x - today[i])) : 0,
-                                        Math.SQRT2 * residual);
-    return {time: Math.exp(about.width * time), ratio: Math.exp(about.width * ratio)};
+    const same = dials.every((value, i) => value === about.today[i]);
+    const scatter = point => about.tail * Math.hypot(about.residual || 0, about.seconds / this.time(point));
+    const time = Math.hypot(here.length ? about.width * this.spread(here) : 0, scatter(dials));
+    const ratio = same ? 0 : Math.hypot(here.length ? about.width * this.spread(here.map((x, i) => x - today[i])) : 0,
+                                        scatter(dials), scatter(about.today));
+    return {time: Math.exp(time), ratio: Math.exp(ratio)};
   },
   unit(seconds) {
     if (seconds >= 5400) return (seconds / 3600).toPrecision(4) + ' h';

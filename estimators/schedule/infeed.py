@@ -45,7 +45,10 @@ class InfeedOverlap(FormulaSchedule):
         return Formula(whole, "s", SOURCE, Table(device=device, infeed=infeed))
 
     def combine(self, workload: Workload, times: FloatArray, machine: Machine, run: Mapping[str, float]) -> Outcome:
-        """See `Schedule.combine`; metrics: infeed (waiting for input), device, and matrix (share of the peak rate)."""
+        """See `Schedule.combine`; metrics are shares of the step.
+
+        infeed: the device waits for input; device: it works; host: it hands in data; matrix: of the peak rate.
+        """
         outcome = FormulaSchedule.combine(self, workload, times, machine, run)
         counts = np.array([float(op.times) for op in workload])
         inside = np.array([self.lane(op) == "infeed" for op in workload])
@@ -55,11 +58,21 @@ class InfeedOverlap(FormulaSchedule):
         metrics: dict[str, float] = {
             "infeed": float(infeed_share(device, infeed, outcome.time)),
             "device": device / outcome.time,
+            "host": infeed / outcome.time,
         }
         if "matrix" in machine.engines:
             dtype = next(iter(machine.engines["matrix"].flop_per_cycle))
             metrics["matrix"] = flop * machine.cores / machine.peak("matrix", dtype) / outcome.time
         return replace(outcome, metrics=Table(metrics))
+
+    def metric_at(self, name: str, metrics: Mapping[str, float], factor: float) -> float:
+        """See `Schedule.metric_at`; for infeed the factor is that of the host's time over the device's."""
+        if name != "infeed":
+            return FormulaSchedule.metric_at(self, name, metrics, factor)
+        device, infeed = metrics["device"], metrics["host"] * factor
+        step = np.maximum(device, infeed) + self.exposed * np.minimum(device, infeed)
+        share: float = infeed_share(device, infeed, step)  # type: ignore[assignment]
+        return share if np.ndim(share) else float(share)
 
 
 @dataclass(frozen=True)

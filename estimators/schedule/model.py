@@ -46,6 +46,10 @@ class Schedule(Protocol):
         """Numbers of the run that the schedule reads."""
         return frozenset(self.run_defaults(machine))
 
+    def metric_at(self, name: str, metrics: Mapping[str, float], factor: float) -> float:
+        """A metric if what it is measured by were `factor` times as large: a share itself, if nothing else is said."""
+        return min(1.0, metrics[name] * factor)
+
 
 @runtime_checkable
 class FormulaSchedule(Schedule, Protocol):
