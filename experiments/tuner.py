@@ -16,12 +16,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from estimators.run.phases import Scan
 from hwmodels.files import InputError
-from workloads.step_profiles import StepProfile
 
-HOT_OPERATIONS = ("reshape", "infeed", "outfeed", "fusion", "transferbuffer", "dataloader")
-"""Words in the names of the operations that the paper starts on; torch's loader stands for the infeed."""
 GAIN = 0.01
 """Relative improvement that counts; smaller ones are the clock's noise."""
 
@@ -220,45 +216,6 @@ def _grid(knobs: Sequence[Knob]) -> Iterator[dict[str, Any]]:
     names = [knob.name for knob in knobs]
     for values in itertools.product(*(knob.values for knob in knobs)):
         yield dict(zip(names, values, strict=True))
-
-
-@dataclass
-class Trigger:
-    """When to start: one phase has taken more than half of the time, or the hot operations are those of moving data.
-
-    `enough` [s] must have passed, so that the first step alone does not decide.
-    """
-
-    scan: Scan
-    hot: tuple[str, ...] = HOT_OPERATIONS
-    top: int = 5
-    enough: float = 0.0
-    reason: str = ""
-    _waiting: list[StepProfile] = field(default_factory=list)
-    _spent: dict[int, float] = field(default_factory=dict)
-    _operations: dict[int, dict[str, float]] = field(default_factory=dict)
-
-    def observe(self, step: StepProfile) -> bool:
-        """Take the next step; True once the run has entered its critical phase (`reason` says why)."""
-        self._waiting.append(step)
-        for label in self.scan.observe(step):
-            settled = self._waiting.pop(0)
-            self._spent[label] = self._spent.get(label, 0.0) + settled.duration
-            times = self._operations.setdefault(label, {})
-            for name, operation in settled.operations.items():
-                times[name] = times.get(name, 0.0) + operation.time
-        total = sum(self._spent.values())
-        if self.reason or not self._spent or total < self.enough:
-            return bool(self.reason)
-        longest = max(self._spent, key=self._spent.__getitem__)
-        times = self._operations[longest]
-        first = sorted(times, key=times.__getitem__, reverse=True)[: self.top]
-        hot = [name for name in first if any(word in name.lower() for word in self.hot)]
-        if hot:
-            self.reason = f"hot operation {hot[0]!r} in the longest phase"
-        elif self._spent[longest] > total / 2:
-            self.reason = f"phase {longest} has taken {self._spent[longest] / total:.0%} of the time"
-        return bool(self.reason)
 
 
 def paired_interval(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from estimators.schedule.pipeline import Pipeline, Stage
 from experiments.tuner import Knob, Settings, Trial
 from hwmodels.files import InputError
+from workloads.step_profiles import Operation, Place, StepProfile
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,20 @@ class SimulatedJob:
         run = self.pipeline(settings).run(self.steps, self.seed)
         return Trial(dict(settings), run.step_time(skip=self.steps // 4), "same")
 
+    def steps_under_defaults(self) -> Iterator[StepProfile]:
+        """The job's steps as a profiler shows them: what each stage took, and how long the device waited for input."""
+        run = self.pipeline({knob.name: knob.default for knob in self.knobs()}).run(self.steps, self.seed)
+        began, ended, left = run.times.started, run.times.finished, run.times.departed
+        for step in range(self.steps):
+            before = left[-1][step - 1] if step else 0.0
+            waited = max(0.0, float(began[-1][step] - before))
+            operations = {"InfeedDequeueTuple": Operation(1, waited, "device")}
+            for place, stage in enumerate(run.pipeline.stages):
+                name = {"infeed": "TransferBufferToInfeedLocked", "device": "training step"}.get(stage.name, stage.name)
+                where: Place = "device" if stage.name == "device" else "host"
+                operations[name] = Operation(1, float(ended[place][step] - began[place][step]), where)
+            yield StepProfile(step, float(before), float(left[-1][step] - before), operations)
+
     def predict(self, settings: Settings) -> float:
         """Seconds per step by formula: the slowest stage (no variation, hence no prefetch in it)."""
         return self.pipeline(settings).step_time()
@@ -177,19 +192,11 @@ class LoaderJob:
 
     def stretch(self, settings: Settings) -> Trial:
         """Seconds per step of a stretch, after the loader has started."""
-        import torch
-
-        data = Storage(self.wait, self.batches, settings["cached"] == "storage")
+        loader = self._loader(settings)
         workers = settings["workers"]
-        more: dict[str, Any] = (
-            {"prefetch_factor": settings["prefetch"], "persistent_workers": True, "multiprocessing_context": "fork"}
-            if workers
-            else {}
-        )
-        loader = torch.utils.data.DataLoader(data, batch_size=None, num_workers=workers, **more)
         if settings["cached"] == "storage":
-            for index in range(len(data)):  # the epoch before fills the cache; workers inherit it
-                data[index]
+            for index in range(self.batches):  # the epoch before fills the cache; workers inherit it
+                loader.dataset[index]
         digest = hashlib.sha256()
         warm = max(4, 2 * workers * settings["prefetch"]) % self.batches
         iterator = iter(loader)
@@ -206,6 +213,35 @@ class LoaderJob:
             digest.update(content)
         del iterator, loader
         return Trial(dict(settings), took, digest.hexdigest()[:16])
+
+    def steps_under_defaults(self) -> Iterator[StepProfile]:
+        """The job's steps by wall clock: waiting for the loader, and the device's work."""
+        settings = {knob.name: knob.default for knob in self.knobs()}
+        iterator = iter(self._loader(settings))
+        origin = time.perf_counter()
+        for step in range(min(self.steps, self.batches)):
+            began = time.perf_counter()
+            next(iterator)
+            waited = time.perf_counter() - began
+            time.sleep(self.work)
+            took = time.perf_counter() - began
+            operations = {
+                "DataLoader.__next__": Operation(1, waited, "host"),
+                "training step": Operation(1, took - waited, "device"),
+            }
+            yield StepProfile(step, began - origin, took, operations)
+
+    def _loader(self, settings: Settings) -> Any:
+        import torch
+
+        data = Storage(self.wait, self.batches, settings["cached"] == "storage")
+        workers = settings["workers"]
+        more: dict[str, Any] = (
+            {"prefetch_factor": settings["prefetch"], "persistent_workers": True, "multiprocessing_context": "fork"}
+            if workers
+            else {}
+        )
+        return torch.utils.data.DataLoader(data, batch_size=None, num_workers=workers, **more)
 
     def repeat(self, choices: Sequence[Settings], rounds: int = 5) -> list[list[float]]:
         """Stretches of several settings, interleaved: one list of seconds per step for each."""

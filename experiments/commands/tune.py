@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from experiments.trigger import Start
+
+WATCHED_STEPS = 10
+"""Steps that must pass, so that the first one alone does not decide."""
 
 
 def register(app: typer.Typer) -> None:
@@ -17,13 +23,17 @@ def register(app: typer.Typer) -> None:
         ] = "simulated",
         budget: Annotated[float, typer.Option(help="share of all combinations that may be tried", min=0.0)] = 0.2,
         rules: Annotated[str, typer.Option(help="patient | published")] = "patient",
+        start: Annotated[
+            str,
+            typer.Option(help="critical (the published trigger: hot operations, or a phase of half the time) | now"),
+        ] = "critical",
         exhaustive: Annotated[bool, typer.Option(help="try all combinations as well, and compare")] = False,
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
         """Find the fastest input settings of a job by hill climbing; beside them the model's own optimum."""
         from experiments.output import emit
 
-        emit([_tuned(name, each, budget, rules, exhaustive=exhaustive) for name, each in _jobs(job)], format)
+        emit([_tuned(name, each, budget, rules, start, exhaustive=exhaustive) for name, each in _jobs(job)], format)
 
 
 def _jobs(name: str) -> list[tuple[str, Any]]:
@@ -40,7 +50,7 @@ def _jobs(name: str) -> list[tuple[str, Any]]:
     return [(name, simulated[name])]
 
 
-def _tuned(name: str, job: Any, share: float, rules: str, *, exhaustive: bool) -> dict[str, Any]:
+def _tuned(name: str, job: Any, share: float, rules: str, start: str, *, exhaustive: bool) -> dict[str, Any]:
     import math
 
     from experiments import tuner
@@ -48,12 +58,14 @@ def _tuned(name: str, job: Any, share: float, rules: str, *, exhaustive: bool) -
 
     if rules not in ("patient", "published"):
         raise unknown_name("rules", rules, ["patient", "published"])
+    if start not in ("critical", "now"):
+        raise unknown_name("start", start, ["critical", "now"])
     knobs = job.knobs()
     combinations = math.prod(len(knob.values) for knob in knobs)
     gain = tuner.GAIN if name == "loader" else 0.002
-    found = tuner.tune(
-        knobs, job.stretch, max(1, int(share * combinations)), gain, "published" if rules == "published" else "patient"
-    )
+    began = _watched(job) if start == "critical" else None
+    budget = max(1, int(share * combinations)) if began is None or began.reason else 1  # 1: the defaults alone
+    found = tuner.tune(knobs, job.stretch, budget, gain, "published" if rules == "published" else "patient")
     row: dict[str, Any] = {
         "job": name,
         "default_s": found.default.time,
@@ -61,6 +73,8 @@ def _tuned(name: str, job: Any, share: float, rules: str, *, exhaustive: bool) -
         "speedup": found.speedup,
         "trials": len(found.trials),
         "combinations": combinations,
+        "started": "at once" if began is None else began.reason or "not started: no critical phase",
+        "watched_steps": 0 if began is None else began.steps,
         "settings": {key: str(value) for key, value in found.best.settings.items()},
     }
     if hasattr(job, "predict"):
@@ -69,3 +83,11 @@ def _tuned(name: str, job: Any, share: float, rules: str, *, exhaustive: bool) -
         row["exhaustive_s"] = tuner.exhaustive(knobs, job.stretch)[0].time
         row["behind_exhaustive"] = found.best.time / row["exhaustive_s"] - 1
     return row
+
+
+def _watched(job: Any) -> Start:
+    """The job under its defaults until the published trigger fires."""
+    from estimators.run.phases import DurationScan
+    from experiments.trigger import Trigger, watch
+
+    return watch(Trigger(DurationScan(), enough_steps=WATCHED_STEPS), job.steps_under_defaults())

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
 import pytest
 
 from estimators.run.phases import DurationScan
-from experiments.tuner import Knob, Settings, Trial, Trigger, by_formula, exhaustive, paired_interval, tune
+from experiments.cli import run as command
+from experiments.trigger import Trigger, watch
+from experiments.tuner import Knob, Settings, Trial, by_formula, exhaustive, paired_interval, tune
 from experiments.tuning_jobs import LoaderJob, SimulatedJob, simulated_jobs
 from hwmodels.files import InputError
 from workloads.step_profiles import Operation, StepProfile
@@ -106,6 +109,46 @@ def test_the_trigger_waits_for_a_reason() -> None:
     half = Trigger(DurationScan(), enough=5.0)
     seen = [half.observe(profile(i, matmul=2.0)) for i in range(5)]
     assert seen == [False, False, False, True, True] and "of the time" in half.reason
+
+
+def test_a_job_is_watched_until_it_is_worth_tuning() -> None:
+    def profile(number: int, kind: str) -> StepProfile:
+        return StepProfile(number, float(number), 1.0, {kind: Operation(1, 1.0)})
+
+    # six kinds of steps in turn: no phase passes half of the time, and nothing moves data
+    mixed = [profile(number, f"kind {number % 6}") for number in range(60)]
+    never = watch(Trigger(DurationScan(), enough_steps=12), mixed)
+    assert never.steps == 60 and never.reason == ""
+    # then one kind only: it starts when that one passes half of all that was done
+    settled = watch(Trigger(DurationScan(), enough_steps=12), mixed + [profile(60 + i, "matmul") for i in range(200)])
+    assert settled.steps == pytest.approx(120, abs=3) and "of the time" in settled.reason
+
+
+def test_simulated_jobs_show_their_bottleneck_to_the_trigger() -> None:
+    jobs = simulated_jobs()
+    for job, hot in ((jobs[0], True), (jobs[5], False)):  # bound by decoding, bound by the device
+        steps = list(job.steps_under_defaults())
+        waited = sum(step.operations["InfeedDequeueTuple"].time for step in steps)
+        assert (waited > 0.5 * sum(step.duration for step in steps)) == hot
+        assert steps[-1].start + steps[-1].duration == pytest.approx(
+            job.pipeline({knob.name: knob.default for knob in job.knobs()}).run(job.steps, job.seed).time
+        )
+
+
+def test_the_command_says_why_it_started_and_does_not_tune_what_is_not_critical(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert command(["tune", "simulated-4", "--format", "json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert "hot operation" in row["started"] and row["watched_steps"] >= 10 and row["speedup"] > 10
+    mixed = [StepProfile(i, float(i), 1.0, {f"kind {i % 6}": Operation(1, 1.0)}) for i in range(60)]
+    monkeypatch.setattr(SimulatedJob, "steps_under_defaults", lambda job: iter(mixed))
+    assert command(["tune", "simulated-4", "--format", "json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["started"].startswith("not started") and row["trials"] == 1 and row["speedup"] == 1
+    assert command(["tune", "simulated-4", "--start", "now", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["speedup"] > 10
+    assert command(["tune", "simulated-4", "--start", "never"]) == 2
 
 
 def test_paired_intervals_know_equal_from_different() -> None:
