@@ -286,6 +286,11 @@ class PointByPoint:
     run: Mapping[str, float]
     free: tuple[str, ...]
 
+    @property
+    def alone(self) -> bool:
+        """Whether points must not be asked side by side, as when they are measured."""
+        return bool(getattr(self.estimator, "alone", False))
+
     def at(self, point: Mapping[str, float]) -> float:
         """Seconds at one point."""
         return float(self.estimator.at(self.workload, self.machine, self.run, point))

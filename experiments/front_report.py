@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.objectives import FRONT, known_objectives, with_front
+from experiments.objectives import FRONT, known_objectives, with_front, work_columns
 from experiments.plots import Chart, Marks, plotly_chart
 from experiments.report import Section, figure_html
 
@@ -21,10 +21,10 @@ LOG_FROM = 20.0
 TITLES = {"time_s": "time [s]", "energy_J": "energy [J]", "cost_usd": "cost [$]"}
 
 
-def marked(frame: pd.DataFrame, wanted: Sequence[str] = (), by: Sequence[str] = ()) -> tuple[pd.DataFrame, list[str]]:
+def marked(frame: pd.DataFrame, wanted: Sequence[str] = ()) -> tuple[pd.DataFrame, list[str]]:
     """The table with its front by the wanted objectives, else by all that is known; unchanged where that is one."""
     chosen = list(wanted) or known_objectives(frame)
-    return with_front(frame, chosen, by) if wanted or len(chosen) > 1 else (frame, [])
+    return with_front(frame, chosen) if wanted or len(chosen) > 1 else (frame, [])
 
 
 def best(frame: pd.DataFrame, rows: int) -> pd.DataFrame:
@@ -44,7 +44,9 @@ def front_section(frame: pd.DataFrame, names: Sequence[str], identifier: str) ->
         figure_html(plotly_chart(front_chart(frame, names[0], other)), f"{identifier}-front-{index}")
         for index, other in enumerate(names[1:])
     ]
-    said = f"{int(frame[FRONT].sum())} of {len(frame)} points are beaten by no other in {', '.join(names)} together."
+    count, work = int(frame[FRONT].sum()), [name for name in work_columns(frame) if name != "workload"]
+    said = f"{count} of {len(frame)} points are beaten by no other in {', '.join(names)} together"
+    said += f", each compared with those of its {', '.join(work)}." if work else "."
     return [Section("The front", f"<p class=note>{said}</p>{''.join(figures)}")]
 
 

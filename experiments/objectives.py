@@ -29,6 +29,8 @@ def consumptions(asked: Question) -> tuple[tuple[Consumption, ...], tuple[str, .
         "energy": lambda: energy(asked.workload, asked.machine, asked.run),
         "cost": lambda: cost(asked.machine),
     }
+    if getattr(asked.estimator, "alone", False):
+        return (), (f"energy and cost not known: the time is this host's, not that of {asked.machine.name}",)
     found, unknown = [], []
     for name, make in makers.items():
         try:
@@ -94,13 +96,10 @@ def on_front(values: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     return kept
 
 
-def with_front(frame: pd.DataFrame, wanted: Sequence[str], by: Sequence[str] = ()) -> tuple[pd.DataFrame, list[str]]:
+def with_front(frame: pd.DataFrame, wanted: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
     """The table with its objectives and a column `front`, and the objectives' columns.
 
-    Parameters
-    ----------
-    by
-        Columns of what is never compared (the workload): a front for each.
+    Points of equal work are compared: there is a front for each workload and each value of workload.*.
 
     Raises
     ------
@@ -116,11 +115,17 @@ def with_front(frame: pd.DataFrame, wanted: Sequence[str], by: Sequence[str] = (
             raise InputError(f"objective {name} is not known for any point")
     front = np.zeros(len(frame), dtype=bool)
     finite = np.all(np.isfinite(values), axis=1)
-    groups = frame.groupby(list(by), sort=False).indices.values() if by else [np.arange(len(frame))]
+    by = work_columns(frame)
+    groups = frame.groupby(by, sort=False).indices.values() if by else [np.arange(len(frame))]
     for members in groups:
         known = np.asarray(members)[finite[members]]
         front[known] = on_front(values[known])
     return frame.assign(**{FRONT: front}), names
+
+
+def work_columns(frame: pd.DataFrame) -> list[str]:
+    """The columns that say what is to be done; the others say on what."""
+    return [str(name) for name in frame.columns if name == "workload" or str(name).startswith("workload.")]
 
 
 def known_objectives(frame: pd.DataFrame) -> list[str]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +47,11 @@ class Plan:
     cases: tuple[Case, ...]
     chunks: tuple[tuple[int, int, int], ...]
     fingerprint: str
+
+    def relative_to(self, today: Sequence[float]) -> Plan:
+        """The same plan with ratios to these times, one a case: what is measured anew would differ a little."""
+        cases = [replace(c, work=replace(c.work, today=t)) for c, t in zip(self.cases, today, strict=True)]
+        return replace(self, cases=tuple(cases))
 
     @property
     def points(self) -> int:
@@ -99,8 +104,12 @@ def run(
     InputError
         Where the folder holds another study, or a stored part is damaged.
     """
-    about = {"cases": [[case.workload, case.machine] for case in made.cases], "versions": versions()}
-    store = create(folder, made.fingerprint, {**about, "chunks": len(made.chunks), "points": made.points})
+    about: dict[str, Any] = {"cases": [[case.workload, case.machine] for case in made.cases], "versions": versions()}
+    about |= {"chunks": len(made.chunks), "points": made.points, "today_s": [case.work.today for case in made.cases]}
+    if executor is not None and any(getattr(case.work.function, "alone", False) for case in made.cases):
+        raise InputError("points of this estimator are taken one at a time: use the serial executor")
+    store = create(folder, made.fingerprint, about)
+    made = made.relative_to(store.today) if store.today else made
     with store.locked():
         stored = store.verify()
         done = sum(made.chunks[number][2] - made.chunks[number][1] for number in stored)

@@ -33,10 +33,13 @@ class Store:
         Holds study.json and results/.
     fingerprint
         Of everything that decides the answers; answers of another study are refused.
+    today
+        Seconds of each case as it stands: what the stored ratios are relative to.
     """
 
     folder: Path
     fingerprint: str
+    today: tuple[float, ...] = ()
 
     @property
     def results(self) -> Path:
@@ -123,7 +126,7 @@ def create(folder: Path, fingerprint: str, about: Mapping[str, Any]) -> Store:
     (folder / "results").mkdir(parents=True, exist_ok=True)
     with atomic_write(manifest) as stream:
         json.dump({"schema": SCHEMA, "fingerprint": fingerprint, **about}, stream, indent=1)
-    return Store(folder, fingerprint)
+    return Store(folder, fingerprint, tuple(about.get("today_s", ())))
 
 
 def load(folder: Path, fingerprint: str | None = None) -> Store:
@@ -143,7 +146,13 @@ def load(folder: Path, fingerprint: str | None = None) -> Store:
             f"{folder}: holds another study (fingerprint {about['fingerprint']}, not {fingerprint}): the study, "
             f"a machine, a workload, the calibration or a version has changed; choose another folder"
         )
-    return Store(folder, about["fingerprint"])
+    return Store(folder, about["fingerprint"], _times(about.get("today_s", []), path))
+
+
+def _times(listed: Any, path: Path) -> tuple[float, ...]:
+    if not isinstance(listed, list) or not all(isinstance(time, float) and time > 0 for time in listed):
+        raise InputError(f"{path}: today_s = {str(listed)[:40]}: want a list of times > 0 s")
+    return tuple(listed)
 
 
 def _to_bytes(frame: pd.DataFrame, fingerprint: str) -> bytes:

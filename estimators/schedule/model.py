@@ -101,10 +101,18 @@ def run_values(formula: Formula, run: Mapping[str, float]) -> dict[str, float]:
     Raises
     ------
     InputError
-        Where the run does not give one.
+        Where the run does not give one, or it is no whole number >= 1: numbers of a run are counts.
     """
     wanted = [name.removeprefix("run.") for name in formula.names if name.startswith("run.")]
     missing = [name for name in wanted if name not in run]
     if missing:
         raise InputError(f"give a value for {', '.join('run.' + name for name in missing)}")
+    for name in wanted:
+        check_count(f"run.{name}", run[name])
     return {f"run.{name}": float(run[name]) for name in wanted}
+
+
+def check_count(name: str, value: float) -> None:
+    """Raise InputError where a number of the run is no whole number >= 1."""
+    if not (value >= 1 and value == round(value)):
+        raise InputError(f"{name} = {value:g}: want a whole number >= 1")

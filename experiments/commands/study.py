@@ -62,7 +62,7 @@ def register(app: typer.Typer) -> None:
         place = _folder(asked.name, folder)
         store = load(place, made.fingerprint)
         missing = len(made.chunks) - len(store.parts())
-        frame, names = marked(store.frame(), objective or asked.objectives, ("workload",))
+        frame, names = marked(store.frame(), objective or asked.objectives)
         page, picture = write(asked, made, frame, names, place / "report.html")
         front = frame[frame[FRONT]].sort_values(["workload", "time_ratio"]) if names else frame.iloc[:0]
         if names:

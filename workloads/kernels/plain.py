@@ -1,0 +1,20 @@
+"""Two kernels that every machine knows: a matrix product, and the sum of two vectors (STREAM's ADD)."""
+
+from __future__ import annotations
+
+from hwmodels.expressions import symbol
+from hwmodels.records import Table
+from workloads.layers import elementwise, gemm
+from workloads.workload import Workload
+
+
+def matrix_product(dtype: str = "float32") -> Workload:
+    """C (m, n) = A (m, k) x B (k, n). Symbols: `m`, `n`, `k`."""
+    operation = gemm("product", symbol("m"), symbol("n"), symbol("k"), dtype=dtype)
+    return Workload("gemm", (operation,), defaults=Table(m=512.0, n=512.0, k=512.0))
+
+
+def vector_sum(dtype: str = "float64") -> Workload:
+    """c = a + b. Symbol: `elements`; bytes as STREAM counts them, without the written line that is loaded first."""
+    operation = elementwise("sum", symbol("elements"), inputs=2, function="add", dtype=dtype)
+    return Workload("vector-sum", (operation,), defaults=Table(elements=1_000_000.0))
