@@ -19,6 +19,7 @@ from hwmodels.files import InputError, unknown_name
 from hwmodels.machine import Machine
 from hwmodels.records import Table
 from workloads.cost import symbols_of
+from workloads.fusion import fused
 from workloads.workload import Workload
 
 
@@ -49,7 +50,7 @@ class Composite:
             Where a symbol or a number of the run has no value, or a part cannot answer.
         """
         run = Table({**self.schedule.run_defaults(machine), **(run or {})})
-        bound = workload.bind_known(run).bound()
+        bound = as_compiled(workload, machine).bind_known(run).bound()
         times = self.operation.times(bound.operations, machine)
         outcome = self.schedule.combine(bound, times, machine, {**workload.defaults, **run})
         return Estimate(
@@ -57,7 +58,12 @@ class Composite:
             parts=self._parts(bound, times, machine, outcome.elapsed),
             rule=outcome.rule,
             metrics=outcome.metrics,
-            assumptions=(*self.assumptions(bound, machine), *_defaults_used(workload, run), *outcome.assumptions),
+            assumptions=(
+                *self.assumptions(bound, machine),
+                *_fusion_said(workload, bound),
+                *_defaults_used(workload, run),
+                *outcome.assumptions,
+            ),
             trace=outcome.trace,
         )
 
@@ -76,7 +82,9 @@ class Composite:
             return PointByPoint(self, workload, machine, run, tuple(free))
         open_names = {name.partition(".")[2] for name in free if name.startswith(("workload.", "run."))}
         defaults = {name: value for name, value in workload.defaults.items() if name not in open_names}
-        bound = workload.bind_known({**defaults, **{name: run[name] for name in run if name not in open_names}})
+        bound = as_compiled(workload, machine).bind_known(
+            {**defaults, **{name: run[name] for name in run if name not in open_names}}
+        )
         unbound = sorted(bound.symbols - open_names)
         if unbound:
             raise InputError(f"workload {workload.name!r}: give a value for {', '.join(unbound)}")
@@ -120,6 +128,7 @@ class Composite:
         """
         if not (isinstance(self.operation, FormulaModel) and isinstance(self.schedule, FormulaSchedule)):
             raise InputError("this estimator is no formula: its operation model or schedule is a table or a simulation")
+        workload = as_compiled(workload, machine)
         totals: dict[str, Any] = {}
         rename = _namespace(self.operation, "operation")
         for formula, indices in grouped(self.operation, workload.operations, machine):
@@ -210,6 +219,15 @@ class Composite:
             space, _, path = name.partition(".")
             if space in known and path not in known[space]:
                 raise unknown_name(f"{space} quantity", path, known[space])
+
+
+def as_compiled(workload: Workload, machine: Machine) -> Workload:
+    """The workload as the machine's runtime hands it over: a compiled one has fused operations."""
+    return fused(workload, machine.runtime.free_kinds) if machine.runtime.mode == "compiled" else workload
+
+
+def _fusion_said(before: Workload, after: Workload) -> tuple[str, ...]:
+    return (f"{len(before)} operations fused into {len(after)}",) if len(after) < len(before) else ()
 
 
 def _defaults_used(workload: Workload, run: Mapping[str, float]) -> tuple[str, ...]:
