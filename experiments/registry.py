@@ -20,6 +20,8 @@ PAPERS = {
 SCOREBOARDS: dict[str, str] = {
     "scaling": "experiments.validation.scaling",
     "operations": "experiments.validation.operations",
+    "anchors": "experiments.validation.anchors",
+    "physics": "experiments.validation.physics",
     "bandwidth": "experiments.validation.bandwidth",
     "kerncraft": "experiments.validation.kerncraft",
     "systolic": "experiments.validation.systolic",
@@ -28,6 +30,8 @@ SCOREBOARDS: dict[str, str] = {
     "graphs": "experiments.validation.graphs",
     "seqpoint": "experiments.validation.seqpoint",
     "traces": "experiments.validation.traces",
+    "collectives": "experiments.validation.collectives",
+    "megatron": "experiments.validation.megatron",
     "dlbricks": "experiments.validation.dlbricks",
 }
 
@@ -82,12 +86,40 @@ def _cpu() -> Any:
     return Composite(CpuRoofline(), Sequential(), "roofline of a multi-core CPU, one operation after the other")
 
 
+def _spmv() -> Any:
+    from estimators.operation.spmv import spmv_estimator
+
+    return spmv_estimator()
+
+
 def _roofline_dispatch() -> Any:
     from estimators.composite import Composite
     from estimators.operation.roofline import Roofline
     from estimators.schedule.dispatch import AsynchronousDispatch
 
     return Composite(Roofline(), AsynchronousDispatch(), "roofline, asynchronous dispatch")
+
+
+def _measure() -> Any:
+    from experiments.measure.clocked import Clocked
+
+    return Clocked()
+
+
+def _parallel_training() -> Any:
+    from estimators.parallel_training import parallel_training
+
+    return parallel_training()
+
+
+def _data_parallel_dispatch() -> Any:
+    from estimators.composite import Composite
+    from estimators.operation.by_kind import DeviceAndLinks
+    from estimators.operation.tiled import TiledRoofline
+    from estimators.parallel_training import nccl
+    from estimators.schedule.dispatch import AsynchronousDispatch
+
+    return Composite(DeviceAndLinks(TiledRoofline(), nccl()), AsynchronousDispatch(), "collectives beside kernels")
 
 
 def _phi(strategy: str) -> Callable[[], Any]:
@@ -104,8 +136,12 @@ def _estimators() -> dict[str, Callable[[], Any]]:
         "roofline-critical-path": _roofline_critical_path,
         "roofline-dispatch": _roofline_dispatch,
         "cpu": _cpu,
+        "data-parallel-dispatch": _data_parallel_dispatch,
+        "parallel-training": _parallel_training,
         "systolic": _systolic,
+        "spmv": _spmv,
         "tpu": _tpu,
+        "measure": _measure,
         "phi-a": _phi("a"),
         "phi-b": _phi("b"),
         "phi-simulated": _phi("simulated"),
@@ -136,6 +172,12 @@ def default_estimator(workload_name: str) -> str:
     """The estimator that a workload is asked of where none is named."""
     if workload_name == "data-parallel-mlp":
         return "tpu"
+    if workload_name.startswith("megatron-"):
+        return "parallel-training"
+    if workload_name.endswith("-data-parallel"):
+        return "data-parallel-dispatch"
+    if workload_name.startswith(("spmv", "pagerank")):
+        return "spmv"
     return "phi-a" if workload_name.startswith("phi-cnn") else "roofline"
 
 

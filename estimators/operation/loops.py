@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated
 
 import sympy as sp
@@ -67,24 +68,28 @@ class LevelLoops(FormulaModel):
     def formula(self, op: Op, machine: Machine) -> Formula:
         """Symbols: operation.{first,second}_{bytes,volume}, operation.chain, machine.*, parameter.*."""
         _require(op, "chain", "first_bytes", "first_volume", "second_bytes", "second_volume")
-        first, second = (self._stream(name, machine) for name in ("first", "second"))
-        if op.kind == "gather_sum":
-            second = second / symbol("parameter.gather")
-        chain = symbol("operation.chain") * symbol("parameter.addition") / symbol("machine.clock")
-        terms = {"memory": first + second, "latency": chain}
-        whole = symbol("parameter.start") + sp.Max(*terms.values())
-        return Formula(whole, "s", "level-aware loops, docs/notes/spmv.md", Table(terms))
+        levels = tuple(level for level in machine.memory if machine.memory[level].capacity)
+        kind = "gather_sum" if op.kind == "gather_sum" else "vector_loop"
+        return _level_formula(kind, levels, tuple(map(machine.bandwidth_factors, levels)))
 
-    def _stream(self, name: str, machine: Machine) -> sp.Expr:
-        volume = symbol(f"operation.{name}_volume")
-        levels = [level for level in machine.memory if machine.memory[level].capacity]
-        rates = [_product(machine.bandwidth_factors(level)) for level in levels]
-        cost = 1 / rates[0]
+
+@lru_cache(maxsize=64)
+def _level_formula(kind: str, levels: tuple[str, ...], factors: tuple[tuple[str, ...], ...]) -> Formula:
+    rates = [_product(paths) for paths in factors]
+
+    def stream(name: str) -> sp.Expr:
+        volume, cost = symbol(f"operation.{name}_volume"), 1 / rates[0]
         for nearer, rate, farther in zip(levels[:-1], rates[:-1], rates[1:], strict=True):
             filled = volume / symbol(f"machine.memory.{nearer}.capacity")
-            beyond = sp.Min(1, sp.Max(0, sp.Rational(1, 2) + sp.log(filled) / sp.log(2)))
-            cost += beyond * (1 / farther - 1 / rate)
+            share = sp.Max(0, sp.Rational(1, 2) + sp.log(filled) / sp.log(2), evaluate=False)
+            cost += sp.Min(1, share, evaluate=False) * (1 / farther - 1 / rate)
         return symbol(f"operation.{name}_bytes") * cost
+
+    second = stream("second") / (symbol("parameter.gather") if kind == "gather_sum" else 1)
+    chain = symbol("operation.chain") * symbol("parameter.addition") / symbol("machine.clock")
+    terms = {"memory": stream("first") + second, "latency": chain}
+    whole = symbol("parameter.start") + sp.Max(*terms.values())
+    return Formula(whole, "s", "level-aware loops, docs/notes/spmv.md", Table(terms))
 
 
 def _require(op: Op, *dims: str) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
-from estimators.formula import FloatArray
-from estimators.operation.model import OperationModel
+from estimators.formula import FloatArray, Formula
+from estimators.operation.model import FormulaModel, OperationModel
+from hwmodels.expressions import symbol
 from hwmodels.machine import Machine
 from hwmodels.records import Table
 from workloads.workload import Op
@@ -38,3 +40,38 @@ class Piecewise:
             model = self.otherwise if kind is None else self.by_kind[kind]
             times[indices] = model.times([operations[i] for i in indices], machine)
         return times
+
+
+@dataclass(frozen=True)
+class FormulaPiecewise(FormulaModel):
+    """The same where all of them are formulas: it compiles, and its parameters can be fitted.
+
+    Parameters
+    ----------
+    by_kind, otherwise
+        As in `Piecewise`; their parameters are named ``by_kind.KIND.NAME`` and ``otherwise.NAME``.
+    """
+
+    by_kind: Table[FormulaModel]
+    otherwise: FormulaModel
+
+    def key(self, op: Op, machine: Machine) -> Hashable:
+        """By kind, then as its model says."""
+        place, model = self._of(op)
+        return place, model.key(op, machine)
+
+    def formula(self, op: Op, machine: Machine) -> Formula:
+        """That of the kind's model, its parameters under their longer names."""
+        place, model = self._of(op)
+        return _placed(model.formula(op, machine), place)
+
+    def _of(self, op: Op) -> tuple[str, FormulaModel]:
+        if op.kind in self.by_kind:
+            return f"by_kind.{op.kind}", self.by_kind[op.kind]
+        return "otherwise", self.otherwise
+
+
+@lru_cache(maxsize=64)
+def _placed(formula: Formula, place: str) -> Formula:
+    own = [name for name in formula.names if name.startswith("parameter.")]
+    return formula.substitute({name: symbol(f"parameter.{place}.{name.partition('.')[2]}") for name in own})

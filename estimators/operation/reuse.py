@@ -19,7 +19,7 @@ from estimators.parameters import Parameter, check_parameters
 from hwmodels.files import InputError, unknown_name
 from hwmodels.machine import Machine
 from hwmodels.records import Table
-from workloads.kernels.blocks import BLOCK, VOLUME_EDGES, BlockTable
+from workloads.kernels.blocks import VOLUME_EDGES, BlockTable
 
 FloatArray = npt.NDArray[np.float64]
 LabelKind = Literal["hot", "streaming"]
@@ -117,7 +117,7 @@ class ReuseModel:
     def seconds_per_nonzero(self, blocks: BlockTable, caches: CacheSizes | None = None) -> FloatArray:
         """Of every block, on the machine fitted on or on one with other caches."""
         counts = term_counts(blocks, self.label, caches or self.caches)
-        return np.asarray(counts @ np.array([self.cost[name] for name in TERMS[self.label]])) / BLOCK
+        return np.asarray(counts @ np.array([self.cost[name] for name in TERMS[self.label]])) / blocks.size
 
     def at_clock(self, ratio: float) -> ReuseModel:
         """The model at `ratio` times the clock: core-bound terms follow it, memory-bound ones stay."""
@@ -126,17 +126,17 @@ class ReuseModel:
         slower = {name: value / (1.0 if name in MEMORY_TERMS else ratio) for name, value in self.cost.items()}
         return ReuseModel(self.label, Table(slower), self.caches)
 
-    def memory_share(self, blocks: BlockTable) -> float:
-        """Share of the time that does not follow the clock."""
+    def memory_share(self, blocks: BlockTable, caches: CacheSizes | None = None) -> float:
+        """Share of the time that does not follow the clock, on the machine fitted on or on one with other caches."""
         still = ReuseModel(
             self.label, Table({n: v if n in MEMORY_TERMS else 0.0 for n, v in self.cost.items()}), self.caches
         )
-        return float(still.seconds_per_nonzero(blocks).sum() / self.seconds_per_nonzero(blocks).sum())
+        return float(still.seconds_per_nonzero(blocks, caches).sum() / self.seconds_per_nonzero(blocks, caches).sum())
 
 
 def term_counts(blocks: BlockTable, label: LabelKind, caches: CacheSizes) -> FloatArray:
     """Non-zeros of every block that meet each term's condition, shape (blocks, terms)."""
-    every = np.full(len(blocks.index), float(BLOCK))
+    every = np.full(len(blocks.index), float(blocks.size))
     columns = {
         "nonzero": every,
         "row_change": blocks.column("row_changes"),
@@ -192,7 +192,7 @@ def fit_reuse(
     from scipy.optimize import nnls
 
     labels = np.asarray(seconds_per_nonzero, dtype=np.float64)
-    counts = term_counts(blocks, label, caches) / BLOCK
+    counts = term_counts(blocks, label, caches) / blocks.size
     if len(labels) < counts.shape[1]:
         raise InputError(f"{len(labels)} blocks cannot fix {counts.shape[1]} costs")
     if labels.shape != (len(counts),) or not np.all(labels > 0):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -13,11 +13,16 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
+from estimators.calibration import Calibration
 from estimators.composite import Composite
-from estimators.estimate import Estimate, Spread
+from estimators.consumption import energy_of
+from estimators.estimate import Estimate, Part, Spread
 from estimators.formula import FloatArray
 from estimators.operation.boosted import BoostedTrees, fit_boosted
+from estimators.operation.loops import LevelLoops
+from estimators.operation.piecewise import FormulaPiecewise
 from estimators.operation.reuse import CacheSizes, LabelKind, ReuseModel, fit_reuse
+from estimators.operation.spmv_costs import SpmvCosts
 from estimators.schedule.sequential import Sequential
 from hwmodels.files import InputError, atomic_write, read_bytes, unknown_name
 from hwmodels.machine import Machine
@@ -30,6 +35,8 @@ from workloads.workload import Op
 SCHEMA = "slipstick-spmv-1"
 MODEL_BYTES = 16_000_000
 TRAINED = Path(__file__).parent / "trained"
+LABEL_CLOCK = 3.09e9
+"""Hertz of the core that the labels were measured on: 4 cycles a dependent addition took 1.294 ns."""
 SAMPLED_BLOCKS = 8000
 """Trees are asked for at most so many blocks of a matrix, evenly spread: the rest follow the reuse model's shape."""
 
@@ -44,16 +51,24 @@ class SpmvModel:
         The eight costs.
     trees
         The logarithm of what is left, from all block features; None for the bare reuse model.
-    matrix_spread
-        Standard deviation of log(predicted / measured) over whole matrices held out.
+    matrix_spread, reuse_spread
+        Standard deviation of log(predicted / measured) over whole matrices held out: of this model, and of its reuse
+        model alone.
     source
         Machine, date and protocol of the labels.
+    clock
+        Of the core that was measured [Hz].
+    block
+        Non-zeros of a block.
     """
 
     reuse: ReuseModel
     trees: BoostedTrees | None
     matrix_spread: float | None = None
     source: str = ""
+    reuse_spread: float | None = None
+    clock: float = LABEL_CLOCK
+    block: int = BLOCK
 
     @property
     def label(self) -> LabelKind:
@@ -65,14 +80,32 @@ class SpmvModel:
         """Of everything that decides an answer."""
         arrays = {} if self.trees is None else {k: v.tolist() for k, v in self.trees.arrays().items()}
         return content_digest(
-            [self.label, self.reuse.cost, [float(self.reuse.caches.L2), float(self.reuse.caches.L3)], arrays]
+            [
+                self.label,
+                self.reuse.cost,
+                [float(self.reuse.caches.L2), float(self.reuse.caches.L3), self.clock],
+                self.block,
+                arrays,
+            ]
         )
 
+    def at_clock(self, clock: float) -> SpmvModel:
+        """The model on a core of this clock [Hz]: costs inside the core follow it, the trees' correction stays."""
+        return replace(self, reuse=self.reuse.at_clock(clock / self.clock), clock=clock)
+
     def seconds_per_nonzero(self, blocks: BlockTable, caches: CacheSizes | None = None) -> FloatArray:
-        """Of every block."""
+        """Of every block.
+
+        Raises
+        ------
+        InputError
+            Where the blocks are of another size than the trees learned from.
+        """
         base = self.reuse.seconds_per_nonzero(blocks, caches)
         if self.trees is None:
             return base
+        if blocks.size != self.block:
+            raise InputError(f"blocks of {blocks.size} non-zeros for a model of blocks of {self.block}")
         rows = np.arange(len(base))
         if len(rows) > SAMPLED_BLOCKS:
             rows = np.unique(np.linspace(0, len(rows) - 1, SAMPLED_BLOCKS).astype(np.int64))
@@ -81,7 +114,7 @@ class SpmvModel:
 
     def matrix_seconds(self, matrix: SparseMatrix, caches: CacheSizes | None = None) -> float:
         """Of one product: T = b sum t_i, the incomplete last block at the mean of the others."""
-        per_nonzero = self.seconds_per_nonzero(block_features(matrix), caches)
+        per_nonzero = self.seconds_per_nonzero(block_features(matrix, self.block), caches)
         return float(per_nonzero.mean() * matrix.nonzeros)
 
     def save(self, path: str | Path) -> None:
@@ -92,6 +125,9 @@ class SpmvModel:
             "cost_s": dict(self.reuse.cost),
             "caches_bytes": {"L2": self.reuse.caches.L2, "L3": self.reuse.caches.L3},
             "matrix_spread": self.matrix_spread,
+            "reuse_spread": self.reuse_spread,
+            "clock_hz": self.clock,
+            "block": self.block,
             "source": self.source,
         }
         arrays = {} if self.trees is None else self.trees.arrays()
@@ -120,10 +156,13 @@ def load_spmv_model(path: str | Path) -> SpmvModel:
     try:
         caches = CacheSizes(**{name: float(value) for name, value in head["caches_bytes"].items()})
         reuse = ReuseModel(head["label"], Table({str(k): float(v) for k, v in head["cost_s"].items()}), caches)
-        spread = head.get("matrix_spread")
+        spreads = [None if head.get(name) is None else float(head[name]) for name in ("matrix_spread", "reuse_spread")]
         trees = BoostedTrees.from_arrays(arrays) if arrays else None
-        return SpmvModel(reuse, trees, None if spread is None else float(spread), str(head.get("source", "")))
-    except (KeyError, TypeError, AttributeError) as error:
+        clock, block = float(head.get("clock_hz", LABEL_CLOCK)), int(head.get("block", BLOCK))
+        return SpmvModel(reuse, trees, spreads[0], str(head.get("source", "")), spreads[1], clock, block)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"{path}: SpMV model without a usable {error}") from None
 
 
@@ -155,9 +194,10 @@ def fit_spmv(
     labels = np.asarray(seconds_per_nonzero, dtype=np.float64)
     reuse = fit_reuse(blocks, labels, label, caches)
     if trees == 0:
-        return SpmvModel(reuse, None, source=source)
+        return SpmvModel(reuse, None, source=source, block=blocks.size)
     left = np.log(labels / reuse.seconds_per_nonzero(blocks))
-    return SpmvModel(reuse, fit_boosted(blocks.names, blocks.values, left, trees=trees, seed=seed), source=source)
+    grown = fit_boosted(blocks.names, blocks.values, left, trees=trees, seed=seed)
+    return SpmvModel(reuse, grown, source=source, block=blocks.size)
 
 
 @dataclass(frozen=True)
@@ -169,9 +209,10 @@ class LearnedSpmv:
 
     @classmethod
     def of(cls, model: SpmvModel, matrices: Sequence[SparseMatrix], machine: Machine | None = None) -> LearnedSpmv:
-        """For these matrices; with a machine, its cache capacities take the place of the measured host's."""
+        """For these matrices; with a machine, its clock and cache capacities take the place of the measured host's."""
         caches = None if machine is None else CacheSizes.of(machine)
-        times = {matrix.digest: model.matrix_seconds(matrix, caches) for matrix in matrices}
+        here = model if machine is None else model.at_clock(machine.clock)
+        times = {matrix.digest: here.matrix_seconds(matrix, caches) for matrix in matrices}
         return cls(Table(times), f"learned SpMV, {model.label} labels, {model.source}")
 
     def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
@@ -190,26 +231,51 @@ class LearnedSpmv:
         return np.array([self.seconds[str(op.payload)] for op in operations])
 
 
-def predict(
-    matrix: SparseMatrix, machine: Machine, model: SpmvModel | None = None, power_watts: float | None = None
+def estimate_spmv(
+    matrix: SparseMatrix,
+    machine: Machine | None = None,
+    model: SpmvModel | None = None,
+    power_watts: float | None = None,
 ) -> Estimate:
-    """Time of one product with its interval; energy where a mean power is given (the paper's analytic energy model).
+    """Time of one product on one core with its interval; energy where a mean power is given or the machine has one.
 
-    The machine names the answer; its caches are those of the model's host unless it is another machine.
+    A mean power times the time is the paper's analytic energy model. With a machine, its clock and cache capacities
+    take the place of the measured host's; what lies beyond the caches costs what it cost there.
+
+    Raises
+    ------
+    InputError
+        Where the matrix has no whole block, or the machine no two caches and a memory.
     """
-    from dataclasses import replace
-
     chosen = trained_model() if model is None else model
-    answer = Composite(LearnedSpmv.of(chosen, [matrix]), Sequential(), "learned SpMV").estimate(spmv(matrix), machine)
-    said: tuple[str, ...] = (f"{chosen.label} labels: {chosen.source}", f"blocks of {BLOCK} non-zeros, one thread")
+    time = LearnedSpmv.of(chosen, [matrix], machine).seconds[matrix.digest]
+    said = [f"{chosen.label} labels: {chosen.source}", f"blocks of {chosen.block} non-zeros, one thread"]
+    said += [] if machine is None else [f"clock and caches of {machine.name}"]
+    energy = None if power_watts is None else power_watts * time
     if power_watts is not None:
-        said = (*said, f"energy = {power_watts:g} W x time, not measured")
-    return replace(
-        answer,
-        energy=None if power_watts is None else power_watts * answer.time,
+        said.append(f"energy = {power_watts:g} W x time (the paper's analytic model), not measured")
+    elif machine is not None:
+        energy = energy_of(spmv(matrix), machine, time)
+    return Estimate(
+        time,
+        energy,
+        (Part("spmv", "spmv", time),),
+        "T = b sum t_i over blocks",
         spread=Spread(None, chosen.matrix_spread),
-        assumptions=(*answer.assumptions, *said),
+        assumptions=tuple(said),
     )
+
+
+def spmv_estimator(label: LabelKind = "streaming") -> Calibration:
+    """The costs that ship as an estimator of workloads: products by their counts, loops by the level of their vectors.
+
+    Its interval is the scatter over whole matrices held out.
+    """
+    model = trained_model(label)
+    costs = SpmvCosts(label, model.reuse.cost, model.clock, f"reuse model, {label} labels, {model.source}")
+    operation = FormulaPiecewise(Table({"spmv": costs}), LevelLoops())
+    inner = Composite(operation, Sequential(), "learned SpMV costs, level-aware loops")
+    return Calibration(inner, (), residual_std=model.reuse_spread, source=costs.source)
 
 
 def model_facts(model: SpmvModel) -> dict[str, Any]:
@@ -219,5 +285,7 @@ def model_facts(model: SpmvModel) -> dict[str, Any]:
         "cost_ns": {name: value * 1e9 for name, value in model.reuse.cost.items()},
         "trees": 0 if model.trees is None else len(model.trees.feature),
         "matrix_spread": model.matrix_spread,
+        "reuse_spread": model.reuse_spread,
+        "block": model.block,
         "source": model.source,
     }

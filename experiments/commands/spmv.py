@@ -28,11 +28,8 @@ def predict(
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """Time of one product with this matrix, with its interval (80 %); energy where a mean power is given."""
-    import math
-
-    from estimators.estimate import Spread, quantile
     from estimators.operation.reuse import CacheSizes, label_kind
-    from estimators.operation.spmv import load_spmv_model, trained_model
+    from estimators.operation.spmv import estimate_spmv, load_spmv_model, trained_model
     from experiments.output import emit
     from hwmodels.catalog import machine
     from hwmodels.units import parse_quantity
@@ -41,29 +38,25 @@ def predict(
 
     chosen = load_spmv_model(model) if model else trained_model(label_kind(label))
     read = read_matrix(matrix)
-    caches = CacheSizes.of(machine(on)) if on else None
-    blocks = block_features(read)
-    time = float(chosen.seconds_per_nonzero(blocks, caches).mean() * read.nonzeros)
-    spread = Spread(None, chosen.matrix_spread).total
-    factor = None if spread is None else math.exp(quantile(0.8, None) * spread)
-    watts = None if power is None else parse_quantity(power, "W")
+    host = machine(on) if on else None
+    answer = estimate_spmv(read, host, chosen, None if power is None else parse_quantity(power, "W"))
+    band = answer.interval()
+    here = chosen if host is None else chosen.at_clock(host.clock)
+    caches = None if host is None else CacheSizes.of(host)
     row = {
         "matrix": read.name,
         "rows": read.shape[0],
         "columns": read.shape[1],
         "nonzeros": read.nonzeros,
         "label": chosen.label,
-        "time_s": time,
-        "low_s": None if factor is None else time / factor,
-        "high_s": None if factor is None else time * factor,
-        "ns_per_nonzero": time / read.nonzeros * 1e9,
-        "memory_share": chosen.reuse.memory_share(blocks),
-        "energy_J": None if watts is None else watts * time,
+        "time_s": answer.time,
+        "low_s": band[0] if band else None,
+        "high_s": band[1] if band else None,
+        "ns_per_nonzero": answer.time / read.nonzeros * 1e9,
+        "memory_share": here.reuse.memory_share(block_features(read, chosen.block), caches),
+        "energy_J": answer.energy,
     }
-    notes = [f"one thread; {chosen.label} labels: {chosen.source}" + (f"; caches of {on}" if on else "")]
-    if watts is not None:
-        notes.append(f"energy = {watts:g} W x time (the paper's analytic model), not measured")
-    emit([row], format, notes=notes)
+    emit([row], format, notes=["; ".join(answer.assumptions)])
 
 
 def train(

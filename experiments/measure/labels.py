@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from estimators.operation.reuse import LABEL_KINDS, CacheSizes, LabelKind
 from hwmodels.files import InputError, read_json, unknown_name
-from workloads.kernels.blocks import BlockTable, block_features, network_input
+from workloads.kernels.blocks import BLOCK, BlockTable, block_features, network_input
 from workloads.kernels.generators import from_recipe
 from workloads.kernels.sparse import SparseMatrix, read_matrix
 
@@ -39,7 +39,8 @@ class LabelledBlocks:
 
     def select(self, rows: npt.NDArray[Any]) -> LabelledBlocks:
         """Some of the rows (a mask or indices)."""
-        table = BlockTable(self.table.names, self.table.values[rows], self.table.index[rows], self.table.blocks)
+        whole = self.table
+        table = BlockTable(whole.names, whole.values[rows], whole.index[rows], whole.blocks, whole.size)
         return LabelledBlocks(
             self.names, self.matrix[rows], table, self.inputs[rows], self.seconds[rows], self.repeated[rows]
         )
@@ -117,7 +118,7 @@ class Labels:
                 raise InputError(f"matrix {name!r} is not the one that was measured: its positions differ")
             yield matrix
 
-    def blocks(self, kind: LabelKind, matrices: Iterator[SparseMatrix]) -> LabelledBlocks:
+    def blocks(self, kind: LabelKind, matrices: Iterable[SparseMatrix]) -> LabelledBlocks:
         """Labels of a kind with the features of their blocks.
 
         Raises
@@ -125,44 +126,71 @@ class Labels:
         InputError
             Where the kind is unknown, or no matrix has such labels.
         """
-        import pandas as pd
-
         if kind not in LABEL_KINDS:
             raise unknown_name("label kind", kind, LABEL_KINDS)
-        frame = pd.read_parquet(self.path)
-        first, second = f"{kind}_ns", f"{kind}_repeat_ns"
-        names: list[str] = []
-        owner, tables, inputs, once, twice = [], [], [], [], []
-        by_matrix = dict(tuple(frame.groupby("matrix", observed=True)))
+        return self.blocks_by_kind(matrices, (kind,))[kind]
+
+    def blocks_by_kind(
+        self, matrices: Iterable[SparseMatrix], kinds: tuple[LabelKind, ...] = LABEL_KINDS
+    ) -> dict[LabelKind, LabelledBlocks]:
+        """The same for several kinds, going through the matrices once.
+
+        Raises
+        ------
+        InputError
+            Where no matrix has labels of one of the kinds.
+        """
+        import pandas as pd
+
+        size = int(self.facts.get("block", BLOCK))
+        by_matrix = dict(tuple(pd.read_parquet(self.path).groupby("matrix", observed=True)))
+        found: dict[LabelKind, list[_Part]] = {kind: [] for kind in kinds}
         for matrix in matrices:
             own = by_matrix.get(matrix.name)
-            if own is None or own[first].isna().all():
+            wanted = [kind for kind in kinds if own is not None and own[f"{kind}_ns"].notna().any()]
+            if own is None or not wanted:
                 continue
-            own = own[own[first].notna()]
-            index = own["block"].to_numpy()
-            table = block_features(matrix)
-            tables.append(BlockTable(table.names, table.values[index], index, table.blocks))
-            inputs.append(network_input(matrix)[index])
-            owner.append(np.full(len(index), len(names)))
-            names.append(matrix.name)
-            once.append(own[first].to_numpy(dtype=np.float64) * 1e-9)
-            twice.append(own[second].to_numpy(dtype=np.float64) * 1e-9)
-        if not tables:
-            raise InputError(f"{self.path}: no {kind} labels for these matrices")
-        whole = BlockTable(
-            tables[0].names,
-            np.concatenate([table.values for table in tables]),
-            np.concatenate([table.index for table in tables]),
-            sum(table.blocks for table in tables),
-        )
-        return LabelledBlocks(
-            tuple(names),
-            np.concatenate(owner),
-            whole,
-            np.concatenate(inputs),
-            np.concatenate(once),
-            np.concatenate(twice),
-        )
+            table, inputs = block_features(matrix, size), network_input(matrix, size)
+            for kind in wanted:
+                rows = own[own[f"{kind}_ns"].notna()]
+                index = rows["block"].to_numpy()
+                times = [rows[name].to_numpy(dtype=np.float64) * 1e-9 for name in (f"{kind}_ns", f"{kind}_repeat_ns")]
+                sampled = BlockTable(table.names, table.values[index], index, table.blocks, size)
+                found[kind].append(_Part(matrix.name, sampled, inputs[index], times[0], times[1]))
+        for kind, parts in found.items():
+            if not parts:
+                raise InputError(f"{self.path}: no {kind} labels for these matrices")
+        return {kind: _joined(parts) for kind, parts in found.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Labelled blocks of one matrix."""
+
+    name: str
+    table: BlockTable
+    inputs: npt.NDArray[np.float32]
+    seconds: Floats
+    repeated: Floats
+
+
+def _joined(parts: list[_Part]) -> LabelledBlocks:
+    tables = [part.table for part in parts]
+    table = BlockTable(
+        tables[0].names,
+        np.concatenate([table.values for table in tables]),
+        np.concatenate([table.index for table in tables]),
+        sum(table.blocks for table in tables),
+        tables[0].size,
+    )
+    return LabelledBlocks(
+        tuple(part.name for part in parts),
+        np.repeat(np.arange(len(parts)), [len(part.seconds) for part in parts]),
+        table,
+        np.concatenate([part.inputs for part in parts]),
+        np.concatenate([part.seconds for part in parts]),
+        np.concatenate([part.repeated for part in parts]),
+    )
 
 
 def shipped_labels() -> Labels:

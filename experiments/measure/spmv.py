@@ -3,9 +3,10 @@ them.
 
 *Hot*: one block again and again, everything in the first cache (as the SpMV paper's published code does). *Streaming*:
 whole sweeps over the matrix, a cycle-counter stamp between blocks. A reference block that stays in the first cache runs
-before and after every sample: where it takes longer than `QUIET` times its best, somebody else uses the core's other
-half (or the core itself), and the sample is thrown away. The scattered waits of thread CPU time would not show that.
-Kernels that only wait for their own additions would not either: the reference is bound by throughput.
+before and after every sample, and inside a sweep after every millisecond: where it takes longer than `QUIET` times its
+best, somebody else uses the core's other half (or the core itself), and the piece is thrown away. The scattered waits
+of thread CPU time would not show that. Kernels that only wait for their own additions would not either: the reference
+is bound by throughput.
 
 Needs the extra [measure] (numba).
 """
@@ -19,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,9 @@ QUIET = 1.12
 SWEEPS = 20
 OUTLIER = 10.0
 AGREEMENT = 0.07
+SWEEPS_TRIED = 2000
+PIECE_SECONDS = 1e-3
+"""Of a sweep between two looks at the reference: on a shared machine whole sweeps are seldom undisturbed."""
 
 
 @dataclass(frozen=True)
@@ -88,68 +93,91 @@ def save_times(times: BlockTimes, path: Path) -> None:
 
 
 @cache
-def _compiled() -> dict[str, Any]:
+def counter() -> Any:
+    """The processor's cycle counter, for use in compiled code."""
     from llvmlite import ir
-    from numba import njit, types
+    from numba import types
     from numba.extending import intrinsic
 
     @intrinsic  # type: ignore[misc, untyped-decorator, unused-ignore]
-    def counter(context: Any) -> Any:
+    def read(context: Any) -> Any:
         def build(own: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             kind = ir.FunctionType(ir.IntType(64), ())
             return builder.call(builder.module.declare_intrinsic("llvm.readcyclecounter", (), kind), [])
 
         return types.uint64(), build
 
-    block = blockwise_kernel()
+    return read
 
-    @njit(nogil=True)  # type: ignore[misc, untyped-decorator, unused-ignore]
-    def sweep(rows: Any, columns: Any, values: Any, x: Any, y: Any, size: Any, ticks: Any) -> None:
-        start = np.uint64(0)
-        before = counter()
-        for number in range(np.uint64(len(ticks))):
-            stop = start + size
-            block(rows, columns, values, x, y, start, stop)
-            start = stop
-            after = counter()
-            ticks[number] = after - before
-            before = after
+
+@cache
+def reference_kernel() -> Any:
+    """Counter ticks of a block by (rows, columns, values, x, y, start, stop, times), the mean of `times` in a row."""
+    from numba import njit
+
+    block, tick = blockwise_kernel(), counter()
 
     @njit(nogil=True)  # type: ignore[misc, untyped-decorator, unused-ignore]
     def repeat(rows: Any, columns: Any, values: Any, x: Any, y: Any, start: Any, stop: Any, times: int) -> float:
-        before = counter()
+        before = tick()
         for _ in range(times):
             block(rows, columns, values, x, y, start, stop)
-        return float((counter() - before) / times)
+        return float((tick() - before) / times)
+
+    return repeat
+
+
+@cache
+def _compiled() -> dict[str, Any]:
+    from numba import njit
+
+    block, tick = blockwise_kernel(), counter()
+
+    @njit(nogil=True)  # type: ignore[misc, untyped-decorator, unused-ignore]
+    def sweep(
+        rows: Any, columns: Any, values: Any, x: Any, y: Any, size: Any, first: Any, last: Any, ticks: Any
+    ) -> None:
+        start = first * size
+        before = tick()
+        for number in range(first, last):
+            stop = start + size
+            block(rows, columns, values, x, y, start, stop)
+            start = stop
+            after = tick()
+            ticks[number] = after - before
+            before = after
 
     @njit(nogil=True)  # type: ignore[misc, untyped-decorator, unused-ignore]
     def grain(count: int) -> int:
         smallest = np.uint64(1 << 62)
         for _ in range(count):
-            before = counter()
-            step = counter() - before
+            before = tick()
+            step = tick() - before
             if step > np.uint64(0) and step < smallest:
                 smallest = step
         return int(smallest)
 
-    return {"sweep": sweep, "repeat": repeat, "grain": grain}
+    return {"sweep": sweep, "repeat": reference_kernel(), "grain": grain}
 
 
 class Reference:
     """A block in the first cache, timed again and again: how fast the machine is just now."""
 
     def __init__(self) -> None:
+        """`arguments` are the reference kernel's, but how often."""
         random = np.random.default_rng(0)
         rows = (np.arange(BLOCK) // 8).astype(np.uint32)
         columns = np.arange(BLOCK, dtype=np.uint32)
-        self._arguments = (rows, columns, random.random(BLOCK), random.random(BLOCK), np.zeros(BLOCK // 8 + 1))
+        vectors = (random.random(BLOCK), random.random(BLOCK), np.zeros(BLOCK // 8 + 1))
+        self.arguments = (rows, columns, *vectors, np.uint64(0), np.uint64(BLOCK))
         self.best = np.inf
         for _ in range(2000):
             self()
 
     def __call__(self) -> float:
-        """Counter ticks of the block, now."""
-        ticks = float(_compiled()["repeat"](*self._arguments, np.uint64(0), np.uint64(BLOCK), 20))
+        """Counter ticks of the block, now; its code and data are fetched first, as another kernel ran before."""
+        reference_kernel()(*self.arguments, 2)
+        ticks = float(reference_kernel()(*self.arguments, 20))
         self.best = min(self.best, ticks)
         return ticks
 
@@ -157,6 +185,12 @@ class Reference:
     def quiet(self) -> bool:
         """Whether the machine is as fast as it ever was, within 12 %."""
         return self() <= QUIET * self.best
+
+
+def wait_for_quiet(reference: Reference, end: float) -> None:
+    """Sleep until the machine is quiet, or `end` (by time.perf_counter) is there."""
+    while time.perf_counter() < end and not reference.quiet:
+        time.sleep(0.002)
 
 
 def counter_rate(seconds: float = 0.2) -> float:
@@ -220,35 +254,64 @@ def measure_blocks(
 def _streaming(
     arguments: tuple[Any, ...], count: int, protocol: SpmvProtocol, reference: Reference, rate: float
 ) -> tuple[Floats | None, dict[str, float]]:
+    """Whole sweeps in pieces of a millisecond; a block's samples are those of its quiet pieces.
+
+    A sweep goes on whether the machine is quiet or not, so that the caches always hold what a sweep leaves in them. The
+    pieces begin at other blocks every time: none is always the one after a look at the reference.
+    """
     sweep = _compiled()["sweep"]
     ticks = np.zeros(count, dtype=np.uint32)
-    sweep(*arguments, np.uint64(BLOCK), ticks)
-    samples: list[npt.NDArray[np.uint32]] = []
-    cpu, tried, end = 0.0, 0, time.perf_counter() + protocol.budget_seconds
-    while len(samples) < protocol.sweeps and time.perf_counter() < end:
-        if not reference.quiet:
-            time.sleep(0.003)
-            continue
-        started = time.thread_time()
-        sweep(*arguments, np.uint64(BLOCK), ticks)
-        passed = time.thread_time() - started
-        tried += 1
-        if reference.quiet:
-            samples.append(ticks.copy())
-            cpu += passed
-    facts = {"sweeps": float(len(samples)), "sweeps_tried": float(tried)}
-    if not samples:
+    size = np.uint64(BLOCK)
+    for _ in range(2):  # the first call compiles, or finds everything cold
+        start = time.perf_counter()
+        sweep(*arguments, size, np.uint64(0), np.uint64(count), ticks)
+    piece = max(1, int(count * PIECE_SECONDS / max(time.perf_counter() - start, 1e-9)))
+    random = np.random.default_rng(0)
+    samples: list[npt.NDArray[np.float32]] = []
+    quiet_samples = np.zeros(count, dtype=np.int64)
+    cpu, pieces, quiet_pieces = 0.0, 0, 0
+    end = time.perf_counter() + protocol.budget_seconds
+    while quiet_samples.min() < protocol.sweeps and time.perf_counter() < end and len(samples) < SWEEPS_TRIED:
+        kept = np.full(count, np.nan, dtype=np.float32)
+        cuts = np.unique([0, *range(int(random.integers(1, piece + 1)), count, piece), count])
+        before = reference.quiet
+        if not before:  # wait, then a sweep that does not count: others have been at the caches
+            wait_for_quiet(reference, end)
+            sweep(*arguments, size, np.uint64(0), np.uint64(count), ticks)
+            before = reference.quiet
+        for first, last in pairwise(cuts.tolist()):
+            started = time.thread_time()
+            sweep(*arguments, size, np.uint64(first), np.uint64(last), ticks)
+            passed = time.thread_time() - started
+            after = reference.quiet
+            pieces += 1
+            if before and after:
+                kept[first:last] = ticks[first:last]
+                cpu += passed
+                quiet_pieces += 1
+            before = after
+        good = ~np.isnan(kept)
+        if good.any():
+            samples.append(kept)
+            quiet_samples += good
+    facts = {"sweeps": float(quiet_samples.min()), "quiet_share": quiet_pieces / max(pieces, 1)}
+    if not samples or quiet_samples.min() == 0:
         return None, facts
     times, dropped = filtered_mean(np.array(samples, dtype=np.float64))
-    facts |= {"dropped_share": dropped, "sum_over_cpu": float(times.sum() / rate * len(samples) / max(cpu, 1e-12))}
-    accepted = len(samples) >= SWEEPS and abs(facts["sum_over_cpu"] - 1) <= AGREEMENT
+    facts |= {"dropped_share": dropped, "sum_over_cpu": float(times @ quiet_samples) / rate / max(cpu, 1e-12)}
+    accepted = quiet_samples.min() >= SWEEPS and abs(facts["sum_over_cpu"] - 1) <= AGREEMENT
     return (times / rate / BLOCK if accepted else None), facts
 
 
 def filtered_mean(samples: Floats) -> tuple[Floats, float]:
-    """Mean over sweeps (rows) of every block without samples above ten times its median, and the share left out."""
-    keep = samples <= OUTLIER * np.median(samples, axis=0)
-    return np.asarray((samples * keep).sum(axis=0) / keep.sum(axis=0)), float(np.mean(~keep))
+    """Mean over sweeps (rows) of every block without samples above ten times its median, and the share left out.
+
+    A sample that was never taken is nan; every block has one at least.
+    """
+    taken = ~np.isnan(samples)
+    keep = taken & (np.nan_to_num(samples, nan=np.inf) <= OUTLIER * np.nanmedian(samples, axis=0))
+    times = np.where(keep, samples, 0.0).sum(axis=0) / keep.sum(axis=0)
+    return np.asarray(times), float(1 - keep.sum() / taken.sum())
 
 
 def _hot(

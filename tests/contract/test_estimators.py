@@ -24,6 +24,9 @@ from experiments.papers import xeon_phi
 from hwmodels.catalog import machine
 from hwmodels.files import InputError
 from hwmodels.records import Table, content_digest
+from workloads.kernels.generators import rmat, stencil
+from workloads.kernels.pagerank import pagerank, pagerank_problem
+from workloads.kernels.spmv import spmv
 from workloads.layers import dense, elementwise
 from workloads.networks.phi_cnn import phi_cnn
 from workloads.workload import Workload
@@ -43,6 +46,8 @@ CASES: dict[str, tuple[Callable[[], Any], Workload, dict[str, float]]] = {
     "roofline": (lambda: registry.estimator("roofline"), NET, {}),
     "roofline-critical-path": (lambda: Composite(Roofline(0.5, 0.5, 1e-6), CriticalPath()), NET, {}),
     "cpu": (lambda: registry.estimator("cpu"), NET, {}),
+    "spmv": (lambda: registry.estimator("spmv"), spmv(stencil((60, 60), 5)), {}),
+    "spmv-pagerank": (lambda: registry.estimator("spmv"), pagerank(pagerank_problem(rmat(9, 3000, 1)), 12), {}),
     "systolic": (lambda: registry.estimator("systolic"), NET, {}),
     "roofline-dispatch": (lambda: registry.estimator("roofline-dispatch"), NET, {}),
     "measured": (measured, NET, {}),
@@ -110,15 +115,14 @@ def test_the_same_question_has_the_same_answer(case: tuple[Any, Workload, dict[s
 def test_compile_equals_estimate(case: tuple[Any, Workload, dict[str, float]]) -> None:
     estimator, workload, run = case
     phi = machine("xeon-phi-7120p")
-    names = tuple(f"run.{name}" for name in run) or tuple(
-        f"estimator.{name}" for name in list(parameters(estimator))[:1]
-    )
+    own = parameters(estimator.estimator if isinstance(estimator, Calibration) else estimator)
+    names = tuple(f"run.{name}" for name in run) or tuple(f"estimator.{name}" for name in list(own)[:1])
     if not names:
         pytest.skip("nothing of this estimator can be left free: a table without run or parameters")
     values = {
         name: [float(run[name.removeprefix("run.")])]
         if name.startswith("run.")
-        else [parameters(estimator)[name.removeprefix("estimator.")][0]]
+        else [own[name.removeprefix("estimator.")][0]]
         for name in names
     }
     compiled = estimator.compile(workload, phi, names, run)

@@ -13,7 +13,7 @@ from estimators.operation.frequency import constant_rate_correction, from_two
 from estimators.operation.loops import LevelLoops, LoopRoofline
 from estimators.operation.piecewise import Piecewise
 from estimators.operation.reuse import CacheSizes, ReuseModel, fit_reuse, gathers_beyond, label_kind, term_counts
-from estimators.operation.spmv import LearnedSpmv, fit_spmv, load_spmv_model, predict, trained_model
+from estimators.operation.spmv import LearnedSpmv, estimate_spmv, fit_spmv, load_spmv_model, trained_model
 from estimators.schedule.sequential import Sequential
 from hwmodels.catalog import machine
 from hwmodels.files import InputError
@@ -121,13 +121,13 @@ def test_models_are_kept_whole(tmp_path: Path, blocks: BlockTable) -> None:
 
 def test_the_model_that_ships_answers_with_an_interval_and_its_protocol() -> None:
     matrix = generators.stencil((120, 120), 9)
-    answer = predict(matrix, machine("xeon-gold-6230"), power_watts=20.0)
+    answer = estimate_spmv(matrix, machine("xeon-gold-6230"), power_watts=20.0)
     low, high = answer.interval(0.8) or (0, 0)
     assert low < answer.time < high
     assert answer.energy == pytest.approx(20 * answer.time)
     assert any("streaming labels" in text for text in answer.assumptions)
     assert 0.5e-9 < answer.time / matrix.nonzeros < 3e-9  # our labels of such matrices: 1.0 to 1.1 ns a non-zero
-    assert predict(matrix, machine("xeon-gold-6230")).energy is None
+    assert estimate_spmv(matrix, machine("xeon-gold-6230")).energy is None
 
 
 def test_permuting_a_large_matrix_costs_more() -> None:

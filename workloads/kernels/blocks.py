@@ -47,12 +47,15 @@ class BlockTable:
         Which block each row is (all, or a sample).
     blocks
         How many whole blocks the matrix has.
+    size
+        Non-zeros of a block.
     """
 
     names: tuple[str, ...]
     values: npt.NDArray[np.float32]
     index: npt.NDArray[np.int64]
     blocks: int
+    size: int = BLOCK
 
     def column(self, name: str) -> npt.NDArray[np.float32]:
         """One feature of every row."""
@@ -165,9 +168,44 @@ def block_features(matrix: SparseMatrix, block: int = BLOCK) -> BlockTable:
     add("log_vector", np.log(VALUE_BYTES * columns))
     lengths = matrix.row_lengths
     add("row_length_variation", lengths.std() / max(lengths.mean(), 1e-9))
-    return BlockTable(tuple(names), np.stack(parts, axis=1), np.arange(count), count)
+    return BlockTable(tuple(names), np.stack(parts, axis=1), np.arange(count), count, block)
 
 
 def footprint_bytes(matrix: SparseMatrix) -> float:
     """Bytes that one sweep of the blockwise kernel touches: matrix, both vectors."""
     return STREAMED_BYTES * matrix.nonzeros + VALUE_BYTES * (matrix.shape[0] + matrix.shape[1])
+
+
+COUNTED = {
+    "row_changes": ("row_changes",),
+    "irregular": ("irregular",),
+    "row_17_to_32": ("segment.17",),
+    "row_33_to_64": ("segment.33",),
+    "row_65_and_more": ("segment.65",),
+    "lines": ("lines",),
+    "pages": ("pages",),
+    "translations": (f"page.{PAGE_EDGES[-1]}", "page.more"),
+}
+"""What `pattern_counts` adds up, by the columns of `block_features`."""
+
+
+def pattern_counts(matrix: SparseMatrix) -> dict[str, float]:
+    """What decides the time of a product, as counts of non-zeros over the whole matrix: dims of an operation.
+
+    `far_0`, `far_1`, ... count those whose line of the dense vector was last touched within VOLUME_EDGES[0], [1], ...
+    bytes (and is not next to the one before); `footprint` is in bytes. The last, incomplete block counts as the others
+    do on average; a matrix smaller than a block is one block.
+
+    Raises
+    ------
+    InputError
+        Where the matrix has fewer than two non-zeros.
+    """
+    if matrix.nonzeros < 2:
+        raise InputError(f"matrix {matrix.name!r} has {matrix.nonzeros} non-zeros: want at least 2 to say anything")
+    table = block_features(matrix, min(BLOCK, matrix.nonzeros))
+    whole = matrix.nonzeros / (table.size * table.blocks)
+    sums = dict(zip(table.names, (table.values.sum(axis=0, dtype=np.float64) * whole).tolist(), strict=True))
+    far = [name for name in table.names if name.startswith("far_volume.")]
+    counts = {name: sum(sums[column] for column in columns) for name, columns in COUNTED.items()}
+    return counts | {f"far_{k}": sums[name] for k, name in enumerate(far)} | {"footprint": footprint_bytes(matrix)}

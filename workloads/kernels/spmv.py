@@ -6,7 +6,7 @@ from typing import Any
 
 from hwmodels.records import Table
 from workloads.cost import Cost
-from workloads.kernels.blocks import BLOCK, STREAMED_BYTES, VALUE_BYTES
+from workloads.kernels.blocks import BLOCK, STREAMED_BYTES, VALUE_BYTES, pattern_counts
 from workloads.kernels.sparse import SparseMatrix
 from workloads.workload import Op, Workload
 
@@ -14,14 +14,15 @@ from workloads.workload import Op, Workload
 def spmv_operation(matrix: SparseMatrix, name: str = "spmv", times: Any = 1) -> Op:
     """One product in the blockwise kernel; the payload is the matrix's digest.
 
-    Two flop a non-zero. Bytes are the least that must move: each non-zero's value, column and row once, both vectors
-    once.
+    Dims are its shape and what its pattern does to a memory hierarchy (`pattern_counts`), so that a saved workload can
+    be asked of any machine without the matrix. Two flop a non-zero. Bytes are the least that must move: each
+    non-zero's value, column and row once, both vectors once.
     """
     rows, columns = matrix.shape
     return Op(
         name,
         "spmv",
-        dims=Table({"rows": rows, "columns": columns, "nonzeros": matrix.nonzeros}),
+        dims=Table({"rows": rows, "columns": columns, "nonzeros": matrix.nonzeros, **pattern_counts(matrix)}),
         dtype="float64",
         cost=Cost(
             {

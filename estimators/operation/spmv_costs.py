@@ -1,0 +1,113 @@
+"""SpMV from the counts in an operation's dims: the reuse model of whole matrices as a formula of the machine.
+
+The same costs as `estimators.operation.reuse`, summed over the matrix instead of by block: what needs no blocks can be
+asked of any machine, compiled with cache sizes and clock free, and calibrated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Annotated
+
+import sympy as sp
+
+from estimators.formula import Formula
+from estimators.operation.model import FormulaModel
+from estimators.operation.reuse import MEMORY_TERMS, TERMS, CacheSizes, LabelKind, label_kind
+from estimators.parameters import Parameter, check_parameters
+from hwmodels.expressions import symbol
+from hwmodels.files import InputError
+from hwmodels.machine import Machine
+from hwmodels.records import Table
+from workloads.kernels.blocks import VOLUME_EDGES
+from workloads.workload import Op
+
+COUNTS = {
+    "nonzero": "nonzeros",
+    "row_change": "row_changes",
+    "irregular_row": "irregular",
+    "row_17_to_32": "row_17_to_32",
+    "row_33_to_64": "row_33_to_64",
+    "row_65_and_more": "row_65_and_more",
+    "line": "lines",
+    "page": "pages",
+    "translation": "translations",
+}
+"""The dim that a term counts, for terms that do not depend on the machine."""
+
+
+@dataclass(frozen=True)
+class SpmvCosts(FormulaModel):
+    """T = sum over terms of cost x count, for operations of kind "spmv" (`workloads.kernels.spmv`).
+
+    Costs inside the core follow the machine's clock, those beyond the caches do not; which non-zeros go beyond a cache
+    follows from its capacity.
+
+    Parameters
+    ----------
+    label
+        What a time means: "hot" or "streaming".
+    cost
+        Seconds a non-zero that meets the term's condition, by term, on a core of `clock` [Hz].
+    clock
+        Of the host that the costs were measured on.
+    """
+
+    label: LabelKind
+    cost: Annotated[Table[float], Parameter("s", "what a non-zero that meets the condition costs", 0.0, 1e-3)]
+    clock: float
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        missing = [term for term in TERMS[label_kind(self.label)] if term not in self.cost]
+        if missing or not self.clock > 0:
+            raise InputError(f"SpMV costs: want clock > 0 and a cost of every term; missing: {', '.join(missing)}")
+        check_parameters(self)
+
+    def key(self, op: Op, machine: Machine) -> Hashable:
+        """One formula for all matrices."""
+        return "spmv"
+
+    def formula(self, op: Op, machine: Machine) -> Formula:
+        """Symbols: operation.* (counts), machine.clock, machine.memory.*.capacity, parameter.cost.*.
+
+        Raises
+        ------
+        InputError
+            Where the operation is no counted product, or the machine has no two caches and a memory.
+        """
+        if op.kind != "spmv" or "footprint" not in op.dims:
+            raise InputError(f"operation {op.name!r} ({op.kind}) is no sparse product with the counts of its pattern")
+        CacheSizes.of(machine)
+        levels = [name for name, level in machine.memory.items() if level.capacity]
+        return _formula(self.label, self.clock, self.source, levels[1], levels[-2])
+
+
+@lru_cache(maxsize=64)
+def _formula(label: LabelKind, clock: float, source: str, second: str, last: str) -> Formula:
+    caches, slower = {"L2": second, "L3": last}, clock / symbol("machine.clock")
+    terms = {}
+    for term in TERMS[label]:
+        pace = 1 if term in MEMORY_TERMS else slower
+        terms[term] = symbol(f"parameter.cost.{term}") * pace * _count(term, caches)
+    return Formula(sp.Add(*terms.values()), "s", source or "reuse model, docs/notes/spmv.md", Table(terms))
+
+
+def _count(term: str, caches: dict[str, str]) -> sp.Expr:
+    if term in COUNTS:
+        return symbol(f"operation.{COUNTS[term]}")
+    what, _, level = term.partition("_beyond_")
+    capacity = symbol(f"machine.memory.{caches[level]}.capacity")
+    if what == "stream":
+        filled = symbol("operation.footprint") / capacity
+        return symbol("operation.nonzeros") * _between(sp.Rational(1, 2) + sp.log(filled) / sp.log(2))
+    edges = [*VOLUME_EDGES, VOLUME_EDGES[-1] * 4]
+    far = [symbol(f"operation.far_{k}") for k in range(len(edges))]
+    shares = [_between(sp.log(int(edge) / capacity) / sp.log(4)) for edge in edges]
+    return sp.Add(*(count * share for count, share in zip(far, shares, strict=True)))
+
+
+def _between(share: sp.Expr) -> sp.Expr:
+    return sp.Min(1, sp.Max(0, share, evaluate=False), evaluate=False)  # sympy would try for long to order them
