@@ -1,0 +1,44 @@
+"""Formulas of several operation models under one roof: arithmetic by one, collectives by another."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from estimators.formula import Formula
+from estimators.operation.collectives import Collectives
+from estimators.operation.model import FormulaModel
+from estimators.parameters import parameters
+from hwmodels.expressions import symbol
+from hwmodels.machine import Machine
+from workloads.workload import Op
+
+
+@dataclass(frozen=True)
+class DeviceAndLinks(FormulaModel):
+    """What a device does by itself, and what it does over its links.
+
+    Parameters
+    ----------
+    device
+        Asked for every kind but "collective".
+    links
+        Asked for collectives.
+    """
+
+    device: FormulaModel
+    links: Collectives = Collectives()
+
+    def key(self, op: Op, machine: Machine) -> Hashable:
+        """The part, and its own key."""
+        name, part = self._part(op)
+        return name, part.key(op, machine)
+
+    def formula(self, op: Op, machine: Machine) -> Formula:
+        """The part's formula; its parameters get the part's name before theirs."""
+        name, part = self._part(op)
+        renamed = {f"parameter.{own}": symbol(f"parameter.{name}.{own}") for own in parameters(part)}
+        return part.formula(op, machine).substitute(renamed)
+
+    def _part(self, op: Op) -> tuple[str, FormulaModel]:
+        return ("links", self.links) if op.kind == "collective" else ("device", self.device)

@@ -1,0 +1,96 @@
+"""Training on many devices: kernels as measured on an A100, collectives of NCCL, the pipeline in closed form."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from estimators.composite import Composite
+from estimators.estimate import Estimate, Spread
+from estimators.operation.by_kind import DeviceAndLinks
+from estimators.operation.collectives import NCCL, Collectives
+from estimators.operation.kernel_classes import KernelParameters
+from estimators.operation.tiled import TiledRoofline
+from estimators.schedule.pipeline_parallel import PipelineParallel
+from hwmodels.machine import Machine
+from hwmodels.records import Table
+from workloads.workload import Workload
+
+KERNELS = Table(
+    {
+        # Fitted to 2,000 half-precision linear layers of vidur's A100 80 GB (scatter 4.8 %).
+        "gemm": KernelParameters(
+            overhead=0.0,
+            compute_efficiency=0.796,
+            memory_efficiency=0.828,
+            tile_cycles=1234.0,
+            step_cycles=1.5,
+            small_tile=0.0294,
+            split_overhead=2.29e-6,
+            overlap=0.223,
+            rotation=5.89,
+        ),
+        # Fitted to NeuSight's A100 80 GB PCIe; its launch overhead is of a call by itself and is hidden in a step.
+        "norm": KernelParameters(memory_efficiency=0.896, tile_cycles=1652.0, step_cycles=0.826, small_tile=0.179),
+        "softmax": KernelParameters(memory_efficiency=0.900, tile_cycles=1485.0, step_cycles=0.445, small_tile=0.751),
+        "default": KernelParameters(memory_efficiency=0.867, overlap=0.302),
+    }
+)
+FITTED_FAMILY = "nvidia-ampere-ga100"
+SCATTER = Table(
+    arithmetic=0.07,
+    tensor_parallel=0.15,
+    pipeline_bubble=0.07,
+    pipeline_transfer=0.5,
+    data_parallel=0.3,
+    update=0.15,
+)
+"""Standard deviation of the log of each part: what the fits scatter, wider where nothing was fitted (transfers)."""
+ELSEWHERE = 2.0
+"""How much wider the band is on machines of another family than the kernels were fitted to."""
+
+
+def nccl() -> Collectives:
+    """NCCL's protocols with what they reach on the systems of `slipstick validate collectives`, all machines fitted.
+
+    What a network reaches is of InfiniBand with one card a device: a round number, since the systems' own networks
+    were rented.
+    """
+    return Collectives(
+        efficiency=Table(default=0.9, nvlink=1.0, nvswitch=0.9, pcie=0.75, host=0.4, infiniband=0.9),
+        floor=Table(default=0.0),
+        launch=Table(default=0.0, all_reduce=27e-6, reduce_scatter=13e-6, all_gather=13e-6),
+        reducing=Table(default=1.0, nvlink=0.67, nvswitch=0.67),
+        protocols=NCCL,
+        algorithms=("ring", "tree"),
+    )
+
+
+@dataclass(frozen=True)
+class ParallelTraining(Composite):
+    """A composite whose band follows from the scatter of each part of the iteration.
+
+    Parameters
+    ----------
+    scatter
+        Standard deviation of log time by part of the schedule's account.
+    """
+
+    scatter: Table[float] = SCATTER
+
+    def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
+        """See `Composite.estimate`; the parts' errors count as independent."""
+        answer = super().estimate(workload, machine, run)
+        wide = 1.0 if machine.family == FITTED_FAMILY else ELSEWHERE
+        shares = [answer.metrics.get(name, 0.0) * sigma * wide for name, sigma in self.scatter.items()]
+        return replace(answer, spread=Spread(residual=math.hypot(*shares)))
+
+
+def parallel_training() -> ParallelTraining:
+    """The estimator by the name "parallel-training"."""
+    return ParallelTraining(
+        DeviceAndLinks(TiledRoofline(KERNELS), nccl()),
+        PipelineParallel(),
+        "tiled roofline and NCCL's collectives under a pipeline of microbatches",
+    )
