@@ -113,7 +113,10 @@ def _names(expression: sp.Expr) -> tuple[str, ...]:
 
 
 class _ArrayPrinter(NumPyPrinter):  # type: ignore[misc]
-    """Prints Max and Min so that they broadcast."""
+    """Prints Max and Min so that they broadcast, and floats as they are: fifteen digits move a value over a step."""
+
+    def _print_Float(self, expr: sp.Float) -> str:
+        return repr(float(expr))
 
     def _print_Max(self, expr: sp.Max) -> str:
         return str(reduce(lambda a, b: f"numpy.maximum({a}, {b})", map(self._print, expr.args)))

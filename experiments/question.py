@@ -63,7 +63,7 @@ def question(
         of = estimator_name
     own = {name: number_of(f"estimator.{name}", value) for name, value in values["estimator"].items()}
     of = set_parameters(of, own) if own else of
-    run = {name: number_of(f"run.{name}", value) for name, value in values["run"].items()}
+    run = {name: _run_number(asked, name, value) for name, value in values["run"].items()}
     for name, value in run.items():
         if name not in asked.symbols:
             check_count(f"run.{name}", value)
@@ -210,6 +210,16 @@ def machine_change(name: str, text: str, on: Machine) -> float:
     if not isinstance(changed, (int, float)):
         raise InputError(f"{name} is no number; fields that can vary: {', '.join(list(on.numbers)[:30])}")
     return float(changed)
+
+
+def _run_number(asked: Workload, name: str, text: str) -> float:
+    """A number of the run, or one of the words that the workload has for its values 1, 2, ... (metadata words.NAME)."""
+    words = asked.metadata.get(f"words.{name}")
+    if not isinstance(words, tuple) or text[:1].isdigit():
+        return number_of(f"run.{name}", text)
+    if text not in words:
+        raise unknown_name(f"value of run.{name}:", text, list(map(str, words)))
+    return float(words.index(text) + 1)
 
 
 def number_of(name: str, text: str) -> float:

@@ -11,7 +11,7 @@ from workloads.workload import Workload, load_workload
 
 
 def _builders() -> dict[str, Callable[[], Workload]]:
-    from workloads.networks import data_parallel, deepspeech2, gnmt, mlp, phi_cnn, resnet, transformer, vgg
+    from workloads.networks import data_parallel, deepspeech2, gnmt, megatron, mlp, phi_cnn, resnet, transformer, vgg
 
     builders: dict[str, Callable[[], Workload]] = {
         f"phi-cnn-{size}": partial(phi_cnn.phi_cnn, size) for size in ("small", "medium", "large")
@@ -30,11 +30,20 @@ def _builders() -> dict[str, Callable[[], Workload]]:
         "gpt2-xl": partial(transformer.gpt, layers=48, width=1600, heads=25),
         "mlp": mlp.mlp,
     }
+    builders |= {name: partial(megatron.megatron, name) for name in megatron.SIZES}
+    for name in ("bert-base", "bert-large", "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl"):
+        builders[f"{name}-data-parallel"] = partial(_data_parallel, networks[name])
     builders["data-parallel-mlp"] = data_parallel.data_parallel_mlp
     for name, build in networks.items():
         builders[name] = partial(build, purpose="training")
         builders[f"{name}-inference"] = partial(build, purpose="inference")
     return builders
+
+
+def _data_parallel(build: Callable[..., Workload]) -> Workload:
+    from workloads.parallel import data_parallel
+
+    return data_parallel(build(purpose="training"))
 
 
 def graphs_folder() -> Path:
