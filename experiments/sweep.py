@@ -286,7 +286,7 @@ def whatif(
     --------
     >>> answer = whatif("phi-cnn-small", "xeon-phi-7120p", {"machine.clock": ["1.238 GHz", "2.476 GHz"]})
     >>> [round(float(ratio), 2) for ratio in answer.frame.time_ratio]
-    [1.0, 0.72]
+    [1.0, 0.73]
     """
     settings = [f"run.{name}={value!r}" for name, value in (run or {}).items()]
     asked = question(workload, on, estimator, settings)

@@ -32,6 +32,18 @@ class _Printer(MathMLPresentationPrinter):  # type: ignore[misc]
             else self._node("mrow", self._node("mn", digits), self._node("mo", "\u00b7"), raised)
         )
 
+    def _print_Largest(self, expression: sp.Expr) -> Any:
+        return self._call("max", expression)
+
+    def _print_Smallest(self, expression: sp.Expr) -> Any:
+        return self._call("min", expression)
+
+    def _call(self, name: str, expression: sp.Expr) -> Any:
+        inner: list[Any] = []
+        for argument in expression.args:
+            inner += [self._print(argument), self._node("mo", ",")]
+        return self._node("mrow", self._node("mo", name), self._node("mo", "("), *inner[:-1], self._node("mo", ")"))
+
     def _print_Piecewise(self, expression: sp.Piecewise) -> Any:
         rows = [
             self._node(

@@ -1,0 +1,60 @@
+"""Formulas of the documentation, typeset from the code that computes with them.
+
+`formula: NAME` in an HTML comment on a page becomes the formula's MathML, which browsers draw without a script, the
+full names of its symbols and its source.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from estimators.formula import Formula
+
+_MARK = re.compile(r"<!-- formula: ([a-z-]+) -->")
+
+
+def formulas() -> dict[str, Callable[[], Formula]]:
+    """The formulas that pages may name."""
+    from estimators.consumption import cost
+    from estimators.operation.energy import PowerModel
+    from estimators.operation.roofline import Roofline
+    from estimators.operation.systolic import SystolicArray
+    from estimators.schedule.infeed import InfeedOverlap
+    from experiments.papers import xeon_phi
+    from hwmodels.catalog import machine
+    from workloads.catalog import workload
+
+    product, phi = workload("gemm").operations[0], workload("phi-cnn-small")
+    threads = xeon_phi.calibrated("small", "a").estimator.schedule
+    return {
+        "roofline": lambda: Roofline().formula(product, machine("v100-sxm")),
+        "systolic": lambda: SystolicArray().formula(product, machine("tpu-v3-8")),
+        "threads": lambda: threads.formula(phi, machine("xeon-phi-7120p")),
+        "infeed": lambda: InfeedOverlap().formula(workload("data-parallel-mlp"), machine("tpu-v3-8")),
+        "power": lambda: PowerModel().formula(machine("v100-sxm")),
+        "cost": lambda: cost(machine("ec2-c5-xlarge")).formula,
+    }
+
+
+LEFT = {"power": "P", "cost": "C"}
+
+
+def with_formulas(markdown: str) -> str:
+    """A page with its marks replaced.
+
+    Raises
+    ------
+    KeyError
+        Where a mark names no formula.
+    """
+    from experiments.report import formula_html
+
+    known = formulas() if _MARK.search(markdown) else {}
+    return _MARK.sub(lambda mark: "\n" + formula_html(known[mark[1]](), LEFT.get(mark[1], "T")) + "\n", markdown)
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """What mkdocs calls for every page."""
+    return with_formulas(markdown)

@@ -1,0 +1,69 @@
+"""The documentation's formulas are typeset from the code, and its pages and the API page name what exists."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+WITH_EXAMPLES = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for path in (ROOT / "experiments").rglob("*.py")
+    if ">>> " in path.read_text()
+)
+
+
+def _hooks() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("hooks", ROOT / "docs" / "hooks.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_theory_shows_every_formula_of_the_hook() -> None:
+    hooks = _hooks()
+    page = (ROOT / "docs" / "theory.md").read_text()
+    marks = re.findall(r"<!-- formula: ([a-z-]+) -->", page)
+    assert sorted(marks) == sorted(hooks.formulas())
+    typeset = hooks.with_formulas(page)
+    assert typeset.count("<math") == len(marks) and "<!-- formula" not in typeset
+    assert "<mi>memory efficiency</mi>" in typeset and "operation.float32_flop" in typeset
+    with pytest.raises(KeyError):
+        hooks.with_formulas("<!-- formula: phlogiston -->")
+
+
+def test_the_api_page_names_what_exists() -> None:
+    page = (ROOT / "docs" / "api.md").read_text()
+    for name, block in re.findall(r"^::: (\S+)\n((?:    .*\n)*)", page, re.M):
+        attribute = _resolve(name)
+        members = yaml.safe_load(block)["options"]["members"] if block else []
+        assert attribute.__doc__, name
+        for member in members:
+            assert getattr(attribute, member).__doc__, f"{name}.{member}"
+
+
+def _resolve(name: str) -> object:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        module, _, attribute = name.rpartition(".")
+        return getattr(importlib.import_module(module), attribute)
+
+
+def test_every_page_stands_in_the_menu() -> None:
+    named = re.findall(r"(\w+\.md)", (ROOT / "mkdocs.yml").read_text())
+    assert sorted(named) == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
+
+
+@pytest.mark.parametrize("name", WITH_EXAMPLES)
+def test_examples_of_experiments(name: str) -> None:
+    failed, tried = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
+    assert failed == 0 and tried
