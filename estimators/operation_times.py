@@ -86,7 +86,7 @@ class OperationTimes:
         """Of the class of operations: kind and dtype, as `TiledRoofline.kernels` has them."""
         return f"{self.op.kind}.{self.op.dtype}"
 
-    def some(self, index: npt.NDArray[Any]) -> OperationTimes:
+    def some(self, index: npt.NDArray[Any] | slice) -> OperationTimes:
         """Some of the rows."""
         return replace(self, dims={name: column[index] for name, column in self.dims.items()}, times=self.times[index])
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from estimators.formula import FloatArray
-from estimators.operation.roofline import serving_engine
+from estimators.operation.roofline import serving_rate
 from estimators.operation_times import OperationTimes
 from hwmodels.machine import Machine
+from workloads.kinds import SIZE_BYTES
 
 TOLERANCE = 0.01
 """Share by which a time may undercut a bound: clocks of boards and timers are no better."""
@@ -61,11 +62,11 @@ def least_times(form: OperationTimes) -> dict[str, FloatArray]:
     for name in form.op.cost:
         if name.startswith("flop."):
             _, unit, dtype = name.split(".")
-            engine = serving_engine(on, unit, dtype)
-            seconds = form.amount(f"operation.{name}") / on.peak(engine, dtype)
+            engine, rated = serving_rate(on, unit, dtype)
+            seconds = form.amount(f"operation.{name}") / on.peak(engine, rated)
             by_engine[engine] = by_engine.get(engine, np.zeros(len(form))) + seconds * _needed(form, unit)
     arithmetic = np.max(list(by_engine.values()), axis=0) if by_engine else np.zeros(len(form))
-    beyond = np.maximum(form.amount("operation.bytes_moved") - cache_bytes(on), 0.0)
+    beyond = np.maximum(_moved(form) - cache_bytes(on), 0.0)
     return {"arithmetic": np.asarray(arithmetic), "main memory": beyond / on.bandwidth(on.main_memory)}
 
 
@@ -113,6 +114,17 @@ def possible(forms: Sequence[OperationTimes]) -> list[OperationTimes]:
     return found
 
 
+def _moved(form: OperationTimes) -> FloatArray:
+    """Bytes that must move; keys and values may be stored in a narrower dtype than the rest."""
+    moved = form.amount("operation.bytes_moved")
+    stored = form.op.attributes.get("kv_dtype", form.op.dtype)
+    if form.op.kind != "attention" or stored == form.op.dtype:
+        return moved
+    batch, heads, keys = (form.column(name) for name in ("batch", "kv_heads", "keys"))
+    elements = batch * heads * keys * (form.column("head_dim") + form.column("value_dim"))
+    return moved - elements * (SIZE_BYTES[form.op.dtype] - SIZE_BYTES[str(stored)])
+
+
 def _needed(form: OperationTimes, unit: str) -> FloatArray | float:
     """Share of the counted flop that the fastest known algorithm still does."""
     if unit != "matrix":
@@ -132,7 +144,7 @@ def _hint(form: OperationTimes, least: FloatArray, row: int) -> str:
     on, dtype = form.machine, form.op.dtype
     if dtype != "float32":
         return ""
-    own = on.peak(serving_engine(on, "matrix", dtype), dtype)
+    own = on.peak(*serving_rate(on, "matrix", dtype))
     for other in ("tfloat32", "bfloat16", "float16"):
         for engine in on.engines.values():
             if other in engine.flop_per_cycle:

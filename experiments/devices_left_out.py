@@ -101,10 +101,10 @@ def leave_devices_out(
                     name,
                     one.name,
                     sum(map(len, part)),
-                    _score(belief, part, level),
-                    _score(after, part, level) if after else None,
-                    _mape(roofline(part), joined_times(part)),
-                    _mape(roofline(part, fitted), joined_times(part)),
+                    scored(belief, part, level),
+                    scored(after, part, level) if after else None,
+                    mape(roofline(part), joined_times(part)),
+                    mape(roofline(part, fitted), joined_times(part)),
                     noise_floor(part),
                 )
             )
@@ -200,13 +200,14 @@ def _side(form: OperationTimes, formula: Formula, name: str) -> FloatArray:
     return np.broadcast_to(side.evaluate(values), len(form))
 
 
-def _score(belief: Belief, forms: Sequence[OperationTimes], level: float) -> Score:
+def scored(belief: Belief, forms: Sequence[OperationTimes], level: float) -> Score:
+    """Errors and band of a belief on rows of one class of operations."""
     time, spread = belief.predicted(forms)
     error = np.log(joined_times(forms) / time)
     half = quantile(level, None) * spread
     outside = np.maximum(np.abs(error) - half, 0.0)
     return Score(
-        _mape(time, joined_times(forms)),
+        mape(time, joined_times(forms)),
         float(np.median(np.abs(error))),
         float(np.quantile(np.abs(error), 0.9)),
         float(np.mean(outside == 0)),
@@ -215,5 +216,6 @@ def _score(belief: Belief, forms: Sequence[OperationTimes], level: float) -> Sco
     )
 
 
-def _mape(predicted: FloatArray, measured: FloatArray) -> float:
+def mape(predicted: FloatArray, measured: FloatArray) -> float:
+    """Mean of |predicted / measured - 1|."""
     return float(np.mean(np.abs(predicted / measured - 1)))

@@ -18,7 +18,7 @@ import sympy as sp
 from estimators.extrema import Largest, Smallest
 from estimators.formula import Formula
 from estimators.operation.model import FormulaModel
-from estimators.operation.roofline import serving_engine
+from estimators.operation.roofline import serving_rate
 from estimators.parameters import Parameter, check_parameters
 from hwmodels.expressions import symbol
 from hwmodels.machine import Machine
@@ -90,7 +90,7 @@ class _Parts:
         flops = []
         for name in sorted(name for name in op.cost if name.startswith("flop.")):
             _, unit, dtype = name.split(".")
-            flops.append((name, machine.peak_factors(serving_engine(machine, unit, dtype), dtype)))
+            flops.append((name, machine.peak_factors(*serving_rate(machine, unit, dtype))))
         main = machine.main_memory
         # a level of capacity 0 is not there, but main memory always is
         levels = [name for name, level in machine.memory.items() if level.capacity or name == main]

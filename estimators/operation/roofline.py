@@ -15,6 +15,7 @@ from hwmodels.expressions import symbol
 from hwmodels.files import unknown_name
 from hwmodels.machine import Machine
 from hwmodels.records import Table
+from workloads.kinds import SIZE_BYTES
 from workloads.workload import Op
 
 SOURCE = "Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009"
@@ -49,7 +50,7 @@ class Roofline(FormulaModel):
         for name in op.cost:
             if name.startswith("flop."):
                 _, unit, dtype = name.split(".")
-                rate = _product(machine.peak_factors(serving_engine(machine, unit, dtype), dtype))
+                rate = _product(machine.peak_factors(*serving_rate(machine, unit, dtype)))
                 terms["compute"] += symbol(f"operation.{name}") / (symbol("parameter.compute_efficiency") * rate)
         if op.cost.bytes_moved != 0:
             rate = _product(machine.bandwidth_factors(machine.main_memory))
@@ -59,8 +60,11 @@ class Roofline(FormulaModel):
         return Formula(expression, "s", SOURCE, Table(terms))
 
 
-def serving_engine(machine: Machine, unit: str, dtype: str) -> str:
-    """The engine that runs a unit's work: its own where it has one for the dtype, else the vector engine.
+def serving_rate(machine: Machine, unit: str, dtype: str) -> tuple[str, str]:
+    """The engine and the dtype of the rate at which a unit's work runs.
+
+    The unit's own engine where it has one for the dtype, else the vector engine. What is no product and narrower than
+    float32 runs at float32's rate where the vector engine lacks the dtype: it is widened on the way in.
 
     Raises
     ------
@@ -69,9 +73,18 @@ def serving_engine(machine: Machine, unit: str, dtype: str) -> str:
     """
     for name in (unit, "vector"):
         if name in machine.engines and dtype in machine.engines[name].flop_per_cycle:
-            return name
-    known = sorted({dtype for engine in machine.engines.values() for dtype in engine.flop_per_cycle})
-    raise unknown_name(f"dtype of machine {machine.name!r}", dtype, known)
+            return name, dtype
+    widened = unit != "matrix" and SIZE_BYTES.get(dtype, 8) < SIZE_BYTES["float32"]
+    if widened and "vector" in machine.engines and "float32" in machine.engines["vector"].flop_per_cycle:
+        return "vector", "float32"
+    engines = machine.engines.items()
+    known = sorted(f"{name}.{own}" for name, engine in engines for own in engine.flop_per_cycle)
+    raise unknown_name(f"unit and dtype of machine {machine.name!r}", f"{unit}.{dtype}", known)
+
+
+def serving_engine(machine: Machine, unit: str, dtype: str) -> str:
+    """The engine that runs a unit's work (see `serving_rate`)."""
+    return serving_rate(machine, unit, dtype)[0]
 
 
 def _product(paths: tuple[str, ...]) -> sp.Expr:

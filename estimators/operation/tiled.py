@@ -12,7 +12,7 @@ from estimators.formula import Formula
 from estimators.operation import kernel_classes
 from estimators.operation.kernel_classes import KernelParameters
 from estimators.operation.model import FormulaModel
-from estimators.operation.roofline import serving_engine
+from estimators.operation.roofline import serving_rate
 from estimators.operation.tiles import Resources
 from hwmodels.expressions import symbol
 from hwmodels.files import InputError
@@ -129,8 +129,8 @@ def _arithmetic(op: Op, machine: Machine, prefix: str) -> tuple[sp.Expr, sp.Expr
             _, unit, dtype = name.split(".")
             if op.cost["flop.matrix." + dtype] != 0 and unit != "matrix":
                 continue  # the epilogue of a product runs while its next tile loads
-            engine = serving_engine(machine, unit, dtype)
-            rate = _product(machine, machine.peak_factors(engine, dtype))
+            engine, rated = serving_rate(machine, unit, dtype)
+            rate = _product(machine, machine.peak_factors(engine, rated))
             time += symbol(f"operation.{name}") / (rate * symbol(f"{prefix}compute_efficiency"))
             share = MATRIX_ENERGY.get(dtype, 1.0) if engine == "matrix" else 1.0
             energy += symbol(f"operation.{name}") * share
