@@ -3,15 +3,15 @@
 Barreda, Dolz, Castano: "Convolutional neural nets for estimating the run time and energy consumption of the sparse
 matrix-vector product", 2020: Table 2 for the hyper-parameters, Section 5.2 for the training. Convolutions keep to valid
 positions ("valid" padding), which gives 340,625 parameters for time and 134,101 for energy. Needs the extra [torch] for
-training and prediction; shapes and files do without.
+prediction; shapes and files do without. Training: `estimators.operation.spmv_training`.
 """
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -75,28 +75,6 @@ TIME_NET = NetShape()
 ENERGY_NET = NetShape(kernels=(5, 3), pools=(7, 7), neurons=(100, 1000), dropout=(0.47, 0.59))
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """How a network is trained (Section 5.2 and Table 2).
-
-    Adam on the mean squared error; the rate times `plateau_factor` after `plateau_patience` epochs without progress;
-    stop after `patience` of them; the first `validation` of the samples guide, the rest train.
-    """
-
-    rate: float = 1e-3
-    batch: int = 256
-    epochs: int = 100
-    patience: int = 15
-    plateau_patience: int = 5
-    plateau_factor: float = 0.1
-    validation: float = 0.2
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        if not (0 < self.validation < 1 and self.rate > 0 and self.batch > 0 and self.epochs > 0):
-            raise InputError(f"recipe {self}: want rate, batch and epochs above 0 and validation in (0, 1)")
-
-
 @dataclass(frozen=True, eq=False)
 class SpmvNet:
     """A trained network: weights by torch's names, the label's scale, and where the labels came from.
@@ -114,7 +92,7 @@ class SpmvNet:
         """Seconds or joules a non-zero of every block; `blocks` is `network_input`, shape (blocks, block - 1)."""
         import torch
 
-        network = _network(self.shape)
+        network = network_of(self.shape)
         network.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in self.weights.items()})
         network.eval()
         parts = []
@@ -168,122 +146,8 @@ def load_net(path: str | Path) -> SpmvNet:
     return net
 
 
-def train(
-    blocks: FloatBlocks,
-    labels: npt.ArrayLike,
-    shape: NetShape = TIME_NET,
-    recipe: Recipe | None = None,
-    *,
-    start: SpmvNet | None = None,
-    quantity: str = "time",
-    provenance: Mapping[str, Any] | None = None,
-    progress: Callable[[int, float], None] | None = None,
-) -> SpmvNet:
-    """Train on blocks with labels in seconds or joules a non-zero; the weights of the best validation epoch are kept.
-
-    With `start`, training goes on from another network's weights: another frequency, metric or machine (fine-tuning).
-    `progress` is told epoch and validation error (relative root mean square).
-
-    Raises
-    ------
-    InputError
-        Where blocks and labels do not fit, or are too few to be split.
-    """
-    import torch
-
-    recipe = recipe or Recipe()
-    values = np.asarray(labels, dtype=np.float64)
-    if blocks.shape != (len(values), shape.block - 1) or not np.all(values > 0):
-        raise InputError(f"blocks of shape {blocks.shape} for {len(values)} labels > 0: want {shape.block - 1} columns")
-    held = int(len(values) * recipe.validation)
-    if held < 1 or len(values) - held < 1:
-        raise InputError(f"{len(values)} blocks cannot be split into training and validation")
-    torch.manual_seed(recipe.seed)
-    scale = float(values[held:].mean()) if start is None else start.scale
-    inputs = torch.from_numpy(np.ascontiguousarray(blocks[:, None, :], dtype=np.float32))
-    targets = torch.from_numpy((values / scale).astype(np.float32))
-    network = _network(shape)
-    if start is not None:
-        network.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in start.weights.items()})
-    optimizer = torch.optim.Adam(network.parameters(), lr=recipe.rate)
-    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
-        optimizer, factor=recipe.plateau_factor, patience=recipe.plateau_patience, min_lr=1e-5
-    )
-    best, best_weights, since, epoch = np.inf, network.state_dict(), 0, 0
-    for epoch in range(1, recipe.epochs + 1):
-        network.train()
-        order = held + torch.randperm(len(values) - held)
-        for first in range(0, len(order), recipe.batch):
-            chosen = order[first : first + recipe.batch]
-            optimizer.zero_grad()
-            loss = torch.nn.functional.mse_loss(network(inputs[chosen])[:, 0], targets[chosen])
-            loss.backward()
-            optimizer.step()
-        network.eval()
-        with torch.no_grad():
-            error = float(torch.nn.functional.mse_loss(network(inputs[:held])[:, 0], targets[:held]))
-        plateau.step(error)
-        if progress is not None:
-            progress(epoch, error**0.5)
-        if error < best * (1 - 1e-4):
-            best, since = error, 0
-            best_weights = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-        else:
-            since += 1
-            if since >= recipe.patience:
-                break
-    facts = {"epochs": epoch, "validation_rms": best**0.5, "blocks": len(values), **asdict(recipe)}
-    weights = {name: tensor.numpy().copy() for name, tensor in best_weights.items()}
-    return SpmvNet(shape, weights, scale, quantity, Table({**facts, **(provenance or {})}))
-
-
-SEARCH_SPACE: Mapping[str, tuple[Any, ...]] = {
-    "filters": ((16, 32), (32, 64)),
-    "kernel": (3, 5, 7, 9),
-    "pool": (2, 3, 5, 7, 9),
-    "hidden_layers": (0, 1, 2),
-    "neurons": (10, 100, 1000),
-    "rate": (1e-1, 1e-2, 1e-3),
-    "batch": (32, 64, 128, 256),
-}
-"""Table 2; its 1 to 3 fully connected layers count the output neuron; dropout is drawn from U(0, 1)."""
-
-
-def search(
-    blocks: FloatBlocks, labels: npt.ArrayLike, trials: int, recipe: Recipe | None = None, seed: int = 0
-) -> list[tuple[float, NetShape, Recipe]]:
-    """Random search over Table 2's ranges: (validation error, shape, recipe), best first.
-
-    The paper used Hyperas' tree of Parzen estimators, its code one epoch a trial; ours draws independently.
-    """
-    random = np.random.default_rng(seed)
-    recipe = recipe or Recipe(epochs=1)
-    found: list[tuple[float, NetShape, Recipe]] = []
-    while len(found) < trials:
-
-        def draw(name: str) -> Any:
-            return SEARCH_SPACE[name][int(random.integers(len(SEARCH_SPACE[name])))]
-
-        layers = draw("hidden_layers")
-        try:
-            shape = NetShape(
-                draw("filters"),
-                (draw("kernel"), draw("kernel")),
-                (draw("pool"), draw("pool")),
-                tuple(draw("neurons") for _ in range(layers)),
-                tuple(float(random.random()) for _ in range(layers)),
-                block=blocks.shape[1] + 1,
-            )
-        except InputError:
-            continue  # the pools leave nothing
-        own = replace(recipe, rate=draw("rate"), batch=draw("batch"))
-        net = train(blocks, labels, shape, own)
-        error = float(net.provenance["validation_rms"])
-        found.append((error if np.isfinite(error) else np.inf, shape, own))
-    return sorted(found, key=lambda trial: trial[0])
-
-
-def _network(shape: NetShape) -> Any:
+def network_of(shape: NetShape) -> Any:
+    """The layers as torch's module, with fresh weights."""
     from torch import nn
 
     layers: list[Any] = []

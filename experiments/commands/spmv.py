@@ -1,8 +1,7 @@
-"""slipstick spmv train|predict"""
+"""slipstick spmv predict|train|search"""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +16,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(spmv, name="spmv")
     spmv.command("predict")(predict)
     spmv.command("train")(train)
+    spmv.command("search")(search)
 
 
 def predict(
@@ -60,43 +60,39 @@ def predict(
 
 
 def train(
-    save: Annotated[Path, typer.Argument(help="the model's .npz")],
+    save: Annotated[Path, typer.Argument(help="the model's .npz; with --kind networks a folder")],
     labels: Annotated[Path | None, typer.Option(help="labels .parquet (default: those that ship)")] = None,
     label: Annotated[str, typer.Option(help="streaming or hot")] = "streaming",
-    kind: Annotated[str, typer.Option(help="combined, reuse or network (needs torch)")] = "combined",
+    kind: Annotated[
+        str, typer.Option(help="combined, reuse, network, or networks of four clocks and four metrics (torch)")
+    ] = "combined",
+    start: Annotated[Path | None, typer.Option(help="a network of another machine to go on from")] = None,
+    folds: Annotated[int, typer.Option(help="also check the network on so many folds", min=0, max=20)] = 0,
     largest: Annotated[int, typer.Option(help="leave out matrices of more non-zeros", min=250)] = 10_000_000,
-    epochs: Annotated[int, typer.Option(help="of the network, at most", min=1)] = 100,
+    epochs: Annotated[int, typer.Option(help="of a network, at most", min=1)] = 100,
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """Fit a model to labelled blocks; the matrices are generated again or read from the public data."""
-    from estimators.operation.reuse import label_kind
-    from estimators.operation.spmv import fit_spmv
-    from experiments.measure.labels import Labels, shipped_labels
     from experiments.output import emit
-    from experiments.validation.data import data_folder
+    from experiments.spmv_training import KINDS, train_and_save
     from hwmodels.files import unknown_name
 
-    kinds = ("combined", "reuse", "network")
-    if kind not in kinds:
-        raise unknown_name("kind of SpMV model", kind, kinds)
-    asked = label_kind(label)
-    own = Labels(labels) if labels else shipped_labels()
-    blocks = own.blocks(asked, own.matrices(data_folder(), largest))
-    row: dict[str, object] = {"kind": kind, "label": label, "matrices": len(blocks.names), "blocks": len(blocks.label)}
-    if kind == "network":
-        from estimators.operation import spmv_net
+    if kind not in KINDS:
+        raise unknown_name("kind of SpMV model", kind, KINDS)
+    rows = train_and_save(kind, save, labels, label, start, folds, largest, epochs)
+    emit(rows, format, notes=[f"written: {save}", "accuracy on matrices held out: slipstick validate spmv"])
 
-        def say(epoch: int, error: float) -> None:
-            print(f"slipstick: epoch {epoch}: validation rms {error:.4f} of the mean", file=sys.stderr)
 
-        facts = {"label_kind": label, "labels": own.source}
-        recipe = spmv_net.Recipe(epochs=epochs)
-        net = spmv_net.train(blocks.inputs, blocks.label, recipe=recipe, provenance=facts, progress=say)
-        net.save(save)
-        row |= {"epochs": net.provenance["epochs"], "validation_rms": net.provenance["validation_rms"]}
-    else:
-        trees = 0 if kind == "reuse" else 120
-        fitted = fit_spmv(blocks.table, blocks.label, asked, own.caches, trees=trees, source=own.source)
-        fitted.save(save)
-        row |= {f"{name}_ns": cost * 1e9 for name, cost in fitted.reuse.cost.items()}
-    emit([row], format, notes=[f"written: {save}", "accuracy on matrices held out: slipstick validate spmv"])
+def search(
+    trials: Annotated[int, typer.Option(help="hyper-parameters drawn from the ranges of Table 2", min=1)] = 10,
+    label: Annotated[str, typer.Option(help="streaming or hot")] = "hot",
+    blocks: Annotated[int, typer.Option(help="drawn from the labelled ones", min=10)] = 2000,
+    epochs: Annotated[int, typer.Option(help="of every trial", min=1)] = 1,
+    seed: Annotated[int, typer.Option()] = 0,
+    format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+) -> None:
+    """Search the published network's hyper-parameters at random; validation errors, best first (needs torch)."""
+    from experiments.output import emit
+    from experiments.spmv_training import search_rows
+
+    emit(search_rows(trials, label, blocks, epochs, seed), format, notes=["rms error on the validation fifth, mean 1"])

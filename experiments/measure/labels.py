@@ -92,6 +92,11 @@ class Labels:
         return CacheSizes(float(sizes["L2"]), float(sizes["L3"]))
 
     @property
+    def clock(self) -> float:
+        """Hertz of the core measured."""
+        return float(self.facts["clock_hz"])
+
+    @property
     def source(self) -> str:
         """Machine and date in a line."""
         return f"{self.facts['machine']}, {self.facts['date']}"

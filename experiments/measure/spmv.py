@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cache
@@ -333,64 +332,3 @@ def _hot(
         if groups:
             result[number] = np.median(groups)
     return result
-
-
-@dataclass(frozen=True)
-class RaplDomain:
-    """One energy counter of Linux' powercap (intel-rapl): microjoules that wrap around."""
-
-    name: str
-    path: Path
-    wraps_at: int
-
-    def read(self) -> int:
-        """Microjoules now."""
-        return int((self.path / "energy_uj").read_text())
-
-
-def rapl_domains(root: Path = Path("/sys/class/powercap")) -> tuple[RaplDomain, ...]:
-    """The host's counters, packages and memory; empty where it has none or lets nobody read them."""
-    found = []
-    for folder in sorted(root.glob("intel-rapl:*")):
-        try:
-            domain = RaplDomain(
-                (folder / "name").read_text().strip(), folder, int((folder / "max_energy_range_uj").read_text())
-            )
-            domain.read()
-        except (OSError, ValueError):
-            continue
-        found.append(domain)
-    return tuple(found)
-
-
-def energy_of(task: Callable[[], object], domains: tuple[RaplDomain, ...]) -> dict[str, float]:
-    """Joules by domain that the machine used while `task` ran; one wrap-around of a counter is made good.
-
-    Raises
-    ------
-    InputError
-        Where there is no counter.
-    """
-    if not domains:
-        raise InputError("this host has no readable RAPL counter (/sys/class/powercap/intel-rapl:*): no energy labels")
-    before = [domain.read() for domain in domains]
-    task()
-    used = [(domain.read() - start) % domain.wraps_at for domain, start in zip(domains, before, strict=True)]
-    return {domain.name: joules / 1e6 for domain, joules in zip(domains, used, strict=True)}
-
-
-SYNTHETIC = "synthetic: drawn from Table 1 of Barreda et al. 2020, not measured"
-
-
-def synthetic_energy(seconds_per_nonzero: npt.ArrayLike, seed: int = 0) -> Floats:
-    """Joules a non-zero for blocks with these times, where a host has no counter: for tests of the energy path only.
-
-    Total energy of Table 1 at 2.4 GHz: mean 39.58 nJ, standard deviation 2.51 nJ, range 34.52 to 58.40 nJ; its mean
-    power of 27.9 W orders the blocks as their times do, the scatter is drawn. Everything made from it says `SYNTHETIC`.
-    """
-    times = np.asarray(seconds_per_nonzero, dtype=np.float64)
-    random = np.random.default_rng(seed)
-    spread = times.std()
-    standard = (times - times.mean()) / spread if spread > 0 else np.zeros_like(times)
-    mixed = 0.8 * standard + 0.6 * random.standard_normal(len(times))
-    return np.asarray(np.clip(39.58e-9 + 2.51e-9 * mixed, 34.52e-9, 58.40e-9))

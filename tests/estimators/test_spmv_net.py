@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from estimators.operation.spmv_net import ENERGY_NET, TIME_NET, NetShape, Recipe, load_net, search, train
+from estimators.operation.spmv_net import ENERGY_NET, TIME_NET, NetShape, load_net
+from estimators.operation.spmv_training import METRICS, Recipe, fold_errors, search, train, train_family
 from hwmodels.files import InputError
 from workloads.kernels.blocks import block_features, network_input
 from workloads.kernels.generators import power_law, stencil
@@ -82,3 +83,19 @@ def test_bad_networks_and_samples_are_refused(tmp_path: Path) -> None:
         train(np.zeros((4, 7), np.float32), np.ones(4))
     with pytest.raises(InputError, match="cannot be split"):
         train(np.zeros((2, 249), np.float32), np.ones(2))
+
+
+def test_five_folds_and_families(samples: tuple[np.ndarray, np.ndarray]) -> None:
+    torch = pytest.importorskip("torch", reason="the extra [torch] is not installed")
+    torch.set_num_threads(1)
+    inputs, labels = samples[0][:100], samples[1][:100]
+    assert len(fold_errors(inputs, labels, recipe=Recipe(epochs=1), parts=5)) == 5
+    with pytest.raises(InputError, match="folds of 100 blocks"):
+        fold_errors(inputs, labels, parts=1)
+    asked = {(clock, metric): labels * clock / 1e9 for clock in (1.2e9, 2.4e9) for metric in METRICS}
+    nets = train_family(inputs, asked, Recipe(epochs=2), Recipe(epochs=1))
+    assert set(nets) == set(asked)
+    assert nets[1.2e9, "DRAM energy"].shape == ENERGY_NET and nets[1.2e9, "time"].shape == TIME_NET
+    assert nets[1.2e9, "time"].provenance["epochs"] == 1  # goes on from 2.4 GHz
+    with pytest.raises(InputError, match="goes on from total energy"):
+        train_family(inputs, {(2.4e9, "DRAM energy"): labels}, Recipe(epochs=1))

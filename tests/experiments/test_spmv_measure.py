@@ -9,16 +9,8 @@ import numpy as np
 import pytest
 
 from experiments.cli import run
-from experiments.measure.spmv import (
-    SYNTHETIC,
-    SpmvProtocol,
-    energy_of,
-    filtered_mean,
-    measure_blocks,
-    rapl_domains,
-    save_times,
-    synthetic_energy,
-)
+from experiments.measure.energy import SYNTHETIC, energy_of, rapl_domains, synthetic_energy, synthetic_family
+from experiments.measure.spmv import SpmvProtocol, filtered_mean, measure_blocks, save_times
 from hwmodels.files import InputError
 from workloads.kernels.generators import stencil
 
@@ -72,10 +64,27 @@ def test_made_up_energy_keeps_to_table_1_and_is_named() -> None:
     assert "not measured" in SYNTHETIC
 
 
+def test_made_up_labels_of_all_clocks_and_metrics_keep_to_table_1() -> None:
+    """Table 1 at 1.2 GHz: package 60.05 and DRAM 4.06 nJ; times of core-bound blocks follow the clock."""
+    times = np.random.default_rng(1).normal(1.1e-9, 0.05e-9, 4000)
+    labels = synthetic_family(times, 3.09e9)
+    assert len(labels) == 16
+    assert labels[1.2e9, "package energy"].mean() == pytest.approx(60.05e-9, rel=0.01)
+    assert labels[1.2e9, "DRAM energy"].mean() == pytest.approx(4.06e-9, rel=0.02)
+    assert np.allclose(labels[1.2e9, "time"], 2 * labels[2.4e9, "time"])
+
+
+def test_samples_never_taken_do_not_count() -> None:
+    samples = np.array([[100.0, np.nan], [np.nan, 50.0], [110.0, 50.0]])
+    mean, dropped = filtered_mean(samples)
+    assert mean.tolist() == [105.0, 50.0] and dropped == 0
+
+
 def test_the_energy_network_learns_from_made_up_labels() -> None:
     torch = pytest.importorskip("torch", reason="the extra [torch] is not installed")
     torch.set_num_threads(1)
-    from estimators.operation.spmv_net import ENERGY_NET, Recipe, train
+    from estimators.operation.spmv_net import ENERGY_NET
+    from estimators.operation.spmv_training import Recipe, train
     from workloads.kernels.blocks import network_input
 
     inputs = network_input(stencil((120, 120), 5))[:200]
