@@ -1,4 +1,4 @@
-"""slipstick bricks split|similarity|compose"""
+"""slipstick bricks split|similarity|compose|advise|score"""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Annotated, Any
 import typer
 
 FORMAT = "table | json | csv"
-MODEL = "a built-in workload, a .json file, zoo:NAME, or package.module:callable"
+MODEL = "a built-in workload, a .json file, zoo:NAME, or MODULE:FUNCTION"
+INPUT = "of MODULE:FUNCTION where it returns a model alone: batch,3,224,224"
 STORE = Path("slipstick-out/bricks.sqlite")
+STORES = "measured bricks (slipstick measure bricks); several stores, of several machines, are read together"
+RULE = "of --schedule rules: PATTERN+PATTERN, what may run at the same time, as *conv*+*conv*"
 
 
 def register(app: typer.Typer) -> None:
@@ -19,12 +22,15 @@ def register(app: typer.Typer) -> None:
     bricks.command("split")(split)
     bricks.command("similarity")(similarity)
     bricks.command("compose")(compose)
+    bricks.command("advise")(advise)
+    bricks.command("score")(score)
 
 
 def split(
     models: Annotated[list[str], typer.Argument(help=MODEL)],
     granularity: Annotated[int, typer.Option("--granularity", "-g", help="layers a brick", min=1)] = 1,
     export: Annotated[Path | None, typer.Option(help="write every unique brick as an exported program here")] = None,
+    given: Annotated[list[str] | None, typer.Option("--input", help=INPUT)] = None,
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """How many bricks, and how many of them are unique, in each model and in all."""
@@ -33,7 +39,7 @@ def split(
 
     rows, everything = [], []
     for name in models:
-        workload, layered = _workload(name)
+        workload, layered = _workload(name, given)
         bricks = find_bricks(workload, granularity)
         everything += bricks
         unique = unique_bricks(bricks)
@@ -61,13 +67,14 @@ def _counts(name: str, layers: int, bricks: int, unique: int) -> dict[str, Any]:
 
 def similarity(
     models: Annotated[list[str], typer.Argument(help=MODEL)],
+    given: Annotated[list[str] | None, typer.Option("--input", help=INPUT)] = None,
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """Jaccard similarity of the sets of layers of every pair of models."""
     from experiments.output import emit
     from workloads.bricks import jaccard_similarity
 
-    grid = jaccard_similarity([_workload(name)[0] for name in models])
+    grid = jaccard_similarity([_workload(name, given)[0] for name in models])
     emit(
         [
             {"model": name, **dict(zip(models, map(float, row), strict=True))}
@@ -80,41 +87,97 @@ def similarity(
 def compose(
     models: Annotated[list[str], typer.Argument(help=MODEL)],
     granularity: Annotated[int, typer.Option("--granularity", "-g", help="layers a brick", min=1)] = 1,
-    store: Annotated[Path, typer.Option(help="measured bricks (slipstick measure bricks)")] = STORE,
-    schedule: Annotated[str, typer.Option(help="sequential | critical-path")] = "sequential",
+    store: Annotated[list[Path] | None, typer.Option(help=STORES)] = None,
+    schedule: Annotated[str, typer.Option(help="sequential | critical-path | rules")] = "sequential",
+    rule: Annotated[list[str] | None, typer.Option(help=RULE)] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="of --schedule rules: how many at a time; any if not given")
+    ] = None,
+    given: Annotated[list[str] | None, typer.Option("--input", help=INPUT)] = None,
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
-    """Latency of models from measured bricks, on every machine that the store knows, fastest first."""
-    from experiments.bricks import composed, composer
+    """Latency and price of models from measured bricks, on every machine that the stores know, fastest first."""
+    from experiments.bricks import schedule_named
+    from experiments.output import emit
+
+    chosen = None if schedule == "sequential" and not rule else schedule_named(schedule, rule or (), workers)
+    emit(_rows(models, granularity, store, given, chosen), format)
+
+
+def advise(
+    models: Annotated[list[str], typer.Argument(help=MODEL)],
+    granularity: Annotated[int, typer.Option("--granularity", "-g", help="layers a brick", min=1)] = 1,
+    store: Annotated[list[Path] | None, typer.Option(help=STORES)] = None,
+    within: Annotated[str | None, typer.Option(help="latency that must hold, as '50 ms'")] = None,
+    given: Annotated[list[str] | None, typer.Option("--input", help=INPUT)] = None,
+    format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+) -> None:
+    """Which machine for each model, which model for each machine: fastest and cheapest, without running any."""
+    from experiments.bricks import advice
+    from experiments.output import emit
+    from hwmodels.units import parse_quantity
+
+    limit = parse_quantity(within, "s") if within is not None else None
+    rows = _rows(models, granularity, store, given, None)
+    missing = sorted({f"{row['model']} on {row['machine']}: {row['reason']}" for row in rows if row["reason"]})
+    emit(advice(rows, limit), format, notes=missing)
+
+
+def score(
+    granularity: Annotated[int, typer.Option("--granularity", "-g", help="layers a brick", min=1)] = 1,
+    store: Annotated[list[Path] | None, typer.Option(help=STORES)] = None,
+    free: Annotated[list[str] | None, typer.Option(help="fitted parameter, as operation.overhead")] = None,
+    format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+) -> None:
+    """Composed against measured for every model measured as a whole, each left out of the calibration."""
+    from experiments.bricks import PARAMETERS, leave_one_model_out, summary
     from experiments.measure.brick_store import BrickStore
     from experiments.output import emit
+
+    rows: list[dict[str, Any]] = []
+    notes = []
+    for path in store or [STORE]:
+        kept = BrickStore(path)
+        for measured in kept.measured():
+            scores = leave_one_model_out(measured, kept.models(granularity), free or PARAMETERS)
+            figures = ", ".join(f"{key} {value:.4g}" for key, value in summary(scores).items())
+            notes.append(f"{measured.machine.name}, {measured.software}, {measured.protocol}: {figures}")
+            rows += [
+                {
+                    "machine": measured.machine.name,
+                    "model": one.name,
+                    "layers": one.layers,
+                    "measured_s": one.measured,
+                    "plain_s": one.plain,
+                    "time_s": one.calibrated,
+                    "low_s": one.low,
+                    "high_s": one.high,
+                    "error": one.error,
+                }
+                for one in scores
+            ]
+    emit(rows, format, notes=notes)
+
+
+def _rows(
+    models: list[str], granularity: int, paths: list[Path] | None, given: list[str] | None, schedule: Any
+) -> list[dict[str, Any]]:
+    from experiments.bricks import latencies
+    from experiments.measure.brick_store import BrickStore
     from hwmodels.files import InputError
 
-    kept = BrickStore(store)
-    rows: list[dict[str, Any]] = []
-    for on, software, protocol, count in kept.contents():
-        seconds = kept.seconds(on.fingerprint, software, protocol)
-        for name in models:
-            parts = composed(_workload(name)[0], granularity)
-            row: dict[str, Any] = {"model": name, "machine": on.name, "software": software}
-            try:
-                answer = composer(seconds, on, schedule).estimate(parts, on)
-                row |= {"time_s": answer.time, "bricks": len(parts), "reason": ""}
-            except InputError as error:
-                row |= {"time_s": None, "bricks": len(parts), "reason": str(error)}
-            hourly = on.price / 3600 if on.price else None
-            row["dollars_per_million"] = hourly * row["time_s"] * 1e6 if hourly and row["time_s"] else None
-            rows.append(row | {"measured": count, "protocol": protocol})
-    if not rows:
-        raise InputError(f"{store}: holds no measured brick (slipstick measure bricks MODEL ...)")
-    emit(sorted(rows, key=lambda row: row["time_s"] or float("inf")), format)
+    chosen = paths or [STORE]
+    stores = [BrickStore(path) for path in chosen]
+    if not any(store.contents() for store in stores):
+        raise InputError(f"{', '.join(map(str, chosen))}: holds no measured brick (slipstick measure bricks MODEL ...)")
+    return latencies({name: _workload(name, given)[0] for name in models}, granularity, stores, schedule)
 
 
-def _workload(name: str) -> tuple[Any, Any]:
+def _workload(name: str, given: list[str] | None = None) -> tuple[Any, Any]:
     if ":" in name and not name.endswith(".json"):
         from experiments.measure.bricks import build
 
-        layered = build(name)
+        layered = build(name, given or ())
         return layered.workload, layered
     from workloads.catalog import workload
 

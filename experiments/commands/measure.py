@@ -88,22 +88,33 @@ def pipeline(
 
 
 def bricks(
-    models: Annotated[list[str], typer.Argument(help="zoo:NAME, or package.module:callable")],
+    models: Annotated[list[str], typer.Argument(help="zoo:NAME, or MODULE:FUNCTION")],
     granularity: Annotated[list[int] | None, typer.Option("--granularity", "-g", help="layers a brick")] = None,
     store: Annotated[Path, typer.Option(help="results are kept here, and only new bricks are measured")] = Path(
         "slipstick-out/bricks.sqlite"
     ),
-    protocol: Annotated[str, typer.Option(help="warm | dlbricks")] = "warm",
+    protocol: Annotated[str, typer.Option(help="turns | warm | dlbricks")] = "turns",
+    given: Annotated[
+        list[str] | None, typer.Option("--input", help="of a MODULE:FUNCTION that returns a model alone: 1,3,224,224")
+    ] = None,
+    name: Annotated[str, typer.Option(help="of this machine in the store")] = "host",
+    price: Annotated[float | None, typer.Option(help="of this machine, $/h", min=0)] = None,
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """Measure the unique layer sequences of torch models on this host; stop and start again as you like."""
     from experiments.measure.brick_store import BrickStore
-    from experiments.measure.bricks import measure_models
+    from experiments.measure.bricks import host, measure_models
     from experiments.output import emit
 
     kept = BrickStore(store)
     failed = measure_models(
-        models, granularity or [1], kept, protocol, say=lambda text: print(f"slipstick: {text}", file=sys.stderr)
+        models,
+        granularity or [1],
+        kept,
+        protocol,
+        say=lambda text: print(f"slipstick: {text}", file=sys.stderr),
+        shapes=given or (),
+        machine=host().model_copy(update={"name": name, "price": price}),
     )
     rows = [
         {"machine": on.name, "software": software, "protocol": how, "bricks": count}

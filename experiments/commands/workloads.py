@@ -87,8 +87,8 @@ def register(app: typer.Typer) -> None:
         from workloads.compare import summary
         from workloads.importers.detect import import_file, import_torch_by_name
 
-        if given:
-            made = import_torch_by_name(source, given, purpose=purpose, optimizer=optimizer)
+        if given or _names_a_function(source):
+            made = import_torch_by_name(source, given or (), purpose=purpose, optimizer=optimizer)
         else:
             made = import_file(source, step)
         if save is not None:
@@ -135,6 +135,11 @@ def register(app: typer.Typer) -> None:
             raise InputError(f"--save {save}: want a name ending in {', '.join(drawers)}")
         with atomic_write(save, "w") as stream:
             stream.write(drawers[save.suffix](workload(name)))
+
+
+def _names_a_function(source: str) -> bool:
+    """Whether this is MODULE:FUNCTION rather than a file."""
+    return all(part.isidentifier() for part in source.replace(":", ".", 1).split(".")) and source.count(":") == 1
 
 
 def _amount(value: object) -> object:

@@ -7,7 +7,7 @@ scalar arguments, and shape, strides and dtype of every tensor; weights' values 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,11 +32,10 @@ class LayerModel:
     workload: Workload
     nodes: Table[Any]
     module: Any
-    example: tuple[Any, ...]
 
 
-def layer_model(name: str, model: Any, example: Sequence[Any]) -> LayerModel:
-    """Export a torch module (on the CPU, any weights) and name its layers.
+def layer_model(name: str, model: Any, example: Sequence[Any] | Mapping[str, Any]) -> LayerModel:
+    """Export a torch module (on the CPU, any weights) and name its layers; `example`: its inputs, by place or by name.
 
     Raises
     ------
@@ -45,9 +44,10 @@ def layer_model(name: str, model: Any, example: Sequence[Any]) -> LayerModel:
     """
     import torch
 
+    places, names = ((), dict(example)) if isinstance(example, Mapping) else (tuple(example), None)
     try:
         with torch.no_grad():
-            module = torch.export.export(model.eval(), tuple(example), strict=False).module()
+            module = torch.export.export(model.eval(), places, names, strict=False).module()
     except Exception as error:  # torch.export raises dozens of kinds, all of them mean the same here
         raise InputError(
             f"model {name!r}: torch.export cannot export it ({type(error).__name__}: {str(error)[:120]})"
@@ -86,7 +86,7 @@ def layer_model(name: str, model: Any, example: Sequence[Any]) -> LayerModel:
             for before in node.all_input_nodes:
                 if before in home and home[before] != key:
                     edges[home[before], key] = None
-    return LayerModel(name, Workload(name, tuple(operations), tuple(edges)), Table(groups), module, tuple(example))
+    return LayerModel(name, Workload(name, tuple(operations), tuple(edges)), Table(groups), module)
 
 
 def brick_module(model: LayerModel, brick: Brick) -> tuple[Any, tuple[Any, ...]]:
@@ -137,12 +137,25 @@ def brick_module(model: LayerModel, brick: Brick) -> tuple[Any, tuple[Any, ...]]
 
 
 def task(module: Any, inputs: tuple[Any, ...]) -> Callable[[], object]:
-    """One forward run, as the timing wants it."""
-    import torch
+    """One forward run, as the timing wants it (inside `torch.inference_mode`)."""
+    forward = module.forward  # past the hooks of torch.nn.Module.__call__, which a layer inside a model does not pay
 
     def once() -> object:
-        with torch.inference_mode():
-            return module(*inputs)
+        return forward(*inputs)
+
+    return once
+
+
+def touch(inputs: tuple[Any, ...]) -> Callable[[], object]:
+    """Reads and writes the inputs in place, as the layer before would have written them."""
+    writable = [
+        value for value in inputs if value.is_floating_point() and (0 not in value.stride() or value.numel() <= 1)
+    ]
+
+    def once() -> object:
+        for value in writable:
+            value.mul_(1)
+        return None
 
     return once
 

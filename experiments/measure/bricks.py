@@ -2,30 +2,54 @@
 
 from __future__ import annotations
 
+import math
 import random
-import sys
+import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from experiments.measure.brick_modules import LayerModel, brick_module, layer_model, task
-from experiments.measure.brick_store import BrickStore
+from experiments.measure.brick_modules import LayerModel, brick_module, layer_model, task, touch
+from experiments.measure.brick_store import COLD, WARM, BrickStore, Composition, Result, Where
 from experiments.measure.host import detect
 from experiments.measure.timing import Protocol, measure
+from experiments.measure.turns import Turn, run_session
 from hwmodels.files import InputError, unknown_name
 from hwmodels.machine import Machine
+from hwmodels.records import Table
 from workloads.bricks import Brick, find_bricks
 
 if TYPE_CHECKING:
-    from experiments.validation.model_population import Entry
+    from workloads.importers.torch_by_name import Inputs
+    from workloads.importers.torch_recorder import Input
 
 BATCH = 8
 LARGEST_SIDE = 480
+EMPTY: Mapping[str, int] = MappingProxyType({})
+TURNS = "turns"
 PROTOCOLS = {
+    TURNS: Protocol(repeats=15, warmups=1, trim=0.2, sample_seconds=0.0, budget_seconds=150.0),
     "warm": Protocol(repeats=11, warmups=2, trim=0.2, sample_seconds=1e-3, budget_seconds=30.0),
     "dlbricks": Protocol(clock="wall", repeats=100, warmups=2, trim=0.2, sample_seconds=0.0, budget_seconds=600.0),
 }
-"""By name; "dlbricks" is the paper's (100 runs, 20 % trimmed mean; it asks for fixed clocks, no turbo, no SMT)."""
+"""By name: "turns" (see experiments.measure.turns), "warm" (each in a loop of its own), and "dlbricks", which is the
+paper's (100 runs, 20 % trimmed mean; it asks for fixed clocks, no turbo, no SMT)."""
+
+
+def protocol_keys(name: str) -> dict[str, str]:
+    """Under which protocol text a store keeps the results of a named protocol, by cache state.
+
+    Raises
+    ------
+    InputError
+        Where the name is unknown.
+    """
+    if name not in PROTOCOLS:
+        raise unknown_name("protocol", name, list(PROTOCOLS))
+    if name == TURNS:
+        return {"cold": f"{PROTOCOLS[name]}, in turn{COLD}", "warm": f"{PROTOCOLS[name]}, in turn{WARM}"}
+    return {"warm": str(PROTOCOLS[name])}
 
 
 def software() -> str:
@@ -40,10 +64,13 @@ def host() -> Machine:
     return detect().machine("host")
 
 
-def build(name: str) -> LayerModel:
-    """A model by name: zoo:NAME (experiments.validation.model_population), or package.module:callable.
+def build(name: str, shapes: Sequence[str] = ()) -> LayerModel:
+    """A model by name: zoo:NAME (experiments.validation.model_population), or MODULE:FUNCTION of your own.
 
-    The callable returns (module, example inputs).
+    Parameters
+    ----------
+    shapes
+        Inputs of a MODULE:FUNCTION that returns the model alone, as ``batch,3,224,224``.
 
     Raises
     ------
@@ -52,55 +79,61 @@ def build(name: str) -> LayerModel:
     """
     family, _, own = name.partition(":")
     if not own:
-        raise InputError(f"model {name!r}: want zoo:NAME or package.module:callable")
+        raise InputError(f"model {name!r}: want zoo:NAME or MODULE:FUNCTION")
     if family == "zoo":
         from experiments.validation.model_population import population
 
         known = {entry.name: entry for entry in population()}
         if own not in known:
             raise unknown_name("model of the zoo", own, sorted(known))
-        module, example = _materialised(known[own].build()), _example(known[own])
-    else:
-        from importlib import import_module
+        entry = known[own]
+        return layer_model(name, _materialised(entry.build()), _example(name, entry.inputs, entry.hints, LARGEST_SIDE))
+    from workloads.importers.torch_by_name import model_and_inputs
 
-        sys.path.insert(0, str(Path.cwd()))
-        try:
-            module, example = getattr(import_module(family), own)()
-        except (ImportError, AttributeError, TypeError, ValueError) as error:
-            raise InputError(f"model {name!r}: cannot be built ({error})") from None
-        finally:
-            sys.path.pop(0)
-        module = _materialised(module)
-    return layer_model(name, module, example)
+    module, inputs = model_and_inputs(name, shapes)
+    return layer_model(name, _materialised(module), _example(name, inputs))
 
 
-def _example(entry: Entry) -> tuple[Any, ...]:
-    """Inputs for batch 1, sequences of 64, images of 256 a side where larger ones are asked for."""
+def _example(
+    name: str, inputs: Inputs, hints: Mapping[str, int] = EMPTY, largest_side: float = math.inf
+) -> tuple[Any, ...] | dict[str, Any]:
+    """Inputs for batch 1, sequences of 64, images of 256 a side where ones above `largest_side` are asked for."""
     import torch
 
-    inputs = entry.inputs.values() if isinstance(entry.inputs, Mapping) else entry.inputs
-    sizes = {"batch": 1, "seq_len": 64, **entry.hints}
-    made = []
-    for wanted in inputs:
-        shape = [
-            sizes[size] if isinstance(size, str) else size if size <= LARGEST_SIDE else 256 for size in wanted.shape
-        ]
-        whole = wanted.dtype.startswith("int")
-        made.append(torch.randint(0, 100, shape) if whole else torch.rand(shape))
-    return tuple(made)
+    sizes = {"batch": 1, "seq_len": 64, **hints}
+
+    def made(wanted: Input) -> Any:
+        cut = largest_side if len(wanted.shape) == 4 else math.inf
+        unknown = [size for size in wanted.shape if isinstance(size, str) and size not in sizes]
+        if unknown:
+            raise InputError(f"model {name!r}: size {unknown[0]!r} of an input has no value: give a number")
+        shape = [sizes[size] if isinstance(size, str) else size if size <= cut else 256 for size in wanted.shape]
+        dtype = getattr(torch, wanted.dtype)
+        return torch.rand(shape).to(dtype) if dtype.is_floating_point else torch.randint(0, 2, shape).to(dtype)
+
+    if isinstance(inputs, Mapping):
+        return {key: made(wanted) for key, wanted in inputs.items()}
+    return tuple(made(wanted) for wanted in inputs)
 
 
 def _materialised(module: Any) -> Any:
-    """The module on the CPU with drawn weights, wherever it was built."""
+    """The module on the CPU with drawn weights, wherever it was built.
+
+    Weights keep the scale of what runs through (He et al. 2015), so that no value becomes infinite or denormal: both
+    would change the time.
+    """
     import torch
 
     module = module.to_empty(device="cpu")
     with torch.no_grad():
-        for value in [*module.parameters(), *module.buffers()]:
-            if value.dtype.is_floating_point:
-                value.uniform_(0.01, 0.1)
-            else:
+        for name, value in [*module.named_parameters(), *module.named_buffers()]:
+            if not value.dtype.is_floating_point:
                 value.zero_()
+            elif value.ndim > 1:
+                bound = (6.0 / max(1, value[0].numel())) ** 0.5
+                value.uniform_(-bound, bound)
+            else:
+                value.fill_(1.0 if name.endswith(("weight", "running_var")) else 0.01)
     return module
 
 
@@ -111,58 +144,121 @@ def plan(model: LayerModel, granularities: Sequence[int]) -> list[Brick]:
     return [*bricks.values(), whole]
 
 
+def composition(model: LayerModel, granularity: int) -> Composition:
+    """Of which bricks a model is made."""
+    whole = find_bricks(model.workload, len(model.workload))[0].identity
+    counts = Counter(brick.identity for brick in find_bricks(model.workload, granularity))
+    return Composition(model.name, whole, Table(dict(counts)))
+
+
 def measure_models(
     names: Sequence[str],
     granularities: Sequence[int],
     store: BrickStore,
-    protocol_name: str = "warm",
+    protocol_name: str = TURNS,
     seed: int = 0,
     say: Callable[[str], None] = lambda text: None,
+    shapes: Sequence[str] = (),
+    machine: Machine | None = None,
 ) -> list[str]:
     """Measure what the store does not hold yet; returns the models that could not be built, with the reason.
 
     Bricks are taken in a drawn order, so that neither the order nor the neighbours of a brick tell its model; naming
-    other models beside one's own adds their bricks as decoys.
+    other models beside one's own adds their bricks as decoys. Results of a session are written together: a killed
+    measurement starts again with the session that it was in.
     """
     import torch
 
     torch.set_num_threads(1)
-    if protocol_name not in PROTOCOLS:
-        raise unknown_name("protocol", protocol_name, list(PROTOCOLS))
-    protocol, machine, key = PROTOCOLS[protocol_name], host(), software()
+    torch.set_flush_denormal(True)
+    keys = protocol_keys(protocol_name)
+    machine = machine or host()
+    where = Where(machine.fingerprint, software())
     store.add_machine(machine)
     failed = []
+    begun = time.perf_counter()
     for number, name in enumerate(names, 1):
         try:
-            model = build(name)
+            model = build(name, shapes)
         except InputError as error:
             failed.append(str(error))
             continue
         bricks = {brick.identity: brick for brick in plan(model, granularities)}
-        new = store.missing(list(bricks), machine.fingerprint, key, str(protocol))
-        random.Random(seed).shuffle(new)
-        say(f"{number} of {len(names)}: {name}: {len(model.workload)} layers, {len(new)} of {len(bricks)} bricks new")
+        for size in granularities:
+            store.add_model(size, composition(model, size))
+        new = store.missing(list(bricks), where.machine, where.software, keys["warm"])
+        random.Random(f"{seed} {name}").shuffle(new)
+        left = (time.perf_counter() - begun) / max(1, number - 1) * (len(names) - number + 1)
+        say(
+            f"{number} of {len(names)}: {name}: {len(model.workload)} layers, {len(new)} of {len(bricks)} bricks new"
+            + (f", about {left / 60:.0f} min left" if number > 1 else "")
+        )
         try:
-            for begin in range(0, len(new), BATCH):
-                some = [bricks[identity] for identity in new[begin : begin + BATCH]]
-                _measure(model, some, store, machine.fingerprint, key, protocol)
+            with torch.inference_mode():
+                if protocol_name == TURNS and new:
+                    _session(model, {identity: bricks[identity] for identity in new}, store, where, seed)
+                elif new:
+                    for begin in range(0, len(new), BATCH):
+                        some = {identity: bricks[identity] for identity in new[begin : begin + BATCH]}
+                        _alone(model, some, store, where, PROTOCOLS[protocol_name])
         except InputError as error:
             failed.append(f"model {name!r}: {error}")
     return failed
 
 
-def _measure(
-    model: LayerModel, bricks: Sequence[Brick], store: BrickStore, fingerprint: str, key: str, protocol: Protocol
-) -> None:
-    tasks = {}
-    for brick in bricks:
-        module, inputs = brick_module(model, brick)
-        tasks[brick.identity] = task(module, inputs)
-    timings = measure(tasks, protocol)
-    for brick in bricks:
-        what = (
-            f"{len(brick.layers)} layers"
-            if len(brick.layers) > 1
-            else str(brick.workload.operations[0].attributes["does"])
-        )
-        store.add(brick.identity, fingerprint, key, timings[brick.identity], what[:500])
+def _session(model: LayerModel, bricks: Mapping[str, Brick], store: BrickStore, where: Where, seed: int) -> None:
+    """One session in turn: new bricks with the whole model between them, new or not."""
+    import torch
+    from torch import fx
+
+    whole = find_bricks(model.workload, len(model.workload))[0]
+    turns = {identity: _turn(model, brick) for identity, brick in bricks.items() if identity != whole.identity}
+    nothing = (torch.zeros(1),)
+    empty = Turn(task(fx.symbolic_trace(torch.nn.Identity()), nothing), touch(nothing))
+    session = run_session(turns, _turn(model, whole), empty, _reference(), PROTOCOLS[TURNS], seed)
+    keys, speed = protocol_keys(TURNS), session.reference.median
+    results = []
+    for state, timings in (("cold", session.cold), ("warm", session.warm)):
+        results += [
+            Result(identity, keys[state], timing, _what(bricks[identity])) for identity, timing in timings.items()
+        ]
+        if session.whole is not None and whole.identity in bricks:
+            results.append(Result(whole.identity, keys[state], session.whole, _what(whole)))
+    store.add(where, results, speed)
+
+
+def _alone(model: LayerModel, bricks: Mapping[str, Brick], store: BrickStore, where: Where, protocol: Protocol) -> None:
+    """Each brick in a loop of its own, the loops interleaved."""
+    timings = measure({identity: _turn(model, brick).call for identity, brick in bricks.items()}, protocol)
+    results = [Result(identity, str(protocol), timing, _what(bricks[identity])) for identity, timing in timings.items()]
+    store.add(where, results)
+
+
+def _turn(model: LayerModel, brick: Brick) -> Turn:
+    module, inputs = brick_module(model, brick)
+    return Turn(task(module, inputs), touch(inputs))
+
+
+def _what(brick: Brick) -> str:
+    if len(brick.layers) > 1:
+        return f"{len(brick.layers)} layers"
+    return str(brick.workload.operations[0].attributes["does"])[:500]
+
+
+def _reference() -> Callable[[], object]:
+    """A few milliseconds of what models are made of: a convolution, a pass over memory, small layers."""
+    import torch
+    from torch.nn.functional import conv2d, relu
+
+    image, weights = torch.rand(1, 32, 56, 56), torch.rand(32, 32, 3, 3)
+    large, small = torch.rand(1 << 20), torch.rand(64)
+
+    def once() -> object:
+        conv2d(image, weights, padding=1)
+        relu(large)
+        value = small
+        for _ in range(40):
+            value = relu(value)
+        return value
+
+    return once

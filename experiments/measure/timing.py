@@ -27,7 +27,7 @@ import math
 import os
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -198,10 +198,8 @@ def measure(
             progress(done + 1, protocol.repeats)
     load_after = load_per_core()
     load = (load_before, load_after) if load_before is not None and load_after is not None else None
-    drift, scatter = _drift(reference), _spread(reference)
     return {
-        name: _timing(taken, inner[name], walls[name], load, drift, scatter, protocol)
-        for name, taken in samples.items()
+        name: timing_of(taken, reference, protocol, inner[name], walls[name], load) for name, taken in samples.items()
     }
 
 
@@ -278,26 +276,26 @@ def _spread(samples: list[float]) -> float:
     return (high - low) / middle if middle else math.inf
 
 
-def _timing(
-    samples: list[float],
-    inner: int,
-    wall: float,
-    load: tuple[float, float] | None,
-    drift: float,
-    scatter: float,
+def timing_of(
+    samples: Sequence[float],
+    reference: Sequence[float],
     protocol: Protocol,
+    inner: int = 1,
+    wall: float = math.nan,
+    load: tuple[float, float] | None = None,
 ) -> Timing:
+    """A timing from samples (seconds of one call) and the reference's samples taken among them."""
     total = sum(samples) * inner
     return Timing(
-        value=trimmed_mean(samples, protocol.trim),
+        value=trimmed_mean(list(samples), protocol.trim),
         median=statistics.median(samples),
         minimum=min(samples),
-        spread=_spread(samples),
+        spread=_spread(list(samples)),
         samples=tuple(samples),
         inner=inner,
         waiting=wall / total if total else math.inf,
         load=load,
-        drift=drift,
-        scatter=scatter,
+        drift=_drift(list(reference)),
+        scatter=_spread(list(reference)),
         protocol=protocol,
     )

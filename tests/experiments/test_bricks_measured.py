@@ -1,30 +1,31 @@
 """Bricks of torch models run on their own, results outlive a kill, overhead is found again."""
 
-import os
-import signal
-import subprocess
-import sys
 import time
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from estimators.operation.measured import measured_key
-from experiments.bricks import composed, composer, leave_one_model_out
+from experiments.bricks import advice, calibrated, composed, latencies, leave_one_model_out, schedule_named, summary
 from experiments.cli import run
-from experiments.measure.brick_store import BrickStore
+from experiments.measure.brick_store import COLD, WARM, BrickStore, Composition, Measured, Result, Where
 from experiments.measure.timing import Protocol, Timing
 from hwmodels.catalog import machine
 from hwmodels.files import InputError
+from hwmodels.records import Table
 from workloads.bricks import find_bricks
 from workloads.layers import dense
 from workloads.workload import Workload
 
-ROOT = Path(__file__).parents[2]
-
 
 def timing(value: float) -> Timing:
     return Timing(value, value, value, 0.0, (value,) * 3, 1, 1.0, None, 0.0, 0.0, Protocol())
+
+
+def result(identity: str, value: float, protocol: str = str(Protocol())) -> Result:
+    return Result(identity, protocol, timing(value), "conv")
 
 
 @pytest.fixture
@@ -96,7 +97,7 @@ def test_bricks_export_to_disk_and_load_again(small_model, tmp_path: Path) -> No
 def test_the_store_keeps_results_by_key_and_asks_only_for_what_is_new(tmp_path: Path, phi) -> None:
     store = BrickStore(tmp_path / "bricks.sqlite")
     store.add_machine(phi)
-    store.add("a", phi.fingerprint, "torch", timing(1e-3), "conv")
+    store.add(Where(phi.fingerprint, "torch"), [result("a", 1e-3)])
     assert store.missing(["a", "b", "b"], phi.fingerprint, "torch", str(Protocol())) == ["b"]
     assert store.missing(["a"], phi.fingerprint, "torch 3", str(Protocol())) == ["a"]
     assert dict(store.seconds(phi.fingerprint, "torch", str(Protocol()))) == {"a": 1e-3}
@@ -108,63 +109,144 @@ def test_the_store_keeps_results_by_key_and_asks_only_for_what_is_new(tmp_path: 
         BrickStore(broken)
 
 
-KILLED = """
-import sys
-from experiments.measure.brick_store import BrickStore
-from pathlib import Path
-sys.path.insert(0, "tests/experiments")
-from test_bricks_measured import timing
-store = BrickStore(Path(sys.argv[1]))
-todo = store.missing([f"brick{i}" for i in range(400)], "host", "torch", str(timing(1.0).protocol))
-print("ready", flush=True)
-for identity in todo:
-    store.add(identity, "host", "torch", timing(1.0), "x" * 100)
-"""
+def test_sessions_are_brought_to_one_speed_by_their_reference(tmp_path: Path, phi) -> None:
+    """The machine ran at 1, 1/2 and 1/4 of its speed: the same brick, measured three times, is the same brick."""
+    store = BrickStore(tmp_path / "bricks.sqlite")
+    for name, slow in (("a", 1.0), ("b", 2.0), ("c", 4.0)):
+        store.add(Where(phi.fingerprint, "torch"), [result(name, 3e-3 * slow, "p")], reference=5e-3 * slow)
+    assert dict(store.seconds(phi.fingerprint, "torch", "p")) == pytest.approx(dict.fromkeys("abc", 6e-3))
 
 
-def test_a_killed_measurement_resumes_and_ends_with_the_same_results(tmp_path: Path) -> None:
-    path = tmp_path / "bricks.sqlite"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    before = 0
-    for attempt in range(4):
-        process = subprocess.Popen(
-            [sys.executable, "-c", KILLED, str(path)], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True
+def test_cold_and_warm_results_of_a_machine_are_read_together(tmp_path: Path, phi) -> None:
+    store = BrickStore(tmp_path / "bricks.sqlite")
+    store.add_machine(phi)
+    cold, warm = result("a", 2e-3, f"turns{COLD}"), result("a", 1e-3, f"turns{WARM}")
+    store.add(Where(phi.fingerprint, "torch"), [cold, warm, result("b", 5e-3, "alone")])
+    by_protocol = {own.protocol: own for own in store.measured()}
+    assert dict(by_protocol["turns"].cold) == {"a": 2e-3} and dict(by_protocol["turns"].warm) == {"a": 1e-3}
+    assert dict(by_protocol["alone"].cold) == {} and dict(by_protocol["alone"].warm) == {"b": 5e-3}
+    store.add_model(1, Composition("net", "whole", Table({"a": 3})))
+    assert store.models(1) == [Composition("net", "whole", Table({"a": 3}))] and store.models(2) == []
+
+
+def test_a_killed_measurement_resumes_and_ends_with_the_same_results(
+    small_model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twenty times killed at a drawn moment; what was written stays, and the end is that of a run left alone."""
+    import multiprocessing
+    import random
+
+    from experiments.measure import bricks as measuring
+    from experiments.measure.turns import Session
+
+    names = [f"net{i}" for i in range(15)]
+
+    def build(name: str, shapes=()):
+        """The same model under many names, each with a layer of its own."""
+        own = [
+            replace(op, attributes=Table({"does": f"{op.attributes['does']} {name}"})) for op in small_model.workload
+        ]
+        workload = Workload(name, tuple(own), small_model.workload.edges)
+        return replace(small_model, name=name, workload=workload)
+
+    def session(bricks, whole, empty, reference, protocol, seed=0):
+        time.sleep(0.004)
+        timings = {name: timing(1e-3) for name in bricks}
+        return Session(timings, timings, timing(2e-3), timing(5e-3), (1.0,))
+
+    monkeypatch.setattr(measuring, "build", build)
+    monkeypatch.setattr(measuring, "run_session", session)
+    monkeypatch.setattr(measuring, "host", lambda: machine("xeon-phi-7120p"))
+
+    def contents(path: Path) -> dict[str, set[str]]:
+        return {own.protocol: set(own.cold) | set(own.warm) for own in BrickStore(path).measured()}
+
+    killed, alone = BrickStore(tmp_path / "killed.sqlite"), BrickStore(tmp_path / "alone.sqlite")
+    draw, before, ended = random.Random(11), 0, 0
+    for _ in range(20):
+        process = multiprocessing.get_context("fork").Process(
+            target=measuring.measure_models, args=(names, (1, 3), killed)
         )
-        process.stdout.readline()
-        time.sleep(0.02 * (attempt + 1))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        count = len(BrickStore(path).seconds("host", "torch", str(Protocol())))
+        process.start()
+        time.sleep(draw.uniform(0.0, 0.1))
+        process.kill()
+        process.join()
+        ended += process.exitcode == 0
+        count = sum(len(identities) for identities in contents(killed.path).values())
         assert count >= before
         before = count
-    assert (
-        subprocess.run([sys.executable, "-c", KILLED, str(path)], cwd=ROOT, env=environment, check=False).returncode
-        == 0
-    )
-    results = BrickStore(path).seconds("host", "torch", str(Protocol()))
-    assert sorted(results) == sorted(f"brick{i}" for i in range(400))
+    assert ended < 20
+    measuring.measure_models(names, (1, 3), killed)
+    measuring.measure_models(names, (1, 3), alone)
+    assert contents(killed.path) == contents(alone.path) != {}
+    assert killed.models(3) == alone.models(3)
 
 
-def test_the_overhead_of_the_framework_is_found_and_left_out_models_are_composed() -> None:
+def test_the_overhead_of_the_framework_is_found_and_left_out_models_are_composed(tmp_path: Path) -> None:
     phi = machine("xeon-phi-7120p")
-    models, seconds = {}, {}
+    store = BrickStore(tmp_path / "bricks.sqlite")
+    store.add_machine(phi)
+    nets, alone = {}, {}
     for count in (3, 5, 9, 17, 33):
         layers = tuple(dense(f"l{i}", 4, 8 * (1 + i % 3), 8) for i in range(count))
-        net = Workload(f"net{count}", layers, tuple((f"l{i}", f"l{i + 1}") for i in range(count - 1)))
-        models[net.name] = net
-        alone = {measured_key(op): 1e-4 * (1 + i % 3) for i, op in enumerate(net)}
-        seconds |= alone
+        net = nets[f"net{count}"] = Workload(
+            f"net{count}", layers, tuple((f"l{i}", f"l{i + 1}") for i in range(count - 1))
+        )
+        alone |= {measured_key(op): 1e-4 * (1 + i % 3) for i, op in enumerate(net)}
         whole = measured_key(composed(net, count).operations[0])
-        seconds[whole] = sum(1.05 * alone[measured_key(op)] + 14e-6 for op in net)
-    scores = leave_one_model_out(models, 1, seconds, phi)
+        alone[whole] = sum(1.05 * alone[measured_key(op)] + 14e-6 for op in net)
+        store.add_model(1, Composition(net.name, whole, Table(dict(Counter(measured_key(op) for op in net)))))
+    for state, factor in ((COLD, 2.0), (WARM, 1.0)):
+        rows = [result(key, value * factor, f"turns{state}") for key, value in alone.items()]
+        store.add(Where(phi.fingerprint, "torch"), rows)
+    [measured] = store.measured()
+    scores = leave_one_model_out(measured, store.models(1))
     assert len(scores) == 5
     for score in scores:
         assert score.calibrated == pytest.approx(score.measured, rel=1e-3)
         assert score.plain < score.measured
+    assert summary(scores)["geomean"] == pytest.approx(1.0, abs=1e-3)
+    rows = latencies({"net9": nets["net9"]}, 1, [store])
+    assert rows[0]["fitted_to"] == 4 and rows[0]["time_s"] == pytest.approx(rows[0]["measured_s"], rel=1e-3)
+    path = latencies({"net9": nets["net9"]}, 1, [store], schedule_named("critical-path"))
+    assert path[0]["time_s"] == pytest.approx(rows[0]["time_s"])  # a chain: nothing is side by side
     with pytest.raises(InputError, match="0 models have all their bricks measured"):
-        leave_one_model_out(models, 1, {}, phi)
+        leave_one_model_out(measured, [])
     with pytest.raises(InputError, match="unknown schedule 'lucky'"):
-        composer(seconds, phi, "lucky")
+        schedule_named("lucky")
+    with pytest.raises(InputError, match="takes no rules"):
+        schedule_named("sequential", ["a+b"])
+
+
+def test_a_share_of_the_way_from_cold_to_warm_is_found_again(phi) -> None:
+    """Each time inside the model is 0.3 cold + 0.7 warm, and a table of that answers with its sum."""
+    cold = Table({f"b{i}": 1e-3 * (1 + i % 4) for i in range(12)})
+    warm = Table(dict.fromkeys(cold, 0.001))
+    known, wholes = [], {}
+    for size in (3, 5, 7, 9, 11):
+        counts = {f"b{i}": 1 for i in range(size)}
+        known.append(Composition(f"net{size}", f"whole{size}", Table(counts)))
+        wholes[f"whole{size}"] = sum(0.3 * cold[key] + 0.7 * warm[key] for key in counts)
+    measured = Measured(phi, "torch", "turns", Table({**cold, **wholes}), Table({**warm, **wholes}))
+    fit = calibrated(measured, known, free=["operation.warmth"])
+    assert fit.values["operation.warmth"] == pytest.approx(0.7, rel=1e-6)
+
+
+def test_advice_is_the_fastest_and_the_cheapest_that_holds_the_latency() -> None:
+    """Arithmetic by hand: 1 $/h and 10 ms are 2.78 $ a million runs, 0.1 $/h and 50 ms are 1.39 $."""
+
+    def row(model: str, on: str, time_s: float | None, hourly: float) -> dict[str, object]:
+        cost = hourly / 3600 * time_s * 1e6 if time_s else None
+        high = 1.2 * time_s if time_s else None
+        return {"model": model, "machine": on, "time_s": time_s, "high_s": high, "dollars_per_million": cost}
+
+    rows = [row("net", "big", 0.01, 1.0), row("net", "small", 0.05, 0.1), row("other", "big", None, 1.0)]
+    free = {entry["for"]: entry for entry in advice(rows)}
+    assert (free["model net"]["fastest"], free["model net"]["cheapest"]) == ("big", "small")
+    assert free["model net"]["dollars_per_million"] == pytest.approx(1.389, abs=1e-3)
+    assert free["machine big"]["fastest"] == "net" and free["model other"]["fastest"] is None
+    tight = {entry["for"]: entry for entry in advice(rows, within=0.055)}  # 50 ms may be 60 ms
+    assert tight["model net"]["cheapest"] == "big" and tight["machine small"]["fastest"] is None
 
 
 def test_splitting_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from importlib import import_module
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,38 +67,19 @@ def _one_step(path: str | os.PathLike[str], step: int | None) -> Workload:
     raise InputError(f"{path}: no step {step} (known: {', '.join(str(one.number) for one in steps)})")
 
 
-def import_torch_by_name(target: str, shapes: Sequence[str], **options: Any) -> Workload:
-    """The torch model that ``MODULE:FUNCTION`` builds (your own code, which is run), with inputs as text.
+def import_torch_by_name(target: str, shapes: Sequence[str] = (), **options: Any) -> Workload:
+    """The torch model that ``MODULE:FUNCTION`` builds (your own code, which is run).
 
-    An input is ``batch,3,224,224`` or ``input_ids=batch,seq_len:int64``.
+    Inputs are text, ``batch,3,224,224`` or ``input_ids=batch,seq_len:int64``, or what the function returns beside the
+    model.
 
     Raises
     ------
     InputError
         Where the target or an input cannot be read.
     """
+    from workloads.importers.torch_by_name import model_and_inputs
     from workloads.importers.torch_import import import_torch
-    from workloads.importers.torch_recorder import Input
 
-    module_name, _, attribute = target.partition(":")
-    try:
-        build = getattr(import_module(module_name), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(f"{target!r}: want MODULE:FUNCTION that builds a model ({error})") from None
-    positional: list[Input] = []
-    named: dict[str, Input] = {}
-    for text in shapes:
-        name, _, rest = text.rpartition("=")
-        sizes, _, dtype = rest.partition(":")
-        parts = [part.strip() for part in sizes.split(",")]
-        if not all(part.isidentifier() or part.isdigit() for part in parts):
-            raise InputError(f"input {text!r}: want sizes or names with commas between, as batch,3,224,224")
-        given = Input(tuple(int(part) if part.isdigit() else part for part in parts), dtype or "float32")
-        if name:
-            named[name] = given
-        else:
-            positional.append(given)
-    if bool(named) == bool(positional):
-        raise InputError("give inputs either all by position or all by name, at least one")
-    inputs: Sequence[Input] | Mapping[str, Input] = named or positional
-    return import_torch(build(), inputs, attribute, **options)
+    model, inputs = model_and_inputs(target, shapes)
+    return import_torch(model, inputs, target.partition(":")[2], **options)
