@@ -21,8 +21,9 @@ from hwmodels.files import InputError
 from hwmodels.machine import Machine
 from hwmodels.records import Table
 
-RELATIVES = (0.1, 1.0, 3.0, 12.0)
-"""Weight of a machine with which 0, 1, 2, 3 words of the family are shared (vendor, generation, chip)."""
+RELATIVES = (0.1, 0.5, 5.0, 30.0)
+"""Weight of a machine with which 0, 1, 2, 3 words of the family are shared (vendor, generation, chip): the best of a
+few round ones over all public collections, every machine left out."""
 PRIOR_WEIGHT = 0.2
 SCATTER = 0.05
 """Added to a machine's median error before machines are weighed by it: below it one fit is as good as another."""
@@ -153,7 +154,7 @@ def weights(fits: Sequence[MachineFit], family: str) -> FloatArray:
     """What each measured machine counts for a machine of `family`, shape (fits,)."""
     kinship = np.array([RELATIVES[shared_words(fit.family, family)] for fit in fits])
     scatter = SCATTER + np.array([fit.scatter for fit in fits])
-    return np.asarray(kinship * (scatter.min() / scatter) ** 2)
+    return np.asarray(kinship * scatter.min() / scatter)
 
 
 def technology(on: Machine) -> str:
@@ -185,67 +186,3 @@ def pooled(fits: Sequence[MachineFit], on: Machine, priors: Mapping[str, Prior] 
 def kernel_parameters(values: Mapping[str, float]) -> KernelParameters:
     """The record of a `TiledRoofline` for pooled values."""
     return KernelParameters(**values)
-
-
-@dataclass(frozen=True)
-class Band:
-    """Quantiles of log(measured / predicted) on machines left out, for short and for long operations.
-
-    Parameters
-    ----------
-    level
-        Probability that the band should cover.
-    short, long
-        (low, high) below and above `border` seconds of predicted time.
-    """
-
-    level: float
-    border: float
-    short: tuple[float, float]
-    long: tuple[float, float]
-
-    def around(self, predicted: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Seconds between which the measured time should lie, each of the shape of `predicted`."""
-        brief = predicted < self.border
-        low, high = (np.where(brief, self.short[i], self.long[i]) for i in (0, 1))
-        return predicted * np.exp(low), predicted * np.exp(high)
-
-
-def band(
-    residuals: Mapping[str, FloatArray],
-    predicted: Mapping[str, FloatArray],
-    share: Mapping[str, float],
-    level: float = 0.8,
-    border: float = 20e-6,
-) -> Band:
-    """The band of a machine from what other machines, each left out, scattered around their own predictions.
-
-    Parameters
-    ----------
-    residuals, predicted
-        By machine: log(measured / predicted), and seconds.
-    share
-        By machine: its weight (`weights`), spread evenly over its residuals.
-    """
-    ends = {}
-    for name, brief in (("short", True), ("long", False)):
-        values, counts = [], []
-        for machine, residual in residuals.items():
-            chosen = residual[(predicted[machine] < border) == brief]
-            if len(chosen):
-                values.append(chosen)
-                counts.append(np.full(len(chosen), share[machine] / len(chosen)))
-        if values:
-            ends[name] = weighted_quantiles(np.concatenate(values), np.concatenate(counts), level)
-    if not ends:
-        raise InputError("no residual to make a band of")
-    short, long = ends.get("short", ends.get("long")), ends.get("long", ends.get("short"))
-    return Band(level, border, short or (0.0, 0.0), long or (0.0, 0.0))
-
-
-def weighted_quantiles(values: FloatArray, counts: FloatArray, level: float) -> tuple[float, float]:
-    """The central quantiles that leave (1 - level) / 2 of the weight on each side."""
-    order = np.argsort(values)
-    below = (np.cumsum(counts[order]) - counts[order] / 2) / counts.sum()
-    low, high = np.interp([(1 - level) / 2, (1 + level) / 2], below, values[order])
-    return float(low), float(high)

@@ -20,7 +20,8 @@ from estimators.pooling import PRIORS, ROWWISE_PRIORS, Prior
 from experiments.rows import ValidationRow, skipped
 from experiments.validation import gpu_data
 from experiments.validation.data import data_folder
-from experiments.validation.gpu_boards import Board, Prediction
+from experiments.validation.gpu_boards import Board
+from experiments.validation.gpu_transfer import Prediction, Transfer
 from workloads.workload import Attribute
 
 if TYPE_CHECKING:
@@ -185,7 +186,7 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
         return [
             skipped("operations", "no public measurements here (set SLIPSTICK_DATA; docs/validation.md says where)")
         ]
-    boards: dict[tuple[str, str, str], Board] = {}
+    boards: dict[tuple[str, str, str], Transfer] = {}
     found: list[ValidationRow] = []
     done: set[tuple[str, str, str]] = set()
     for case in cases():
@@ -205,7 +206,9 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
     return found
 
 
-def _model_boards(boards: Mapping[tuple[str, str, str], Board], folder: Path, scored: Path | None) -> dict[str, Board]:
+def _model_boards(
+    boards: Mapping[tuple[str, str, str], Transfer], folder: Path, scored: Path | None
+) -> dict[str, Transfer]:
     """The boards that whole models are summed from, by class of operation; fitted ones are used again."""
     names = {
         "bmm": "bmm, H",
@@ -222,11 +225,12 @@ def _model_boards(boards: Mapping[tuple[str, str, str], Board], folder: Path, sc
     return found
 
 
-def _board(case: Case, frame: pd.DataFrame) -> Board:
-    return Board(frame, case.kind, case.dtype, case.facts, case.sample, case.priors)
+def _board(case: Case, frame: pd.DataFrame) -> Transfer:
+    return Transfer(Board(frame, case.kind, case.dtype, case.facts, case.sample, case.priors, case.test))
 
 
-def _left_out_rows(case: Case, board: Board, folder: Path) -> list[ValidationRow]:
+def _left_out_rows(case: Case, transfer: Transfer, folder: Path) -> list[ValidationRow]:
+    board = transfer.board
     if board.training.empty:
         return [skipped(case.name, "its files are not in the data folder")]
     parts = []
@@ -235,7 +239,7 @@ def _left_out_rows(case: Case, board: Board, folder: Path) -> list[ValidationRow
             chosen = board.training[board.training["machine"] == name]
             chosen = chosen[case.test(chosen)] if case.test else chosen
             if len(chosen):
-                parts.append(_score(board, name, _thinned(chosen), group))
+                parts.append(_score(transfer, name, _thinned(chosen), group))
     floor = _stack_floor(folder) if case.name.startswith("BF16") else None
     return _rows_of(case, parts, floor)
 
@@ -248,12 +252,12 @@ def _scored_rows(case: Case, folder: Path, scored: Path) -> list[ValidationRow]:
     unknown = sorted(set(frame.loc[frame["machine"] == "", "device"]))
     found = [skipped(title, f"the catalogue lacks {device}") for device in unknown]
     frame = frame[frame["machine"] != ""]
-    board = _board(case, gpu_data.without(case.frame(folder), frame["key"]))
-    counts = board.training["machine"].value_counts()
+    transfer = _board(case, gpu_data.without(case.frame(folder), frame["key"]))
+    counts = transfer.board.training["machine"].value_counts()
     parts = []
     for name, chosen in frame.groupby("machine"):
         new = counts.get(name, 0) < ENOUGH
-        parts.append(_score(board, str(name), _thinned(chosen), (str(name),) if new else ()))
+        parts.append(_score(transfer, str(name), _thinned(chosen), (str(name),) if new else ()))
     return found + _rows_of(case, parts, None, title)
 
 
@@ -272,15 +276,15 @@ class Part:
     baselines: Mapping[str, FloatArray]
 
 
-def _score(board: Board, name: str, frame: pd.DataFrame, group: Sequence[str]) -> Part:
+def _score(transfer: Transfer, name: str, frame: pd.DataFrame, group: Sequence[str]) -> Part:
     return Part(
         name,
         tuple(group),
         frame["time"].to_numpy(),
-        board.predict(name, frame, group),
+        transfer.predict(name, frame, group),
         {
-            "roofline": board.roofline(name, frame),
-            "calibrated roofline": board.calibrated_roofline(name, frame, group),
+            "roofline": transfer.board.roofline(name, frame),
+            "calibrated roofline": transfer.board.calibrated_roofline(name, frame, group),
         },
     )
 
@@ -404,14 +408,15 @@ def _stack_floor(folder: Path) -> float | None:
 RATIOS = (("h100-sxm", "a100-pcie-80gb"), ("l4", "t4"))
 
 
-def _ratio_rows(boards: Mapping[tuple[str, str, str], Board]) -> list[ValidationRow]:
+def _ratio_rows(boards: Mapping[tuple[str, str, str], Transfer]) -> list[ValidationRow]:
     """Speed-up of B over A, with A measured and B left out: errors of the ratio, and who wins."""
     found = []
     for new, known in RATIOS:
         errors: list[FloatArray] = []
         plain: list[FloatArray] = []
         wins: list[FloatArray] = []
-        for (_, kind, _), board in boards.items():
+        for (_, kind, _), transfer in boards.items():
+            board = transfer.board
             if "file" not in board.training or kind == "convolution":
                 continue
             dims = [
@@ -425,7 +430,7 @@ def _ratio_rows(boards: Mapping[tuple[str, str, str], Board]) -> list[Validation
             both = _thinned(both)
             truth = np.log(both["time"].to_numpy() / both["time_new"].to_numpy())
             speedup = np.log(
-                board.times(_on(known), both, board.fits[known].values) / board.predict(new, both, (new,)).time
+                board.times(_on(known), both, board.fits[known].values) / transfer.predict(new, both, (new,)).time
             )
             errors.append(np.abs(speedup - truth))
             plain.append(np.abs(np.log(board.roofline(known, both) / board.roofline(new, both)) - truth))

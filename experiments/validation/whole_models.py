@@ -18,8 +18,8 @@ import numpy as np
 
 from experiments.rows import ValidationRow, skipped
 from experiments.validation.data import data_folder, scored_file, why_missing
-from experiments.validation.gpu_boards import Board
 from experiments.validation.gpu_data import machine_of
+from experiments.validation.gpu_transfer import Transfer
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -122,7 +122,7 @@ def _shapes(text: Any) -> list[tuple[int, ...]]:
 
 
 def predicted(
-    nodes: Sequence[Node], name: str, boards: Mapping[str, Board], left_out: Sequence[str]
+    nodes: Sequence[Node], name: str, boards: Mapping[str, Transfer], left_out: Sequence[str]
 ) -> dict[str, float]:
     """Seconds by class of operation. What a launch costs alone hides behind other kernels; the device's share stays."""
     import pandas as pd
@@ -140,7 +140,7 @@ def predicted(
     return total
 
 
-def rows(scored: Path | None, boards: Mapping[str, Board]) -> list[ValidationRow]:
+def rows(scored: Path | None, boards: Mapping[str, Transfer]) -> list[ValidationRow]:
     """MAPE over the cases, and the worst; cases without a graph are named."""
     import pandas as pd
 
