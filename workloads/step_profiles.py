@@ -29,6 +29,8 @@ SKIPPED_CATEGORIES = frozenset(
 )
 """Event categories that are no operations of their own."""
 _LARGEST_LINE = 1 << 24
+_MOST = 10**15
+"""Invocations of one operation in a step."""
 
 Place = Literal["host", "device"]
 
@@ -86,13 +88,13 @@ def profile_steps(events: EventTable, marker: str = r"ProfilerStep#(\d+)") -> li
     else to the step in which it starts. Events outside all steps are left out. Raises InputError where there is no
     marker.
     """
-    numbers = {
-        code: int(match.group(1)) for code, name in enumerate(events.names) if (match := re.fullmatch(marker, name))
-    }
+    if re.compile(marker).groups < 1:
+        raise InputError(f"step marker {marker!r}: want a group that holds the step's number, such as Step#(\\d+)")
+    matches = ((code, re.fullmatch(marker, name)) for code, name in enumerate(events.names))
+    numbers = {code: _step_number(match) for code, match in matches if match}
     if not numbers:
-        raise InputError(
-            f"no event named like {marker!r}: the trace has no steps (known names: {', '.join(events.names[:5])}, ...)"
-        )
+        known = f"known names: {', '.join(events.names[:5])}, ..." if events.names else "it holds no complete events"
+        raise InputError(f"no event named like {marker!r}: the trace has no steps ({known})")
     where: dict[int, int] = {}
     for row in np.flatnonzero(np.isin(events.name, list(numbers))).tolist():
         where.setdefault(numbers[int(events.name[row])], row)
@@ -126,6 +128,13 @@ def profile_steps(events: EventTable, marker: str = r"ProfilerStep#(\d+)") -> li
         StepProfile(number, float(begin), float(end - begin), ops)
         for number, begin, end, ops in zip(steps, begins, ends, operations, strict=True)
     ]
+
+
+def _step_number(match: re.Match[str]) -> int:
+    text = match.group(1)
+    if not (text and text.isdecimal() and len(text) < 19):
+        raise InputError(f"step marker: {match.group()[:60]!r} holds {str(text)[:40]!r}, no step number")
+    return int(text)
 
 
 def _launch_times(events: EventTable, device: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
@@ -242,16 +251,27 @@ def _profile(record: Any) -> StepProfile:
     label, worked = record.get("label"), record.get("processor_time_s")
     return StepProfile(
         int(record["step"]),
-        float(record["start_s"]),
-        float(record["duration_s"]),
-        {str(name): _operation(*each) for name, each in record["operations"].items()},
+        _seconds(record["start_s"], "start_s", -np.inf),
+        _seconds(record["duration_s"], "duration_s"),
+        {str(name): _operation(str(name), *each) for name, each in record["operations"].items()},
         None if label is None else str(label),
         record.get("checkpoint") is True,
-        None if worked is None else float(worked),
+        None if worked is None else _seconds(worked, "processor_time_s"),
     )
 
 
-def _operation(count: float, time: float, place: str) -> Operation:
+def _operation(name: str, count: float, time: float, place: str) -> Operation:
     if place not in ("host", "device"):
         raise InputError(f"place {place!r}; known: host, device")
-    return Operation(int(count), float(time), "device" if place == "device" else "host")
+    if not 0 <= int(count) < _MOST:
+        raise InputError(f"operation {name[:60]!r}: count = {str(count)[:40]}: want 0 to {_MOST:g}")
+    return Operation(
+        int(count), _seconds(time, f"time of operation {name[:60]!r}"), "device" if place == "device" else "host"
+    )
+
+
+def _seconds(value: Any, what: str, low: float = 0.0) -> float:
+    number = float(value)
+    if not (np.isfinite(number) and number >= low):
+        raise InputError(f"{what} = {number:g} s: want a finite number" + (" >= 0" if low == 0 else ""))
+    return number

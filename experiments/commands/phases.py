@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from estimators.run.phases import Labels
-    from workloads.step_profiles import StepTable
+    from workloads.step_profiles import StepProfile, StepTable
 
 METHODS = ("duration", "published", "k-means", "dbscan")
 
@@ -41,10 +41,13 @@ def register(app: typer.Typer) -> None:
         from experiments.output import emit
         from workloads.step_profiles import StepTable
 
-        table = StepTable.of(read_steps(trace, marker))
+        steps, passed_over = read_steps(trace, marker)
+        table = StepTable.of(steps)
         report = report_phases(table, labels_of(table, method, threshold, clusters, minimum), top)
         notes = [f"{trace.name}: {len(table.steps)} steps, {table.durations.sum():.4g} s; {method}"]
-        notes += [compared(table, each) for each in METHODS if each != method]
+        notes += passed_over
+        if format == "table":
+            notes += [compared(table, each) for each in METHODS if each != method]
         if out is not None:
             notes.append("written: " + ", ".join(str(path) for path in report.save(out)))
         rows = report.records()
@@ -53,18 +56,41 @@ def register(app: typer.Typer) -> None:
         emit(rows, format, notes=[*notes, f"three longest phases: {report.coverage():.1%} of the time"])
 
 
-def read_steps(path: Path, marker: str) -> Any:
-    """Step profiles of a trace or of a recorded run."""
+def read_steps(path: Path, marker: str) -> tuple[list[StepProfile], list[str]]:
+    """Step profiles of a trace or of a recorded run, and a line on each thing that was passed over in it.
+
+    Raises
+    ------
+    InputError
+        Names the file where it cannot be read, or has no steps.
+    """
+    import re
+
+    from hwmodels.files import InputError
     from workloads.importers.chrome_trace import read_events
     from workloads.step_profiles import load_steps, profile_steps, without_stolen_time
 
     if path.name.endswith("input_pipeline.json"):
         from workloads.importers.tensorboard_profile import read_input_pipeline
 
-        return read_input_pipeline(path)
+        return read_input_pipeline(path), []
     if path.name.endswith((".jsonl", ".jsonl.gz")):
-        return [without_stolen_time(step) for step in load_steps(path)]
-    return profile_steps(read_events(path), marker)
+        return [without_stolen_time(step) for step in load_steps(path)], []
+    try:
+        re.compile(marker)
+    except re.error as error:
+        raise InputError(f"--marker {marker!r}: no regular expression ({error})") from None
+    events = read_events(path)
+    try:
+        steps = profile_steps(events, marker)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    counts = {
+        "events without a finite start and a duration >= 0 passed over": events.notes.skipped,
+        "broken escapes repaired": events.notes.repaired_escapes,
+    }
+    notes = [f"{count} {what}" for what, count in counts.items() if count]
+    return steps, [*notes, *(["the file ends inside the events"] if events.notes.truncated else [])]
 
 
 def labels_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -56,7 +57,8 @@ def register(app: typer.Typer) -> None:
         else:
             padded = read_lengths(lengths, length or "seq_len", "steps").values.astype("float64")
             iterations = simulated_log(str(log), on, padded, estimator, set or [])
-        offered = {"error": parse_quantity(error, "1"), "size": size, "seed": seed}
+        limit = parse_quantity(error, "1")
+        offered = {"error": limit, "size": size, "seed": seed}
         taken = signature(METHODS[method]).parameters
         settings = {name: value for name, value in offered.items() if name in taken and value is not None}
         chosen = select(method, iterations, **settings)
@@ -89,12 +91,20 @@ def register(app: typer.Typer) -> None:
             "saving_serial": chosen.saving_serial,
             "saving_parallel": chosen.saving_parallel,
         }
+        if method == "seqpoint":
+            summary |= {"error_limit": limit, "error_reached": abs(chosen.error) <= limit}
         if emit_lengths is not None:
             write_representatives(emit_lengths, chosen, iterations.proxy)
         if picture is not None:
             from experiments.selection_picture import draw_selection
 
             draw_selection(iterations, chosen, picture)
+        missed = (
+            f"the limit of {limit:.3%} was not reached with any number of bins: the closest is "
+            f"{chosen.error:+.3%} with {len(chosen)} (repeated lengths scatter; --method stratified tells an interval)"
+        )
+        if format != "table" and not summary.get("error_reached", True):
+            print(f"slipstick: {missed}", file=sys.stderr)
         if format == "json":
             emit([{**summary, "selected": rows}], "json")
             return
@@ -105,4 +115,6 @@ def register(app: typer.Typer) -> None:
             f"costs 1/{chosen.saving_serial:.0f} of the run, in parallel 1/{chosen.saving_parallel:.0f}",
             f"projected from their times {found}: {projected.total:.5g} s{between}",
         ]
+        if method == "seqpoint" and not summary["error_reached"]:
+            notes.insert(2, missed)
         emit(rows, format, notes=notes)

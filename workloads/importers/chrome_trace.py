@@ -246,10 +246,10 @@ def _read_one(window: _Window, columns: Columns, notes: TraceNotes) -> bool:
     if character == "]":
         return False
     try:
-        event = window.value() if character else None
+        if not character:
+            raise EOFError
+        event = window.value()
     except EOFError:
-        event = None
-    if event is None:
         notes.truncated = True
         return False
     if isinstance(event, dict):

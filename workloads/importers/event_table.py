@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _BETWEEN = re.compile(r"\}\s*,\s*\{\s*\Z")
+_DIGITS = re.compile(r"-?[0-9]+(\.[0-9]*)?")
+_ENDLESS = 1e18
+"""Microseconds (31,000 years) that no clock shows."""
 
 
 class IrregularError(Exception):
@@ -33,7 +36,7 @@ class TraceNotes:
     truncated: bool = False
     """The file ended inside the events."""
     skipped: int = 0
-    """Complete events without a usable start or duration."""
+    """Complete events without a usable start or duration: missing, not finite, or a duration below 0."""
     phases: Counter[str] = field(default_factory=Counter)
     """Events by their `ph` letter (X complete, i instant, s/f flow, M metadata, C counter ...)."""
 
@@ -86,12 +89,26 @@ def _microseconds(texts: Sequence[str], origin: int) -> npt.NDArray[np.float64]:
         return np.fromiter(map(float, texts), dtype=np.float64, count=len(texts)) - origin
     try:
         return (np.fromiter(map(int, texts), dtype=np.int64, count=len(texts)) - origin).astype(np.float64)
-    except ValueError:
+    except (ValueError, OverflowError):
         pass
     parts = (text.partition(".") for text in texts)
     return np.array(
         [int(whole) - origin + float(f"0.{fraction or 0}") for whole, _, fraction in parts], dtype=np.float64
     )
+
+
+def _clock(value: Any) -> str | None:
+    """Microseconds as text that `_microseconds` reads; None where the value is no finite number."""
+    if isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    if not abs(number) < _ENDLESS:
+        return None
+    text = str(value)
+    return text if _DIGITS.fullmatch(text) else f"{number:.3f}"
 
 
 _Block = tuple[npt.NDArray[np.int32], npt.NDArray[np.float64], npt.NDArray[np.float64], list[npt.NDArray[np.float64]]]
@@ -154,17 +171,18 @@ class Columns:
                 others.append(letter)
                 continue
             head, key, rest = piece.partition('"ts"')
-            start, duration, tail = rest.split(",", 2)
-            if not (key and '"dur"' in duration):
+            fields = rest.split(",", 2)
+            if not (key and len(fields) == 3 and '"dur"' in fields[1]):
                 raise IrregularError
+            start, duration, tail = fields
             heads.append(known[head] if head in known else self.code(head))
             starts.append(start[1:])
-            durations.append(duration[duration.index(":") + 1 :])
+            durations.append(duration.partition(":")[2])
             arguments.append(tail)
         phases = Counter(letter.strip('"') for letter in others)
         try:
             columns = self.arrays(heads, starts, [text.rstrip("} \t\r\n") for text in durations], arguments)
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise IrregularError from error
         if not {"B", "E"}.isdisjoint(phases) or any(len(letter) != 1 for letter in phases):
             raise IrregularError
@@ -176,6 +194,8 @@ class Columns:
         self, heads: Sequence[int], starts: Sequence[str], durations: Sequence[str], arguments: Sequence[str]
     ) -> _Block:
         if self.origin is None and starts:
+            if not abs(float(starts[0])) < _ENDLESS:
+                raise IrregularError
             self.origin = int(float(starts[0]))
         found = []
         for key, search in self.patterns:
@@ -184,8 +204,11 @@ class Columns:
                 if match := search(arguments[index]):
                     values[index] = float(match.group(1))
             found.append(values)
-        origin = self.origin or 0
-        return np.array(heads, dtype=np.int32), _microseconds(starts, origin), _microseconds(durations, 0), found
+        start, duration = _microseconds(starts, self.origin or 0), _microseconds(durations, 0)
+        # a comparison with not-a-number is false; such events are counted one by one on the general road
+        if not (np.all(np.abs(start) < 2 * _ENDLESS) and np.all((duration >= 0) & (duration < _ENDLESS))):
+            raise IrregularError
+        return np.array(heads, dtype=np.int32), start, duration, found
 
     def add(self, event: dict[str, Any], notes: TraceNotes) -> None:
         """Take an event that came by the general road."""
@@ -211,10 +234,8 @@ class Columns:
             phase = "X"
         if phase != "X":
             return
-        start, duration = event.get("ts"), event.get("dur", 0)
-        try:
-            float(start), float(duration)  # type: ignore[arg-type]
-        except (TypeError, ValueError):
+        start, duration = _clock(event.get("ts")), _clock(event.get("dur", 0))
+        if start is None or duration is None or float(duration) < 0:
             notes.skipped += 1
             return
         label = tuple(str(event.get(key, "")) for key in ("name", "cat", "pid", "tid"))
@@ -223,8 +244,8 @@ class Columns:
             self.heads[key] = len(self.decoded)
             self.decoded.append(label)  # type: ignore[arg-type]
         self.head.append(self.heads[key])
-        self.start.append(str(start))
-        self.duration.append(str(duration))
+        self.start.append(start)
+        self.duration.append(duration)
         arguments = event.get("args")
         self.arguments.append(
             json.dumps({k: arguments[k] for k in self.wanted if k in arguments}) if isinstance(arguments, dict) else ""

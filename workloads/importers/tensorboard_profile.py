@@ -6,6 +6,7 @@ tensorflow/profiler and openxla/xprof, the input-pipeline analyzer.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -76,9 +77,12 @@ def _tables(path: str | os.PathLike[str]) -> Iterator[dict[str, list[Any]]]:
 
 def _number(value: Any, path: object) -> float:
     try:
-        return float(value)
-    except (TypeError, ValueError):
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"{path}: {str(value)[:40]!r} is no number") from None
+    if not math.isfinite(number):
+        raise InputError(f"{path}: {str(value)[:40]!r} is no finite number")
+    return number
 
 
 def _milliseconds(value: Any, path: object) -> float:
