@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import simpy
 
-from estimators.schedule.recurrence import TandemTimes
+from estimators.schedule.recurrence import Floats, TandemTimes
+from estimators.schedule.stage import Stage
 from hwmodels.files import InputError
-
-if TYPE_CHECKING:
-    from estimators.schedule.pipeline import Pipeline, Stage
 
 
 class Simulation:
-    """One SimPy run: a process per worker, a store per buffer."""
+    """One SimPy run: a process per worker, a store per buffer.
 
-    def __init__(self, pipeline: Pipeline, steps: int, seed: int) -> None:
+    `service` [s] holds each stage's times of its outputs, `resources` the capacities that stages share.
+    """
+
+    def __init__(self, stages: Sequence[Stage], service: Sequence[Floats], resources: Mapping[str, int]) -> None:
         self.environment = simpy.Environment()
-        self.stages = pipeline.stages
-        self.service = [draw.tolist() for draw in pipeline.draws(steps, seed)]
-        self.counts = pipeline.items_for(steps)
-        self.inputs = self.counts[0] * self.stages[0].gather
+        self.stages = stages
+        self.service = [draw.tolist() for draw in service]
         self.taken: list[list[float]] = [[] for _ in self.stages]
         self.started: list[list[float]] = [[] for _ in self.stages]
-        self.finished: list[list[float]] = [[0.0] * count for count in self.counts]
+        self.finished: list[list[float]] = [[0.0] * len(draw) for draw in service]
         self.departed: list[list[float]] = [[] for _ in self.stages]
         self.buffers = [simpy.Store(self.environment, stage.buffer) for stage in self.stages[:-1]]
-        self.resources = {
-            name: simpy.Resource(self.environment, capacity) for name, capacity in pipeline.resources.items()
-        }
+        self.resources = {name: simpy.Resource(self.environment, capacity) for name, capacity in resources.items()}
         self.ended = self.environment.event()
 
     def times(self) -> TandemTimes:
