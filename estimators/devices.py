@@ -31,18 +31,23 @@ from estimators.schedule.sequential import Sequential
 from hwmodels.files import InputError
 from hwmodels.machine import Machine
 from hwmodels.records import Table, content_digest
-from workloads.workload import Workload
+from workloads.workload import Op, Workload
 
 ENOUGH = 24
 """Rows of a class from which a machine has its own fit; fewer are anchors."""
 SAMPLE = 400
 """Rows of a machine and class that a fit looks at."""
 DRAWS = 200
+"""Of the parameters of a machine, for estimates ..."""
+FEW_DRAWS = 60
+"""... and for the bands of many rows at once (a standard deviation is known to 9 %)."""
 SEED = 20_240_301
 NORMAL = 1.4826
 """Standard deviation over median absolute deviation, of a normal law."""
 LEAST_SCATTER = 0.03
 """No anchor is known better: the spread of repeated measurements."""
+DEFAULT = "default"
+"""What stands for operations of a class that was not measured on any machine."""
 UNKNOWN = 0.3
 """Median |log| error of a class that nobody measured."""
 PREFIX = "parameter.kernels.default."
@@ -100,11 +105,12 @@ class Belief:
         own = self.values(name, at)
         return formula.evaluate({f"{PREFIX}{parameter}": value for parameter, value in own.items()})
 
-    def predicted(self, forms: Sequence[OperationTimes], count: int = DRAWS) -> tuple[FloatArray, FloatArray]:
+    def predicted(self, forms: Sequence[OperationTimes], count: int = FEW_DRAWS) -> tuple[FloatArray, FloatArray]:
         """Seconds of rows of one class, and the standard deviation of their logarithm, scatter included."""
         name, formula = forms[0].name, RowFormula.of(TiledRoofline(), forms)
         time = self.times(formula, name)
-        if not self.roots.size:
+        own = [i for i, (of, _) in enumerate(self.names) if of == name]
+        if not np.any(self.roots[own]):
             return time, np.full(len(time), self.scatter[name])
         logs = np.stack([np.log(self.times(formula, name, draw)) for draw in self.draws(count)])
         return time, np.hypot(np.std(logs, axis=0), self.scatter[name])
@@ -112,7 +118,7 @@ class Belief:
     def conditioned(self, anchors: Sequence[OperationTimes], steps: int = 3) -> Belief:
         """The same after a few rows were measured on the machine: an iterated extended Kalman update in log time."""
         forms = [form for form in anchors if form.name in self.scatter]
-        if not forms or not self.roots.size:
+        if not forms:
             return self
         formulas = [RowFormula.of(TiledRoofline(), [form]) for form in forms]
         measured = np.log(joined_times(forms))
@@ -184,7 +190,7 @@ class DeviceCalibration:
         columns: dict[str, dict[int, float]] = {}
         scatter: dict[str, float] = {}
         said: dict[str, str] = {}
-        for one in self.classes:
+        for one in (*self.classes, KernelClass(DEFAULT, ())):
             own = None if on.name in without else one.of(on.name)
             fits = [fit for fit in one.fits if fit.machine not in (*without, on.name)]
             share = weights(fits, on.family) if fits else np.zeros(0)
@@ -199,7 +205,7 @@ class DeviceCalibration:
             scatter[one.name] = NORMAL * float(
                 np.average([f.scatter for f in fits], weights=share) if fits else UNKNOWN
             )
-            said[one.name] = f"the mean of {len(fits)} machines" if fits else "nothing measured"
+            said[one.name] = f"the mean of {len(fits)} machines" if fits else "not measured on any machine"
             total = share.sum() + PRIOR_WEIGHT
             for index, parameter in enumerate(values, start):
                 spread = one.priors[parameter].spread * np.sqrt(PRIOR_WEIGHT / total)
@@ -224,21 +230,19 @@ class DeviceCalibration:
             Whose operations' scatter counts; that of the worst class where they are left out.
         """
         known = self.belief(machine).conditioned([form for form in self.anchors if form.machine.name == machine.name])
-        kernels = {one.name: KernelParameters(**_inside(known.values(one.name))) for one in self.classes}
-        estimator = Composite(
-            TiledRoofline(Table({"default": KernelParameters(**_rough(PRIORS)), **kernels})),
-            Sequential(),
-            "tiled roofline pooled over devices",
-        )
-        drawn = np.exp(known.draws()) if known.roots.size else np.empty((0, len(known.names)))
+        kernels = {name: KernelParameters(**_inside(known.values(name))) for name in known.scatter}
+        estimator = Composite(TiledRoofline(Table(kernels)), Sequential(), "tiled roofline pooled over devices")
+        drawn = np.exp(known.draws())
         bounds = declared(KernelParameters)
         low = np.array([bounds[parameter].low for _, parameter in known.names])
         high = np.array([bounds[parameter].high for _, parameter in known.names])
-        words = [f"{machine.name}: {text} for {name}" for name, text in known.said.items()]
+        free = machine.runtime.free_kinds
+        asked = {_class(op, known) for op in workload.operations if op.kind not in free} if workload else known.scatter
+        words = [f"{name}: {text}" for name, text in known.said.items() if name in asked]
         return Calibration(
             estimator,
             tuple(f"operation.kernels.{name}.{parameter}" for name, parameter in known.names),
-            residual_std=_scatter_of(known.scatter, estimator, workload, machine, run),
+            residual_std=_scatter_of(known, estimator, workload, machine, run),
             fingerprint=self.fingerprint,
             source="; ".join([self.source, *words]),
             sample=tuple(map(tuple, np.clip(drawn, low, high).tolist())),
@@ -303,24 +307,27 @@ def fit_devices(
 
 
 def _scatter_of(
-    scatter: Mapping[str, float],
+    known: Belief,
     estimator: Composite,
     workload: Workload | None,
     machine: Machine,
     run: Mapping[str, float] | None,
 ) -> float:
     """Scatter of a whole: of one class as if all its operations erred alike, of several classes independently."""
-    worst = max(scatter.values(), default=NORMAL * UNKNOWN)
     if workload is None or workload.bind_known({**workload.defaults, **(run or {})}).symbols:
-        return worst
+        return max(known.scatter.values())
     bound = workload.bind_known(run or {}).bound()
-    answer = estimator.estimate(workload, machine, run)
     shares: dict[str, float] = {}
-    for op, part in zip(bound.operations, answer.parts, strict=True):
-        name = f"{op.kind}.{op.dtype}"
+    for op, part in zip(bound.operations, estimator.estimate(workload, machine, run).parts, strict=True):
+        name = _class(op, known)
         shares[name] = shares.get(name, 0.0) + part.contribution
     whole = sum(shares.values()) or 1.0
-    return float(np.sqrt(sum((scatter.get(name, worst) * t / whole) ** 2 for name, t in shares.items())))
+    return float(np.sqrt(sum((known.scatter[name] * time / whole) ** 2 for name, time in shares.items())))
+
+
+def _class(op: Op, known: Belief) -> str:
+    """Which parameters serve an operation, as `TiledRoofline` looks them up."""
+    return next(name for name in (f"{op.kind}.{op.dtype}", op.kind, DEFAULT) if name in known.scatter)
 
 
 def _rough(priors: Mapping[str, Prior]) -> dict[str, float]:

@@ -1,0 +1,181 @@
+"""slipstick calibrate STUDY.toml with leave_out = "machine", and the calibration asked of a new machine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from estimators.devices import PREFIX
+from estimators.operation.kernel_classes import KernelParameters
+from estimators.operation.tiled import TiledRoofline
+from estimators.operation_times import OperationTimes, RowFormula
+from experiments.cli import run
+from experiments.devices_left_out import Anchor, noise_floor, taken
+from hwmodels.catalog import machine
+from hwmodels.machine import save_machine
+from workloads.layers import elementwise
+from workloads.workload import Workload
+
+STUDY = """
+schema = "slipstick-study-1"
+name = "additions"
+[fit]
+leave_out = "machine"
+measured = "adds.csv"
+anchors = [{operation = "elementwise.float32", dims = {elements = 67108864}}]
+"""
+ADD = "elements,reads,writes"
+
+
+def lines(name: str, efficiency: float, rows: int, speedup: float = 1.0) -> list[str]:
+    """CSV lines of additions on a machine that reaches a share of its bandwidth."""
+    elements = 2.0 ** np.linspace(16, 28, rows)
+    dims = {"elements": elements, "reads": 2 * elements, "writes": elements}
+    form = OperationTimes.of(machine(name), "elementwise", "float32", dims, np.ones(rows))
+    known = KernelParameters(memory_efficiency=efficiency, overhead=2e-6)
+    times = RowFormula.of(TiledRoofline(), [form]).evaluate(
+        {f"{PREFIX}{n}": getattr(known, n) for n in KernelParameters.__dataclass_fields__}
+    )
+    noise = np.exp(0.02 * np.random.default_rng(rows).standard_normal(rows))
+    return [
+        f"{name},elementwise,float32,{t},{n},{2 * n},{n}"
+        for n, t in zip(elements, times * noise / speedup, strict=True)
+    ]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study of three machines, calibrated once, and a new machine's file."""
+    where = tmp_path_factory.mktemp("devices")
+    rows = [*lines("a100-sxm-80gb", 0.85, 30), *lines("l4", 0.80, 32), *lines("t4", 0.72, 34)]
+    (where / "adds.csv").write_text(f"machine,kind,dtype,time_s,{ADD}\n" + "\n".join(rows) + "\n")
+    (where / "study.toml").write_text(STUDY)
+    save_machine(machine("l40s").using({"clock": "2.2 GHz"}), where / "new.yaml")
+    (where / "anchor.csv").write_text(
+        f"kind,dtype,time_s,{ADD}\nelementwise,float32,0.00135,67108864,134217728,67108864\n"
+    )
+    Workload("adds", (elementwise("add", 50_000_000, inputs=2),)).save(where / "adds.json")
+    assert run(["calibrate", str(where / "study.toml"), "--out", str(where / "made.json"), "--format", "csv"]) == 0
+    return where
+
+
+def answer(capsys: pytest.CaptureFixture[str], workload: Path | str, *words: str) -> dict[str, Any]:
+    capsys.readouterr()
+    assert run(["estimate", str(workload), *words, "--format", "json"]) == 0, capsys.readouterr().err
+    (found,) = json.loads(capsys.readouterr().out)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_the_table_holds_every_machine_baselines_and_coverage(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["calibrate", str(folder / "study.toml"), "--format", "json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert [row["machine"] for row in found["held_out"]] == ["A100 SXM4 80 GB", "L4", "T4"]
+    for row in found["held_out"]:
+        assert 0 < row["MAPE"] < row["roofline_MAPE"] and 0 <= row["coverage"] <= 1
+        assert row["anchored_high_over_low"] < row["high_over_low"]
+        assert row["interval_level"] == 0.8 and row["noise_floor"] is None
+    assert found["impossible"] == []
+
+
+def test_a_new_machine_gets_its_familys_mean_and_anchors_narrow_it(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    adds = folder / "adds.json"
+    words = ["--on", str(folder / "new.yaml"), "--calibration", str(folder / "made.json")]
+    new, anchored = answer(capsys, adds, *words), answer(capsys, adds, *words, "--anchors", str(folder / "anchor.csv"))
+    assert new["interval_level"] == 0.8
+    assert anchored["high_s"] / anchored["low_s"] < new["high_s"] / new["low_s"]
+    assert anchored["time_s"] != new["time_s"]
+    assert any("the mean of 3 machines and 1 anchors" in line for line in anchored["assumptions"])
+
+
+def test_what_was_not_measured_has_a_wide_band(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Convolutions stand in no file: their parameters are as unsure as the priors, on a fitted machine too."""
+    found = answer(capsys, "resnet18-inference", "--on", "l4", "--calibration", str(folder / "made.json"))
+    assert found["high_s"] / found["low_s"] > 2
+    assert any("default: not measured on any machine" in line for line in found["assumptions"])
+
+
+def test_whatif_and_studies_take_the_calibration(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["whatif", str(folder / "adds.json"), "--on", "l40s", "--calibration", str(folder / "made.json")]
+    assert (
+        run([*words, "--vary", "machine.clock=1GHz,2GHz", "--save", str(folder / "vary.toml"), "--format", "json"]) == 0
+    )
+    rows = json.loads(capsys.readouterr().out)
+    assert all(row["low_ratio"] <= row["time_ratio"] <= row["high_ratio"] for row in rows)
+    assert 'calibration = "made.json"' in (folder / "vary.toml").read_text()
+    assert run(["study", "run", str(folder / "vary.toml"), "--folder", str(folder / "out")]) == 0
+    assert "2 points in 1 chunks" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('"machine"', '"file"', "fit.leave_out"),
+        ("adds.csv", "none.csv", "no such file"),
+        ("elementwise.float32", "elementwise", "fit.anchors"),
+        ("elements =", "size =", "unknown dim 'size'"),
+        ('name = "additions"', 'name = "additions"\nmachines = ["l4"]', "only L4 has enough rows"),
+    ],
+)
+def test_bad_studies_are_one_line_and_exit_2(
+    folder: Path, tmp_path: Path, old: str, new: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "adds.csv").write_text((folder / "adds.csv").read_text())
+    (tmp_path / "study.toml").write_text(STUDY.replace(old, new))
+    assert run(["calibrate", str(tmp_path / "study.toml")]) == 2
+    error = capsys.readouterr().err
+    assert words in error and len(error.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("machine,kind,dtype,time_s,speed\n", "unknown column|no measurements"),
+        ("machine,kind,dtype\n", "no column 'time_s'"),
+        ("machine,kind,dtype,time_s,m\nl4,gem,float32,1,2\n", "line 2: unknown kind of operation 'gem'"),
+        ("machine,kind,dtype,time_s,m\nl5,gemm,float32,1,2\n", "line 2: unknown machine 'l5'"),
+        ("machine,kind,dtype,time_s,m\nl4,gemm,float32,1,2\n", "line 2: gemm: no value for n, k"),
+        ("machine,kind,dtype,time_s,m,n,k\nl4,gemm,float32,-1,2,2,2\n", "line 2: time_s = -1 lies outside"),
+        ("machine,kind,dtype,time_s,m,n,k\nl4,gemm,float33,1,2,2,2\n", "unknown data type 'float33'"),
+        ("machine,kind,dtype,time_s,m,n,k,causal\nl4,gemm,float32,1,2,2,2,1\n", "causal = '1': want yes or no"),
+    ],
+)
+def test_bad_measurements_name_file_line_and_column(
+    tmp_path: Path, text: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "adds.csv").write_text(text)
+    (tmp_path / "study.toml").write_text(STUDY)
+    assert run(["calibrate", str(tmp_path / "study.toml")]) == 2
+    error = capsys.readouterr().err
+    assert "adds.csv" in error and any(word in error for word in words.split("|")), error
+
+
+def test_impossible_rows_are_warned_of_and_dropped_when_asked(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = (folder / "adds.csv").read_text() + "\n".join(lines("l4", 0.8, 25, speedup=4.0)) + "\n"
+    (tmp_path / "adds.csv").write_text(rows)
+    (tmp_path / "study.toml").write_text(STUDY.replace("[fit]", '[fit]\nimpossible = "drop"'))
+    assert run(["calibrate", str(tmp_path / "study.toml")]) == 0
+    said = capsys.readouterr().out
+    assert "rows are faster than physics allows (left out)" in said and "faster than main memory" in said
+
+
+def test_anchors_need_a_calibration_across_devices(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["estimate", "resnet18-inference", "--on", "l4", "--anchors", str(folder / "anchor.csv")]) == 2
+    assert "--anchors need --calibration FILE" in capsys.readouterr().err
+
+
+def test_repeats_are_the_noise_floor_and_anchors_are_the_nearest_rows() -> None:
+    dims = {"batch": [1, 1, 1], "m": [64, 64, 4096], "n": [64, 64, 4096], "k": [64, 64, 4000]}
+    form = OperationTimes.of(machine("l4"), "gemm", "float32", dims, [0.9e-5, 1.1e-5, 5e-3])
+    assert noise_floor([form]) == pytest.approx(0.1)
+    left, (row,) = taken([form], [Anchor("gemm.float32", {"m": 4096, "n": 4096, "k": 4096})])
+    assert row.times.tolist() == [5e-3] and len(left[0]) == 2
+    assert taken([form], [Anchor("gemm.float32", {"m": 2**25, "n": 2**25})])[1] == []
