@@ -1,0 +1,144 @@
+"""Collectives against closed forms, and laws that any of them keeps."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from estimators.operation.collectives import NCCL, Collectives, Protocol
+from hwmodels.catalog import machine
+from hwmodels.files import InputError
+from hwmodels.machine import Machine
+from hwmodels.records import Table
+from workloads.kinds import operation
+from workloads.workload import Op
+
+NODE, DEVICES = 8, 64
+LIBRARY = Collectives(
+    efficiency=Table(default=0.8), reducing=Table(default=0.7), protocols=NCCL, algorithms=("ring", "tree")
+)
+peers = st.integers(2, DEVICES)
+sizes = st.floats(1.0, 1e10)
+rates = st.floats(1e8, 1e12)
+waits = st.floats(0.0, 1e-3)
+
+
+def linked(
+    near: float = 300e9, far: float = 25e9, latency: float = 3e-6, wait: float = 9e-6, cards: int = 1
+) -> Machine:
+    links = {
+        "nvswitch": {"bandwidth": near, "latency": latency, "width": NODE},
+        "infiniband": {"bandwidth": far, "latency": wait, "width": DEVICES, "shared_by": cards},
+    }
+    return Machine.model_validate(machine("a100-sxm-80gb").model_dump() | {"links": links})
+
+
+def collective(function: str, elements: float, participants: int, **placed: int) -> Op:
+    dims = {"elements": elements, "participants": participants, **placed}
+    return operation("it", "collective", dims, "float16", {"function": function})
+
+
+def seconds(model: Collectives, on: Machine, op: Op) -> float:
+    return float(model.times([op], on)[0])
+
+
+@given(st.integers(2, NODE), sizes, rates, waits)
+def test_a_ring_inside_a_node_is_alpha_beta(p: int, n: float, bandwidth: float, alpha: float) -> None:
+    on = linked(near=bandwidth, latency=alpha)
+    sent = 2 * n
+    share = (p - 1) / p * sent / bandwidth
+    expected = {
+        "all_reduce": 2 * (p - 1) * alpha + 2 * share,
+        "reduce_scatter": (p - 1) * alpha + share,
+        "all_gather": (p - 1) * alpha + share,
+        "all_to_all": (p - 1) * alpha + share,
+    }
+    for function, time in expected.items():
+        assert seconds(Collectives(), on, collective(function, n, p)) == pytest.approx(time, rel=1e-12)
+
+
+@given(peers, sizes, rates, rates, waits, waits)
+def test_an_all_reduce_by_a_ring_is_a_reduce_scatter_and_an_all_gather(
+    p: int, n: float, near: float, far: float, alpha: float, wait: float
+) -> None:
+    on = linked(near, far, alpha, wait)
+    one, *two = (
+        seconds(Collectives(), on, collective(name, n, p)) for name in ("all_reduce", "reduce_scatter", "all_gather")
+    )
+    assert one == pytest.approx(sum(two), rel=1e-12)
+
+
+@given(st.integers(2, 8), sizes)
+def test_between_nodes_a_ring_takes_the_slower_link_and_the_cards_of_all_its_members(nodes: int, n: float) -> None:
+    on = linked(latency=0.0, wait=0.0)
+    p = nodes * NODE
+    moved = 2 * (p - 1) / p * 2 * n
+    assert seconds(Collectives(), on, collective("all_reduce", n, p)) == pytest.approx(moved / (NODE * 25e9), rel=1e-12)
+    one_card = linked(latency=0.0, wait=0.0, cards=NODE)
+    assert seconds(Collectives(), one_card, collective("all_reduce", n, p)) == pytest.approx(moved / 25e9, rel=1e-12)
+
+
+@given(st.integers(2, 8), sizes)
+def test_groups_at_the_same_time_share_a_card(nodes: int, n: float) -> None:
+    """Eight groups, each with one device a node, through one card a node, or through one card each."""
+    op = collective("all_reduce", n, nodes, stride=NODE, sharing=NODE)
+    moved = 2 * (nodes - 1) / nodes * 2 * n
+    shared, own = (linked(latency=0.0, wait=0.0, cards=cards) for cards in (NODE, 1))
+    assert seconds(Collectives(), shared, op) == pytest.approx(NODE * moved / 25e9, rel=1e-12)
+    assert seconds(Collectives(), own, op) == pytest.approx(moved / 25e9, rel=1e-12)
+
+
+@given(st.sampled_from(["all_reduce", "all_gather", "send_recv"]), peers, sizes, st.floats(1.0, 100.0))
+def test_more_bytes_never_take_less_time(function: str, p: int, n: float, factor: float) -> None:
+    p = 2 if function == "send_recv" else p
+    less, more = (seconds(LIBRARY, linked(), collective(function, size, p)) for size in (n, factor * n))
+    assert more >= less * (1 - 1e-12)
+
+
+@given(peers, sizes, st.floats(0.01, 1.0), st.sampled_from(["near", "far"]))
+def test_less_bandwidth_is_never_faster(p: int, n: float, factor: float, which: str) -> None:
+    whole = {"near": 300e9, "far": 25e9}
+    op = collective("all_reduce", n, p)
+    before = seconds(LIBRARY, linked(**whole), op)
+    assert seconds(LIBRARY, linked(**{**whole, which: whole[which] * factor}), op) >= before * (1 - 1e-12)
+
+
+@given(peers, sizes)
+def test_a_library_is_never_slower_than_one_of_its_ways(p: int, n: float) -> None:
+    op, on = collective("all_reduce", n, p), linked()
+    whole = seconds(Collectives(protocols=NCCL, algorithms=("ring", "tree")), on, op)
+    for name, protocol in NCCL.items():
+        for algorithm in ("ring", "tree"):
+            one = Collectives(protocols=Table({name: protocol}), algorithms=(algorithm,))
+            assert whole <= seconds(one, on, op) * (1 + 1e-12)
+
+
+def test_small_messages_go_by_the_protocol_of_low_latency() -> None:
+    slow, fast = Protocol(share=1.0, latency=1.0, base=10e-6), Protocol(share=0.5, latency=0.1, base=0.0)
+    model = Collectives(protocols=Table(slow=slow, fast=fast))
+    on, alpha, rate = linked(), 3e-6, 300e9
+    assert seconds(model, on, collective("send_recv", 500, 2)) == pytest.approx(0.1 * alpha + 1000 / (0.5 * rate))
+    assert seconds(model, on, collective("send_recv", 5e8, 2)) == pytest.approx(10e-6 + alpha + 1e9 / rate)
+
+
+def test_a_group_of_one_takes_no_time() -> None:
+    assert seconds(LIBRARY, linked(), collective("all_reduce", 1e6, 1)) == 0.0
+
+
+def test_a_tree_waits_with_the_logarithm_of_the_nodes() -> None:
+    tree, on = Collectives(algorithms=("tree",), tree_share=1.0), linked(near=1e30, far=1e30, latency=0.0, wait=1e-3)
+    times = [seconds(tree, on, collective("all_reduce", 1.0, nodes * NODE)) for nodes in (2, 4, 8)]
+    assert times == pytest.approx([2e-3 * math.log2(nodes) for nodes in (2, 4, 8)])
+
+
+def test_a_machine_without_links_says_so() -> None:
+    with pytest.raises(InputError, match=r"A100 SXM4 80 GB.*has no links between devices"):
+        seconds(Collectives(), machine("a100-sxm-80gb"), collective("all_reduce", 1.0, 2))
+
+
+def test_an_unknown_parameter_entry_is_refused() -> None:
+    with pytest.raises(InputError, match="no entry 'default'"):
+        Collectives(efficiency=Table(nvlink=0.5))

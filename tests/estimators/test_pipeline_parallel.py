@@ -1,0 +1,159 @@
+"""Pipelines of microbatches: recurrence against closed forms, the schedule's account, and what it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from estimators.composite import Composite
+from estimators.estimate import Estimate
+from estimators.operation.measured import MeasuredTimes, measured_key
+from estimators.schedule.pipeline_parallel import LANES, PipelineParallel, pipeline_span
+from experiments import registry
+from hwmodels.catalog import machine
+from hwmodels.files import InputError
+from hwmodels.records import Table
+from workloads.networks.megatron import FULL, OFF, ON, SELECTIVE, parallel_gpt
+from workloads.workload import Op, Workload
+
+seconds = st.floats(0.01, 10.0)
+
+
+@given(st.integers(1, 6), st.integers(1, 4), st.integers(1, 3), seconds, seconds)
+def test_equal_stages_leave_a_bubble_of_p_less_one_over_v(p: int, groups: int, v: int, f: float, b: float) -> None:
+    """Narayanan et al., SC 2021, section 2.2: m (f + b) + (p - 1) (f + b) / v."""
+    m = groups * p
+    span = pipeline_span(p, m, [f / v] * (p * v), [b / v] * (p * v), v)
+    assert span == pytest.approx(m * (f + b) + (p - 1) * (f + b) / v, rel=1e-9)
+
+
+@given(st.integers(1, 6), st.integers(1, 12), seconds, seconds, st.data())
+def test_without_interleaving_any_number_of_microbatches_will_do(
+    p: int, m: int, f: float, b: float, data: st.DataObject
+) -> None:
+    assert pipeline_span(p, m, [f] * p, [b] * p) == pytest.approx((m + p - 1) * (f + b), rel=1e-9)
+    late = data.draw(st.floats(0.0, 5.0))
+    assert pipeline_span(p, m, [f] * p, [b] * p, transfer=late) >= (m + p - 1) * (f + b) * (1 - 1e-12)
+
+
+@given(st.lists(st.tuples(seconds, seconds), min_size=1, max_size=5), st.integers(1, 10))
+def test_no_pipeline_beats_its_slowest_stage_or_one_microbatch(parts: list[tuple[float, float]], m: int) -> None:
+    forward, backward = zip(*parts, strict=True)
+    span = pipeline_span(len(parts), m, forward, backward)
+    assert span >= m * max(f + b for f, b in parts) * (1 - 1e-12)
+    assert span >= (sum(forward) + sum(backward)) * (1 - 1e-12)
+    assert span <= m * (sum(forward) + sum(backward)) * (1 + 1e-12)
+
+
+def test_interleaving_wants_whole_groups_of_microbatches() -> None:
+    with pytest.raises(InputError, match="5 microbatches: interleaving wants a multiple of the 2 stages"):
+        pipeline_span(2, 5, [1.0] * 4, [1.0] * 4, 2)
+    with pytest.raises(InputError, match="needs 4 forward and backward times, got 3 and 4"):
+        pipeline_span(2, 4, [1.0] * 3, [1.0] * 4, 2)
+
+
+def _lanes(times: dict[str, float], run: dict[str, float]) -> Estimate:
+    """One operation a lane with a given time."""
+    operations = tuple(
+        Op(lane, "measured", dims=Table(number=place), attributes=Table(lane=lane)) for place, lane in enumerate(LANES)
+    )
+    on = machine("a100-80-dgx")
+    known = Table({measured_key(op): times.get(op.name, 0.0) for op in operations})
+    model = Composite(MeasuredTimes(known, on.fingerprint), PipelineParallel())
+    whole = {"interleave": 1.0, "batch": 1.0, "microbatch": 1.0, "data_parallel": 1.0, "overlap_gradients": 1.0}
+    return model.estimate(Workload("lanes", operations), on, {"pipeline_parallel": 1.0, **whole, **run})
+
+
+@settings(deadline=None)
+@given(st.integers(1, 5), st.integers(1, 3), st.integers(1, 3), seconds)
+def test_the_closed_form_is_the_recurrence_where_stages_are_alike(p: int, groups: int, v: int, each: float) -> None:
+    m = p * groups
+    span = pipeline_span(p, m, [each / (3 * v)] * (p * v), [2 * each / (3 * v)] * (p * v), v)
+    run = {"pipeline_parallel": float(p), "interleave": float(v), "batch": float(m)}
+    assert _lanes({"layer": m * each}, run).time == pytest.approx(span, rel=1e-9)
+
+
+@settings(deadline=None)
+@given(st.integers(2, 5), st.integers(1, 4), seconds, st.floats(0.0, 5.0))
+def test_a_slower_last_stage_sets_the_pace(p: int, groups: int, each: float, head: float) -> None:
+    m = p * groups
+    forward = [each / 2] * (p - 1) + [each / 2 + head]
+    span = pipeline_span(p, m, forward, [each / 2] * p)
+    run = {"pipeline_parallel": float(p), "batch": float(m)}
+    assert _lanes({"layer": m * each, "head": m * head}, run).time == pytest.approx(span, rel=1e-9)
+
+
+@settings(deadline=None)
+@given(seconds, seconds, seconds)
+def test_collectives_beside_gradients_hide_or_stick_out(layer: float, gradient: float, beside: float) -> None:
+    times = {"layer": layer, "weight_gradient": gradient, "beside_weight": beside}
+    assert _lanes(times, {}).time == pytest.approx(layer + max(gradient, beside), rel=1e-9)
+
+
+@settings(deadline=None)
+@given(seconds, seconds)
+def test_sums_of_gradients_hide_behind_the_last_backward_where_they_may(gradient: float, data: float) -> None:
+    times = {"weight_gradient": gradient, "data": data}
+    assert _lanes(times, {"overlap_gradients": 2.0}).time == pytest.approx(max(gradient, data), rel=1e-9)
+    assert _lanes(times, {"overlap_gradients": 1.0}).time == pytest.approx(gradient + data, rel=1e-9)
+
+
+def _small(**run: float) -> Estimate:
+    model = registry.estimator("parallel-training")
+    asked = parallel_gpt("small", layers=8, width=1024, heads=16, vocabulary=1024, seq_len=1024)
+    answer: Estimate = model.estimate(asked, machine("a100-80-dgx"), {"batch": 16.0, **run})
+    return answer
+
+
+def test_the_account_adds_up_and_names_what_grows() -> None:
+    alone, tensor, stages = (_small(**run) for run in ({}, {"tensor_parallel": 4.0}, {"pipeline_parallel": 4.0}))
+    parts = [name for name in alone.metrics if name != "memory"]
+    for answer in (alone, tensor, stages):
+        assert sum(answer.metrics[name] for name in parts) == pytest.approx(1.0)
+        assert answer.interval() is not None
+    assert alone.metrics["tensor_parallel"] == alone.metrics["pipeline_bubble"] == 0.0
+    assert tensor.metrics["tensor_parallel"] > 0.05 and tensor.time < alone.time
+    assert stages.metrics["pipeline_bubble"] == pytest.approx(3 / 16 / (1 + 3 / 16), abs=0.06)
+
+
+def test_recomputing_costs_time_and_spares_memory() -> None:
+    none, some, full = (_small(recompute=float(level), sequence_parallel=float(OFF)) for level in (1, SELECTIVE, FULL))
+    assert none.time < some.time < full.time
+    assert none.metrics["memory"] > some.metrics["memory"] > full.metrics["memory"]
+    # A third of forward and backward is forward: full recomputation adds that much of the layers.
+    assert full.time / none.time == pytest.approx(4 / 3, abs=0.06)
+
+
+def test_points_and_arrays_are_the_same_code() -> None:
+    model = registry.estimator("parallel-training")
+    asked = parallel_gpt("small", layers=8, width=1024, heads=16, vocabulary=1024, seq_len=1024)
+    on = machine("a100-80-dgx")
+    run = {"batch": 16.0, "sequence_parallel": float(ON)}
+    free = ("run.tensor_parallel", "run.pipeline_parallel", "run.recompute")
+    tensor, stages, level = np.meshgrid([1.0, 8.0], [4.0], [1.0, 3.0], indexing="ij")
+    times = model.compile(asked, on, free, run)(dict(zip(free, (tensor, stages, level), strict=True)))
+    for place in np.ndindex(times.shape):
+        values = {"tensor_parallel": tensor[place], "pipeline_parallel": stages[place], "recompute": level[place]}
+        assert times[place] == pytest.approx(model.estimate(asked, on, {**run, **values}).time, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("run", "words"),
+    [
+        ({"pipeline_parallel": 16.0}, "more than the 8 layers"),
+        ({"tensor_parallel": 1.5}, r"run.tensor_parallel = 1.5: want a whole number >= 1"),
+        ({"recompute": 4.0}, "run.recompute = 4: want a whole number from 1 to 3"),
+    ],
+)
+def test_what_cannot_be_is_refused(run: dict[str, float], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        _small(**run)
+
+
+def test_what_does_not_fit_is_said() -> None:
+    model = registry.estimator("parallel-training")
+    asked = parallel_gpt("large", layers=48, width=6144, heads=64)
+    answer = model.estimate(asked, machine("a100-80-dgx"), {"tensor_parallel": 2.0})
+    assert any("DOES NOT FIT" in text for text in answer.assumptions)
