@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,9 @@ from hwmodels.files import InputError, read_toml, unknown_name
 INTERVALS = ("covariance", "profile", "bootstrap")
 
 
-def calibrate_study(path: str, intervals: str | None, level: float, out: str | None, form: str) -> None:
+def calibrate_study(
+    path: str, intervals: str | None, level: float, out: str | None, form: str, trusted: Sequence[str] = ()
+) -> None:
     """Fit, report, and write `out`.
 
     Raises
@@ -43,7 +45,7 @@ def calibrate_study(path: str, intervals: str | None, level: float, out: str | N
     if is_device_study(document):
         report_devices(device_study(document, path), Path(path).parent, out, form)
         return
-    study = load_study(path)
+    study = load_study(path, trusted)
     if study.fit is None:
         raise InputError(f"{path}: no [fit]: want measured = FILE.csv and parameters = [...]")
     asked = study.model_copy(update={"fit": None}).question(study.workloads[0], study.machines[0])

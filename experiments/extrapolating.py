@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +15,15 @@ from estimators.extrapolation.next_point import next_points
 from estimators.extrapolation.regions import rank
 from estimators.extrapolation.surface import fit_surface
 from experiments.output import emit
-from experiments.series import Readings, read
+from experiments.readings import Readings
+from experiments.series import read
 from hwmodels.catalog import machine as load_machine
 from hwmodels.files import InputError, unknown_name
 
 MAX_TARGETS = 10_000
+CONFLICT = 3.0
+"""Repeats of one point farther apart than this factor are warned of."""
+MAX_WARNINGS = 5
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,8 @@ class Request:
 def answer(request: Request, form: str) -> None:
     """Print the answer in a format, and write the picture."""
     readings = read(request.file, request.time)
+    for text in conflicts(readings):
+        print(f"slipstick: warning: {text}", file=sys.stderr)
     if "=" in request.to and len(readings.varying()) > 1:
         _surface(readings, request, form)
         return
@@ -53,6 +60,25 @@ def answer(request: Request, form: str) -> None:
         emit([{"region": p.series.name, **row} for p in predictions for row in p.rows()], form)
     if request.plot:
         _plot(predictions, request.plot)
+
+
+def conflicts(readings: Readings) -> list[str]:
+    """A line for each point whose repeats differ by more than `CONFLICT`: one of them measured something else."""
+    names = readings.regions or ("",) * len(readings.times)
+    groups: dict[tuple[Any, ...], list[float]] = {}
+    for name, point, time in zip(names, readings.points.tolist(), readings.times.tolist(), strict=True):
+        groups.setdefault((name, *point), []).append(time)
+    found = []
+    for (name, *point), times in groups.items():
+        low, high = min(times), max(times)
+        if low > 0 and high / low > CONFLICT:
+            where = ", ".join(f"{label} = {value:g}" for label, value in zip(readings.parameters, point, strict=True))
+            found.append(
+                f"{f'{name}, ' if name else ''}{where}: repeats from {low:.4g} s to {high:.4g} s, a factor of "
+                f"{high / low:.3g}; their median counts, but they cannot be the same thing measured twice"
+            )
+    more = len(found) - MAX_WARNINGS
+    return [*found[:MAX_WARNINGS], *([f"{more} more points with such repeats"] if more > 0 else [])]
 
 
 def predict(readings: Readings, request: Request) -> list[Prediction]:

@@ -155,13 +155,17 @@ def estimator_names() -> list[str]:
 
 
 def estimator(name: str) -> Any:
-    """A built-in estimator by name.
+    """A built-in estimator by name, or your own as MODULE:ATTRIBUTE (which is imported and run).
 
     Raises
     ------
     InputError
         Where the name is unknown.
     """
+    if ":" in name:
+        from experiments.own import own_estimator
+
+        return own_estimator(name)
     known = _estimators()
     if name not in known:
         raise unknown_name("estimator", name, sorted(known))

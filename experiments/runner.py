@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.own import code_digest
 from experiments.store import Store, create
 from experiments.studies import Study
 from experiments.sweep import Task, task
@@ -83,7 +84,11 @@ def plan(study: Study) -> Plan:
             (index, start, min(start + step, case.work.space.size)) for start in range(0, case.work.space.size, step)
         ]
     return Plan(
-        tuple(cases), tuple(chunks), content_digest([contents, study.level, study.bands, chunks[-1], versions()])
+        tuple(cases),
+        tuple(chunks),
+        content_digest(
+            [contents, study.level, study.bands, chunks[-1], versions(), *filter(None, [code_digest(study.estimator)])]
+        ),
     )
 
 

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from estimators.extrapolation.series import Series
 from estimators.formula import FloatArray
-from hwmodels.files import InputError, read_csv_rows, unknown_name
+from experiments.readings import SECONDS, Readings
+from experiments.series_extrap import is_json_lines, read_extrap_json, read_extrap_lines, read_extrap_text
+from experiments.series_fields import is_number
+from experiments.series_formats import (
+    read_asv,
+    read_cube_folder,
+    read_google_benchmark,
+    read_hyperfine,
+    read_pytest_benchmark,
+)
+from hwmodels.files import InputError, read_csv_rows, read_json, require_mapping, unknown_name
 from hwmodels.units import parse_quantity
 
 if TYPE_CHECKING:
@@ -23,66 +31,7 @@ if TYPE_CHECKING:
 REGION_COLUMNS = ("region", "series", "callpath", "benchmark", "name")
 TIME_COLUMNS = ("time", "runtime", "seconds", "duration", "elapsed", "walltime", "wall_time", "value")
 IGNORED_COLUMNS = ("rep", "repeat", "repetition", "run", "iteration", "kind", "source", "metric")
-SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
 _UNIT_SUFFIX = re.compile(r"^(?P<name>.+?)[\s_]*[\[(_ ](?P<unit>s|ms|us|µs|ns|min|h)[\])]?$")
-
-
-@dataclass(frozen=True, eq=False)
-class Readings:
-    """Measurements as columns.
-
-    Parameters
-    ----------
-    parameters
-        Names of what varies, one a column of `points`.
-    points
-        Shape (measurements, parameters).
-    times
-        Seconds, shape (measurements,).
-    regions
-        What was timed, one a measurement; empty where there is one thing only.
-    notes
-        What was taken for granted when reading.
-    """
-
-    parameters: tuple[str, ...]
-    points: FloatArray
-    times: FloatArray
-    regions: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    def varying(self) -> tuple[str, ...]:
-        """The parameters that take more than one value; the first one where none does."""
-        spread = [name for i, name in enumerate(self.parameters) if np.unique(self.points[:, i]).size > 1]
-        return tuple(spread) or self.parameters[:1]
-
-    def series(self, parameter: str | None = None) -> list[Series]:
-        """One series a region, over the one parameter that varies.
-
-        Raises
-        ------
-        InputError
-            Where several parameters vary and none is named, or one does beside the named one.
-        """
-        varying = self.varying()
-        if parameter is not None and parameter not in self.parameters:
-            raise unknown_name("parameter", parameter, self.parameters)
-        chosen = parameter or varying[0]
-        others = [name for name in varying if name != chosen]
-        if others:
-            raise InputError(
-                f"{', '.join(varying)} all vary: give a target for each ({chosen}=..,{others[0]}=..), or keep the rows "
-                f"of one value of {', '.join(others)}"
-            )
-        column = self.points[:, self.parameters.index(chosen)]
-        if not self.regions:
-            return [Series.of(column, self.times, chosen)]
-        names = np.asarray(self.regions)
-        order = np.argsort(names, kind="stable")
-        cuts = np.flatnonzero(names[order][1:] != names[order][:-1]) + 1
-        parts = np.split(order, cuts)
-        parts.sort(key=lambda part: int(part[0]))
-        return [Series.of(column[part], self.times[part], chosen, str(names[part[0]])) for part in parts]
 
 
 def read(path: str | os.PathLike[str], time: str | None = None) -> Readings:
@@ -101,22 +50,46 @@ def read(path: str | os.PathLike[str], time: str | None = None) -> Readings:
     InputError
         Where the file cannot be read, or holds no times.
     """
-    from experiments import series_formats
-
     path = Path(path)
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
     suffix = suffixes[-1] if suffixes else ""
     if path.is_dir():
-        return series_formats.read_cube_folder(path, time)
+        return read_cube_folder(path, time)
     if suffix == ".csv":
         return read_csv(path, time)
     if suffix == ".jsonl":
-        return series_formats.read_extrap_lines(path, time)
+        return read_extrap_lines(path, time)
     if suffix == ".json":
-        return series_formats.read_json_file(path, time)
+        return read_json_file(path, time)
     if suffix == ".txt":
-        return series_formats.read_extrap_text(path, time)
+        return read_extrap_text(path, time)
     raise unknown_name("kind of file", path.name, ["*.csv", "*.json", "*.jsonl", "*.txt", "folder of *.cubex"])
+
+
+def read_json_file(path: Path, metric: str | None = None) -> Readings:
+    """A JSON file of a tool that its keys tell."""
+    try:
+        document = read_json(path)
+    except InputError:
+        if is_json_lines(path):
+            return read_extrap_lines(path, metric)
+        raise
+    fields = require_mapping(document, path, "file")
+    if "result_columns" in fields:
+        return read_asv(fields, path)
+    if "measurements" in fields and "parameters" in fields:
+        return read_extrap_json(fields, path, metric)
+    if isinstance(fields.get("results"), list):
+        return read_hyperfine(fields, path)
+    if isinstance(fields.get("benchmarks"), list):
+        first = fields["benchmarks"][0] if fields["benchmarks"] else {}
+        if isinstance(first, Mapping) and "stats" in first:
+            return read_pytest_benchmark(fields, path)
+        return read_google_benchmark(fields, path)
+    raise InputError(
+        f"{path}: no known layout (fields: {', '.join(list(fields)[:8])}); known: Extra-P, hyperfine, asv, "
+        f"pytest-benchmark, Google Benchmark"
+    )
 
 
 def read_csv(path: str | os.PathLike[str], time: str | None = None) -> Readings:
@@ -144,7 +117,7 @@ def read_csv(path: str | os.PathLike[str], time: str | None = None) -> Readings:
         return Readings((names[0],), _column(rows, "value", path)[:, None], times, regions, notes)
     skip = {time_column, region_column, *IGNORED_COLUMNS}
     candidates = [name for name in header if name not in skip and _looks_like_time(name) is None]
-    numeric = [name for name in candidates if _is_number(rows[0][1][name])]
+    numeric = [name for name in candidates if is_number(rows[0][1][name])]
     if not numeric:
         raise InputError(f"{path}: no parameter column with numbers (columns: {', '.join(header)})")
     points = np.stack([_column(rows, name, path) for name in numeric], axis=1)
@@ -199,7 +172,7 @@ def _time_column(header: Sequence[str], path: object) -> str:
 
 def _times(rows: Sequence[tuple[int, dict[str, str]]], column: str, path: object) -> tuple[FloatArray, tuple[str, ...]]:
     unit = _looks_like_time(column)
-    plain = [_is_number(row[column]) for _, row in rows]
+    plain = [is_number(row[column]) for _, row in rows]
     if all(plain):
         notes = () if unit and column.lower() not in TIME_COLUMNS else (f"{column} is taken to be in seconds",)
         return _column(rows, column, path) * SECONDS[unit or "s"], notes
@@ -222,13 +195,5 @@ def _column(rows: Sequence[tuple[int, dict[str, str]]], column: str, path: objec
     try:
         return np.array([row[column] for _, row in rows], dtype=np.float64)
     except ValueError:
-        line, row = next((line, row) for line, row in rows if not _is_number(row[column]))
+        line, row = next((line, row) for line, row in rows if not is_number(row[column]))
         raise InputError(f"{path}: line {line}: {column} = {row[column][:40]!r} is no number") from None
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -13,6 +13,7 @@ from pydantic import Field, PrivateAttr, model_validator
 from estimators.calibration import Calibration, calibrate
 from estimators.estimate import DEFAULT_LEVEL, Measurement
 from experiments.measurements import read_measurements
+from experiments.own import require_trusted
 from experiments.question import Question, axis, machine_change, number_of, question
 from experiments.space import Range, Space
 from hwmodels.files import InputError, atomic_write, read_toml, unknown_name
@@ -223,8 +224,13 @@ class Study(Record):
         return os.path.relpath((self._folder / name).resolve(), folder) if _is_file(name) else name
 
 
-def load_study(path: str | os.PathLike[str]) -> Study:
+def load_study(path: str | os.PathLike[str], trusted: Collection[str] = ()) -> Study:
     """A study from a TOML file.
+
+    Parameters
+    ----------
+    trusted
+        Estimators MODULE:ATTRIBUTE that the file may name: what the user named himself.
 
     Raises
     ------
@@ -232,6 +238,7 @@ def load_study(path: str | os.PathLike[str]) -> Study:
         Names the file, the field, the value and what is allowed.
     """
     study = validated(Study, read_toml(path), str(path))
+    require_trusted(study.estimator, trusted, path)
     study._folder = Path(path).parent
     return study
 

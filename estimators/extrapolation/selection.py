@@ -159,4 +159,4 @@ def select(
 def _ahead(family: Family, x: FloatArray, y: FloatArray, knots: FloatArray, coefficients: FloatArray) -> FloatArray:
     """log(predicted / measured), shape (series, origins, points); only the points after an origin mean anything."""
     predicted = np.einsum("snk,sok->son", family.matrix(x, knots), coefficients)
-    return np.asarray(np.log(np.maximum(predicted, 1e-300) / y[:, None, :]))
+    return np.asarray(np.log(np.maximum(predicted, 1e-300)) - np.log(y[:, None, :]))

@@ -16,9 +16,12 @@ def register(app: typer.Typer) -> None:
         intervals: Annotated[str | None, typer.Option(help="covariance | profile | bootstrap")] = None,
         level: Annotated[float, typer.Option(help="probability of the intervals")] = 0.80,
         out: Annotated[str | None, typer.Option(help="write the calibration, FILE.json")] = None,
+        trusted: Annotated[
+            list[str] | None, typer.Option("--with", help="MODULE:ATTRIBUTE that the study names: your own code")
+        ] = None,
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
         """Fit an estimator's parameters to measurements: values, errors, warnings, and the score on held-out groups."""
         from experiments.calibrating import calibrate_study
 
-        calibrate_study(study, intervals, level, out, format)
+        calibrate_study(study, intervals, level, out, format, trusted or ())

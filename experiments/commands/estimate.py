@@ -17,7 +17,9 @@ def register(app: typer.Typer) -> None:
         ],
         on: Annotated[str, typer.Option(help="a machine, or a YAML file (slipstick machines list)")],
         set: Annotated[list[str] | None, typer.Option(help="run.threads=240, machine.clock=2GHz, ...")] = None,  # noqa: A002
-        estimator: Annotated[str | None, typer.Option(help="an estimator by name")] = None,
+        estimator: Annotated[
+            str | None, typer.Option("--estimator", "--with", help="by name, or your own, MODULE:ATTRIBUTE")
+        ] = None,
         calibration: Annotated[str | None, typer.Option(help="a file of slipstick calibrate --out")] = None,
         anchors: Annotated[str | None, typer.Option(help="CSV of operations measured on the machine")] = None,
         parts: Annotated[int, typer.Option(help="operations to list, slowest first", min=0)] = 10,

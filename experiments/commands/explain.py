@@ -15,7 +15,9 @@ def register(app: typer.Typer) -> None:
         workload: Annotated[str, typer.Argument(help="a built-in workload, or a .json file")],
         on: Annotated[str, typer.Option(help="a machine, or a YAML file")],
         set: Annotated[list[str] | None, typer.Option(help="run.threads=240, machine.clock=2GHz, ...")] = None,  # noqa: A002
-        estimator: Annotated[str | None, typer.Option(help="an estimator by name")] = None,
+        estimator: Annotated[
+            str | None, typer.Option("--estimator", "--with", help="by name, or your own, MODULE:ATTRIBUTE")
+        ] = None,
         target: Annotated[float, typer.Option(help="ratio to today's time that a change should reach")] = 0.8,
         against: Annotated[list[str] | None, typer.Option(help="other machines: how surely is which faster?")] = None,
         report: Annotated[str | None, typer.Option(help="write a page, FILE.html, with sliders")] = None,

@@ -19,6 +19,10 @@ Objectives = Annotated[
     list[str] | None,
     typer.Option("--objective", help="Pareto front over: time, energy, cost, or NAME=FORMULA of columns"),
 ]
+Trusted = Annotated[
+    list[str] | None,
+    typer.Option("--with", help="MODULE:ATTRIBUTE, the estimator that the study names: your own code, which is run"),
+]
 Scheduler = Annotated[str | None, typer.Option(help="address of a dask scheduler")]
 
 
@@ -44,6 +48,7 @@ def register(app: typer.Typer) -> None:
         file: File,
         folder: Folder = None,
         objective: Objectives = None,
+        trusted: Trusted = None,
         rows: Annotated[int, typer.Option(help="rows of the front's table, fastest first", min=1)] = 40,
         format: Annotated[str, typer.Option(help="table | json | csv: of the front")] = "table",  # noqa: A002
     ) -> None:
@@ -57,7 +62,7 @@ def register(app: typer.Typer) -> None:
         from experiments.study_report import write
         from experiments.sweep import frame_rows
 
-        asked = load_study(study_path(file))
+        asked = load_study(study_path(file), trusted or ())
         made = plan(asked)
         place = _folder(asked.name, folder)
         store = load(place, made.fingerprint)
@@ -90,19 +95,21 @@ def _add(study: typer.Typer, name: str, text: str, check: Callable[[Path, str, s
         executor: Kind = "serial",
         workers: Workers = 2,
         scheduler: Scheduler = None,
+        trusted: Trusted = None,
     ) -> None:
         from experiments import runner
         from experiments.progress import shown
         from experiments.studies import load_study, study_path
 
-        asked = load_study(study_path(file))
+        asked = load_study(study_path(file), trusted or ())
         made = runner.plan(asked)
         place = _folder(asked.name, folder)
         check(place, made.fingerprint, file)
         with runner.executor(executor, workers, scheduler) as pool, shown(asked.name, made.points) as progress:
             store = runner.run(made, place, pool, progress)
         print(f"{asked.name}: {made.points} points in {len(made.chunks)} chunks: {store.results.resolve()}")
-        print(f"report: slipstick study report {file}" + (f" --folder {folder}" if folder else ""))
+        more = "".join(f" --with {name}" for name in trusted or ()) + (f" --folder {folder}" if folder else "")
+        print(f"report: slipstick study report {file}{more}")
 
 
 def _require_started(place: Path, fingerprint: str, file: str) -> None:

@@ -24,7 +24,9 @@ def register(app: typer.Typer) -> None:
         recorded: Annotated[str | None, typer.Option("--from", help="where the trace was recorded")] = None,
         set: Annotated[list[str] | None, typer.Option(help="what stays: run.threads=240, ...")] = None,  # noqa: A002
         where: Annotated[list[str] | None, typer.Option(help="condition: machine.clock*machine.cores <= 2e11")] = None,
-        estimator: Annotated[str | None, typer.Option(help="an estimator by name")] = None,
+        estimator: Annotated[
+            str | None, typer.Option("--estimator", "--with", help="by name, or your own, MODULE:ATTRIBUTE")
+        ] = None,
         calibration: Annotated[str | None, typer.Option(help="a file of slipstick calibrate --out")] = None,
         anchors: Annotated[str | None, typer.Option(help="CSV of operations measured on the machine")] = None,
         measured: Annotated[str | None, typer.Option(help="CSV of measurements: time_s, run.*, machine.*")] = None,
@@ -43,7 +45,7 @@ def register(app: typer.Typer) -> None:
         if trace:
             from experiments.commands.replay import answer as answer_trace
 
-            answer_trace(trace, on, recorded, vary or [], format)
+            answer_trace(trace, on, recorded, vary or [], format, set or [])
             return
         if not (workload and on and vary):
             raise InputError("give a WORKLOAD, --on MACHINE and --vary NAME=VALUES (or --trace FILE)")

@@ -81,3 +81,21 @@ def test_bad_arguments_are_one_line_and_exit_2(
     assert run(["extrapolate", phi_file, *arguments]) == 2
     error = capsys.readouterr().err
     assert words in error and len(error.splitlines()) == 1
+
+
+def test_repeats_that_cannot_be_the_same_thing_are_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "c.csv"
+    path.write_text("threads,time_s\n1,10\n2,5\n4,2.5\n4,25\n8,1.3\n8,1.4\n16,0.7\n")
+    assert run(["extrapolate", str(path), "--to", "64"]) == 0
+    said = capsys.readouterr()
+    assert "warning: threads = 4: repeats from 2.5 s to 25 s, a factor of 10" in said.err
+    assert "threads = 8" not in said.err
+
+
+@pytest.mark.filterwarnings("error")
+def test_huge_times_are_extrapolated_without_a_warning_of_numpy(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text("threads,time_s\n1,1e300\n2,5e299\n4,2.5e299\n8,1.3e299\n16,0.7e299\n")
+    assert run(["extrapolate", str(path), "--to", "64"]) == 0

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.series import Readings, from_frame, read
+from experiments.readings import Readings
+from experiments.series import from_frame, read
 from hwmodels.files import InputError
 
 

@@ -1,0 +1,93 @@
+"""Your own estimator by MODULE:ATTRIBUTE: run where the user names it, never because a file does."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments.cli import run
+from experiments.runner import plan
+from experiments.studies import load_study
+from hwmodels.files import InputError
+
+OWN = """
+from estimators.composite import Composite
+from estimators.operation.roofline import Roofline
+from estimators.schedule.sequential import Sequential
+
+print("my code runs")
+half = Composite(Roofline(compute_efficiency=0.5, memory_efficiency=0.5), Sequential(), "half of every peak")
+
+def make():
+    return half
+
+nothing = 3
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "mine.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize("flag", ["--estimator", "--with"])
+@pytest.mark.parametrize("name", ["mine:half", "mine:make"])
+def test_an_own_estimator_answers_and_its_import_is_said(
+    name: str, flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["gemm", "--on", "v100-sxm", "--format", "json"]
+    assert run(["estimate", *where, "--estimator", "roofline"]) == 0
+    (plain,) = json.loads(capsys.readouterr().out)
+    assert run(["estimate", *where, flag, name]) == 0
+    said = capsys.readouterr()
+    (own,) = json.loads(said.out.partition("\n")[2] if said.out.startswith("my code") else said.out)
+    assert f"imports mine and runs its code ({name})" in said.err
+    assert own["time_s"] > 1.5 * plain["time_s"]
+
+
+def test_a_study_from_somebody_else_does_not_import_silently(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["gemm", "--on", "v100-sxm", "--with", "mine:half", "--vary", "machine.clock=1GHz,1.5GHz"]
+    assert run(["whatif", *asked, "--save", "s.toml"]) == 0
+    sys.modules.pop("mine")
+    capsys.readouterr()
+    for verb in (["study", "run"], ["study", "report"], ["calibrate"]):
+        assert run([*verb, "s.toml"]) == 2
+        said = capsys.readouterr()
+        assert "if you trust it, add --with mine:half" in said.err and "my code runs" not in said.out
+    assert "mine" not in sys.modules
+    assert run(["study", "run", "s.toml", "--with", "mine:make"]) == 2  # another name is not this one
+    assert run(["study", "run", "s.toml", "--with", "mine:half"]) == 0
+    assert "report s.toml --with mine:half" in capsys.readouterr().out
+
+
+def test_other_code_is_another_study(folder: Path) -> None:
+    asked = ["gemm", "--on", "v100-sxm", "--with", "mine:half", "--vary", "machine.clock=1GHz,1.5GHz"]
+    assert run(["whatif", *asked, "--save", "s.toml"]) == 0
+    first = plan(load_study("s.toml", ["mine:half"])).fingerprint
+    assert plan(load_study("s.toml", ["mine:half"])).fingerprint == first
+    (folder / "mine.py").write_text(OWN + "\n# changed\n")
+    assert plan(load_study("s.toml", ["mine:half"])).fingerprint != first
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("mine:other", "has no attribute 'other'"),
+        ("nowhere:x", "No module named 'nowhere'"),
+        ("mine:nothing", r"a int has no estimate\(...\) and compile\(...\)"),
+        ("mine:Roofline", r"a Roofline has no estimate"),
+        ("mine:Composite", "is the class Composite; want one of it"),
+    ],
+)
+def test_what_is_no_estimator_is_said(name: str, words: str) -> None:
+    from experiments.registry import estimator
+
+    with pytest.raises(InputError, match=words):
+        estimator(name)
