@@ -19,7 +19,6 @@ import time
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +36,10 @@ SWEEPS = 20
 OUTLIER = 10.0
 AGREEMENT = 0.07
 SWEEPS_TRIED = 2000
+LOOK = 22
+"""How often the reference block runs in a look at it, twice uncounted."""
+BATCH_SECONDS = 0.01
+"""Of sweeps in a row between two returns to the interpreter, which leaves the caches and branch predictors its own."""
 PIECE_SECONDS = 1e-3
 """Of a sweep between two looks at the reference: on a shared machine whole sweeps are seldom undisturbed."""
 
@@ -132,19 +135,36 @@ def _compiled() -> dict[str, Any]:
 
     block, tick = blockwise_kernel(), counter()
 
+    look = reference_kernel()
+
     @njit(nogil=True)  # type: ignore[misc, untyped-decorator, unused-ignore]
-    def sweep(
-        rows: Any, columns: Any, values: Any, x: Any, y: Any, size: Any, first: Any, last: Any, ticks: Any
+    def sweeps(
+        rows: Any,
+        columns: Any,
+        values: Any,
+        x: Any,
+        y: Any,
+        size: Any,
+        cuts: Any,
+        reference: Any,
+        ticks: Any,
+        looks: Any,
     ) -> None:
-        start = first * size
-        before = tick()
-        for number in range(first, last):
-            stop = start + size
-            block(rows, columns, values, x, y, start, stop)
-            start = stop
-            after = tick()
-            ticks[number] = after - before
-            before = after
+        for sweep in range(len(ticks)):
+            for piece in range(cuts.shape[1] - 1):
+                look(*reference, 2)
+                looks[sweep, piece] = look(*reference, LOOK - 2)
+                start = cuts[sweep, piece] * size
+                before = tick()
+                for number in range(cuts[sweep, piece], cuts[sweep, piece + 1]):
+                    stop = start + size
+                    block(rows, columns, values, x, y, start, stop)
+                    start = stop
+                    after = tick()
+                    ticks[sweep, number] = after - before
+                    before = after
+        look(*reference, 2)
+        looks[len(ticks), 0] = look(*reference, LOOK - 2)
 
     @njit(nogil=True)  # type: ignore[misc, untyped-decorator, unused-ignore]
     def grain(count: int) -> int:
@@ -156,7 +176,7 @@ def _compiled() -> dict[str, Any]:
                 smallest = step
         return int(smallest)
 
-    return {"sweep": sweep, "repeat": reference_kernel(), "grain": grain}
+    return {"sweeps": sweeps, "repeat": reference_kernel(), "grain": grain}
 
 
 class Reference:
@@ -255,49 +275,51 @@ def _streaming(
 ) -> tuple[Floats | None, dict[str, float]]:
     """Whole sweeps in pieces of a millisecond; a block's samples are those of its quiet pieces.
 
-    A sweep goes on whether the machine is quiet or not, so that the caches always hold what a sweep leaves in them. The
-    pieces begin at other blocks every time: none is always the one after a look at the reference.
+    Sweeps follow each other in compiled code, quiet or not, so that the caches hold what a sweep leaves in them. Pieces
+    begin at other blocks every time: none is always the one after a look at the reference.
     """
-    sweep = _compiled()["sweep"]
-    ticks = np.zeros(count, dtype=np.uint32)
-    size = np.uint64(BLOCK)
-    for _ in range(2):  # the first call compiles, or finds everything cold
-        start = time.perf_counter()
-        sweep(*arguments, size, np.uint64(0), np.uint64(count), ticks)
-    piece = max(1, int(count * PIECE_SECONDS / max(time.perf_counter() - start, 1e-9)))
+    sweeps = _compiled()["sweeps"]
+    piece, batch = count, 1
     random = np.random.default_rng(0)
+
+    def run() -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], Floats, float]:
+        pieces = max(1, round(count / piece))
+        inner = (np.arange(1, pieces) * count) // pieces
+        shift = random.integers(0, max(1, count // pieces), (batch, 1))
+        edges = np.broadcast_to(np.array([0, count]), (batch, 2))
+        cuts = np.sort(np.concatenate([edges, np.clip(inner - shift, 0, count)], axis=1), axis=1)
+        ticks, looks = np.zeros((batch, count), dtype=np.uint32), np.zeros((batch + 1, cuts.shape[1] - 1))
+        started = time.thread_time()
+        sweeps(*arguments, np.uint64(BLOCK), cuts.astype(np.uint64), reference.arguments, ticks, looks)
+        return ticks, cuts, looks, time.thread_time() - started
+
+    for _ in range(2):  # the first call compiles, or finds everything cold
+        ticks, *_ = run()
+    seconds = float(ticks.sum()) / rate
+    piece = max(1, int(count * PIECE_SECONDS / seconds))
+    batch = int(np.clip(BATCH_SECONDS / seconds, 1, 64))
     samples: list[npt.NDArray[np.float32]] = []
     quiet_samples = np.zeros(count, dtype=np.int64)
-    cpu, pieces, quiet_pieces = 0.0, 0, 0
+    shares: list[float] = []
+    pieces, quiet_pieces = 0, 0
     end = time.perf_counter() + protocol.budget_seconds
     while quiet_samples.min() < protocol.sweeps and time.perf_counter() < end and len(samples) < SWEEPS_TRIED:
-        kept = np.full(count, np.nan, dtype=np.float32)
-        cuts = np.unique([0, *range(int(random.integers(1, piece + 1)), count, piece), count])
-        before = reference.quiet
-        if not before:  # wait, then a sweep that does not count: others have been at the caches
-            wait_for_quiet(reference, end)
-            sweep(*arguments, size, np.uint64(0), np.uint64(count), ticks)
-            before = reference.quiet
-        for first, last in pairwise(cuts.tolist()):
-            started = time.thread_time()
-            sweep(*arguments, size, np.uint64(first), np.uint64(last), ticks)
-            passed = time.thread_time() - started
-            after = reference.quiet
-            pieces += 1
-            if before and after:
-                kept[first:last] = ticks[first:last]
-                cpu += passed
-                quiet_pieces += 1
-            before = after
-        good = ~np.isnan(kept)
-        if good.any():
-            samples.append(kept)
-            quiet_samples += good
+        wait_for_quiet(reference, end)
+        ticks, cuts, looks, passed = run()
+        flat = np.concatenate([looks[:-1].ravel(), looks[-1:, 0]]) <= QUIET * reference.best
+        good = (flat[:-1] & flat[1:]).reshape(batch, -1)
+        pieces, quiet_pieces = pieces + good.size, quiet_pieces + int(good.sum())
+        for number in range(0 if batch == 1 else 1, batch):  # the first of a batch finds the caches as others left them
+            fine = np.repeat(good[number], np.diff(cuts[number]))
+            if fine.any():
+                samples.append(np.where(fine, ticks[number], np.nan).astype(np.float32))
+                quiet_samples += fine
+        shares.append((float(ticks.sum()) + LOOK * float(looks.sum())) / rate / max(passed, 1e-9))
     facts = {"sweeps": float(quiet_samples.min()), "quiet_share": quiet_pieces / max(pieces, 1)}
-    if not samples or quiet_samples.min() == 0:
+    if quiet_samples.min() == 0:
         return None, facts
     times, dropped = filtered_mean(np.array(samples, dtype=np.float64))
-    facts |= {"dropped_share": dropped, "sum_over_cpu": float(times @ quiet_samples) / rate / max(cpu, 1e-12)}
+    facts |= {"dropped_share": dropped, "sum_over_cpu": float(np.median(shares))}
     accepted = quiet_samples.min() >= SWEEPS and abs(facts["sum_over_cpu"] - 1) <= AGREEMENT
     return (times / rate / BLOCK if accepted else None), facts
 

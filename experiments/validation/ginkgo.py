@@ -52,6 +52,8 @@ TRUST = 0.5
 """How far the boosting is followed from the median efficiency: five devices are little to learn a device from."""
 CALL_SECONDS = {"s": 4e-6, "ns": 2.5e-5}
 """A call by the benchmark's protocol: calls averaged back to back (raw unit s), or each waited for (raw unit ns)."""
+ANCHORS, ANCHOR_DRAWS = (1, 8), 40
+"""How many products measured on the new device are tried as anchors, and how many draws of them are averaged."""
 STATISTICS = ("min", "q1", "median", "q3", "max", "mean", "variance", "skewness", "kurtosis")
 
 Floats = npt.NDArray[np.float64]
@@ -84,6 +86,7 @@ def rows(scored: Path | None) -> list[ValidationRow]:
         train, test = _only(known, known.device != device), _only(asked, asked.device == device)
         predicted[device] = (predict(train, test), _own_line(test), test)
         result.append(_row(device, train, test, predicted[device][0], predicted[device][1], predicted))
+        result += [_anchored_row(device, train, test, predicted[device][0], count) for count in ANCHORS]
     return result
 
 
@@ -116,6 +119,49 @@ def predict(train: Products, test: Products) -> Floats:
         )
     plain = float(np.median(np.log(train.seconds / train.roofline)))
     return np.asarray(test.roofline * np.exp(TRUST * total / 3 + (1 - TRUST) * plain))
+
+
+def anchored(predicted: Floats, measured: Floats, train: Products) -> float:
+    """The factor that some products measured on the new device put on every prediction for it.
+
+    Their mean log error, shrunk towards none by how much devices differ against how much one device's matrices scatter
+    (both of the roofline on the devices known): one matrix alone is followed about half the way.
+    """
+    if not len(predicted):
+        return 1.0
+    logs = np.log(train.seconds / train.roofline)
+    parts = [logs[train.device == device] for device in dict.fromkeys(train.device.tolist())]
+    between = float(np.var([np.median(part) for part in parts], ddof=1)) if len(parts) > 1 else 0.0
+    within = float(np.mean([np.var(part) for part in parts]))
+    weight = between / (between + within / len(predicted)) if between else 0.0
+    return float(np.exp(weight * np.mean(np.log(measured / predicted))))
+
+
+def _anchored_row(device: str, train: Products, test: Products, ours: Floats, count: int) -> ValidationRow:
+    """Scored on the matrices not measured, the mean over draws of which ones were."""
+    random = np.random.default_rng(0)
+    found, plain = [], []
+    for _ in range(ANCHOR_DRAWS):
+        known = np.zeros(len(ours), dtype=bool)
+        known[random.permutation(len(ours))[:count]] = True
+        factor = anchored(ours[known], test.seconds[known], train)
+        bare = anchored(test.roofline[known], test.seconds[known], train)
+        found.append(np.mean(np.abs(factor * ours[~known] / test.seconds[~known] - 1)))
+        plain.append(np.mean(np.abs(bare * test.roofline[~known] / test.seconds[~known] - 1)))
+    what = "one matrix" if count == 1 else f"{count} matrices"
+    return ValidationRow(
+        DATASET,
+        f"{device}, {what} measured there",
+        f"matrices, {ANCHOR_DRAWS} draws",
+        len(ours) - count,
+        "MAPE",
+        "1",
+        float(np.mean(found)),
+        {
+            "without": float(np.mean(np.abs(ours / test.seconds - 1))),
+            "roofline with the same anchors": float(np.mean(plain)),
+        },
+    )
 
 
 def _row(

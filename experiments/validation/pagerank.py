@@ -30,6 +30,9 @@ from workloads.workload import Op
 
 DATASET = "own PageRank runs"
 HOST = "cloud-cascade-lake-core"
+WIDE_CLOCK = "2.69 GHz"
+"""Of that host while loops of wide vectors run (L0, L1, L3): 4 cycles a dependent addition take 1.486 ns beside fill,
+copy and damp on arrays of their own, 1.303 ns alone. Labels of SpMV were taken alone, at 3.09 GHz."""
 MEASURED = SHIPPED / "pagerank.json"
 SCHEMA = "slipstick-pagerank-1"
 TOTAL_GOAL, LOOP_GOAL = 0.10, 0.30
@@ -60,17 +63,19 @@ def graph_of(name: str, facts: Mapping[str, Any], data: Path | None) -> SparseMa
     return read_matrix(path).renamed(name) if path is not None and path.exists() else None
 
 
-def models(problem: PageRankProblem) -> dict[str, Composite]:
-    """The published recipe (labels of the first cache, one bandwidth), and ours."""
+def models(problem: PageRankProblem, host: Machine) -> dict[str, Composite]:
+    """The published recipe (labels of the first cache, one bandwidth), and ours for a host at its clock."""
 
     def piecewise(spmv: OperationModel, loops: OperationModel) -> Composite:
         return Composite(Piecewise(Table({"spmv": spmv}), loops), Sequential(), "eq. 3")
 
     hot, streaming = (LearnedSpmv.of(trained_model(kind), [problem.matrix]) for kind in ("hot", "streaming"))
+    ours = LearnedSpmv.of(trained_model("streaming"), [problem.matrix], host)
     return {
         "published recipe (hot labels, one bandwidth)": piecewise(hot, LoopRoofline()),
         "roofline for all, SpMV too": piecewise(StreamedProduct(), LoopRoofline()),
-        "ours": piecewise(streaming, LevelLoops()),
+        "ours at the clock of the labels": piecewise(streaming, LevelLoops()),
+        "ours": piecewise(ours, LevelLoops()),
     }
 
 
@@ -85,14 +90,14 @@ class StreamedProduct:
 
 
 def _score(name: str, problem: PageRankProblem, facts: Mapping[str, Any], protocol: str) -> list[ValidationRow]:
-    host = machine(HOST)
+    host = machine(HOST).using(clock=WIDE_CLOCK)
     measured = {loop: float(seconds) for loop, seconds in facts["seconds"].items()}
     iterations = int(facts["iterations"])
     work = pagerank(problem, iterations)
     times = {op.name: float(op.times) for op in work}
     whole = sum(measured[loop] * times[loop] for loop in times)
     totals, worst, signed = {}, {}, {}
-    for label, model in models(problem).items():
+    for label, model in models(problem, host).items():
         estimate = model.estimate(work, host)
         loops = {part.name: part.time for part in estimate.parts}
         asked = [loop for loop in measured if loop != "L2" or len(problem.dangling)]

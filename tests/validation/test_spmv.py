@@ -90,12 +90,26 @@ def test_sealed_devices_are_scored_by_a_model_fitted_to_the_others(
     monkeypatch.setenv("SLIPSTICK_DATA", str(tmp_path / "known"))
     rows = spmv.rows(tmp_path / "sealed")
     by_case = {row.case: row for row in rows if row.case != "skipped"}
-    assert set(by_case) == {"P100_PCIE"}
+    assert {case.partition(",")[0] for case in by_case} == {"P100_PCIE"}
     assert by_case["P100_PCIE"].n == 60
     assert (by_case["P100_PCIE"].ours or 1.0) < 0.05  # half the peak, as all the others reach
     assert any("Unheard_Of" in row.dataset and "no such machine" in row.reason for row in rows)
     empty = spmv.rows(tmp_path)
     assert [row.case for row in empty] == ["skipped"]
+
+
+def test_an_anchor_brings_the_scale_and_no_more_than_it_deserves(tmp_path: Path) -> None:
+    """Devices at 0.25 and 1 of their roofline (log standard deviation 1.0): many anchors are believed, one in part."""
+    random = np.random.default_rng(0)
+    count = 200
+    share = np.repeat([0.25, 1.0], count // 2) * np.exp(0.5 * random.standard_normal(count))
+    roofline = np.full(count, 1e-4)
+    names, truth = np.repeat(["a", "b"], count // 2), np.ones(count, dtype=bool)
+    train = ginkgo.Products(names, truth, roofline / share, roofline, np.zeros((count, 1)))
+    predicted, measured = np.full(64, 1e-4), np.full(64, 2e-4)
+    assert ginkgo.anchored(predicted, measured, train) == pytest.approx(2.0, rel=0.02)
+    assert 1.4 < ginkgo.anchored(predicted[:1], measured[:1], train) < 1.9
+    assert ginkgo.anchored(predicted[:0], measured[:0], train) == 1.0
 
 
 def test_stored_nonzeros_are_read_from_the_bytes_or_are_the_column(tmp_path: Path) -> None:

@@ -73,9 +73,10 @@ def pagerank(problem: PageRankProblem, iterations: int) -> Workload:
 
     Dims of a loop: `elements`, `flops`, `memops` (the paper's counts), `chain` (dependent additions), and for up to two
     arrays the bytes moved and the reuse volume: the bytes that the algorithm touches between the last use of that array
-    and this one, which decides where it is found. The product gathers q all along, so q is near after it; it writes p
-    row by row, so p's entries are half a product old on average. Loops hand their arrays on in the order L1, SpMV,
-    L2, L3, L4, L1, ...
+    and this one, which decides where it is found. A written line is loaded first, from where it is found, and written
+    back later, from the level that holds what the loop writes. The product gathers q all along, so q is near after it;
+    it writes p row by row, so p's entries are half a product old on average. Loops hand their arrays on in the order
+    L1, SpMV, L2, L3, L4, L1, ...
     """
     n, e = problem.pages, len(problem.dangling)
     if iterations < 1:
@@ -83,11 +84,11 @@ def pagerank(problem: PageRankProblem, iterations: int) -> Workload:
     vector = VALUE_BYTES * n
     product = STREAMED_BYTES * problem.matrix.nonzeros + 2 * vector
     loops = (
-        _loop("L0", n, 0, n, 0, (vector, 2.0 * vector), (0, 1)),
-        _loop("L1", n, 0, 2 * n, 0, (vector, 2 * vector), (vector, 2 * vector), iterations),
+        _loop("L0", n, 0, n, 0, (vector, 2 * vector), (vector, vector)),
+        _loop("L1", n, 0, 2 * n, 0, (vector, 2 * vector), (2 * vector, 2 * vector), iterations),
         spmv_operation(problem.matrix, "SpMV", iterations),
         _loop("L2", e, e, 2 * e, e, (INDEX_BYTES * e, product), (min(64 * e, vector), 2 * vector), iterations),
-        _loop("L3", n, 2 * n, 2 * n, 0, (2 * vector, product / 2), (0, 1), iterations),
+        _loop("L3", n, 2 * n, 2 * n, 0, (vector, product / 2), (vector, vector), iterations),
         _loop("L4", n, 3 * n, 2 * n, n, (vector, 2 * vector), (vector, product / 2), iterations),
     )
     names = [op.name for op in loops]
