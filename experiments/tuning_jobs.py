@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from estimators.schedule.pipeline import Pipeline, Stage
+from estimators.schedule.pipeline import Pipeline
+from estimators.schedule.stage import Stage
 from experiments.tuner import Knob, Settings, Trial
 from hwmodels.files import InputError
 from workloads.step_profiles import Operation, Place, StepProfile

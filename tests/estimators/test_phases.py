@@ -26,10 +26,11 @@ from estimators.run.phases import (
     scan_labels,
     step_features,
 )
+from experiments.papers import tpupoint_observations
 from hwmodels.files import InputError
 from workloads.step_profiles import Operation, StepProfile, StepTable, load_steps, without_stolen_time
 
-RECORDED = Path(__file__).parents[1] / "data" / "recorded_run.jsonl.gz"
+RECORDED = tpupoint_observations.RECORDED
 
 
 def step(number: int, start: float = 0.0, label: str = "", checkpoint: bool = False, **times: float) -> StepProfile:

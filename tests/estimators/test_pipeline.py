@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from estimators.schedule.pipeline import Pipeline, Stage, tpu_pipeline
+from estimators.schedule.pipeline import Pipeline, tpu_pipeline
+from estimators.schedule.stage import Stage
 from hwmodels.files import InputError
 
 stages = st.lists(

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from estimators.run.phases import DurationScan
 from experiments.cli import run as command
+from experiments.papers import tpupoint_observations
 from hwmodels.files import InputError
 
 torch = pytest.importorskip("torch")
-RECORDED = Path(__file__).parents[1] / "data" / "recorded_run.jsonl.gz"
+RECORDED = tpupoint_observations.RECORDED
 
 
 def test_windows_become_steps_and_go_to_the_analyzer() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from experiments.papers import tpupoint
+from experiments.papers.tpupoint_pipeline import input_bound
 from experiments.papers.tpupoint_tables import MXU_PERCENT, TABLE_I
 from experiments.rows import ReproductionRow
 
@@ -29,7 +30,7 @@ def test_the_averages_mean_an_input_bound_step(rows: dict[tuple[str, str], Repro
 
 
 def test_a_device_bound_pipeline_would_not_show_it() -> None:
-    slow, fast = (tpupoint.input_bound(step, 0.1).run(300) for step in (1.0, 0.5))
+    slow, fast = (input_bound(step, 0.1).run(300) for step in (1.0, 0.5))
     assert fast.step_time(skip=20) == pytest.approx(slow.step_time(skip=20) / 2, rel=1e-3)
     assert fast.idle() < 0.01
 

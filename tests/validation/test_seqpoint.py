@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from experiments.rows import ValidationRow
-from experiments.validation import seqpoint as board
+from experiments.validation import seqpoint_cpu as cpu
+from experiments.validation import seqpoint_gpu as gpu
 
 
 def write_rnnt(folder: Path, systems: dict[str, list[np.ndarray]]) -> None:
@@ -19,7 +20,7 @@ def write_rnnt(folder: Path, systems: dict[str, list[np.ndarray]]) -> None:
         for number, times in enumerate(runs):
             for epoch, one in enumerate(np.split(times, 4), 1):
                 lines += [f"{system},{number},{epoch},{i},0,1.0,1,{time:.5f}" for i, time in enumerate(one)]
-    path = folder / board.RNNT
+    path = folder / gpu.RNNT
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(gzip.compress("\n".join(lines).encode()))
 
@@ -43,7 +44,7 @@ def test_a_new_system_of_a_known_order_is_projected_by_index(tmp_path: Path, mon
     # another machine: slower by a constant and by another slope
     write_rnnt(tmp_path / "sealed", {"C": runs(0.05 + 0.7 * other, 3, 5)})
     monkeypatch.setenv("SLIPSTICK_DATA", str(tmp_path / "known"))
-    rows = list(board._rnnt(tmp_path / "sealed"))
+    rows = list(gpu.rnnt(tmp_path / "sealed"))
     (mean,) = named(rows, "rnnt", "mean")
     assert mean.case == "C"
     assert mean.held_out == "the system; chosen on B"
@@ -56,26 +57,26 @@ def test_a_new_system_of_a_known_order_is_projected_by_index(tmp_path: Path, mon
 def test_within_a_system_the_chosen_runs_are_not_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_rnnt(tmp_path, {"A": runs(batches(1), 5, 3)})
     monkeypatch.setenv("SLIPSTICK_DATA", str(tmp_path))
-    (mean,) = named(list(board._rnnt(None)), "rnnt", "mean")
-    assert mean.n == (5 - board.CHOSEN_ON) * 4
+    (mean,) = named(list(gpu.rnnt(None)), "rnnt", "mean")
+    assert mean.n == (5 - gpu.CHOSEN_ON) * 4
 
 
 def test_orders_are_told_apart() -> None:
     one = {1: np.array(runs(batches(1), 3, 3))}
-    assert board.same_order(one, {1: np.array(runs(2 * batches(1), 3, 9))})
-    assert not board.same_order(one, {1: np.array(runs(batches(2), 3, 9))})
-    assert not board.same_order(one, {2: np.array(runs(batches(1), 3, 9))})
+    assert gpu.same_order(one, {1: np.array(runs(2 * batches(1), 3, 9))})
+    assert not gpu.same_order(one, {1: np.array(runs(batches(2), 3, 9))})
+    assert not gpu.same_order(one, {2: np.array(runs(batches(1), 3, 9))})
 
 
 def test_missing_files_are_skipped_with_their_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLIPSTICK_DATA", str(tmp_path))
-    rows = [*board._rnnt(None), *board._gnmt(None), *board._measured(None)]
+    rows = [*gpu.rnnt(None), *gpu.gnmt(None), *cpu.measured(None)]
     assert [row.case for row in rows] == ["skipped"] * 3
     assert all("rnnt" in row.reason or "gnmt" in row.reason or "measured_cpu" in row.reason for row in rows)
 
 
 def test_bundled_epochs_meet_the_goal_and_prior_fails_on_the_sorted_ones() -> None:
-    rows = list(board._bundled(None))
+    rows = list(cpu.bundled(None))
     means = named(rows, "own epochs", "mean")
     assert len(means) >= 5
     for row in means:
@@ -87,8 +88,8 @@ def test_bundled_epochs_meet_the_goal_and_prior_fails_on_the_sorted_ones() -> No
 
 
 def test_bundled_epochs_say_where_and_how_they_were_measured() -> None:
-    for path in sorted(board.BUNDLED.glob("epoch_*.csv")):
+    for path in sorted(cpu.BUNDLED.glob("epoch_*.csv")):
         about = json.loads(path.with_suffix(".json").read_text())
         assert about["processor"] and about["date"] and "one training step each in turn" in about["protocol"]
-        columns = {name.removesuffix("_s") for name in board._header(path) if name.endswith("_s")}
+        columns = {name.removesuffix("_s") for name in cpu._header(path) if name.endswith("_s")}
         assert columns == set(about["configurations"])
