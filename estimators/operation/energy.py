@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import sympy as sp
-from scipy.optimize import lsq_linear
+from scipy.optimize import least_squares
 
 from estimators.extrema import Largest, Smallest
 from estimators.formula import FloatArray, Formula
@@ -18,19 +18,27 @@ from hwmodels.files import InputError
 from hwmodels.machine import Machine
 
 SOURCE = "docs/notes/gpu-operations.md; energy roofline: Choi et al., IPDPS 2013"
+START = {"active": 0.2, "flop": 1.0, "byte": 2.0, "settle": 5e-6}
+"""The parameters, and where a fit begins."""
+NEAR_CAP = 0.93
+"""Share of the cap from which a chip is held back."""
+SOFT = 0.2
+"""Log error beyond which a row's weight falls."""
 
 
 @dataclass(frozen=True)
 class PowerModel:
-    """P = idle + active (cap - idle) + flop e_flop f + bytes e_byte b, all over time, never above the cap.
+    """P = idle + (active (cap - idle) + flop e_flop f / t + byte e_byte b / t) t / (t + settle), never above the cap.
 
     e_flop is the machine's energy of a float32 flop times the share of the dtype; e_byte the machine's, or one of
-    memory technology. Parameters are factors, so that they carry over to other machines.
+    memory technology. Parameters are factors, so that they carry over to other machines. Kernels that are short against
+    `settle` leave gaps between them in which the chip does nothing.
     """
 
     active: Annotated[float, Parameter("1", "share of the range above idle that any running kernel draws", 0, 1)] = 0.1
     flop: Annotated[float, Parameter("1", "energy of a flop over the machine's number", 0, 100)] = 1.0
     byte: Annotated[float, Parameter("1", "energy of a byte over the machine's number", 0, 100)] = 1.0
+    settle: Annotated[float, Parameter("s", "length of a kernel that draws half of what a long one draws", 0, 1)] = 0.0
 
     def __post_init__(self) -> None:
         check_parameters(self)
@@ -45,13 +53,10 @@ class PowerModel:
         """
         _require(on)
         idle, cap = symbol("machine.power.idle"), symbol("machine.power.cap")
-        draw = (
-            idle
-            + symbol("parameter.active") * (cap - idle)
-            + symbol("parameter.flop") * _flop_watts()
-            + symbol("parameter.byte") * _byte_watts(on)
-        )
-        return Formula(Smallest(cap, Largest(idle, draw)), "W", SOURCE)
+        draw = symbol("parameter.active") * (cap - idle)
+        draw += symbol("parameter.flop") * _flop_watts() + symbol("parameter.byte") * _byte_watts(on)
+        busy = symbol("time") / (symbol("time") + symbol("parameter.settle"))
+        return Formula(Smallest(cap, Largest(idle, idle + draw * busy)), "W", SOURCE)
 
     def watts(self, on: Machine, time: FloatArray, float32_flop: FloatArray, moved: FloatArray) -> FloatArray:
         """Mean power of operations of the given seconds, flop and bytes, each of one shape."""
@@ -63,27 +68,39 @@ class PowerModel:
         return self.watts(on, time, float32_flop, moved) * time
 
     def _own(self) -> dict[str, float]:
-        return {f"parameter.{name}": getattr(self, name) for name in ("active", "flop", "byte")}
+        return {f"parameter.{name}": getattr(self, name) for name in START}
 
 
 def fit_power(
     on: Machine, time: FloatArray, float32_flop: FloatArray, moved: FloatArray, watts: FloatArray
 ) -> PowerModel:
-    """Non-negative least squares in relative error; rows at the cap say nothing about the energies and are left out."""
+    """Least squares of log power, outliers held down; rows at the cap count, as rows that the model puts there.
+
+    Parameters
+    ----------
+    time, float32_flop, moved, watts
+        Seconds, flop at the energy of a float32 flop, bytes and measured power of each row, each of shape (n,).
+
+    Raises
+    ------
+    InputError
+        Where the machine states no cap or energy, or fewer than three rows lie below the cap.
+    """
     _require(on)
-    cap, idle = float(on.power.cap or 0), float(on.power.idle)
-    below = watts < 0.93 * cap
+    below = watts < NEAR_CAP * float(on.power.cap or 0)
     if below.sum() < 3:
         raise InputError(f"power of {on.name}: {int(below.sum())} rows below the cap, want at least 3")
-    values = {name: v[below] if np.ndim(v) else v for name, v in _values(on, time, float32_flop, moved).items()}
-    columns = [
-        np.full(below.sum(), cap - idle),
-        np.broadcast_to(Formula(_flop_watts(), "W", SOURCE).evaluate(values), below.sum()),
-        np.broadcast_to(Formula(_byte_watts(on), "W", SOURCE).evaluate(values), below.sum()),
-    ]
-    matrix = np.stack(columns, axis=1) / watts[below, None]
-    found = lsq_linear(matrix, 1 - idle / watts[below], bounds=(0, [1, 100, 100]))
-    return PowerModel(*map(float, found.x))
+    formula, values = PowerModel().formula(on), _values(on, time, float32_flop, moved)
+    target = np.log(watts)
+
+    def residuals(point: FloatArray) -> FloatArray:
+        own = {f"parameter.{name}": value for name, value in zip(START, np.exp(point), strict=True)}
+        return np.asarray(np.log(formula.evaluate({**values, **own})) - target)
+
+    low = np.log([1e-4, 1e-4, 1e-4, 1e-9])
+    high = np.log([1.0, 100.0, 100.0, 1.0])
+    found = least_squares(residuals, np.log(list(START.values())), bounds=(low, high), loss="soft_l1", f_scale=SOFT)
+    return PowerModel(*map(float, np.exp(found.x)))
 
 
 def _flop_watts() -> sp.Expr:
