@@ -125,3 +125,25 @@ def test_equal_positions_are_equal_matrices() -> None:
     assert one == two
     assert hash(one) == hash(two)
     assert one != SparseMatrix.from_triplets("a", [0, 1], [1, 1], (2, 2))
+
+
+@pytest.mark.parametrize(
+    ("arrays", "words"),
+    [
+        ({"indices": [0], "indptr": [0, 1], "shape": [1]}, "want one dimension of 2 whole numbers"),
+        ({"indices": ["a"], "indptr": [0, 1], "shape": [1, 3]}, "array 'indices' .* want one dimension"),
+        ({"indices": [0, 5], "indptr": [0, 2], "shape": [1, 3]}, "column positions 0 to 5 do not fit 0 to 2"),
+        ({"indices": [0], "indptr": [0.0, 1.0], "shape": [1, 3]}, "array 'indptr' .* float64"),
+    ],
+)
+def test_broken_npz_matrices_say_which_array(tmp_path: Path, arrays: dict[str, list[object]], words: str) -> None:
+    np.savez(tmp_path / "m.npz", **{name: np.array(values) for name, values in arrays.items()})
+    with pytest.raises(InputError, match=words):
+        read_matrix(tmp_path / "m.npz")
+
+
+def test_an_empty_edge_list_is_one_error_and_no_warning(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    (tmp_path / "none.edges").write_text("# nothing\n")
+    with pytest.raises(InputError, match="at least one line of 2 numbers, found 0 lines"):
+        read_matrix(tmp_path / "none.edges")
+    assert not recwarn.list

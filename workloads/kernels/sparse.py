@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import warnings
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -259,7 +260,9 @@ def _triplets(name: str, path: Path) -> SparseMatrix:
 def _table(path: Path, at_least: int) -> npt.NDArray[np.float64]:
     data = read_bytes(path, FILE_BYTES)
     try:
-        table = np.loadtxt(io.BytesIO(data), comments=("#", "%"), ndmin=2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of no data: said below
+            table = np.loadtxt(io.BytesIO(data), comments=("#", "%"), ndmin=2)
     except ValueError as error:
         raise InputError(f"{path}: malformed line: {error}") from None
     if table.shape[0] == 0 or table.shape[1] < at_least:
@@ -284,6 +287,13 @@ def _npz(name: str, path: Path) -> SparseMatrix:
             if layout != b"csr":
                 raise InputError(f"{path}: layout {layout.decode()!r}; only csr is read")
             shape = archive["shape"]
+            for array, wanted in (("indices", None), ("indptr", None), ("shape", 2)):
+                own = archive[array]
+                if own.ndim != 1 or own.dtype.kind not in "iu" or (wanted is not None and len(own) != wanted):
+                    raise InputError(
+                        f"{path}: array {array!r} of shape {own.shape} and type {own.dtype}: want one dimension of"
+                        f" {'whole numbers' if wanted is None else f'{wanted} whole numbers'}"
+                    )
             values = archive["data"].astype(np.float64) if "data" in archive.files else None
             return SparseMatrix(name, (int(shape[0]), int(shape[1])), archive["indptr"], archive["indices"], values)
     except (ValueError, OSError, KeyError, BadZipFile) as error:
