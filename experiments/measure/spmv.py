@@ -36,6 +36,8 @@ SWEEPS = 20
 OUTLIER = 10.0
 AGREEMENT = 0.07
 SWEEPS_TRIED = 2000
+COLD_BATCH = 4
+"""In batches of so many sweeps the first does not count: it finds the caches as others left them. Long ones do."""
 LOOK = 22
 """How often the reference block runs in a look at it, twice uncounted."""
 BATCH_SECONDS = 0.01
@@ -309,7 +311,7 @@ def _streaming(
         flat = np.concatenate([looks[:-1].ravel(), looks[-1:, 0]]) <= QUIET * reference.best
         good = (flat[:-1] & flat[1:]).reshape(batch, -1)
         pieces, quiet_pieces = pieces + good.size, quiet_pieces + int(good.sum())
-        for number in range(0 if batch == 1 else 1, batch):  # the first of a batch finds the caches as others left them
+        for number in range(0 if batch < COLD_BATCH else 1, batch):
             fine = np.repeat(good[number], np.diff(cuts[number]))
             if fine.any():
                 samples.append(np.where(fine, ticks[number], np.nan).astype(np.float32))
