@@ -43,6 +43,9 @@ def _declared(cls: type) -> dict[str, Parameter]:
     return found
 
 
+PLAIN = (float, int, str)
+
+
 def parameters(thing: Any) -> dict[str, tuple[float, Parameter]]:
     """Every parameter of an estimator and of its parts: dotted name -> (value, declaration)."""
     return dict(_walk(thing, ""))
@@ -50,7 +53,8 @@ def parameters(thing: Any) -> dict[str, tuple[float, Parameter]]:
 
 def _walk(thing: Any, prefix: str) -> Iterator[tuple[str, tuple[float, Parameter]]]:
     if isinstance(thing, Mapping):
-        for name, entry in thing.items():
+        parts = [(name, entry) for name, entry in thing.items() if not isinstance(entry, PLAIN)]
+        for name, entry in parts:  # a table of 10,000 measured times holds no parameter
             yield from _walk(entry, f"{prefix}{name}.")
         return
     if not is_dataclass(thing) or isinstance(thing, type):

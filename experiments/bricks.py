@@ -24,6 +24,7 @@ from workloads.workload import Op, Workload
 
 PARAMETERS = ("operation.scale", "operation.overhead")
 FEWEST_MODELS = 4
+TOLERANCE = 1e-8
 SCHEDULES: Mapping[str, Schedule] = {"sequential": Sequential(), "critical-path": CriticalPath()}
 
 
@@ -118,10 +119,11 @@ def leave_one_model_out(
         raise InputError(f"{len(complete)} models have all their bricks measured: want at least {FEWEST_MODELS}")
     plain, wholes = composer(measured), list(complete.values())
     objective = Objective.of(plain, wholes, free)
+    start = np.array(objective.fit(tolerance=TOLERANCE).values)
     scores = []
     for index, (name, own) in enumerate(complete.items()):
         others = [i for i in range(len(wholes)) if i != index]
-        fit = from_fit(plain, objective.some(others).fit(), source=f"{len(others)} other models")
+        fit = from_fit(plain, objective.some(others).fit(start=start, tolerance=TOLERANCE), source=f"{len(others)} other models")
         answer = fit.estimate(own.workload, measured.machine)
         low, high = answer.interval() or (np.nan, np.nan)
         alone = plain.estimate(own.workload, measured.machine).time
