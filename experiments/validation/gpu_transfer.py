@@ -33,6 +33,8 @@ REACH = 0.1
 """Octaves within which neighbouring shapes count alike."""
 SHAPES = 3000
 """Rows of a machine and file among which the nearest shapes are looked for."""
+UNKNOWN = Band(0.8, 0.0, (np.nan, np.nan), (np.nan, np.nan))
+"""The band where a single source leaves nothing to learn one from."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,8 @@ class Transfer:
         found = stacked(list(trials.values()))
         times = {source: trial.told.together(found) for source, trial in trials.items()}
         scale = {source: KINSHIP_ERROR[closest] / KINSHIP_ERROR[close] for source, close in closeness.items()}
+        if not trials:
+            return Rule(found, UNKNOWN)
         residuals = {source: (trial.measured - times[source]) * scale[source] for source, trial in trials.items()}
         share = {source: trial.weight for source, trial in trials.items()}
         return Rule(found, band(residuals, {source: np.exp(time) for source, time in times.items()}, share))

@@ -10,10 +10,13 @@ from estimators.bands import band, weighted_quantiles
 from estimators.operation.energy import PowerModel, fit_power
 from estimators.pooling import MachineFit, pooled, shared_words, weights
 from estimators.stacking import PRIOR, Told, Trial, stacked
-from experiments.validation import gpu_data, operations, whole_models
+from experiments.validation import gpu_data, gpu_scores
 from experiments.validation.data import data_folder
 from experiments.validation.gpu_boards import Board
+from experiments.validation.gpu_cases import cases
 from experiments.validation.gpu_transfer import Transfer
+from experiments.validation.model_graphs import graph
+from experiments.validation.switch_transformer import MODELS, SwitchConfiguration, switch_transformer
 from hwmodels.catalog import machine
 from hwmodels.files import InputError
 from hwmodels.records import Table
@@ -90,8 +93,8 @@ def test_stacking_refuses_a_trial_without_rows() -> None:
 def test_interval_score_is_gneiting_s() -> None:
     """Inside: the width; a factor e outside: 2 / 0.2 more (Gneiting and Raftery 2007, equation 43, in log time)."""
     one = np.array([1.0])
-    assert operations.interval_score(one, one * np.e, one * 1.5) == pytest.approx(1.0)
-    assert operations.interval_score(one, one * np.e, one / np.e) == pytest.approx(1.0 + 10.0)
+    assert gpu_scores.interval_score(one, one * np.e, one * 1.5) == pytest.approx(1.0)
+    assert gpu_scores.interval_score(one, one * np.e, one / np.e) == pytest.approx(1.0 + 10.0)
 
 
 def test_power_model_recovers_its_parameters() -> None:
@@ -149,7 +152,7 @@ def test_a_graph_repeats_its_block() -> None:
         ],
         columns=["Name", "op", "target", "input_shapes", "output_shape"],
     )
-    found = whole_models.graph(nodes, 12)
+    found = graph(nodes, 12)
     assert [(node.kind, node.times) for node in found] == [
         ("elementwise", 1.0),
         ("norm", 12),
@@ -161,16 +164,32 @@ def test_a_graph_repeats_its_block() -> None:
     assert found[3].dims == {"batch": 1.0, "m": 64, "n": 32.0, "k": 16}
 
 
+def flop(model: SwitchConfiguration, batch: int, length: int) -> float:
+    nodes = switch_transformer(model, batch, length)
+    products = [node for node in nodes if node.kind in ("linear", "bmm")]
+    return sum(2 * n.times * n.dims["batch"] * n.dims["m"] * n.dims["n"] * n.dims["k"] for n in products)
+
+
+def test_switch_transformer_counts_the_closed_form() -> None:
+    """Attention 8 t d i + 4 t L i three times a layer pair, feed-forward 4 t d f, experts at 64 tokens each."""
+    d, f, inner, t, length = 1024, 16384, 4096, 512, 512
+    attention = 72 * (8 * t * d * inner + 4 * t * length * inner)
+    dense, experts = 24 * 4 * t * d * f, 24 * 4 * (4 * 64 * d * f)
+    rest = 24 * 2 * t * d * 4 + 2 * t * d * 32128
+    assert flop(MODELS["switchxl4"], 1, 512) == pytest.approx(attention + dense + experts + rest)
+    assert flop(MODELS["switchxl4"], 2, 512) == pytest.approx(2 * flop(MODELS["switchxl4"], 1, 512))
+
+
 @pytest.mark.skipif(data_folder() is None, reason="no public measurements here (set SLIPSTICK_DATA)")
 def test_layernorm_on_machines_left_out_beats_the_roofline() -> None:
     folder = data_folder()
     assert folder is not None
-    case = next(case for case in operations.cases() if "layernorm" in case.name)
+    case = next(case for case in cases() if "layernorm" in case.name)
     board = Board(case.frame(folder), case.kind, case.dtype, case.facts, 60, case.priors)
     if board.training.empty:
         pytest.skip("gpu/neusight is not in the data folder")
     for name in ("l4", "a100-pcie-80gb"):
         chosen = board.training[(board.training["machine"] == name)]
         measured = chosen["time"].to_numpy()
-        ours = operations.mape(Transfer(board).predict(name, chosen, (name,)).time, measured)
-        assert ours < operations.mape(board.roofline(name, chosen), measured)
+        ours = gpu_scores.mape(Transfer(board).predict(name, chosen, (name,)).time, measured)
+        assert ours < gpu_scores.mape(board.roofline(name, chosen), measured)
