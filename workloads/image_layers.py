@@ -38,7 +38,7 @@ class ImageLayers(GradientTape):
                 f"convolution {name!r}: {groups} groups do not divide {channels_in} and {channels} channels"
             )
         places = tuple(
-            _windows(size, k, s, p, f"convolution {name!r}")
+            windows(size, k, s, p, f"convolution {name!r}")
             for size, k, s, p in zip(x.shape[2:], kernel, strides, paddings, strict=True)
         )
         self._parameter(name, channels_in // groups * channels * product(kernel) + (channels if bias else 0))
@@ -84,7 +84,7 @@ class ImageLayers(GradientTape):
 
     def pool(self, name: str, x: Value, window: int, stride: int, padding: int = 0, function: str = "max") -> Value:
         """Maximum or average over square windows of images."""
-        places = tuple(_windows(size, window, stride, padding, f"pool {name!r}") for size in x.shape[2:])
+        places = tuple(windows(size, window, stride, padding, f"pool {name!r}") for size in x.shape[2:])
         shape = (*x.shape[:2], *places)
         dims: dict[str, Amount] = {"inputs": x.elements, "outputs": product(shape), "window": window ** len(places)}
         made = self._add(name, "pool", dims, [x.made_by], {"function": function})
@@ -114,7 +114,7 @@ class ImageLayers(GradientTape):
         return self._layer(name, [x], shape, made, backward)
 
 
-def _windows(size: Amount, kernel: int, stride: int, padding: int, where: str) -> Amount:
+def windows(size: Amount, kernel: int, stride: int, padding: int, where: str) -> Amount:
     """Places of a window along an axis: floor((size + 2 padding - kernel) / stride) + 1."""
     from sympy import Basic, floor
 

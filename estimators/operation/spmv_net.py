@@ -50,16 +50,23 @@ class NetShape:
             raise InputError(f"{len(self.neurons)} hidden layers and {len(self.dropout)} dropout rates: want one each")
         if not all(0 <= rate < 1 for rate in self.dropout):
             raise InputError(f"dropout = {self.dropout}: want rates in [0, 1)")
-        if self.lengths[-1] < 1:
-            raise InputError(f"blocks of {self.block} are too short for kernels {self.kernels} and pools {self.pools}")
+        self.lengths  # noqa: B018  raises where nothing is left
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """Positions left after the input, and after each convolution and pooling."""
-        lengths = [self.block - 1]
+        """Positions left after the input, and after each convolution and pooling.
+
+        Raises
+        ------
+        InputError
+            Where a block is too short for the kernels and pools.
+        """
+        from workloads.image_layers import windows
+
+        lengths, where = [self.block - 1], f"blocks of {self.block} are too short"
         for kernel, pool in zip(self.kernels, self.pools, strict=True):
-            lengths += [lengths[-1] - kernel + 1]
-            lengths += [lengths[-1] // pool]
+            lengths.append(int(windows(lengths[-1], kernel, 1, 0, where)))
+            lengths.append(int(windows(lengths[-1], pool, pool, 0, where)))
         return tuple(lengths)
 
     @property

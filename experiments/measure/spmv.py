@@ -152,6 +152,7 @@ def _compiled() -> dict[str, Any]:
         ticks: Any,
         looks: Any,
     ) -> None:
+        look(*reference, 10 * LOOK)  # whatever the interpreter left behind is gone after that
         for sweep in range(len(ticks)):
             for piece in range(cuts.shape[1] - 1):
                 look(*reference, 2)
@@ -316,7 +317,7 @@ def _streaming(
             if fine.any():
                 samples.append(np.where(fine, ticks[number], np.nan).astype(np.float32))
                 quiet_samples += fine
-        shares.append((float(ticks.sum()) + LOOK * float(looks.sum())) / rate / max(passed, 1e-9))
+        shares.append((float(ticks.sum()) + LOOK * float(looks.sum() + 10 * looks[0, 0])) / rate / max(passed, 1e-9))
     facts = {"sweeps": float(quiet_samples.min()), "quiet_share": quiet_pieces / max(pieces, 1)}
     if quiet_samples.min() == 0:
         return None, facts
