@@ -13,6 +13,10 @@ Use::
 The run is recorded in windows of at most a million events or sixty seconds by `torch.profiler`; a thread of its own
 turns each window into counts and total durations per step while training goes on, and hands every step to the
 analyzer. The raw events are dropped.
+
+Like the paper's, which asks for one profile after the other while the program goes on, it need not see every step: with
+`Sampling` it records some steps of every so many. The steps between them run without the profiler; the analyzer is
+given the recorded ones, with their own numbers.
 """
 
 from __future__ import annotations
@@ -58,6 +62,23 @@ class ProfilerReport:
     windows: int
 
 
+@dataclass(frozen=True)
+class Sampling:
+    """Which steps are recorded: `recorded` of every `every`, the first ones."""
+
+    recorded: int
+    every: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.recorded <= self.every:
+            raise InputError(
+                f"sampling: recorded = {self.recorded} of every = {self.every} steps: want 1 to {self.every}"
+            )
+
+
+ALL_STEPS = Sampling(1, 1)
+
+
 class Profiler:
     """Records steps of a torch program.
 
@@ -67,6 +88,8 @@ class Profiler:
         The breakpoint: steps after which recording ends by itself; None goes on until `stop`.
     window_events, window_seconds
         Limits of one window; more than the published ones are refused.
+    sampling
+        Steps to record; all of them by default.
     on_step
         Called in the analysis thread with every finished step (the tuner listens here).
     """
@@ -76,6 +99,7 @@ class Profiler:
         stop_after: int | None = None,
         window_events: int = LARGEST_WINDOW,
         window_seconds: float = LONGEST_WINDOW,
+        sampling: Sampling = ALL_STEPS,
         on_step: Callable[[StepProfile], None] | None = None,
     ) -> None:
         if not 0 < window_events <= LARGEST_WINDOW:
@@ -83,7 +107,7 @@ class Profiler:
         if not 0 < window_seconds <= LONGEST_WINDOW:
             raise InputError(f"window_seconds = {window_seconds} s: want more than 0, at most {LONGEST_WINDOW:g}")
         self._stop_after, self._window_events, self._window_seconds = stop_after, window_events, window_seconds
-        self._on_step = on_step
+        self._sampling, self._on_step = sampling, on_step
         self._steps: list[StepProfile] = []
         self._labels: list[int] = []
         self._marks: dict[int, tuple[str | None, bool, float | None]] = {}
@@ -93,6 +117,7 @@ class Profiler:
         self._analyzer: Analyzer | None = None
         self._session: Any = None
         self._count = self._started = self._closed = 0
+        self._ended = True
         self._events_per_step = 0.0
         self._opened = self._origin = 0.0
 
@@ -110,18 +135,26 @@ class Profiler:
         self._origin = time.perf_counter()
         self._thread = threading.Thread(target=self._analyze, name="slipstick-profiler", daemon=True)
         self._thread.start()
+        self._ended = False
         self._open()
 
     @contextmanager
     def step(self, label: str | None = None) -> Iterator[StepMark]:
         """One step of the program; `label` says what kind of step it is, where that is known."""
         mark = StepMark()
-        if self._session is None:
+        if self._ended:
             yield mark
             return
+        number = self._count
+        if number % self._sampling.every >= self._sampling.recorded:
+            yield mark
+            self._count += 1
+            self._end_at_breakpoint()
+            return
+        if self._session is None:
+            self._open()
         import torch
 
-        number = self._count
         began = time.thread_time()
         with torch.profiler.record_function(f"ProfilerStep#{number}"):
             yield mark
@@ -131,11 +164,16 @@ class Profiler:
         full = (
             in_window * self._events_per_step >= 0.9 * self._window_events if self._events_per_step else in_window >= 8
         )
+        pauses = self._count % self._sampling.every >= self._sampling.recorded
+        if pauses or full or time.perf_counter() - self._opened >= 0.9 * self._window_seconds:
+            self._close()  # the next step to be recorded opens a window again
+        self._end_at_breakpoint()
+
+    def _end_at_breakpoint(self) -> None:
         if self._stop_after is not None and self._count >= self._stop_after:
-            self._close()
-        elif full or time.perf_counter() - self._opened >= 0.9 * self._window_seconds:
-            self._close()
-            self._open()
+            self._ended = True
+            if self._session is not None:
+                self._close()
 
     def stop(self) -> ProfilerReport:
         """End the recording, wait for the analysis, and return the steps.
@@ -147,6 +185,7 @@ class Profiler:
         """
         if self._thread is None:
             raise InputError("the profiler was not started")
+        self._ended = True
         if self._session is not None:
             self._close()
         self._windows.put(None)

@@ -6,7 +6,7 @@ share; every operation pays a start; sums over the cores go over the interconnec
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -19,6 +19,7 @@ from hwmodels.expressions import symbol
 from hwmodels.files import InputError
 from hwmodels.machine import Machine
 from hwmodels.records import Table
+from workloads.kinds import AXES
 from workloads.workload import Op
 
 SOURCE = "calibrated on the public step rates of ParaDnn on a Cloud TPU v2-8"
@@ -30,7 +31,8 @@ DTYPE = "bfloat16"
 class TpuOperations(FormulaModel):
     """Times of one core's operations; the defaults are fitted values (slipstick validate tpu).
 
-    * gemm: max(padded flop / matrix rate, bytes / memory rate) + exposed x the shorter of the two;
+    * gemm and convolution (as a product of output channels, window and output places): max(padded flop / matrix rate,
+      bytes / memory rate) + exposed x the shorter of the two;
     * collective: bytes over the interconnect; host: bytes through the infeed; all else: bytes / memory rate;
     * every operation but the infeed: + overhead a launch.
     """
@@ -48,6 +50,8 @@ class TpuOperations(FormulaModel):
 
     def key(self, op: Op, machine: Machine) -> Hashable:
         """Products, sums over the cores, features, labels, and the rest."""
+        if op.kind == "convolution":
+            return "transposed" if op.attributes.get("transposed") else "convolution"
         if op.kind in ("gemm", "collective"):
             return op.kind
         if op.kind == "host":
@@ -63,9 +67,10 @@ class TpuOperations(FormulaModel):
         match self.key(op, machine):
             case "free":
                 return Formula(sp.Integer(0), "s", "free under this runtime")
-            case "gemm":
+            case "gemm" | "convolution" | "transposed":
                 rate = _each_core(machine, machine.peak_factors("matrix", DTYPE))
-                compute = _padded_flop(machine) / (symbol("parameter.compute_efficiency") * rate)
+                sides = _sides(op)
+                compute = _padded_flop(machine, *sides) / (symbol("parameter.compute_efficiency") * rate)
                 hidden = symbol("parameter.exposed") * sp.Min(compute, memory)
                 terms = Table(compute=compute, memory=memory)
                 return Formula(sp.Max(compute, memory) + hidden + start, "s", SOURCE, terms)
@@ -88,11 +93,23 @@ def _each_core(machine: Machine, paths: tuple[str, ...]) -> sp.Expr:
     return whole / symbol("machine.cores")
 
 
-def _padded_flop(machine: Machine) -> sp.Expr:
+def _sides(op: Op) -> tuple[sp.Expr, dict[str, sp.Expr]]:
+    """How many products an operation is, and the dims of each: m, n (the array's columns and rows), and k inside."""
+    dim = {name: symbol(f"operation.{name}") for name in op.dims}
+    if op.kind == "gemm":
+        return dim["batch"], {name: dim[name] for name in ("m", "n", "k")}
+    window = sp.Mul(*(dim[f"kernel_{axis}"] for axis in AXES))
+    places = sp.Mul(*(dim[f"{'in' if op.attributes.get('transposed') else 'out'}_{axis}"] for axis in AXES))
+    groups = dim["groups"]
+    inputs, outputs = dim["channels_in"] / groups * window, dim["channels_out"] / groups
+    return groups, {"m": outputs, "n": dim["batch"] * places, "k": inputs}
+
+
+def _padded_flop(machine: Machine, products: sp.Expr, dims: Mapping[str, sp.Expr]) -> sp.Expr:
     """The flop that the array does: every dim is filled up to a multiple of its side."""
     rows, columns = symbol("machine.engines.matrix.rows"), symbol("machine.engines.matrix.columns")
     if not machine.engines["matrix"].rows:
         raise InputError(f"machine {machine.name!r}: engines.matrix.rows is 0; want a systolic array")
     sides = {"m": columns, "n": rows, "k": rows}
-    filled = [side * sp.ceiling(symbol(f"operation.{dim}") / side) for dim, side in sides.items()]
-    return 2 * symbol("operation.batch") * sp.Mul(*filled)
+    filled = [side * sp.ceiling(dims[dim] / side) for dim, side in sides.items()]
+    return 2 * products * sp.Mul(*filled)

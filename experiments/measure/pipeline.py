@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from experiments.profiler import Analyzer, Profiler, ProfilerReport
+from experiments.profiler import ALL_STEPS, Analyzer, Profiler, ProfilerReport, Sampling
 from hwmodels.files import InputError
 
 LABELS = ("train", "evaluate", "checkpoint", "train on larger input", "train behind a slow loader")
@@ -100,8 +100,12 @@ def record(settings: RunSettings | None = None, analyzer: Analyzer | None = None
         torch.set_num_threads(threads)
 
 
-def overhead(settings: RunSettings | None = None, steps: int = 60, rounds: int = 4) -> dict[str, float]:
-    """Process CPU seconds per training step without and with the profiler, interleaved, and their ratio.
+SAMPLED = Sampling(recorded=8, every=80)
+"""One window of eight steps in eighty: the window's own cost is shared by ten times the steps."""
+
+
+def overhead(settings: RunSettings | None = None, steps: int = 80, rounds: int = 4) -> dict[str, float]:
+    """Process CPU seconds per training step without the profiler, with it, and with `SAMPLED` windows, interleaved.
 
     The thread that analyses is in it: the process's CPU time counts all threads.
     """
@@ -109,24 +113,30 @@ def overhead(settings: RunSettings | None = None, steps: int = 60, rounds: int =
     torch = _torch()
     torch.set_num_threads(1)
     job = _Job(torch, settings)
-    spent: dict[str, list[float]] = {"plain": [], "profiled": []}
+    spent: dict[str, list[float]] = {"plain": [], "profiled": [], "sampled": []}
     with job.loaders() as batches:
         for _ in range(10):
             job.do("train", batches)
         for _ in range(rounds):
             for name, times in spent.items():
                 began = time.process_time()
-                profiler = Profiler()
-                if name == "profiled":
+                profiler = Profiler(sampling=SAMPLED if name == "sampled" else ALL_STEPS)
+                if name != "plain":
                     profiler.start()
                 for _ in range(steps):
                     with profiler.step("train"):
                         job.do("train", batches)
-                if name == "profiled":
+                if name != "plain":
                     profiler.stop()
                 times.append((time.process_time() - began) / steps)
-    plain, profiled = (sorted(times)[len(times) // 2] for times in spent.values())
-    return {"plain_s": plain, "profiled_s": profiled, "ratio": profiled / plain}
+    plain, profiled, sampled = (sorted(times)[len(times) // 2] for times in spent.values())
+    return {
+        "plain_s": plain,
+        "profiled_s": profiled,
+        "sampled_s": sampled,
+        "ratio": profiled / plain,
+        "sampled_ratio": sampled / plain,
+    }
 
 
 def _torch() -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from experiments.papers.tpupoint_observations import observations
 from experiments.papers.tpupoint_pipeline import averages, reduced_data, tuner
+from experiments.papers.tpupoint_predicted import predicted
 from experiments.papers.tpupoint_printed import chips, method, table_i, table_ii
 from experiments.rows import ReproductionRow
 
@@ -22,6 +23,7 @@ def run() -> list[ReproductionRow]:
         *method(),
         *chips(),
         *averages(),
+        *predicted(),
         *reduced_data(),
         *tuner(),
         *observations(),

@@ -25,7 +25,7 @@ def _phases() -> list[ReproductionRow]:
     table = StepTable.of(without_stolen_time(step) for step in load_steps(RECORDED))
     found: dict[str, Labels] = {
         "k-means, elbow": k_means(table).labels,
-        "k-means, k = 5": k_means(table, clusters=5).labels,
+        "k-means, k = 5": k_means(table, (5,), clusters=5).labels,
         "DBSCAN, 30 samples": density(table, minimum=30).labels,
         "linear scan by durations": scan_labels(DurationScan(), table.steps),
         "published scan, 70 %": scan_labels(PublishedScan(0.7), table.steps),

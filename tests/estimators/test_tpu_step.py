@@ -13,7 +13,7 @@ from estimators.parameters import parameters, with_parameters
 from estimators.schedule.infeed import InfeedOverlap, Lane
 from hwmodels.catalog import machine
 from hwmodels.files import InputError
-from workloads.layers import gemm
+from workloads.layers import convolution, gemm
 from workloads.networks.data_parallel import SYMBOLS, data_parallel_mlp
 
 
@@ -32,6 +32,18 @@ def test_a_product_is_padded_to_the_array() -> None:
     assert large[0] == pytest.approx(2 * 4096**3 / rate)
     assert large[1] / large[0] == pytest.approx(33 / 32)
     assert small < whole
+
+
+def test_a_convolution_is_the_product_of_its_windows() -> None:
+    model, v2 = TpuOperations(memory_efficiency=1.0, exposed=0.0), machine("tpu-v2-8")
+    conv = convolution("c", 8, 512, 256, (3, 3), (14, 14))
+    product = gemm("p", 256, 8 * 14 * 14, 512 * 9)
+    grouped = convolution("g", 8, 512, 256, (3, 3), (14, 14), groups=4)
+    times = model.times([conv, product, grouped], v2)
+    assert times[0] == pytest.approx(times[1])  # bound by compute, where the product reads each window again
+    # four groups of 64 outputs, each padded to 128, of a quarter of the inputs
+    rate = 0.97 * 2 * 128 * 128 * 700e6
+    assert times[2] == pytest.approx(4 * 2 * 128 * 1664 * 1152 / rate + 4.58e-6)
 
 
 def test_the_sum_over_the_cores_is_a_ring() -> None:

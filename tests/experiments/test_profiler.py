@@ -60,6 +60,22 @@ def test_it_stops_at_the_breakpoint_and_limits_windows() -> None:
         Profiler(window_seconds=61)
 
 
+def test_sampled_windows_record_some_steps_of_every_so_many() -> None:
+    from experiments.profiler import Profiler, Sampling
+
+    profiler = Profiler(stop_after=23, sampling=Sampling(2, 10))
+    profiler.start(analyzer=DurationScan())
+    for _ in range(40):
+        with profiler.step("train"):
+            torch.ones(4).sum()
+    report = profiler.stop()
+    assert [step.step for step in report.steps] == [0, 1, 10, 11, 20, 21]  # the breakpoint counts all steps
+    assert report.windows == 3 and len(report.labels) == 6
+    assert all(step.operations["aten::ones"].count == 1 and step.label == "train" for step in report.steps)
+    with pytest.raises(InputError, match="recorded = 3 of every = 2"):
+        Sampling(3, 2)
+
+
 def test_a_failing_analyzer_is_heard_in_the_program() -> None:
     from experiments.profiler import Profiler
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.papers import tpupoint
+from experiments.papers import tpupoint, tpupoint_workloads
 from experiments.papers.tpupoint_pipeline import input_bound
 from experiments.papers.tpupoint_tables import MXU_PERCENT, TABLE_I
 from experiments.rows import ReproductionRow
+from workloads.workload import Op
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +34,28 @@ def test_a_device_bound_pipeline_would_not_show_it() -> None:
     slow, fast = (input_bound(step, 0.1).run(300) for step in (1.0, 0.5))
     assert fast.step_time(skip=20) == pytest.approx(slow.step_time(skip=20) / 2, rel=1e-3)
     assert fast.idle() < 0.01
+
+
+def test_networks_have_the_published_size() -> None:
+    def products(operations: list[Op]) -> float:
+        return sum(float(op.cost.flop) * float(op.times) for op in operations if op.kind != "norm") / 2
+
+    # torchvision's table: 4.09e9
+    assert products(tpupoint_workloads._residual(1, 224)) == pytest.approx(4.09e9, rel=0.02)
+    # TensorFlow model garden, RetinaNet of ResNet-50 at 640: 97.0e9
+    assert products(tpupoint_workloads._retina(1)) == pytest.approx(97.0e9, rel=0.03)
+    # BERT-Base: 12 (12 width^2 per token, and two products of the scores)
+    own = 12 * (12 * 768**2 * 128 + 2 * 128**2 * 768)
+    assert products(tpupoint_workloads._bert(1)) == pytest.approx(own)
+
+
+def test_predicted_shares_are_shares_and_longer_runs_idle_less() -> None:
+    for chip in ("v2", "v3"):
+        for key, step in tpupoint_workloads.predictions(chip).items():
+            assert 0 <= step.idle < 1 and 0 < step.matrix <= 0.98, key
+            idle = [step.over(steps)[0] for steps in (100, 1000, 10_000, 1e9)]
+            assert idle == sorted(idle, reverse=True)
+            assert idle[-1] == pytest.approx(step.idle, abs=1e-3)
 
 
 def test_table_i_is_whole() -> None:
