@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +61,8 @@ class Compiled:
         The values of every other quantity that the formulas name.
     machine, bounds
         What the arrays are checked against.
+    counts
+        Whether numbers that count (cores) must be whole; "continuous" for searches between whole numbers.
     """
 
     groups: tuple[Group, ...]
@@ -69,6 +71,7 @@ class Compiled:
     free: tuple[str, ...]
     machine: Machine
     bounds: Mapping[str, Parameter]
+    counts: Literal["whole", "continuous"] = "whole"
 
     def __call__(self, values: Mapping[str, npt.ArrayLike]) -> FloatArray:
         """Seconds, in the shape to which the arrays broadcast; computed in chunks of bounded memory.
@@ -187,10 +190,10 @@ class Compiled:
         space, _, path = name.partition(".")
         if space == "machine":
             whole = isinstance(self.machine.get(path), int)
-            if whole and not np.all(array == np.round(array)):
+            if whole and self.counts == "whole" and not np.all(array == np.round(array)):
                 raise InputError(f"{name} = {float(array[array != np.round(array)].flat[0]):g}: want whole numbers")
             for value in (low, high):
-                self.machine.using({path: int(value) if whole else value})
+                self.machine.using({path: math.ceil(value) if whole else value})
         elif space == "estimator":
             for value in (low, high):
                 self.bounds[path].check(name, value)

@@ -49,6 +49,9 @@ def write(
         Section("Where an operation changes what bounds it", table_html(tables["crossovers"], "crossovers")),
         Section(f"What alone brings the time to {target:g} of today's", table_html(tables["changes"], "changes")),
     ]
+    if "together" in tables:
+        title = f"The cheapest change of several that brings the time to {target:g}"
+        sections.append(Section(title, table_html(tables["together"], "together")))
     if "ranking" in tables:
         sections.append(Section("How surely which is faster", table_html(tables["ranking"], "ranking")))
     sections.append(Section("What takes the time today", table_html(part_rows(answer), "parts")))

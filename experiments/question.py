@@ -123,6 +123,16 @@ def _estimator(name: str, asked: Workload) -> Any:
     return found
 
 
+def prices(texts: Sequence[str]) -> dict[str, float]:
+    """``namespace.name=number`` texts as one mapping."""
+    found = assignments(texts, NAMESPACES)
+    return {
+        f"{space}.{name}": number_of(f"{space}.{name}", value)
+        for space, entries in found.items()
+        for name, value in entries.items()
+    }
+
+
 def assignments(texts: Sequence[str], spaces: Sequence[str]) -> dict[str, dict[str, str]]:
     """``namespace.name=value`` texts by namespace.
 

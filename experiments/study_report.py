@@ -31,11 +31,6 @@ def write(study: Study, made: Plan, frame: pd.DataFrame, names: Sequence[str], p
         The objectives of the table's column `front`; none where it has none.
     """
     sections: list[Section] = []
-    for number, (workload, own) in enumerate(frame.groupby("workload", sort=False) if names else ()):
-        label = f"{workload}: " if len(study.workloads) > 1 else ""
-        sections += [
-            replace(one, title=f"{label}{one.title}") for one in front_section(own, names, f"workload{number}")
-        ]
     cards: list[Card] = []
     charts: list[Chart] = []
     assumptions: list[str] = []
@@ -56,6 +51,11 @@ def write(study: Study, made: Plan, frame: pd.DataFrame, names: Sequence[str], p
         sections.append(whatif_report.points_section(answers, identifier, BEST_ROWS, case.work.unknown))
         sections += whatif_report.formula_sections(found)
         sections += whatif_report.source_sections(found, identifier)
+    for number, (workload, own) in enumerate(frame.groupby("workload", sort=False) if names else ()):
+        label = f"{workload}: " if len(study.workloads) > 1 else ""
+        sections += [
+            replace(one, title=f"{label}{one.title}") for one in front_section(own, names, f"workload{number}")
+        ]
     if not cards:
         raise InputError(f"study {study.name!r}: no point meets the conditions, or none is answered yet")
     lead = f"{study.description} Assuming: {'; '.join(assumptions)}. Fingerprint {made.fingerprint}."

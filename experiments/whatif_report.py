@@ -69,18 +69,33 @@ def write(
 
 def cards(found: WhatIf) -> list[Card]:
     """Today, and the best point."""
-    best = found.frame.iloc[int(np.argmin(found.frame.time_ratio))]
+    frame = equal_work(found)
+    best = frame.iloc[int(np.argmin(frame.time_ratio))]
     setting = ", ".join(f"{name} = {best[name]:.6g}" for name in found.space.names)
     band = f", {found.level:.0%}: {best.low_ratio:.3g} .. {best.high_ratio:.3g}" if "low_ratio" in best else ""
+    same = " of today's work" if len(frame) < len(found.frame) else ""
     today = found.today.interval(found.level)
     if today:
         sure = f", {found.level:.0%}: {format_quantity(today[0], 's')} .. {format_quantity(today[1], 's')}"
     else:
         sure = "; how sure is unknown: the estimator is not calibrated"
     return [
-        Card(f"{best.time_ratio:.3g} of today", f"the fastest of {len(found.frame)} points: {setting}{band}"),
+        Card(f"{best.time_ratio:.3g} of today", f"the fastest of {len(frame)} points{same}: {setting}{band}"),
         Card(format_quantity(found.today.time, "s"), f"today's time{sure}"),
     ]
+
+
+def equal_work(found: WhatIf) -> pd.DataFrame:
+    """The points whose workload.* is nearest to today's: less work is no faster machine. All where only work varies."""
+    frame, work = found.frame, [name for name in found.space.names if name.startswith("workload.")]
+    if len(work) == len(found.space.names):
+        return frame
+    for name in work:
+        today = {**found.asked.workload.defaults, **found.asked.run}.get(name.partition(".")[2])
+        if today is not None and len(frame):
+            apart = (frame[name] - today).abs()
+            frame = frame[apart == apart.min()]
+    return frame
 
 
 def time_chart(found: WhatIf, measured: Sequence[Measurement] = ()) -> Chart:

@@ -19,6 +19,10 @@ def register(app: typer.Typer) -> None:
             str | None, typer.Option("--estimator", "--with", help="by name, or your own, MODULE:ATTRIBUTE")
         ] = None,
         target: Annotated[float, typer.Option(help="ratio to today's time that a change should reach")] = 0.8,
+        price: Annotated[
+            list[str] | None,
+            typer.Option(help="what twice of a quantity costs, machine.clock=3: the cheapest change of all together"),
+        ] = None,
         against: Annotated[list[str] | None, typer.Option(help="other machines: how surely is which faster?")] = None,
         report: Annotated[str | None, typer.Option(help="write a page, FILE.html, with sliders")] = None,
         rows: Annotated[int, typer.Option(help="rows of each table", min=1)] = 12,
@@ -39,6 +43,13 @@ def register(app: typer.Typer) -> None:
             "tornado": why.tornado_rows(asked),
             "changes": why.cheapest_changes(asked, target),
         }
+        solved = None
+        if price:
+            from experiments.cheapest import cheapest_together
+            from experiments.question import prices
+
+            solved = cheapest_together(asked, target, prices(price))
+            tables["together"] = [dict(row) for row in solved.rows]
         if against:
             others = {name: question(workload, name, estimator, set or []) for name in [on, *against]}
             tables["ranking"] = why.ranking(others)
@@ -59,12 +70,16 @@ def register(app: typer.Typer) -> None:
             "crossovers": "where an operation changes what bounds it, nearest first",
             "tornado": "time over today's, each quantity halved and doubled",
             "changes": f"what alone brings the time to {target:g} of today's, smallest change first",
+            "together": "the cheapest change of these together, at the prices given",
             "ranking": "share of draws in which one is faster than the other",
         }
         notes = [
             "assuming: " + "; ".join(answer.assumptions),
             f"{asked.workload.name} on {asked.machine.name}: {format_quantity(answer.time, 's')}",
         ]
+        if solved:
+            least = f"none can cost less than {solved.at_least:.4g}"
+            titles["together"] += f": {solved.price:.4g} for {solved.ratio:.4g} of today's time ({least})"
         for name, table in tables.items():
             emit(table[:rows], format, titles[name], notes)
             print()
