@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments.rows import ValidationRow, skipped
+from experiments.validation import dlbricks_own
 from experiments.validation.data import why_missing
 from experiments.validation.dlbricks_data import SEQUENCES, Timings, timings
 
@@ -21,19 +22,25 @@ LEVEL_FACTOR = 1.2816  # two-sided 80 % of a normal
 
 
 def rows(scored: Path | None = None) -> list[ValidationRow]:
-    """Each machine from the others; with `scored`, each machine there from the shared ones."""
+    """Each machine from the others, and our own measurement; with `scored`, each machine there from the shared ones."""
     shared = timings()
+    if scored is None:
+        return [*_each_from_the_others(shared), *dlbricks_own.rows()]
     if shared is None:
         return [skipped("dlbricks", why_missing(SEQUENCES))]
-    if scored is None:
-        names = sorted(set(shared.composed.index.get_level_values(0)))
-        return [_row(shared, shared, name, [other for other in names if other != name]) for name in names]
     other = timings(scored)
     if other is None:
         return [skipped("dlbricks", why_missing(SEQUENCES, scored))]
     names = sorted(set(other.composed.index.get_level_values(0)))
     known = sorted(set(shared.composed.index.get_level_values(0)))
     return [_row(shared, other, name, [own for own in known if own != name]) for name in names]
+
+
+def _each_from_the_others(shared: Timings | None) -> list[ValidationRow]:
+    if shared is None:
+        return [skipped("dlbricks", why_missing(SEQUENCES))]
+    names = sorted(set(shared.composed.index.get_level_values(0)))
+    return [_row(shared, shared, name, [other for other in names if other != name]) for name in names]
 
 
 def log_residuals(data: Timings, instance: str) -> dict[str, float]:
