@@ -15,9 +15,10 @@ from typing import Annotated
 
 import sympy as sp
 
-from estimators.extrema import Largest, Smallest
+from estimators.extrema import Largest
 from estimators.formula import Formula
 from estimators.operation.model import FormulaModel
+from estimators.operation.residency import share_beyond
 from estimators.operation.roofline import serving_rate
 from estimators.parameters import Parameter, check_parameters
 from hwmodels.expressions import symbol
@@ -173,9 +174,8 @@ def _by_level(working_set: sp.Expr, parts: _Parts, costs: list[sp.Expr]) -> sp.E
     for near, farther in zip(parts.levels[:-1], costs[1:], strict=True):
         instances = symbol("machine.cores") if near.instances is None else sp.Integer(near.instances)
         capacity = symbol(f"machine.memory.{near.name}.capacity") * instances
-        beyond = Smallest(1, Largest(0, sp.Rational(1, 2) + sp.log(working_set / capacity) / sp.log(2)))
         farther = Largest(reached, farther)
-        cost += beyond * (farther - reached)
+        cost += share_beyond(working_set, capacity) * (farther - reached)
         reached = farther
     return cost
 

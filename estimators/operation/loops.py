@@ -11,6 +11,7 @@ import sympy as sp
 
 from estimators.formula import Formula
 from estimators.operation.model import FormulaModel
+from estimators.operation.residency import share_beyond
 from estimators.parameters import Parameter, check_parameters
 from hwmodels.expressions import symbol
 from hwmodels.files import InputError
@@ -80,9 +81,8 @@ def _level_formula(kind: str, levels: tuple[str, ...], factors: tuple[tuple[str,
     def stream(name: str) -> sp.Expr:
         volume, cost = symbol(f"operation.{name}_volume"), 1 / rates[0]
         for nearer, rate, farther in zip(levels[:-1], rates[:-1], rates[1:], strict=True):
-            filled = volume / symbol(f"machine.memory.{nearer}.capacity")
-            share = sp.Max(0, sp.Rational(1, 2) + sp.log(filled) / sp.log(2), evaluate=False)
-            cost += sp.Min(1, share, evaluate=False) * (1 / farther - 1 / rate)
+            capacity = symbol(f"machine.memory.{nearer}.capacity")
+            cost += share_beyond(volume, capacity) * (1 / farther - 1 / rate)
         return symbol(f"operation.{name}_bytes") * cost
 
     second = stream("second") / (symbol("parameter.gather") if kind == "gather_sum" else 1)

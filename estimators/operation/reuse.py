@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 import numpy as np
 import numpy.typing as npt
 
+from estimators.operation.residency import shares_beyond
 from estimators.parameters import Parameter, check_parameters
 from hwmodels.files import InputError, unknown_name
 from hwmodels.machine import Machine
@@ -155,8 +156,8 @@ def term_counts(blocks: BlockTable, label: LabelKind, caches: CacheSizes) -> Flo
         columns |= {
             "gather_beyond_L2": gathers_beyond(blocks, caches.L2),
             "gather_beyond_L3": gathers_beyond(blocks, caches.L3),
-            "stream_beyond_L2": every * _share_beyond(footprint, caches.L2),
-            "stream_beyond_L3": every * _share_beyond(footprint, caches.L3),
+            "stream_beyond_L2": every * shares_beyond(footprint, caches.L2),
+            "stream_beyond_L3": every * shares_beyond(footprint, caches.L3),
             "translation": blocks.column("page.1536") + blocks.column("page.more"),
         }
     return np.stack([np.asarray(columns[name], dtype=np.float64) for name in TERMS[label]], axis=1)
@@ -172,11 +173,6 @@ def gathers_beyond(blocks: BlockTable, capacity: float) -> FloatArray:
     shares = np.clip(np.log(upper / capacity) / np.log(4.0), 0.0, 1.0)
     names = [name for name in blocks.names if name.startswith("far_volume.")]
     return np.asarray(np.stack([blocks.column(name) for name in names], axis=1).astype(np.float64) @ shares)
-
-
-def _share_beyond(footprint: FloatArray, capacity: float) -> FloatArray:
-    """Share of a cyclic stream that misses: 0 below 0.7, 1 above 1.4 of the capacity."""
-    return np.asarray(np.clip(0.5 + np.log2(footprint / capacity), 0.0, 1.0))
 
 
 def fit_reuse(

@@ -15,6 +15,7 @@ import sympy as sp
 
 from estimators.formula import Formula
 from estimators.operation.model import FormulaModel
+from estimators.operation.residency import share_beyond
 from estimators.operation.reuse import MEMORY_TERMS, TERMS, CacheSizes, LabelKind, label_kind
 from estimators.parameters import Parameter, check_parameters
 from hwmodels.expressions import symbol
@@ -101,8 +102,7 @@ def _count(term: str, caches: dict[str, str]) -> sp.Expr:
     what, _, level = term.partition("_beyond_")
     capacity = symbol(f"machine.memory.{caches[level]}.capacity")
     if what == "stream":
-        filled = symbol("operation.footprint") / capacity
-        return symbol("operation.nonzeros") * _between(sp.Rational(1, 2) + sp.log(filled) / sp.log(2))
+        return symbol("operation.nonzeros") * share_beyond(symbol("operation.footprint"), capacity)
     edges = [*VOLUME_EDGES, VOLUME_EDGES[-1] * 4]
     far = [symbol(f"operation.far_{k}") for k in range(len(edges))]
     shares = [_between(sp.log(int(edge) / capacity) / sp.log(4)) for edge in edges]
