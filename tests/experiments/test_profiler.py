@@ -110,8 +110,5 @@ def test_the_commands_answer(capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["phases", str(RECORDED), "--format", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert sum(row["share"] for row in rows) == pytest.approx(1)
-    assert command(["tune", "simulated-4", "--format", "json"]) == 0
-    (row,) = json.loads(capsys.readouterr().out)
-    assert row["speedup"] > 10
     assert command(["tune", "nonsense"]) == 2
     assert command(["phases", "nowhere.json"]) == 2
