@@ -1,16 +1,17 @@
 """Design points a second beside Calculon, one process, thread CPU time, the same transformer (GPT-2: 12 blocks of 768).
 
-    python tests/benchmarks/design_points_per_second.py PATH-TO-CALCULON
+    python tests/benchmarks/design_points_per_second.py [PATH-TO-CALCULON]
 
 The path is a checkout of github.com/calculon-ai/calculon (Apache-2.0). Calculon models one block with its parallel
 execution, we sum every operation of the network: neither is the other's arithmetic, but the question is the same (how
-long is a training step when clock and bandwidth change?). A loop over single estimates of our own stands for the tools
-that answer one point at a time (llm-analysis).
+long is a training step when clock and bandwidth change?). llm-analysis (pip install llm-analysis fire; 0.2.2 was tried)
+is asked the same, a point at a time, where it is installed; Calculon where a path is given.
 """
 
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import logging
 import sys
@@ -61,7 +62,27 @@ def theirs(checkout: Path) -> float:
     return POINTS / spent(loop)
 
 
-def main(checkout: str) -> None:
+def llm_analysis() -> float | None:
+    """Points a second of llm-analysis, bandwidth varied; None where it is not installed."""
+    try:
+        from llm_analysis.analysis import LLMAnalysis
+        from llm_analysis.config import ModelConfig, get_dtype_config_by_name, get_gpu_config_by_name
+    except ImportError:
+        return None
+    logging.disable(logging.CRITICAL)
+    gpu, dtype = get_gpu_config_by_name("a100-sxm-80gb"), get_dtype_config_by_name("w16a16e16")
+    model = ModelConfig(name="gpt2", num_layers=12, n_head=12, hidden_dim=768, vocab_size=50257, max_seq_len=1024)
+
+    def loop() -> None:
+        for index in range(POINTS):
+            changed = dataclasses.replace(gpu, hbm_bandwidth_in_GB_per_sec=1000 + index)
+            asked = LLMAnalysis(model, changed, dtype)
+            asked.training(batch_size_per_gpu=8, seq_len=1024, total_num_tokens=8192)
+
+    return POINTS / spent(loop)
+
+
+def main(checkout: str | None) -> None:
     gpt2, a100 = workload("gpt2"), machine("a100-sxm-80gb")
     model = Composite(Roofline(), Sequential())
     bandwidth = f"memory.{a100.main_memory}.bandwidth"
@@ -75,11 +96,14 @@ def main(checkout: str) -> None:
             model.estimate(gpt2, a100.using({bandwidth: 1e12 + index * 1e9}))
 
     single = 5 / spent(loop)
-    peer = theirs(Path(checkout))
     print(f"ours, a million at once, compiling counted: {ours:,.0f} design points a second")
     print(f"our own single estimates in a loop: {single:,.1f}")
-    print(f"Calculon: {peer:,.1f}; ours is {ours / peer:,.0f} x Calculon, {ours / single:,.0f} x the loop")
+    if (peer := llm_analysis()) is not None:
+        print(f"llm-analysis: {peer:,.0f}; ours is {ours / peer:,.0f} x llm-analysis")
+    if checkout is not None:
+        peer = theirs(Path(checkout))
+        print(f"Calculon: {peer:,.1f}; ours is {ours / peer:,.0f} x Calculon")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1] if len(sys.argv) > 1 else None)
