@@ -1,0 +1,108 @@
+"""Sparse products as operations of any workload: counts instead of blocks, costs as a formula, files at the command."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.io import mmwrite
+
+from estimators.composite import Composite
+from estimators.operation.reuse import CacheSizes
+from estimators.operation.spmv import SpmvModel, spmv_estimator, trained_model
+from estimators.operation.spmv_costs import SpmvCosts
+from estimators.schedule.sequential import Sequential
+from experiments import registry
+from experiments.cli import run
+from hwmodels.catalog import machine
+from hwmodels.files import InputError
+from hwmodels.records import Table
+from workloads.kernels.blocks import block_features, pattern_counts
+from workloads.kernels.generators import permuted, stencil, uniform
+from workloads.kernels.sparse import SparseMatrix
+from workloads.kernels.spmv import spmv
+from workloads.layers import dense
+from workloads.workload import Workload, load_workload
+
+HOST = "cloud-cascade-lake-core"
+
+
+def costs(label: str) -> SpmvCosts:
+    model = trained_model("hot" if label == "hot" else "streaming")
+    return SpmvCosts(model.label, model.reuse.cost, model.clock)
+
+
+@pytest.mark.parametrize("label", ["hot", "streaming"])
+def test_counts_of_the_matrix_give_the_sum_over_its_blocks(label: str) -> None:
+    matrix = permuted(stencil((250, 250), 5), 1)
+    model = trained_model("hot" if label == "hot" else "streaming").reuse
+    host = machine(HOST)
+    blocks = block_features(matrix)
+    by_block = model.seconds_per_nonzero(blocks, CacheSizes.of(host)).mean() * matrix.nonzeros
+    assert costs(label).times(spmv(matrix).operations, host)[0] == pytest.approx(by_block, rel=1e-6)
+
+
+def test_counts_by_hand() -> None:
+    """Two rows of three columns each: one change of row, six non-zeros, 16 bytes each and three vectors of doubles."""
+    matrix = SparseMatrix.from_triplets("small", [0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2], (2, 3))
+    counts = pattern_counts(matrix)
+    assert counts["row_changes"] == 1 and counts["irregular"] == 0
+    assert counts["footprint"] == 16 * 6 + 8 * (2 + 3)
+    with pytest.raises(InputError, match="has 1 non-zeros: want at least 2"):
+        spmv(SparseMatrix.from_triplets("one", [0], [0], (2, 2)))
+
+
+def test_core_bound_time_follows_the_clock_and_larger_caches_never_cost() -> None:
+    work = spmv(uniform((40_000, 400_000), 4.0, 3))
+    host = machine(HOST)
+    slow = host.using(clock=host.clock / 2)
+    hot = costs("hot")
+    assert hot.times(work.operations, slow)[0] == pytest.approx(2 * hot.times(work.operations, host)[0])
+    whole = Composite(costs("streaming"), Sequential())
+    sizes = np.array([1e6, 4e6, 16e6, 64e6])
+    times = whole.compile(work, host, ("machine.memory.L3.capacity",))({"machine.memory.L3.capacity": sizes})
+    assert np.all(np.diff(times) <= 0) and times[-1] < times[0]
+
+
+def test_a_saved_workload_needs_no_matrix_and_mixes_with_other_operations(tmp_path: Path) -> None:
+    product = spmv(stencil((60, 60), 5))
+    product.save(tmp_path / "product.json")
+    host, own = machine(HOST), spmv_estimator()
+    again = load_workload(tmp_path / "product.json")
+    assert own.estimate(again, host).time == pytest.approx(own.estimate(product, host).time, rel=1e-12)
+    mixed = Workload("mixed", (*product.operations, dense("layer", 8, 64, 64)), (("spmv", "layer"),))
+    with pytest.raises(InputError, match="'layer' .* is no counted loop"):
+        own.estimate(mixed, host)
+
+
+def test_models_of_other_blocks_and_costs_without_a_term_are_refused() -> None:
+    model = trained_model("streaming")
+    blocks = block_features(stencil((60, 60), 5), 100)
+    with pytest.raises(InputError, match="blocks of 100 non-zeros for a model of blocks of 250"):
+        model.seconds_per_nonzero(blocks)
+    bare = SpmvModel(model.reuse, None, block=100)
+    whole = model.reuse.seconds_per_nonzero(block_features(stencil((60, 60), 5))).mean()
+    # costs are a non-zero's; a cut through a row counts as an irregular row, and there are more cuts
+    assert whole < bare.seconds_per_nonzero(blocks).mean() < 1.2 * whole
+    with pytest.raises(InputError, match="missing: row_change"):
+        SpmvCosts("hot", Table({"nonzero": 1e-9}), 3e9)
+
+
+def test_estimate_takes_matrix_files_and_pagerank_on_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = io.BytesIO()
+    mmwrite(text, uniform((900, 900), 6.0, 1, "poisson").to_scipy())
+    path = tmp_path / "graph.mtx.gz"
+    path.write_bytes(gzip.compress(text.getvalue()))
+    for name, operations in ((str(path), 1), (f"pagerank:{path}", 6)):
+        assert run(["estimate", name, "--on", HOST, "--format", "json"]) == 0
+        (row,) = json.loads(capsys.readouterr().out)
+        assert row["low_s"] < row["time_s"] < row["high_s"]
+        assert len(row["parts"]) == operations
+    path.write_bytes(path.read_bytes()[:-40])
+    assert run(["estimate", str(path), "--on", HOST]) == 2
+    assert "truncated gzip" in capsys.readouterr().err
+    assert registry.default_estimator("pagerank graph") == "spmv"
