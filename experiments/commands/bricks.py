@@ -12,6 +12,7 @@ MODEL = "a built-in workload, a .json file, zoo:NAME, or MODULE:FUNCTION"
 INPUT = "of MODULE:FUNCTION where it returns a model alone: batch,3,224,224"
 STORE = Path("slipstick-out/bricks.sqlite")
 STORES = "measured bricks (slipstick measure bricks); several stores, of several machines, are read together"
+SHEET = "write all unique bricks, shapes only and mixed, to this .json: measure bricks runs it elsewhere"
 RULE = "of --schedule rules: PATTERN+PATTERN, what may run at the same time, as *conv*+*conv*"
 
 
@@ -30,6 +31,7 @@ def split(
     models: Annotated[list[str], typer.Argument(help=MODEL)],
     granularity: Annotated[int, typer.Option("--granularity", "-g", help="layers a brick", min=1)] = 1,
     export: Annotated[Path | None, typer.Option(help="write every unique brick as an exported program here")] = None,
+    sheet: Annotated[Path | None, typer.Option(help=SHEET)] = None,
     given: Annotated[list[str] | None, typer.Option("--input", help=INPUT)] = None,
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
@@ -38,17 +40,25 @@ def split(
     from workloads.bricks import find_bricks, unique_bricks
 
     rows, everything = [], []
+    modules: dict[str, Any] = {}
     for name in models:
         workload, layered = _workload(name, given)
         bricks = find_bricks(workload, granularity)
         everything += bricks
         unique = unique_bricks(bricks)
         rows.append(_counts(name, len(workload), len(bricks), len(unique)))
-        if export is not None and layered is not None:
+        if (export is not None or sheet is not None) and layered is not None:
             from experiments.measure.brick_modules import brick_module, save_brick
 
             for identity, brick in unique.items():
-                save_brick(*brick_module(layered, brick), export / f"{identity}.pt2")
+                module, inputs = brick_module(layered, brick)
+                modules[identity] = module
+                if export is not None:
+                    save_brick(module, inputs, export / f"{identity}.pt2")
+    if sheet is not None:
+        from experiments.measure.brick_sheet import save_sheet
+
+        save_sheet(modules.items(), sheet)
     if len(models) > 1:
         layers = sum(row["layers"] for row in rows)
         rows.append(_counts("all", layers, len(everything), len(unique_bricks(everything))))

@@ -20,6 +20,7 @@ def register(app: typer.Typer) -> None:
     measures.command("pipeline")(pipeline)
     measures.command("spmv")(spmv)
     measures.command("training")(training)
+    measures.command("steps")(steps)
 
 
 def host(
@@ -88,7 +89,7 @@ def pipeline(
 
 
 def bricks(
-    models: Annotated[list[str], typer.Argument(help="zoo:NAME, or MODULE:FUNCTION")],
+    models: Annotated[list[str], typer.Argument(help="zoo:NAME, MODULE:FUNCTION, or a .json of bricks split --sheet")],
     granularity: Annotated[list[int] | None, typer.Option("--granularity", "-g", help="layers a brick")] = None,
     store: Annotated[Path, typer.Option(help="results are kept here, and only new bricks are measured")] = Path(
         "slipstick-out/bricks.sqlite"
@@ -186,3 +187,27 @@ def training(
     wanted = asked_lengths(lengths, network, iterations, order)
     measure_epoch(network, wanted, configurations.split(","), log, repeats, progress)
     emit(summary(log), format, notes=[f"{network}: {len(wanted)} steps under each configuration; written: {log}"])
+
+
+def steps(
+    networks: Annotated[list[str] | None, typer.Argument(help="by name; all of them if none is given")] = None,
+    save: Annotated[Path, typer.Option(help="the CSV to write, with a .json beside it")] = Path("steps.csv"),
+    format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+) -> None:
+    """Eager training steps of small networks here, and every operation of them alone (needs torch)."""
+    from experiments.measure.steps import measure_steps
+    from experiments.output import emit
+    from experiments.validation.dispatch import read_steps
+
+    measure_steps(save, networks or [], say=lambda text: print(f"slipstick: {text}", file=sys.stderr))
+    rows = [
+        {
+            "network": step.name,
+            "step_s": step.measured,
+            "operations_s": sum(step.seconds[op.name] * float(op.times) for op in step.workload),
+            "calls_s": step.alone,
+            "operations": sum(int(op.times) for op in step.workload),
+        }
+        for step in read_steps(save)
+    ]
+    emit(rows, format, notes=[f"written: {save}; slipstick validate dispatch --data {save.parent} predicts the steps"])

@@ -110,7 +110,7 @@ def brick_module(model: LayerModel, brick: Brick) -> tuple[Any, tuple[Any, ...]]
             value = _attribute(model.module, node.target)
             if isinstance(value, torch.Tensor):
                 name = f"constant{len(made)}"
-                root.register_buffer(name, _synthetic(value))
+                root.register_buffer(name, synthetic(value))
                 made[node] = graph.get_attr(name)
                 return made[node]
             raise InputError(f"brick {brick.begin}: constant {node.target} is no tensor")
@@ -118,7 +118,8 @@ def brick_module(model: LayerModel, brick: Brick) -> tuple[Any, tuple[Any, ...]]
         if example is None:
             raise InputError(f"brick {brick.begin}: input {node.name} is no tensor")
         made[node] = placeholders[node] = graph.placeholder(f"input{len(inputs)}")
-        inputs.append(_synthetic(example))
+        inputs.append(synthetic(example))
+        made[node].meta["made"] = inputs[-1]
         return made[node]
 
     placeholders: dict[Any, Any] = {}
@@ -183,7 +184,7 @@ def _tensor_of(node: Any) -> Any:
     return value if isinstance(value, torch.Tensor) else (value if isinstance(value, (tuple, list)) else None)
 
 
-def _synthetic(example: Any) -> Any:
+def synthetic(example: Any) -> Any:
     """A tensor of the same shape, strides and dtype with drawn values (small, positive: also fit for a variance)."""
     import torch
 

@@ -7,10 +7,12 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from experiments.measure.brick_modules import LayerModel, brick_module, layer_model, task, touch
+from experiments.measure.brick_sheet import load_sheet
 from experiments.measure.brick_store import COLD, WARM, BrickStore, Composition, Result, Where
 from experiments.measure.host import detect
 from experiments.measure.timing import Protocol, measure
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from workloads.importers.torch_recorder import Input
 
 BATCH = 8
+SHEET_BATCH = 128
 LARGEST_SIDE = 480
 EMPTY: Mapping[str, int] = MappingProxyType({})
 TURNS = "turns"
@@ -163,9 +166,8 @@ def measure_models(
 ) -> list[str]:
     """Measure what the store does not hold yet; returns the models that could not be built, with the reason.
 
-    Bricks are taken in a drawn order, so that neither the order nor the neighbours of a brick tell its model; naming
-    other models beside one's own adds their bricks as decoys. Results of a session are written together: a killed
-    measurement starts again with the session that it was in.
+    Bricks are taken in a drawn order; a name that ends in .json is a sheet of bricks (`brick_sheet`), which tells
+    nothing of the models they come from. Results of a session are written together: a killed measurement starts again with the session that it was in.
     """
     import torch
 
@@ -178,6 +180,9 @@ def measure_models(
     failed = []
     begun = time.perf_counter()
     for number, name in enumerate(names, 1):
+        if name.endswith(".json"):
+            _sheet(Path(name), store, where, protocol_name, seed)
+            continue
         try:
             model = build(name, shapes)
         except InputError as error:
@@ -206,16 +211,38 @@ def measure_models(
     return failed
 
 
-def _session(model: LayerModel, bricks: Mapping[str, Brick], store: BrickStore, where: Where, seed: int) -> None:
-    """One session in turn: new bricks with the whole model between them, new or not."""
+def _sheet(path: Path, store: BrickStore, where: Where, protocol_name: str, seed: int) -> None:
+    """The bricks of somebody's sheet, without the models that they come from."""
+    import torch
+
+    if protocol_name != TURNS:
+        raise InputError(f"{path}: a sheet is measured in turn, not by protocol {protocol_name!r}")
+    keys, built = protocol_keys(TURNS), load_sheet(path)
+    new = store.missing(list(built), where.machine, where.software, keys["warm"])
+    with torch.inference_mode():
+        for begin in range(0, len(new), SHEET_BATCH):
+            turns = {identity: _callable(*built[identity]) for identity in new[begin : begin + SHEET_BATCH]}
+            session = run_session(turns, None, _empty(), _reference(), PROTOCOLS[TURNS], seed)
+            results = [
+                Result(identity, keys[state], timing, "from a sheet")
+                for state, timings in (("cold", session.cold), ("warm", session.warm))
+                for identity, timing in timings.items()
+            ]
+            store.add(where, results, session.reference.median)
+
+
+def _empty() -> Turn:
     import torch
     from torch import fx
 
+    return _callable(fx.symbolic_trace(torch.nn.Identity()), (torch.zeros(1),))
+
+
+def _session(model: LayerModel, bricks: Mapping[str, Brick], store: BrickStore, where: Where, seed: int) -> None:
+    """One session in turn: new bricks with the whole model between them, new or not."""
     whole = find_bricks(model.workload, len(model.workload))[0]
     turns = {identity: _turn(model, brick) for identity, brick in bricks.items() if identity != whole.identity}
-    nothing = (torch.zeros(1),)
-    empty = Turn(task(fx.symbolic_trace(torch.nn.Identity()), nothing), touch(nothing))
-    session = run_session(turns, _turn(model, whole), empty, _reference(), PROTOCOLS[TURNS], seed)
+    session = run_session(turns, _turn(model, whole), _empty(), _reference(), PROTOCOLS[TURNS], seed)
     keys, speed = protocol_keys(TURNS), session.reference.median
     results = []
     for state, timings in (("cold", session.cold), ("warm", session.warm)):
@@ -235,7 +262,10 @@ def _alone(model: LayerModel, bricks: Mapping[str, Brick], store: BrickStore, wh
 
 
 def _turn(model: LayerModel, brick: Brick) -> Turn:
-    module, inputs = brick_module(model, brick)
+    return _callable(*brick_module(model, brick))
+
+
+def _callable(module: Any, inputs: tuple[Any, ...]) -> Turn:
     return Turn(task(module, inputs), touch(inputs))
 
 

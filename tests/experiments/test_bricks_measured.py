@@ -1,5 +1,6 @@
 """Bricks of torch models run on their own, results outlive a kill, overhead is found again."""
 
+import json
 import time
 from collections import Counter
 from dataclasses import replace
@@ -92,6 +93,47 @@ def test_bricks_export_to_disk_and_load_again(small_model, tmp_path: Path) -> No
     save_brick(module, inputs, tmp_path / "brick.pt2")
     again = torch.export.load(str(tmp_path / "brick.pt2")).module()
     assert torch.equal(again(*inputs)[-1], module(*inputs)[-1])
+
+
+def test_a_sheet_tells_no_order_and_runs_elsewhere_under_the_same_identities(small_model, tmp_path: Path) -> None:
+    import torch
+
+    from experiments.measure.brick_modules import brick_module
+    from experiments.measure.brick_sheet import load_sheet, save_sheet
+
+    bricks = {brick.identity: brick_module(small_model, brick) for brick in find_bricks(small_model.workload, 2)}
+    path = tmp_path / "sheet.json"
+    assert save_sheet(((identity, module) for identity, (module, _) in bricks.items()), path, seed=3) == len(bricks)
+    loaded = load_sheet(path)
+    assert set(loaded) == set(bricks) and list(loaded) != list(bricks)
+    for identity, (module, inputs) in bricks.items():
+        again, own = loaded[identity]
+        assert [(t.shape, t.stride(), t.dtype) for t in own] == [(t.shape, t.stride(), t.dtype) for t in inputs]
+        for one, other in zip(module.named_buffers(), again.named_buffers(), strict=True):
+            other[1].copy_(one[1])
+        assert all(torch.equal(a, b) for a, b in zip(module(*inputs), again(*inputs), strict=True))
+    assert "net" not in path.read_text() and "layer" not in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("nodes", "words"),
+    [
+        ([{"call": "aten.from_file.default", "args": ["/etc/passwd"]}], "none that a sheet may name"),
+        ([{"call": "os.system", "args": ["true"]}], "none that a sheet may name"),
+        ([{"input": [[1 << 20, 1 << 20], [1 << 20, 1], "float32"]}], "more than 8 GiB"),
+        ([{"input": [[2], [1], "load"]}], "no shape, strides and dtype"),
+        ([{"call": "aten.relu.default", "args": [{"dtype": "load"}]}], "names no dtype"),
+        ([{"call": "aten.relu.default", "args": [{"node": 7}]}], "cannot be built"),
+    ],
+)
+def test_a_sheet_of_a_stranger_is_data(nodes, words: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="bricks of torch models need the extra torch")
+    from experiments.measure.brick_sheet import SCHEMA, load_sheet
+
+    path = tmp_path / "sheet.json"
+    path.write_text(json.dumps({"schema": SCHEMA, "bricks": [{"identity": "a", "nodes": nodes}]}))
+    with pytest.raises(InputError, match=words):
+        load_sheet(path)
 
 
 def test_the_store_keeps_results_by_key_and_asks_only_for_what_is_new(tmp_path: Path, phi) -> None:
