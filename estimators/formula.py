@@ -138,7 +138,7 @@ def compiled(expression: sp.Expr, names: tuple[str, ...]) -> Callable[..., Any]:
 
 @lru_cache(maxsize=1024)
 def _derivative(expression: sp.Expr, by: sp.Symbol) -> sp.Expr:
-    steps = {node: sp.Dummy() for node in expression.atoms(sp.floor, sp.ceiling)}
+    steps = {node: sp.Dummy() for node in expression.atoms(sp.floor, sp.ceiling, sp.Mod)}
     smooth = expression.xreplace(steps)
     smooth = smooth.replace(sp.Max, lambda *sides: _branches(sides, largest=True))
     smooth = smooth.replace(sp.Min, lambda *sides: _branches(sides, largest=False))

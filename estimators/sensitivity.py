@@ -144,6 +144,8 @@ def _turns(expression: sp.Expr, at: Mapping[str, Any]) -> dict[str, Any]:
     """Symbol -> whether the point lies where a maximum, a minimum, a condition or a step of that symbol turns."""
     found: dict[str, Any] = {}
     for left, right in _borders(expression):
+        if any(str(name) not in at for name in left.free_symbols | right.free_symbols):
+            continue  # inside a row of a menu: which row is picked is no border of a quantity
         one, other = evaluate(left, at), evaluate(right, at)
         near = np.abs(one - other) <= TIE * np.maximum(np.abs(one), np.abs(other))
         for name in map(str, (left - right).free_symbols):

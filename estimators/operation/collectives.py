@@ -18,6 +18,7 @@ from typing import Annotated, Literal
 
 import sympy as sp
 
+from estimators.choice import Least
 from estimators.extrema import Largest, Smallest
 from estimators.formula import Formula
 from estimators.operation.model import FormulaModel
@@ -42,14 +43,25 @@ Algorithm = Literal["ring", "tree"]
 
 @dataclass(frozen=True)
 class Protocol:
-    """How a library moves a message; the defaults are plain alpha-beta."""
+    """How a library moves a message; the defaults are plain alpha-beta.
 
-    share: Annotated[float, Parameter("1", "share of the bandwidth", 1e-3, 1.0)] = 1.0
-    latency: Annotated[float, Parameter("1", "latency of a step over the link's", 0.0, 100.0)] = 1.0
-    base: Annotated[float, Parameter("s", "before the first step", 0.0, 1.0)] = 0.0
+    Parameters
+    ----------
+    share
+        Of the bandwidth that it reaches.
+    latency
+        Of a step, over the link's.
+    base
+        Seconds before the first step.
+    """
+
+    share: float = 1.0
+    latency: float = 1.0
+    base: float = 0.0
 
     def __post_init__(self) -> None:
-        check_parameters(self)
+        if not (0 < self.share <= 1 and self.latency >= 0 and self.base >= 0):
+            raise InputError(f"{self}: want a share in (0, 1], a latency >= 0 and a base >= 0 s")
 
 
 PLAIN = Table({"plain": Protocol()})
@@ -122,24 +134,25 @@ class Collectives(FormulaModel):
         passes = TRAFFIC.get(function, 1)
         moved = data * passes * (peers - 1) / peers if function in TRAFFIC else data
         slowest = Largest(*(level.crossed / level.rate for level in levels))
-        ways, terms = [], {}
-        for name in self.protocols:
-            prefix = f"parameter.protocols.{name}."
-            base, share = symbol(f"{prefix}base"), symbol(f"{prefix}share")
-            wait = passes * sum((level.hops * level.latency for level in levels), start=sp.Integer(0))
-            if "ring" in self.algorithms or function != "all_reduce":
-                ways.append(base + wait * symbol(f"{prefix}latency") + moved * slowest / share)
-            if "tree" in self.algorithms and function == "all_reduce":
-                depth = sum((level.depth * level.latency for level in levels), start=sp.Integer(0))
-                busy = 2 * data * slowest / (share * symbol("parameter.tree_share"))
-                ways.append(base + 2 * depth * symbol(f"{prefix}latency") + busy)
+        wait = passes * sum((level.hops * level.latency for level in levels), start=sp.Integer(0))
+        depth = 2 * sum((level.depth * level.latency for level in levels), start=sp.Integer(0))
+        base, share, latency, tree = (symbol(f"choice.{name}") for name in ("base", "share", "latency", "tree"))
+        steps = wait + tree * (depth - wait)
+        volume = moved + tree * (2 * data / symbol("parameter.tree_share") - moved)
         least = symbol(f"parameter.floor.{function if function in self.floor else 'default'}")
         launch = symbol(f"parameter.launch.{function if function in self.launch else 'default'}")
         # A group of one has nothing to say and takes no time.
         several = Smallest(1, peers - 1)
-        for level in levels:
-            terms[level.name] = moved * level.crossed / level.rate
-        return Formula(several * Largest(least, launch + Smallest(*ways)), "s", SOURCE, Table(terms))
+        time = several * Largest(least, launch + base + latency * steps + volume * slowest / share)
+        terms = Table({level.name: moved * level.crossed / level.rate for level in levels})
+        return Least(time, "s", SOURCE, terms, self._ways(function))
+
+    def _ways(self, function: str) -> Table[tuple[float, ...]]:
+        """The menu: every algorithm by every protocol; only an all-reduce has a tree."""
+        trees = [float(name == "tree") for name in self.algorithms] if function == "all_reduce" else [0.0]
+        rows = [(tree, own.share, own.latency, own.base) for own in self.protocols.values() for tree in trees]
+        names = ("choice.tree", "choice.share", "choice.latency", "choice.base")
+        return Table(dict(zip(names, zip(*rows, strict=True), strict=True)))
 
 
 @dataclass(frozen=True)

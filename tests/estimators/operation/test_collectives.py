@@ -8,13 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from estimators.composite import Composite
 from estimators.operation.collectives import NCCL, Collectives, Protocol
+from estimators.operation.tiled import TiledRoofline
+from estimators.schedule.sequential import Sequential
+from estimators.sensitivity import sensitivity
 from hwmodels.catalog import machine
 from hwmodels.files import InputError
 from hwmodels.machine import Machine
 from hwmodels.records import Table
 from workloads.kinds import operation
-from workloads.workload import Op
+from workloads.layers import gemm
+from workloads.workload import Op, Workload
 
 NODE, DEVICES = 8, 64
 LIBRARY = Collectives(
@@ -102,8 +107,9 @@ def test_more_bytes_never_take_less_time(function: str, p: int, n: float, factor
 def test_less_bandwidth_is_never_faster(p: int, n: float, factor: float, which: str) -> None:
     whole = {"near": 300e9, "far": 25e9}
     op = collective("all_reduce", n, p)
-    before = seconds(LIBRARY, linked(**whole), op)
-    assert seconds(LIBRARY, linked(**{**whole, which: whole[which] * factor}), op) >= before * (1 - 1e-12)
+    before = seconds(LIBRARY, linked(whole["near"], whole["far"]), op)
+    less = whole | {which: whole[which] * factor}
+    assert seconds(LIBRARY, linked(less["near"], less["far"]), op) >= before * (1 - 1e-12)
 
 
 @given(peers, sizes)
@@ -142,3 +148,14 @@ def test_a_machine_without_links_says_so() -> None:
 def test_an_unknown_parameter_entry_is_refused() -> None:
     with pytest.raises(InputError, match="no entry 'default'"):
         Collectives(efficiency=Table(nvlink=0.5))
+
+
+def test_what_a_time_hangs_on_is_the_link_that_is_crossed() -> None:
+    """A large sum inside a node follows the switch's bandwidth alone; the tiles' remainders are flat steps."""
+    sums = Workload("sum", (collective("all_reduce", 1e9, 8),))
+    found = sensitivity(Composite(Collectives(), Sequential()).compile(sums, linked(), ()))
+    assert float(found.elasticity["machine.links.nvswitch.bandwidth"]) == pytest.approx(-1, abs=0.01)
+    assert float(found.elasticity["machine.links.infiniband.bandwidth"]) == 0.0
+    product = Workload("one", (gemm("g", 4096, 4096, 4096),))
+    tiled = Composite(TiledRoofline(), Sequential()).compile(product, linked(), ())
+    assert float(sensitivity(tiled).elasticity["machine.clock"]) < -0.3
