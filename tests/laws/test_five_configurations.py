@@ -70,7 +70,11 @@ def test_a_slower_clock_costs_at_most_its_ratio(op: Op, on: Machine) -> None:
 
 
 def test_each_configuration_hits_what_depends_on_it() -> None:
-    """Long products take four times as long on a quarter of the CUs; streams of main memory do not see a missing L2."""
+    """Long products take four times as long on a quarter of the CUs; streams of main memory do not see a missing L2.
+
+    A missing L1 is hidden behind Vega's float32 arithmetic; where arithmetic is fast it shows
+    (`test_a_cache_of_no_capacity_spares_nothing`, bfloat16 on an A100).
+    """
     product, stream = gemm("p", 8192, 8192, 8192), elementwise("s", 2**28, inputs=2)
     base = {op.name: seconds(op, BASE) for op in (product, stream)}
     assert seconds(product, changed(BASE, "#3")) / base["p"] == pytest.approx(4, rel=0.1)
@@ -79,7 +83,6 @@ def test_each_configuration_hits_what_depends_on_it() -> None:
     assert seconds(stream, changed(BASE, "#5")) / base["s"] == pytest.approx(1, rel=0.02)
     small = elementwise("r", 2**15, inputs=2)
     assert seconds(small, changed(BASE, "#5")) > 2 * seconds(small, BASE)
-    assert seconds(product, changed(BASE, "#4")) > 1.05 * base["p"]
 
 
 @settings(max_examples=15, deadline=None)
