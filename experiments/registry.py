@@ -30,6 +30,7 @@ SCOREBOARDS: dict[str, str] = {
     "graphs": "experiments.validation.graphs",
     "seqpoint": "experiments.validation.seqpoint",
     "traces": "experiments.validation.traces",
+    "dispatch": "experiments.validation.dispatch",
     "collectives": "experiments.validation.collectives",
     "megatron": "experiments.validation.megatron",
     "dlbricks": "experiments.validation.dlbricks",

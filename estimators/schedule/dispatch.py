@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import networkx as nx
 import numpy as np
@@ -19,6 +19,7 @@ import simpy
 
 from estimators.estimate import Event
 from estimators.formula import FloatArray
+from estimators.parameters import Parameter, check_parameters
 from estimators.schedule.model import Outcome, Schedule
 from estimators.schedule.recurrence import PrecedenceGraph
 from hwmodels.machine import Machine
@@ -54,8 +55,13 @@ class Dispatched:
     waits: npt.NDArray[np.bool_]
 
 
-def dispatched(workload: Workload, machine: Machine) -> Dispatched:
+def dispatched(workload: Workload, machine: Machine, issue: float = 0.0, begin: float = 0.0) -> Dispatched:
     """Issue order, streams and host costs under the machine's runtime.
+
+    Parameters
+    ----------
+    issue, begin
+        Host seconds for each operation beyond the runtime's, and once before the first.
 
     The attribute `stream` (a whole number) or `synchronise` (true) of an operation wins; else collectives run on the
     last of the runtime's streams and everything else on the first. Operations of free kinds are not issued.
@@ -65,12 +71,13 @@ def dispatched(workload: Workload, machine: Machine) -> Dispatched:
     last = runtime.streams - 1
     streams = np.array([int(op.attributes.get("stream", last if op.kind == "collective" else 0)) for op in operations])  # type: ignore[arg-type]
     each = np.array([0.0 if op.kind in runtime.free_kinds else float(op.times) for op in operations])
-    issue = runtime.issue_overhead * each
+    costs = (runtime.issue_overhead + issue) * each
     if runtime.mode == "graph_replay":
-        issue = np.zeros(len(operations))
-        issue[:1] = runtime.issue_overhead
+        costs = np.zeros(len(operations))
+        costs[:1] = runtime.issue_overhead + issue
+    costs[:1] += begin
     waits = np.array([bool(op.attributes.get("synchronise", False)) for op in operations], dtype=bool)
-    return Dispatched(operations, streams, edges, issue, waits)
+    return Dispatched(operations, streams, edges, costs, waits)
 
 
 def _in_order(workload: Workload) -> tuple[tuple[Op, ...], npt.NDArray[np.int64]]:
@@ -92,9 +99,15 @@ def _in_order(workload: Workload) -> tuple[tuple[Op, ...], npt.NDArray[np.int64]
 class AsynchronousDispatch(Schedule):
     """start = max(issued, stream free, dependencies done), by one pass of the max-plus recurrence."""
 
+    issue: Annotated[float, Parameter("s", "host time to issue an operation, beyond the runtime's", 0.0, 1e-2)] = 0.0
+    begin: Annotated[float, Parameter("s", "host time before the first operation", 0.0, 10.0)] = 0.0
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
     def combine(self, workload: Workload, times: FloatArray, machine: Machine, run: Mapping[str, float]) -> Outcome:
         """See `Schedule.combine`; metrics: device_busy, host_busy and gap shares of the span."""
-        plan = dispatched(workload, machine)
+        plan = dispatched(workload, machine, self.issue, self.begin)
         service = _service(workload, plan, times)
         done = _completion(plan, service)
         return _outcome(plan, service, done, "dispatch: max-plus recurrence")

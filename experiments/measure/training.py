@@ -290,7 +290,7 @@ def _describe(log: Path, network: str, configurations: Sequence[str], workers: S
     document = {
         "network": network,
         "width": NETWORKS[network],
-        "processor": _processor(),
+        "processor": processor(),
         "date": date.today().isoformat(),
         "protocol": (
             f"one process a configuration, one training step each in turn; {WARM_UP_STEPS} or more warm-up steps over "
@@ -303,7 +303,8 @@ def _describe(log: Path, network: str, configurations: Sequence[str], workers: S
         stream.write("\n")
 
 
-def _processor() -> str:
+def processor() -> str:
+    """The host's processor in words."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
