@@ -167,7 +167,8 @@ def measure_models(
     """Measure what the store does not hold yet; returns the models that could not be built, with the reason.
 
     Bricks are taken in a drawn order; a name that ends in .json is a sheet of bricks (`brick_sheet`), which tells
-    nothing of the models they come from. Results of a session are written together: a killed measurement starts again with the session that it was in.
+    nothing of the models they come from. Results of a session are written together: a killed measurement starts again
+    with the session that it was in.
     """
     import torch
 
