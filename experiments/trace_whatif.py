@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import permutations
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from estimators.attribution import shapley
 from estimators.estimate import DEFAULT_LEVEL, quantile
 from estimators.operation.kernels import KernelScaling, resource_of
-from estimators.schedule.replay import DEVICE_KINDS, Replay, median_steps, replay, with_workers
-from hwmodels.files import InputError
+from estimators.schedule.replay import DEVICE_KINDS, Replay, median_steps, replay, under_runtime, with_workers
+from hwmodels.files import InputError, unknown_name
 from hwmodels.machine import Machine
+from workloads.fusion import fusible
 from workloads.importers.trace_graph import TraceGraph
+from workloads.workload import Op
 
 DRAWS = 48
 SEED = 11
 UNMODELLED = 0.08
 """Log spread of what a change of loading or host leaves out (contention of the workers, memory of another CPU)."""
+RUNTIME = 0.15
+"""Log spread of what a change of runtime leaves out: a compiler also writes other products and other host code."""
+RUNTIMES = ("compiled", "graph_replay")
+POINTWISE = re.compile(r"elementwise|vectorized_|unrolled_|CUDAFunctor|pointwise", re.IGNORECASE)
+ALIKE = 1.5
+"""Elementwise kernels of unknown sizes are taken to go over the same elements up to this ratio of durations."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -36,13 +46,16 @@ class Change:
     workers
         Data-loading processes; None as in the trace.
     host_ratio
-        Host seconds there over host seconds here, between launches (another CPU, a compiled step).
+        Host seconds there over host seconds here, between launches (another CPU).
+    runtime
+        "compiled" or "graph_replay" in place of the eager one that the trace shows; None as in the trace.
     """
 
     today: Machine | None = None
     other: Machine | None = None
     workers: int | None = None
     host_ratio: float = 1.0
+    runtime: str | None = None
 
 
 @dataclass(frozen=True)
@@ -63,92 +76,156 @@ class TraceAnswer:
         return max(shares, key=lambda name: shares[name])
 
 
-def trace_whatif(graph: TraceGraph, change: Change, scaling: KernelScaling | None = None) -> TraceAnswer:
+def trace_whatif(
+    graph: TraceGraph,
+    change: Change,
+    scaling: KernelScaling | None = None,
+    operations: Mapping[int, Op] | None = None,
+) -> TraceAnswer:
     """Replay a trace with something changed; each kernel keeps its own residual, by scaling its measured time.
 
-    The account is the Shapley value of each term (kernels, host, loading): its mean effect over all orders in which the
-    terms could have changed.
+    Parameters
+    ----------
+    operations
+        What kernels compute, by correlation number, where it is known.
+
+    The account is the Shapley value of each term: clock (of the same machine at the other's clock), kernels,
+    collectives, runtime, host, loading.
     """
-    scaling = scaling or KernelScaling()
+    changed = _Changed(graph, change, scaling or KernelScaling(), operations or {})
     before = replay(graph)
-    terms = _terms(change)
-    fed = with_workers(graph, change.workers) if change.workers is not None else graph
-    cache: dict[frozenset[str], float] = {frozenset(): before.step}
 
     def step_with(active: frozenset[str]) -> float:
-        if active not in cache:
-            own = fed if "loading" in active else graph
-            cache[active] = replay(own, _service(own, change, scaling, active)).step
-        return cache[active]
+        own = changed.fed if "loading" in active else graph
+        return replay(own, changed.service(own, active)).step if active else before.step
 
-    orders = list(permutations(terms))
-    account = dict.fromkeys(terms, 0.0)
-    for order in orders:
-        active: frozenset[str] = frozenset()
-        for term in order:
-            account[term] += (step_with(active | {term}) - step_with(active)) / len(orders)
-            active = active | {term}
-    service = _service(fed, change, scaling, frozenset(terms))
-    after = replay(fed, service)
-    half = _half_width(fed, change, scaling, service, after)
+    account = shapley(changed.terms, step_with)
+    service = changed.service(changed.fed, frozenset(changed.terms))
+    after = replay(changed.fed, service)
+    half = changed.half_width(service, after)
     return TraceAnswer(before, after, after.step / half, after.step * half, account)
 
 
-def _terms(change: Change) -> list[str]:
-    terms = []
-    if change.other is not None:
-        terms.append("kernels")
-    if change.host_ratio != 1.0:
-        terms.append("host")
-    if change.workers is not None:
-        terms.append("loading")
-    return terms
+@dataclass(frozen=True, eq=False)
+class _Changed:
+    """A trace and what changes about it."""
 
+    graph: TraceGraph
+    change: Change
+    scaling: KernelScaling
+    operations: Mapping[int, Op] = field(default_factory=dict)
 
-def _service(graph: TraceGraph, change: Change, scaling: KernelScaling, terms: frozenset[str]) -> Floats:
-    """Seconds of every node with the named terms changed."""
-    service = graph.service
-    if "kernels" in terms and change.today is not None and change.other is not None:
+    @cached_property
+    def fed(self) -> TraceGraph:
+        """The trace with the other loading."""
+        return with_workers(self.graph, self.change.workers) if self.change.workers is not None else self.graph
+
+    @cached_property
+    def terms(self) -> list[str]:
+        """What differs."""
+        change, terms = self.change, []
+        if change.other is not None and change.today is not None:
+            if change.today.clock != change.other.clock and change.today.name == change.other.name:
+                terms.append("clock")
+            if self._at_clock != change.other:
+                terms.append("kernels")
+                if any(node.kind == "collective" for node in self.graph.nodes):
+                    terms.append("collectives")
+        flags = {
+            "runtime": change.runtime is not None,
+            "host": change.host_ratio != 1.0,
+            "loading": change.workers is not None,
+        }
+        return [*terms, *(name for name, differs in flags.items() if differs)]
+
+    @cached_property
+    def _at_clock(self) -> Machine | None:
+        """Today's machine at the other's clock, where they are the same machine."""
+        today, other = self.change.today, self.change.other
+        if today is None or other is None or today.name != other.name:
+            return today
+        changed = today.using(clock=other.clock) if today.clock != other.clock else today
+        return other if changed.fingerprint == other.fingerprint else changed
+
+    def service(self, graph: TraceGraph, terms: frozenset[str]) -> Floats:
+        """Seconds of every node with the named terms changed."""
+        service = graph.service
         device = _device(graph)
+        if "runtime" in terms and self.change.runtime is not None:
+            service = under_runtime(graph, self.change.runtime, self._joins(graph))
+        if self.change.today is not None and self.change.other is not None and self._at_clock is not None:
+            linked = np.array([graph.nodes[i].kind == "collective" for i in device], dtype=bool)
+            measured = graph.service[device]
+            if "clock" in terms:
+                service[device] *= self._ratios(graph, device, measured, self.change.today, self._at_clock)
+            for term, chosen in (("kernels", ~linked), ("collectives", linked)):
+                if term in terms and chosen.any():
+                    own = device[chosen]
+                    ratios = self._ratios(graph, own, measured[chosen], self._at_clock, self.change.other)
+                    service[own] *= ratios
+        if "host" in terms:
+            service[[node.kind == "host" for node in graph.nodes]] *= self.change.host_ratio
+        return service
+
+    def _ratios(
+        self, graph: TraceGraph, device: npt.NDArray[np.int64], seconds: Floats, today: Machine, other: Machine
+    ) -> Floats:
         names = [graph.nodes[i].name for i in device]
-        service[device] *= scaling.ratios(names, service[device], change.today, change.other)
-    if "host" in terms:
-        service[[node.kind == "host" for node in graph.nodes]] *= change.host_ratio
-    return service
+        known = [self.operations.get(graph.nodes[i].correlation) for i in device]
+        return self.scaling.ratios(names, seconds, today, other, known)
+
+    def _joins(self, graph: TraceGraph) -> Any:
+        """Whether a compiler would make the second of two neighbours on a stream part of the first."""
+
+        def joins(first: int, second: int) -> bool:
+            one, other = graph.nodes[first], graph.nodes[second]
+            if one.kind != "kernel" or other.kind != "kernel" or not POINTWISE.search(other.name):
+                return False
+            known, next_ = self.operations.get(one.correlation), self.operations.get(other.correlation)
+            if known is not None and next_ is not None:
+                return fusible(known, next_)
+            ratio = one.service / max(other.service, 1e-12)
+            return bool(POINTWISE.search(one.name)) and 1 / ALIKE <= ratio <= ALIKE
+
+        return joins
+
+    def half_width(self, service: Floats, after: Replay) -> float:
+        """The factor of the 80 % band: one draw a class of kernels from its spread, and the scatter of the steps."""
+        change, graph = self.change, self.fed
+        steps = np.log(np.asarray(after.steps))
+        noise = float(np.std(steps, ddof=1)) / np.sqrt(len(steps)) if len(steps) > 2 else UNMODELLED
+        parts = [noise, UNMODELLED if change.workers is not None or change.host_ratio != 1.0 else 0.0]
+        parts.append(RUNTIME if change.runtime is not None else 0.0)
+        if change.today is not None and change.other is not None:
+            device = _device(graph)
+            kinds = [resource_of(graph.nodes[i].name)[0] for i in device]
+            spreads = self.scaling.spreads([graph.nodes[i].name for i in device], change.today, change.other)
+            generator = np.random.default_rng(SEED)
+            factors = {kind: np.exp(generator.normal(0.0, spread, DRAWS)) for kind, spread in spreads.items()}
+            if factors:
+                many = np.repeat(service[:, None], DRAWS, axis=1)
+                many[device] *= np.array([factors[kind] for kind in kinds])
+                parts.append(float(np.std(np.log(median_steps(graph, many)))))
+        return float(np.exp(quantile(DEFAULT_LEVEL, None) * np.hypot.reduce(parts)))
 
 
 def _device(graph: TraceGraph) -> npt.NDArray[np.int64]:
     return np.flatnonzero([node.kind in DEVICE_KINDS for node in graph.nodes])
 
 
-def _half_width(graph: TraceGraph, change: Change, scaling: KernelScaling, service: Floats, after: Replay) -> float:
-    """The factor of the 80 % band: one draw a class of kernels from its spread, and the scatter of the steps."""
-    steps = np.log(np.asarray(after.steps))
-    noise = float(np.std(steps, ddof=1)) / np.sqrt(len(steps)) if len(steps) > 2 else UNMODELLED
-    parts = [noise, UNMODELLED if change.workers is not None or change.host_ratio != 1.0 else 0.0]
-    if change.today is not None and change.other is not None:
-        device = _device(graph)
-        kinds = [resource_of(graph.nodes[i].name)[0] for i in device]
-        spreads = scaling.spreads([graph.nodes[i].name for i in device], change.today, change.other)
-        generator = np.random.default_rng(SEED)
-        factors = {kind: np.exp(generator.normal(0.0, spread, DRAWS)) for kind, spread in spreads.items()}
-        if factors:
-            many = np.repeat(service[:, None], DRAWS, axis=1)
-            many[device] *= np.array([factors[kind] for kind in kinds])
-            parts.append(float(np.std(np.log(median_steps(graph, many)))))
-    return float(np.exp(quantile(DEFAULT_LEVEL, None) * np.hypot.reduce(parts)))
-
-
-def rows(graph: TraceGraph, changes: Sequence[Change]) -> list[dict[str, Any]]:
+def rows(
+    graph: TraceGraph, changes: Sequence[Change], operations: Mapping[int, Op] | None = None
+) -> list[dict[str, Any]]:
     """One row a change: ratio to the trace first, then the step with its 80 % band and the account."""
     found = []
     for change in changes:
-        answer = trace_whatif(graph, change)
+        answer = trace_whatif(graph, change, operations=operations)
         found.append(
             {
                 "workers": change.workers,
                 "machine": change.other.name if change.other else None,
                 "host_ratio": change.host_ratio,
+                "runtime": change.runtime,
                 "time_ratio": answer.after.step / answer.before.step,
                 "step_s": answer.after.step,
                 "low_s": answer.low,
@@ -162,19 +239,38 @@ def rows(graph: TraceGraph, changes: Sequence[Change]) -> list[dict[str, Any]]:
     return found
 
 
-def changes(vary: Sequence[str], today: Machine | None, other: Machine | None) -> list[Change]:
+def changes(
+    vary: Sequence[str], today: Machine | None, other: Machine | None, set_: Sequence[str] = ()
+) -> list[Change]:
     """Changes from ``run.workers=0..8`` and ``run.host_ratio=0.5,1``: every combination, on one other machine.
+
+    Parameters
+    ----------
+    set_
+        Settings of the other machine (today's where none is named): ``machine.clock=1.2GHz``,
+        ``machine.runtime.mode=compiled``.
 
     Raises
     ------
     InputError
         Where another quantity is named, or another machine without today's.
     """
-    from experiments.question import axis
+    from experiments.question import assignments, axis
 
     if other is not None and today is None:
         raise InputError("--on another machine needs --from: the machine that the trace was recorded on")
-    found = [Change(today, other)]
+    settings = assignments(set_, ["machine"])["machine"]
+    runtime = settings.pop("runtime.mode", None)
+    if runtime == "eager":
+        runtime = None
+    if runtime not in (None, *RUNTIMES):
+        raise unknown_name("machine.runtime.mode", str(runtime), ["eager", *RUNTIMES])
+    if settings:
+        base = other or today
+        if base is None:
+            raise InputError("--set machine.* needs --from: the machine that the trace was recorded on")
+        other = base.using(settings)
+    found = [Change(today, other, runtime=runtime)]
     for text in vary:
         if today is None:
             from hwmodels.catalog import machine, machine_names

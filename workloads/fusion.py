@@ -96,8 +96,8 @@ def _domain(op: Op) -> Amount:
     return op.dims["elements"] if op.kind == "reduction" else _output(op)
 
 
-def _joins(first: Op, second: Op) -> bool:
-    """Whether a compiler makes one kernel of two neighbours."""
+def fusible(first: Op, second: Op) -> bool:
+    """Whether a compiler makes one kernel of two operations of which the first feeds the second."""
     if first.times != second.times or first.body or second.body or first.payload or second.payload:
         return False
     if first.attributes.get("phase") != second.attributes.get("phase"):
@@ -158,7 +158,7 @@ class _Groups:
             return False
         if self.after[first] != {second} and self.before[second] != {first}:
             return False
-        return _joins(one or self.known[self.members[first][-1]], other or self.known[self.members[second][0]])
+        return fusible(one or self.known[self.members[first][-1]], other or self.known[self.members[second][0]])
 
     def _merge(self, first: str, second: str) -> None:
         """`second` becomes part of `first`."""

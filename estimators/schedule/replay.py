@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from estimators.schedule.dispatch import dispatched
 from estimators.schedule.recurrence import PrecedenceGraph
-from hwmodels.files import InputError
-from workloads.importers.trace_graph import Node, TraceGraph
+from hwmodels.files import InputError, unknown_name
+from hwmodels.machine import Machine
+from workloads.importers.trace_graph import Kind, Node, TraceGraph
+from workloads.workload import Workload
 
 Floats = npt.NDArray[np.float64]
 DEVICE_KINDS = ("kernel", "copy", "collective")
@@ -71,6 +74,92 @@ def median_steps(graph: TraceGraph, service: Floats) -> Floats:
     edges = PrecedenceGraph.from_edges(len(graph.nodes), graph.edges, list(graph.lags))
     done = edges.completion(service, graph.releases[:, None])
     return np.asarray(np.median([done[last] - done[first] for first, last in graph.steps], axis=0))
+
+
+def graph_of(workload: Workload, times: Floats, machine: Machine) -> TraceGraph:
+    """The graph that a trace of the workload would give under asynchronous dispatch; one step.
+
+    Node 0 begins the step, then the host issues operation i in node 2i + 1 and the device runs it in node 2i + 2 (their
+    place in the issue order is their `correlation`); the last node waits for all.
+    """
+    plan = dispatched(workload, machine)
+    seconds = {op.name: float(t) * float(op.times) for op, t in zip(workload, times, strict=True)}
+    nodes = [Node("begin", "host", "host", 0.0, 0.0)]
+    edges: list[tuple[int, int]] = []
+    host, last_on = 0, dict[int, int]()
+    for i, op in enumerate(plan.operations):
+        stream = int(plan.streams[i])
+        nodes.append(Node("launch", "host", "host", 0.0, float(plan.issue[i])))
+        kind: Kind = "collective" if op.kind == "collective" else "kernel"
+        nodes.append(Node(op.name, kind, f"stream {stream}", 0.0, seconds[op.name], i))
+        edges += [(host, 2 * i + 1), (2 * i + 1, 2 * i + 2)]
+        edges += [(last_on[stream], 2 * i + 2)] if stream in last_on else []
+        host, last_on[stream] = 2 * i + 1, 2 * i + 2
+        if plan.waits[i]:
+            host = 2 * i + 2
+    edges += [(2 * int(a) + 2, 2 * int(b) + 2) for a, b in plan.edges]
+    end = len(nodes)
+    nodes.append(Node("end", "wait", "host", 0.0, 0.0))
+    edges += [(place, end) for place in {host, *last_on.values()}]
+    pairs = np.array(sorted(set(edges)), dtype=np.int64).reshape(-1, 2)
+    empty = np.zeros(len(pairs)), np.zeros(len(nodes))
+    done = PrecedenceGraph.from_edges(len(nodes), pairs, list(empty[0])).completion(
+        np.array([node.service for node in nodes]), empty[1]
+    )
+    placed = tuple(replace(node, start=float(t) - node.service) for node, t in zip(nodes, done, strict=True))
+    return TraceGraph(placed, pairs, *empty, ((0, end),), ("step",), workload.name)
+
+
+def launches_of(graph: TraceGraph) -> dict[int, int]:
+    """The host node that launches each device node."""
+    kinds = [node.kind for node in graph.nodes]
+    return {b: a for a, b in graph.edges.tolist() if kinds[b] in DEVICE_KINDS and kinds[a] == "host"}
+
+
+def under_runtime(graph: TraceGraph, mode: str, joins: Callable[[int, int], bool]) -> Floats:
+    """Seconds of every node when an eager run's kernels are compiled, or its step is launched as one graph.
+
+    Parameters
+    ----------
+    mode
+        "compiled": a kernel that `joins` the one before it on its stream becomes part of it, and is not launched; of
+        elementwise kernels in one, the longest stands for all. "graph_replay": the host launches a step once.
+    joins
+        Of two device nodes that follow each other on a stream.
+
+    Raises
+    ------
+    InputError
+        Where the mode is neither.
+    """
+    service = graph.service
+    launch = launches_of(graph)
+    if mode == "graph_replay":
+        ends = np.array([node.start + node.service for node in graph.nodes])
+        starts = ends[[first for first, _ in graph.steps]]
+        seen: set[int] = set()
+        for place in sorted(set(launch.values()), key=lambda i: ends[i]):
+            step = int(np.searchsorted(starts, ends[place], side="right"))
+            if step in seen:
+                service[place] = 0.0
+            seen.add(step)
+        return service
+    if mode != "compiled":
+        raise unknown_name("runtime of a trace to go to", mode, ["compiled", "graph_replay"])
+    last: dict[str, tuple[int, int]] = {}  # lane -> (first kernel of the fused one, the latest in it)
+    device = [i for i, node in enumerate(graph.nodes) if node.kind in DEVICE_KINDS]
+    for i in sorted(device, key=lambda i: graph.nodes[i].start):
+        lane = graph.nodes[i].lane
+        first, latest = last.get(lane, (-1, -1))
+        if first >= 0 and joins(latest, i):
+            service[first] = max(service[first], service[i])
+            service[i] = 0.0
+            if i in launch:
+                service[launch[i]] = 0.0
+            last[lane] = (first, i)
+        else:
+            last[lane] = (i, i)
+    return service
 
 
 def _union(starts: Floats, ends: Floats, begin: float, end: float) -> float:

@@ -13,32 +13,35 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def replay(
         trace: Annotated[
-            str, typer.Argument(help="a Kineto (Chrome) trace with ProfilerStep annotations, .json or .json.gz")
+            str, typer.Argument(help="a Kineto (Chrome) trace, or a Chakra execution trace; .json or .json.gz")
         ],
-        on: Annotated[str | None, typer.Option(help="the machine asked about")] = None,
+        on: Annotated[str | None, typer.Option(help="the machine asked about, or a YAML file")] = None,
         recorded: Annotated[
-            str | None, typer.Option("--from", help="the machine that the trace was recorded on")
+            str | None, typer.Option("--from", help="the machine it was recorded on, where the trace does not say it")
         ] = None,
         vary: Annotated[list[str] | None, typer.Option(help="run.workers=0..8, run.host_ratio=0.5,1")] = None,
+        set: Annotated[  # noqa: A002
+            list[str] | None, typer.Option(help="machine.runtime.mode=compiled | graph_replay, machine.clock=1.2GHz")
+        ] = None,
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
-        """A recorded training step again: as it was, on another machine, or with other data loading."""
-        answer(trace, on, recorded, vary or [], format)
+        """A recorded training step again: as it was, on another machine, under another runtime, with other loading."""
+        answer(trace, on, recorded, vary or [], format, set or [])
 
 
-def answer(trace: str, on: str | None, recorded: str | None, vary: list[str], form: str) -> None:
+def answer(
+    trace: str, on: str | None, recorded: str | None, vary: list[str], form: str, set_: list[str] | None = None
+) -> None:
     """Print the rows of a trace's what-if (also `slipstick whatif --trace`)."""
     from experiments.output import emit
+    from experiments.recorded import read_recorded
     from experiments.trace_whatif import changes, rows
     from hwmodels.catalog import machine
-    from workloads.importers.trace_graph import read_trace_graph
 
-    today = machine(recorded) if recorded else None
     other = machine(on) if on else None
-    asked = changes(vary, today, other)
-    graph = read_trace_graph(trace)
-    notes = [
-        f"assuming: {len(graph.nodes)} stretches of host, device and loading read off {trace}; every delay that is not "
-        "explained by a launch, a stream or a wait stays as measured",
-    ]
-    emit(rows(graph, asked), form, notes=notes)
+    read = read_recorded(trace, machine(recorded) if recorded else None)
+    asked = changes(vary, read.on, other, set_ or [])
+    notes = [f"assuming: {read.note}"]
+    if read.on is not None:
+        notes.append(f"recorded on {read.on.name}" + ("" if recorded else f" (the trace says {read.graph.device!r})"))
+    emit(rows(read.graph, asked, read.operations), form, notes=notes)

@@ -12,9 +12,10 @@ another, one at a time.
 from __future__ import annotations
 
 import os
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -43,13 +44,17 @@ FOLLOW = 20e-6
 
 @dataclass(frozen=True)
 class Node:
-    """One stretch of work: `service` seconds on a lane, measured from `start` (seconds) on."""
+    """One stretch of work: `service` seconds on a lane, measured from `start` (seconds) on.
+
+    `correlation` is the number that a profiler gives to a kernel and its launch; -1 where there is none.
+    """
 
     name: str
     kind: Kind
     lane: str
     start: float
     service: float
+    correlation: int = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +62,8 @@ class TraceGraph:
     """Nodes in the order of their measured ends, and edges (before, after, lag in seconds) between them.
 
     A node starts when all before it have ended and their lags have passed. `steps` are pairs of nodes: a step lasts
-    from the end of the first to the end of the second, named in `step_names`.
+    from the end of the first to the end of the second, named in `step_names`. `device` is the name of the (first)
+    device as the trace has it.
     """
 
     nodes: tuple[Node, ...]
@@ -67,6 +73,7 @@ class TraceGraph:
     steps: tuple[tuple[int, int], ...]
     step_names: tuple[str, ...]
     source: str
+    device: str = ""
 
     @property
     def service(self) -> npt.NDArray[np.float64]:
@@ -81,12 +88,12 @@ class TraceGraph:
 
 
 def read_trace_graph(path: str | os.PathLike[str]) -> TraceGraph:
-    """The graph of a Kineto (Chrome) trace with ProfilerStep annotations.
+    """The graph of a Kineto (Chrome) trace; without ProfilerStep annotations the whole trace is one step.
 
     Raises
     ------
     InputError
-        Where the trace has no device operations, no launches or no steps.
+        Where the trace has no device operations or no launches.
     """
     table = read_events(Path(path), arguments=("correlation", "stream"))
     return build_graph(table, str(path))
@@ -104,13 +111,22 @@ def build_graph(table: EventTable, where: str) -> TraceGraph:
     call_of = {int(correlation[i]): int(i) for i in calls}
     if not any(int(correlation[i]) in call_of for i in device if np.isfinite(correlation[i])):
         raise InputError(f"{where}: no call launches the device operations; was the host recorded?")
-    markers = _markers(table, names)
-    if not markers:
-        raise InputError(f"{where}: no ProfilerStep annotations; step the profiler in the training loop")
     builder = _Builder(table, names, categories, where)
     builder.device(device, call_of)
-    builder.host(calls, markers, device)
-    return builder.graph(markers)
+    markers = _markers(table, names)
+    if markers:
+        builder.host(calls, markers, [])
+    else:
+        ends = [float(np.max((table.start + table.duration)[rows])) for rows in (calls, device)]
+        markers = [("whole trace", float(np.min(table.start[calls])), max(ends))]
+        builder.host(calls, markers, builder.waited_at_the_end(int(calls[np.argmax(table.start[calls])]), *ends))
+    return replace(builder.graph(markers), device=_device_name(table))
+
+
+def _device_name(table: EventTable) -> str:
+    """The name of the first device, as Kineto notes it beside the events; "" where it does not."""
+    found = re.search(r"""['"]name['"]: ['"]([^'"]{1,80})['"]""", str(table.notes.metadata.get("deviceProperties", "")))
+    return found.group(1) if found else ""
 
 
 def _markers(table: EventTable, names: npt.NDArray[np.object_]) -> list[tuple[str, float, float]]:
@@ -165,12 +181,23 @@ class _Builder:
                 self.launched[begins] = call
                 stream.append(self.add(Node(name, kind, lane, start, duration), [(begins, 0.0)]))
                 continue
-            stream.append(self.add(Node(name, kind, lane, start, duration), before))
+            number = int(correlation) if np.isfinite(correlation) else -1
+            stream.append(self.add(Node(name, kind, lane, start, duration, number), before))
             if call is not None:
                 self.launched[stream[-1]] = call
 
+    def waited_at_the_end(self, event: int, host_end: float, device_end: float) -> list[tuple[float, str, int]]:
+        """Cuts of a host that waits for the device after its last call, where a trace shows no such wait."""
+        if device_end <= host_end:
+            return []
+        last = max(range(len(self.nodes)), key=self._end)
+        return [(host_end, "ask", event), (device_end, "return", last)]
+
     def host(
-        self, calls: npt.NDArray[np.int64], markers: list[tuple[str, float, float]], device: npt.NDArray[np.int64]
+        self,
+        calls: npt.NDArray[np.int64],
+        markers: list[tuple[str, float, float]],
+        more: list[tuple[float, str, int]],
     ) -> None:
         """The merged host lane, cut where something is launched, awaited or loaded, and where steps begin and end."""
         table = self.table
@@ -192,6 +219,7 @@ class _Builder:
             for event in np.flatnonzero(table.name == row):
                 begin = float(table.start[event])
                 cuts += [(begin, "load", int(event)), (begin + float(table.duration[event]), "loaded", int(event))]
+        cuts += more
         for _, begin, finish in markers:
             cuts += [(begin, "mark", -1), (finish, "mark", -1)]
         cuts.sort(key=lambda cut: (cut[0], cut[1] == "launch"))
@@ -271,9 +299,7 @@ class _Builder:
         for new, old in enumerate(order):
             if not any(number[b] < new for b, _ in self.before[old]):
                 release[new] = self.nodes[old].start - origin
-        nodes = tuple(
-            Node(n.name, n.kind, n.lane, n.start - origin, n.service) for n in (self.nodes[old] for old in order)
-        )
+        nodes = tuple(replace(n, start=n.start - origin) for n in (self.nodes[old] for old in order))
         steps = tuple((number[self.marks[begin]], number[self.marks[end]]) for _, begin, end in markers)
         return TraceGraph(
             nodes,
