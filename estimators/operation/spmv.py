@@ -22,7 +22,7 @@ from estimators.operation.boosted import BoostedTrees, fit_boosted
 from estimators.operation.loops import LevelLoops
 from estimators.operation.piecewise import FormulaPiecewise
 from estimators.operation.reuse import CacheSizes, LabelKind, ReuseModel, fit_reuse
-from estimators.operation.spmv_costs import SpmvCosts
+from estimators.operation.spmv_costs import SpmvCosts, caches_of_core
 from estimators.schedule.sequential import Sequential
 from hwmodels.files import InputError, atomic_write, read_bytes, unknown_name
 from hwmodels.machine import Machine
@@ -210,7 +210,7 @@ class LearnedSpmv:
     @classmethod
     def of(cls, model: SpmvModel, matrices: Sequence[SparseMatrix], machine: Machine | None = None) -> LearnedSpmv:
         """For these matrices; with a machine, its clock and cache capacities take the place of the measured host's."""
-        caches = None if machine is None else CacheSizes.of(machine)
+        caches = None if machine is None else caches_of_core(machine)
         here = model if machine is None else model.at_clock(machine.clock)
         times = {matrix.digest: here.matrix_seconds(matrix, caches) for matrix in matrices}
         return cls(Table(times), f"learned SpMV, {model.label} labels, {model.source}")

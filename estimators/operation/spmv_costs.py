@@ -39,6 +39,26 @@ COUNTS = {
 """The dim that a term counts, for terms that do not depend on the machine."""
 
 
+ACCELERATORS = ("nvidia-", "amd-cdna", "amd-gcn", "amd-vega", "google-tpu")
+"""Families, by how their names begin, whose products are spread over thousands of threads."""
+
+
+def caches_of_core(machine: Machine) -> CacheSizes:
+    """What the core that runs a product has behind it.
+
+    Raises
+    ------
+    InputError
+        Where the machine is an accelerator, or has no two caches and a memory.
+    """
+    if machine.family.startswith(ACCELERATORS):
+        raise InputError(
+            f"machine {machine.name!r} ({machine.family}) is an accelerator: costs of one processor's core say nothing"
+            " of it; ask for a processor, or another estimator"
+        )
+    return CacheSizes.of(machine)
+
+
 @dataclass(frozen=True)
 class SpmvCosts(FormulaModel):
     """T = sum over terms of cost x count, for operations of kind "spmv" (`workloads.kernels.spmv`).
@@ -77,11 +97,11 @@ class SpmvCosts(FormulaModel):
         Raises
         ------
         InputError
-            Where the operation is no counted product, or the machine has no two caches and a memory.
+            Where the operation is no counted product, or the machine is no processor with two caches and a memory.
         """
         if op.kind != "spmv" or "footprint" not in op.dims:
             raise InputError(f"operation {op.name!r} ({op.kind}) is no sparse product with the counts of its pattern")
-        CacheSizes.of(machine)
+        caches_of_core(machine)
         levels = [name for name, level in machine.memory.items() if level.capacity]
         return _formula(self.label, self.clock, self.source, levels[1], levels[-2])
 

@@ -13,7 +13,7 @@ from scipy.io import mmwrite
 
 from estimators.composite import Composite
 from estimators.operation.reuse import CacheSizes
-from estimators.operation.spmv import SpmvModel, spmv_estimator, trained_model
+from estimators.operation.spmv import SpmvModel, estimate_spmv, spmv_estimator, trained_model
 from estimators.operation.spmv_costs import SpmvCosts
 from estimators.schedule.sequential import Sequential
 from experiments import registry
@@ -66,6 +66,15 @@ def test_core_bound_time_follows_the_clock_and_larger_caches_never_cost() -> Non
     sizes = np.array([1e6, 4e6, 16e6, 64e6])
     times = whole.compile(work, host, ("machine.memory.L3.capacity",))({"machine.memory.L3.capacity": sizes})
     assert np.all(np.diff(times) <= 0) and times[-1] < times[0]
+
+
+def test_accelerators_are_refused_and_not_answered_with_a_core() -> None:
+    matrix = stencil((60, 60), 5)
+    for name in ("v100-sxm", "radeon-vii", "mi100", "tpu-v3"):
+        with pytest.raises(InputError, match="is an accelerator: costs of one processor's core"):
+            spmv_estimator().estimate(spmv(matrix), machine(name))
+        with pytest.raises(InputError, match="is an accelerator"):
+            estimate_spmv(matrix, machine(name))
 
 
 def test_a_saved_workload_needs_no_matrix_and_mixes_with_other_operations(tmp_path: Path) -> None:
