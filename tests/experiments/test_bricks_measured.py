@@ -294,3 +294,28 @@ def test_advice_is_the_fastest_and_the_cheapest_that_holds_the_latency() -> None
 def test_splitting_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["bricks", "split", "resnet50", "-g", "2", "--format", "json"]) == 0
     assert '"unique_share"' in capsys.readouterr().out
+
+
+def test_advice_and_composition_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two machines, one with twice the time and a tenth of the price: the other is faster, this one is cheaper."""
+    net = Workload("net", (dense("a", 4, 8, 8), dense("b", 4, 8, 16)), (("a", "b"),))
+    net.save(tmp_path / "net.json")
+    stores = []
+    for name, slow, price in (("big", 1.0, 1.0), ("small", 2.0, 0.1)):
+        on = machine("xeon-phi-7120p").using(clock=1e9 * slow).model_copy(update={"name": name, "price": price})
+        store = BrickStore(tmp_path / f"{name}.sqlite")
+        store.add_machine(on)
+        store.add(Where(on.fingerprint, "torch"), [result(measured_key(op), 1e-3 * slow) for op in net])
+        stores += ["--store", str(store.path)]
+    arguments = [str(tmp_path / "net.json"), *stores, "--format", "json"]
+    assert run(["bricks", "compose", *arguments]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [(row["machine"], row["time_s"]) for row in rows] == [("big", 2e-3), ("small", 4e-3)]
+    assert run(["bricks", "compose", *arguments, "--schedule", "rules", "--rule", "*+*"]) == 0
+    capsys.readouterr()
+    assert run(["bricks", "advise", *arguments, "--within", "3 ms"]) == 0
+    tight = {row["for"]: row for row in json.loads(capsys.readouterr().out)}
+    asked = next(row for name, row in tight.items() if name.startswith("model"))
+    assert (asked["known"], asked["within"], asked["fastest"], asked["cheapest"]) == (2, 1, "big", "big")
+    assert run(["bricks", "compose", *arguments, "--rule", "*+*"]) == 2
+    assert "takes no rules" in capsys.readouterr().err
