@@ -124,8 +124,9 @@ def predict(train: Products, test: Products) -> Floats:
 def anchored(predicted: Floats, measured: Floats, train: Products) -> float:
     """The factor that some products measured on the new device put on every prediction for it.
 
-    Their mean log error, shrunk towards none by how much devices differ against how much one device's matrices scatter
-    (both of the roofline on the devices known): one matrix alone is followed about half the way.
+    The factor of least mean relative error on them (a weighted median), shrunk towards one by how much devices differ
+    against how much one device's matrices scatter (both of the roofline on the devices known): one matrix alone is
+    followed about half the way.
     """
     if not len(predicted):
         return 1.0
@@ -134,7 +135,10 @@ def anchored(predicted: Floats, measured: Floats, train: Products) -> float:
     between = float(np.var([np.median(part) for part in parts], ddof=1)) if len(parts) > 1 else 0.0
     within = float(np.mean([np.var(part) for part in parts]))
     weight = between / (between + within / len(predicted)) if between else 0.0
-    return float(np.exp(weight * np.mean(np.log(measured / predicted))))
+    ratios = np.sort(measured / predicted)
+    share = np.cumsum(1 / ratios) / np.sum(1 / ratios)
+    best = ratios[int(np.searchsorted(share, 0.5))]
+    return float(np.exp(weight * np.log(best)))
 
 
 def _anchored_row(device: str, train: Products, test: Products, ours: Floats, count: int) -> ValidationRow:
