@@ -23,6 +23,7 @@ SCOREBOARDS: dict[str, str] = {
     "anchors": "experiments.validation.anchors",
     "physics": "experiments.validation.physics",
     "bandwidth": "experiments.validation.bandwidth",
+    "cpu-layers": "experiments.validation.cpu_layers",
     "kerncraft": "experiments.validation.kerncraft",
     "systolic": "experiments.validation.systolic",
     "tpu": "experiments.validation.tpu",
