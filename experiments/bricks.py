@@ -123,7 +123,9 @@ def leave_one_model_out(
     scores = []
     for index, (name, own) in enumerate(complete.items()):
         others = [i for i in range(len(wholes)) if i != index]
-        fit = from_fit(plain, objective.some(others).fit(start=start, tolerance=TOLERANCE), source=f"{len(others)} other models")
+        fit = from_fit(
+            plain, objective.some(others).fit(start=start, tolerance=TOLERANCE), source=f"{len(others)} other models"
+        )
         answer = fit.estimate(own.workload, measured.machine)
         low, high = answer.interval() or (np.nan, np.nan)
         alone = plain.estimate(own.workload, measured.machine).time

@@ -7,7 +7,7 @@ import pytest
 
 from experiments.measure import turns as module
 from experiments.measure.timing import CLOCKS, Protocol
-from experiments.measure.turns import Turn, run_session
+from experiments.measure.turns import Session, Turn, run_session
 from hwmodels.files import InputError
 
 PROTOCOL = Protocol(repeats=9, warmups=1, sample_seconds=0.0)
@@ -29,7 +29,7 @@ class Machine:
         return Turn(call, lambda: None)
 
 
-def session(machine: Machine, monkeypatch: pytest.MonkeyPatch):
+def session(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Session:
     monkeypatch.setitem(CLOCKS, "thread", lambda: machine.now)
     bricks = {"conv": machine.brick("conv", 3e-3, 2e-3), "relu": machine.brick("relu", 2e-3, 1e-3)}
     whole = machine.brick("whole", 5e-3, 5e-3)
