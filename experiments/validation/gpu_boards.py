@@ -146,20 +146,21 @@ class Board:
         return arithmetic, np.asarray(moved / on.bandwidth(on.main_memory))
 
     def calibrated_roofline(self, name: str, rows: pd.DataFrame, left_out: Sequence[str]) -> FloatArray:
-        """The baseline of four numbers fitted to all machines that are not left out."""
-        return self.roofline(name, rows, self.four_numbers([s for s in self.samples if s not in left_out]))
+        """The baseline of four numbers fitted to rows of every size of all machines that are not left out."""
+        known = self.training[~self.training["machine"].isin(set(left_out))]
+        parts = {str(source): spread_sample(part, SAMPLE) for source, part in known.groupby("machine")}
+        return self.roofline(name, rows, self._four_numbers(parts))
 
     def four_numbers(self, sources: Sequence[str]) -> tuple[float, ...]:
-        """The four numbers that suit some machines best."""
+        """The four numbers that suit some machines best, at such rows as are asked for."""
         seen = tuple(sorted(sources))
         if seen not in self.rooflines:
-            self.rooflines[seen] = self._four_numbers(seen)
+            self.rooflines[seen] = self._four_numbers({source: self.samples[source] for source in seen})
         return self.rooflines[seen]
 
-    def _four_numbers(self, sources: Sequence[str]) -> tuple[float, ...]:
-        parts = [(source, self.samples[source]) for source in sources]
-        measured = np.concatenate([np.log(part["time"]) for _, part in parts])
-        bounds = [self._bounds(source, part) for source, part in parts]
+    def _four_numbers(self, parts: Mapping[str, pd.DataFrame]) -> tuple[float, ...]:
+        measured = np.concatenate([np.log(part["time"]) for part in parts.values()])
+        bounds = [self._bounds(source, part) for source, part in parts.items()]
         arithmetic, traffic = (np.concatenate([bound[i] for bound in bounds]) for i in (0, 1))
 
         def residuals(point: FloatArray) -> FloatArray:

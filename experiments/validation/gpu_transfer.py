@@ -61,6 +61,7 @@ class Transfer:
     board: Board
     rules: dict[tuple[str, ...], Rule] = field(default_factory=dict)
     samples_apart: dict[str, FloatArray] = field(default_factory=dict)
+    repeated: dict[str, tuple[float, Band]] = field(default_factory=dict)
 
     def predict(self, name: str, rows: pd.DataFrame, left_out: Sequence[str]) -> Prediction:
         """Times on a machine from those that are not left out; its own rows serve where it is among them."""
@@ -135,12 +136,15 @@ class Transfer:
 
     def _known(self, name: str, rows: pd.DataFrame) -> Prediction:
         """A measured machine: its own fit, and as much of its residual at the nearest shapes as repeats."""
-        own, residual = self.residuals[name]
-        around = self.nearest(name, own, skip=1)
-        slope = float(np.clip(around @ residual / (float(around @ around) + 1e-12), 0.0, 1.0))
+        if name not in self.repeated:
+            own, residual = self.residuals[name]
+            around = self.nearest(name, own, skip=1)
+            slope = float(np.clip(around @ residual / (float(around @ around) + 1e-12), 0.0, 1.0))
+            left = residual - slope * around
+            predicted = own["time"].to_numpy() * np.exp(-left)
+            self.repeated[name] = slope, band({name: left}, {name: predicted}, {name: 1.0})
+        slope, kept = self.repeated[name]
         time = self.board.times(machine(name), rows, self.board.fits[name].values)
-        predicted = np.exp(np.log(own["time"].to_numpy()) - residual + slope * around)
-        kept = band({name: residual - slope * around}, {name: predicted}, {name: 1.0})
         time = time * np.exp(slope * self.nearest(name, rows))
         return Prediction(time, *kept.around(time))
 

@@ -17,21 +17,25 @@ _LAYER = re.compile(r"(?:^|_)(?:h|layers?|block)_0_")
 _NORM = re.compile(r"ln|norm", re.IGNORECASE)
 _TABLE = re.compile(r"wte|wpe|embed", re.IGNORECASE)
 _ACTIVATION = re.compile(r"activation", re.IGNORECASE)
-FREE = ("size", "getitem", "getattr", "view", "permute", "transpose", "split", "full", "arange", "tensor", "finfo")
-MOVES = (
-    "contiguous",
-    "reshape",
-    "to",
-    "bool",
-    "masked_fill",
-    "masked_fill_",
-    "where",
-    "max",
-    "max_1",
-    "long",
-    "lt",
-    "sub",
+FREE = (
+    "size",
+    "expand",
+    "unsqueeze",
+    "getitem",
+    "getattr",
+    "view",
+    "permute",
+    "transpose",
+    "split",
+    "full",
+    "arange",
+    "tensor",
+    "finfo",
 )
+CASTS = ("to", "type", "type_as", "float")
+"""They copy where the type changes; all numbers but masks and indices are float32 here, so one to float32 does not."""
+SHUFFLED = ("permute", "transpose", "getitem")
+"""What leaves a tensor in another order than memory's, so that `contiguous` after it copies."""
 
 
 @dataclass(frozen=True)
@@ -49,18 +53,23 @@ def graph(nodes: pd.DataFrame, layers: float) -> list[Node]:
     first, last = (min(inside), max(inside)) if inside else (0, -1)
     found = []
     row: Any
+    before = ""
     for i, row in enumerate(nodes.itertuples()):
-        node = node_of(row, layers if first <= i <= last else 1.0)
+        node = node_of(row, layers if first <= i <= last else 1.0, before)
+        before = _word(str(row.target))
         if node is not None:
             found.append(node)
     return found
 
 
-def node_of(row: Any, times: float) -> Node | None:
+def node_of(row: Any, times: float, before: str = "transpose") -> Node | None:
+    """The operation of one line of a graph; None where nothing is done. `before` is what the line before it does."""
     target = _word(str(row.target))
     result = _shape(row.output_shape)
     inputs = [s for s in _shapes(row.input_shapes) if s != (1,)]
     if row.op in ("placeholder", "output", "get_attr") or target in FREE or len(result) < 2:
+        return None
+    if (target in CASTS and "float32" in str(row.dtype)) or (target == "contiguous" and before not in SHUFFLED):
         return None
     elements = float(np.prod(result))
     if target in ("addmm", "matmul", "bmm") or (

@@ -164,6 +164,30 @@ def test_a_graph_repeats_its_block() -> None:
     assert found[3].dims == {"batch": 1.0, "m": 64, "n": 32.0, "k": 16}
 
 
+@pytest.mark.parametrize(
+    ("target", "dtype", "before", "does"),
+    [
+        ("to", "torch.float32", "add", False),
+        ("to", "torch.int64", "add", True),
+        ("contiguous", "torch.float32", "linear", False),
+        ("contiguous", "torch.float32", "permute", True),
+    ],
+)
+def test_casts_to_the_same_type_and_copies_in_order_do_nothing(
+    target: str, dtype: str, before: str, does: bool
+) -> None:
+    """PyTorch's documentation of Tensor.to and Tensor.contiguous: self is returned where nothing is to be done."""
+    lines = pd.DataFrame(
+        [
+            ("call_method", before, "[[4, 8, 16]]", "(4, 8, 16)", "x"),
+            ("call_method", target, "[[4, 8, 16]]", "(4, 8, 16)", dtype),
+        ],
+        columns=["op", "target", "input_shapes", "output_shape", "dtype"],
+    ).assign(Name=["one", "other"])
+    count = len(graph(lines, 1.0)) - len(graph(lines.iloc[:1], 1.0))
+    assert count == int(does)
+
+
 def flop(model: SwitchConfiguration, batch: int, length: int) -> float:
     nodes = switch_transformer(model, batch, length)
     products = [node for node in nodes if node.kind in ("linear", "bmm")]
