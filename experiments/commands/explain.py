@@ -12,8 +12,11 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def explain(
-        workload: Annotated[str, typer.Argument(help="a built-in workload, or a .json file")],
-        on: Annotated[str, typer.Option(help="a machine, or a YAML file")],
+        workload: Annotated[str | None, typer.Argument(help="a built-in workload, or a .json file")] = None,
+        on: Annotated[str | None, typer.Option(help="a machine, or a YAML file")] = None,
+        trace: Annotated[
+            str | None, typer.Option(help="a recorded trace: why its step is not the predicted one (--set: as it ran)")
+        ] = None,
         set: Annotated[list[str] | None, typer.Option(help="run.threads=240, machine.clock=2GHz, ...")] = None,  # noqa: A002
         estimator: Annotated[
             str | None, typer.Option("--estimator", "--with", help="by name, or your own, MODULE:ATTRIBUTE")
@@ -32,8 +35,17 @@ def register(app: typer.Typer) -> None:
         from experiments import explain as why
         from experiments.output import emit
         from experiments.question import question
+        from hwmodels.files import InputError
         from hwmodels.units import format_quantity
 
+        if trace:
+            from experiments.miss import explain_trace
+
+            said, account = explain_trace(trace, on, set or [], workload)
+            emit(account, format, "measured minus predicted (Shapley over the terms)", [said])
+            return
+        if not (workload and on):
+            raise InputError("give a WORKLOAD and --on MACHINE (or --trace FILE)")
         asked = question(workload, on, estimator, set or [])
         answer = asked.answer()
         tables = {

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from estimators.schedule.replay import replay
+from experiments.recorded import machine_of
 from experiments.rows import ValidationRow, skipped
 from experiments.trace_whatif import Change, trace_whatif
 from experiments.validation.data import data_folder
 from workloads.importers.chrome_trace import read_events
+from workloads.importers.kernel_shapes import read_kernel_operations
 from workloads.importers.trace_graph import DEVICE, TraceGraph, read_trace_graph
 
+PAIR_GOAL = 15.0
+SAME = {("trace_diff_test", "trace_diff_control"): "HTA trace_diff"}
+"""Files of one model on two machines whose names do not say so."""
 NONE, FOUR = "resnet50_num_workers_0", "resnet50_num_workers_4"
 
 
 def rows(scored: Path | None = None) -> list[ValidationRow]:
     """Replay of every trace below traces/, then the what-if on the number of workers where both sides are there."""
     folder = scored if scored is not None else data_folder()
-    files = sorted(folder.glob("traces/*/*.json.gz")) if folder else []
+    files = sorted(p for p in (folder / "traces").rglob("*.json*") if "chakra" not in p.name) if folder else []
     if not files:
         return [
             skipped("traces", "no traces/*/*.json.gz (set SLIPSTICK_DATA; docs/validation.md says where to get them)")
@@ -30,7 +36,7 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
     for path in files:
         graphs[path] = read_trace_graph(path)
         found += _replayed(path, graphs[path])
-    return [*found, *_workers(graphs)]
+    return [*found, *_workers(graphs), *_pairs(graphs)]
 
 
 def _replayed(path: Path, graph: TraceGraph) -> list[ValidationRow]:
@@ -115,3 +121,62 @@ def _workers(graphs: dict[Path, TraceGraph]) -> list[ValidationRow]:
             )
         )
     return found
+
+
+def _pairs(graphs: dict[Path, TraceGraph]) -> list[ValidationRow]:
+    """The same model recorded on two machines: the step there from the trace here, in both directions."""
+    groups: dict[str, list[Path]] = {}
+    for path, graph in graphs.items():
+        if machine_of(graph.device) is not None:
+            groups.setdefault(_model(path), []).append(path)
+    found = []
+    for paths in groups.values():
+        for here in paths:
+            for there in paths:
+                if graphs[here].device != graphs[there].device:
+                    found.append(_moved(here, there, graphs))
+    if not found:
+        return [skipped("traces", "no model recorded on two machines")]
+    errors = [row.ours or 0.0 for row in found]
+    whole = replace(
+        found[0],
+        case=f"another machine, all {len(found)} moves",
+        n=len(found),
+        metric="mean |step / measured - 1|",
+        ours=float(np.mean(errors)),
+        ok=float(np.mean(errors)) <= PAIR_GOAL,
+        baselines={name: float(np.mean([row.baselines[name] for row in found])) for name in found[0].baselines},
+        interval_coverage=float(np.mean([row.interval_coverage or 0.0 for row in found])),
+        interval_width=float(np.median([row.interval_width or 1.0 for row in found])),
+    )
+    return [*found, whole]
+
+
+def _model(path: Path) -> str:
+    """What is left of a path without the names of devices."""
+    known = next((name for words, name in SAME.items() if any(word in path.name for word in words)), None)
+    text = "/".join(path.parts[-3:]).lower()
+    return known or re.sub(r"(nvidia|amd|instinct|h100|h200|a100|v100|mi300x?|mi2[15]0)[^a-z0-9]?", "", text)
+
+
+def _moved(here: Path, there: Path, graphs: dict[Path, TraceGraph]) -> ValidationRow:
+    change = Change(machine_of(graphs[here].device), machine_of(graphs[there].device))
+    answer = trace_whatif(graphs[here], change, operations=read_kernel_operations(here))
+    measured = replay(graphs[there]).step
+    error = 100 * abs(answer.after.step / measured - 1)
+    return ValidationRow(
+        dataset="traces",
+        case=f"another machine, {here.name[:40]} -> {graphs[there].device}",
+        held_out=graphs[there].device,
+        n=1,
+        metric="|step / measured - 1|",
+        unit="%",
+        ours=error,
+        baselines={"no change": 100 * abs(answer.before.step / measured - 1)},
+        goal=PAIR_GOAL,
+        ok=error <= PAIR_GOAL,
+        interval_level=0.8,
+        interval_coverage=float(answer.low <= measured <= answer.high),
+        interval_width=answer.high / answer.low,
+        reason="the share that products rounded to tfloat32 reach was set looking at this pair",
+    )
