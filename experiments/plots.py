@@ -75,6 +75,7 @@ def plotly_chart(chart: Chart) -> Any:
             figure.add_scatter(
                 x=[*line.x, *line.x[::-1]],
                 y=[*line.high, *line.low[::-1]],
+                mode="lines",  # else plotly marks the corners of a short band
                 fill="toself",
                 fillcolor=_faint(colour),
                 line={"width": 0},
@@ -107,7 +108,7 @@ def plotly_chart(chart: Chart) -> Any:
             x=at, y=1, yref="paper", yanchor="bottom", text=chart.border_label, font=font, showarrow=False
         )
     _layout(figure, chart.title, chart.x_title, chart.y_title)
-    figure.update_xaxes(type=chart.x_scale)
+    figure.update_xaxes(type=chart.x_scale, exponentformat="SI")
     figure.update_yaxes(type=chart.y_scale)
     return figure
 
