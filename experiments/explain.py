@@ -12,7 +12,7 @@ import numpy as np
 from estimators.calibration import DRAWS, SEED, Calibration
 from estimators.compiled import Compiled
 from estimators.estimate import Estimate
-from estimators.formula import FloatArray
+from estimators.formula import FloatArray, Formula
 from estimators.operation.model import FormulaModel, grouped, machine_values
 from estimators.parameters import parameters
 from estimators.sensitivity import crossovers, sensitivity
@@ -116,14 +116,18 @@ def crossover_rows(asked: Question, quantities: Sequence[str] = ()) -> list[dict
     bound = asked.workload.bind_known(asked.run).bound()
     rows, seen = [], set()
     for formula, indices in grouped(model, bound.operations, asked.machine):
+        # Terms may name what the whole does not (bytes, where the whole counts tiles).
+        sides = [formula, *(Formula(term, "s", "") for term in formula.terms.values())]
+        named = sorted({name for side in sides for name in side.names})
+        on_machine = {name: value for side in sides for name, value in machine_values(side, asked.machine).items()}
         wanted = quantities or [name for name in formula.names if name.startswith("machine.")]
         for index in indices:
             op = bound.operations[index]
-            amounts = {n: float(model.amount(op, n)) for n in formula.names if n.startswith("operation.")}
+            amounts = {n: float(model.amount(op, n)) for n in named if n.startswith("operation.")}
             if (key := (op.kind, tuple(amounts.items()))) in seen:
                 continue
             seen.add(key)
-            values = {**own, **machine_values(formula, asked.machine), **amounts}
+            values = {**own, **on_machine, **amounts}
             for name in wanted:
                 for crossing in crossovers(formula, name, values, op.name):
                     rows.append(

@@ -12,6 +12,8 @@ from estimators.estimate import Estimate
 from estimators.operation.measured import MeasuredTimes, measured_key
 from estimators.schedule.pipeline_parallel import LANES, PipelineParallel, pipeline_span
 from experiments import registry
+from experiments.explain import crossover_rows
+from experiments.question import question
 from hwmodels.catalog import machine
 from hwmodels.files import InputError
 from hwmodels.records import Table
@@ -157,3 +159,13 @@ def test_what_does_not_fit_is_said() -> None:
     asked = parallel_gpt("large", layers=48, width=6144, heads=64)
     answer = model.estimate(asked, machine("a100-80-dgx"), {"tensor_parallel": 2.0})
     assert any("DOES NOT FIT" in text for text in answer.assumptions)
+
+
+def test_what_bounds_each_kernel_turns_somewhere() -> None:
+    """The terms of a kernel name bytes that its time counts by tiles; crossovers know them all the same."""
+    asked = parallel_gpt("small", layers=8, width=1024, heads=16, vocabulary=1024, seq_len=1024)
+    rows = crossover_rows(
+        question(asked, "a100-80-dgx", "parallel-training", ["run.recompute=none"]), ["machine.clock"]
+    )
+    turning = {str(row["operation"]) for row in rows}
+    assert "layer.forward.scores" in turning
