@@ -57,7 +57,8 @@ def rows(scored_at: Path | None = None) -> list[ValidationRow]:
     if scored_at is not None:
         held_out = list({form.machine.name: form.machine for form in scoring}.values())
     made = fit_devices(training, "NeuSight, FP32", SAMPLE)
-    found = []
+    unknown = {device for frame in tested.values() for device in frame.loc[frame["machine"] == "", "device"]}
+    found = [skipped(DATASET, f"the catalogue lacks {device}") for device in sorted(unknown)]
     for on in held_out:
         if on.name not in present:
             found.append(skipped(DATASET, f"no rows of {on.name}"))
