@@ -128,11 +128,15 @@ def spmv(
     matrices: Annotated[list[Path], typer.Argument(help=".mtx, .edges, .triplet0 (each also .gz) or .npz")],
     save: Annotated[Path | None, typer.Option(help="write one .npz of labels a matrix into this folder")] = None,
     budget: Annotated[float, typer.Option(help="seconds for each label kind of a matrix, waiting included")] = 25.0,
+    kernel: Annotated[str, typer.Option(help="spmv, or pagerank: its loops on the matrices as graphs")] = "spmv",
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """Times of blocks of sparse products here, hot and streaming; matrices already in the folder are skipped."""
     import numpy as np
 
+    if kernel != "spmv":
+        _pagerank(matrices, kernel, budget, format)
+        return
     from experiments.measure.spmv import Reference, SpmvProtocol, measure_blocks, save_times
     from experiments.output import emit
     from workloads.kernels.sparse import read_matrix
@@ -160,6 +164,25 @@ def spmv(
             }
         )
     emit(rows, format, notes=["ns a non-zero; streaming is empty where fewer than 20 sweeps were quiet"])
+
+
+def _pagerank(graphs: list[Path], kernel: str, budget: float, format: str) -> None:  # noqa: A002
+    from experiments.measure.pagerank import measure_pagerank
+    from experiments.output import emit
+    from hwmodels.files import unknown_name
+    from workloads.kernels.pagerank import pagerank_problem
+    from workloads.kernels.sparse import read_matrix
+
+    if kernel != "pagerank":
+        raise unknown_name("sparse kernel", kernel, ("spmv", "pagerank"))
+    rows = []
+    for path in graphs:
+        print(f"slipstick: {path}", file=sys.stderr)
+        times = measure_pagerank(pagerank_problem(read_matrix(path)), budget_seconds=budget)
+        seconds = {f"{loop}_s": value for loop, value in (times.seconds or {}).items()}
+        quiet = {"samples": times.samples, "quiet_share": times.quiet_share, "load": times.load}
+        rows.append({"graph": times.graph, "iterations": times.iterations, **seconds, **quiet})
+    emit(rows, format, notes=["medians of quiet iterations after the first; no times where fewer than 20 were quiet"])
 
 
 def training(

@@ -119,3 +119,17 @@ def test_one_command_gives_time_interval_and_energy(tmp_path: Path, capsys: pyte
     assert row["nonzeros"] == 5 * 6400 - 4 * 80
     assert run(["spmv", "predict", str(tmp_path / "none.mtx")]) == 2
     assert "no such file" in capsys.readouterr().err
+
+
+def test_the_loops_of_pagerank_are_timed_or_said_to_be_too_noisy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("numba", reason="the extra [measure] is not installed")
+    (tmp_path / "ring.edges").write_text("".join(f"{i} {(i * 7 + 1) % 500}\n" for i in range(500)))
+    command = ["measure", "spmv", str(tmp_path / "ring.edges"), "--budget", "0.5", "--format", "json"]
+    assert run([*command, "--kernel", "pagerank"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["iterations"] == 16 and 0 <= row["quiet_share"] <= 1
+    assert "SpMV_s" not in row or 1e-7 < row["SpMV_s"] < 1e-3  # a fifth of a nanosecond to 2 us a link
+    assert run([*command, "--kernel", "cg"]) == 2
+    assert "unknown sparse kernel 'cg'" in capsys.readouterr().err
