@@ -121,7 +121,7 @@ def create(folder: Path, fingerprint: str, about: Mapping[str, Any]) -> Store:
     manifest = folder / "study.json"
     if manifest.exists():
         return load(folder, fingerprint)
-    if folder.exists() and any(folder.iterdir()):
+    if folder.exists() and any(not _left_by_a_kill(path) for path in folder.iterdir()):
         raise InputError(f"{folder}: holds files but no study.json; choose an empty or a new folder")
     (folder / "results").mkdir(parents=True, exist_ok=True)
     with atomic_write(manifest) as stream:
@@ -147,6 +147,11 @@ def load(folder: Path, fingerprint: str | None = None) -> Store:
             f"a machine, a workload, the calibration or a version has changed; choose another folder"
         )
     return Store(folder, about["fingerprint"], _times(about.get("today_s", []), path))
+
+
+def _left_by_a_kill(path: Path) -> bool:
+    """Whether this is what a run leaves that was killed before it had written study.json."""
+    return path.name.startswith(".study.json") or (path.name == "results" and path.is_dir() and not any(path.iterdir()))
 
 
 def _times(listed: Any, path: Path) -> tuple[float, ...]:

@@ -142,6 +142,8 @@ def test_a_folder_of_other_files_and_a_second_writer_are_refused(tmp_path: Path)
     made = _plan(tmp_path, count=10)
     with pytest.raises(InputError, match=r"no study\.json"):
         run(made, tmp_path)
+    (tmp_path / "out" / "results").mkdir(parents=True)
+    (tmp_path / "out" / ".study.json-x").touch()  # what a kill leaves before the manifest stands is no other's file
     store = create(tmp_path / "out", made.fingerprint, {})
     with store.locked(), pytest.raises(InputError, match="another process is writing"):
         run(made, tmp_path / "out")
