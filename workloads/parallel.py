@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import sympy as sp
@@ -10,7 +10,7 @@ import sympy as sp
 from hwmodels.expressions import symbol
 from hwmodels.files import InputError
 from hwmodels.records import Table
-from workloads.cost import Amount
+from workloads.cost import Amount, Cost
 from workloads.kinds import SIZE_BYTES, operation
 from workloads.workload import Op, Workload
 
@@ -64,9 +64,31 @@ def data_parallel(workload: Workload, bucket_bytes: float = BUCKET_BYTES) -> Wor
     return replace(
         own,
         name=f"{workload.name}-data-parallel",
-        operations=tuple(operations),
+        operations=expanded(operations),
         edges=tuple(dict.fromkeys(edges)),
         defaults=Table({**defaults, "data_parallel": 1.0}),
+    )
+
+
+def expanded(operations: Iterable[Op]) -> tuple[Op, ...]:
+    """Operations with amounts as sums of products, which is how they come back from a file."""
+    known: dict[Amount, Amount] = {}
+
+    def put(amount: Amount) -> Amount:
+        if not isinstance(amount, sp.Basic):
+            return amount
+        if amount not in known:
+            known[amount] = sp.expand(amount)
+        return known[amount]
+
+    return tuple(
+        replace(
+            op,
+            dims=Table({name: put(amount) for name, amount in op.dims.items()}),
+            cost=Cost({name: put(amount) for name, amount in op.cost.items()}),
+            times=put(op.times),
+        )
+        for op in operations
     )
 
 

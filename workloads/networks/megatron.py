@@ -23,6 +23,7 @@ from hwmodels.files import InputError
 from hwmodels.records import Table
 from workloads.cost import Amount
 from workloads.kinds import operation
+from workloads.parallel import expanded
 from workloads.workload import Attribute, Op, Workload
 
 OFF, ON = 1, 2
@@ -96,7 +97,7 @@ def parallel_gpt(
     facts |= {"words.recompute": ("none", "selective", "full")}
     facts |= {f"words.{name}": ("off", "on") for name in ("sequence_parallel", "overlap_gradients")}
     facts |= {"parameters": layers * (12 * width**2 + 13 * width) + (vocabulary + seq_len) * width}
-    return Workload(name, tuple(writer.operations), (), Table({**one, **(defaults or {})}), Table(facts))
+    return Workload(name, expanded(writer.operations), (), Table({**one, **(defaults or {})}), Table(facts))
 
 
 @dataclass
