@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from estimators.compiled import Compiled, PointByPoint, check_free, constant_group, groups_of
+from estimators.consumption import energy_of
 from estimators.estimate import Estimate, Part
 from estimators.formula import FloatArray, Formula
 from estimators.operation.model import FormulaModel, OperationModel, grouped, machine_values
@@ -55,6 +56,7 @@ class Composite:
         outcome = self.schedule.combine(bound, times, machine, {**workload.defaults, **run})
         return Estimate(
             time=outcome.time,
+            energy=energy_of(bound, machine, outcome.time),
             parts=self._parts(bound, times, machine, outcome.elapsed),
             rule=outcome.rule,
             metrics=outcome.metrics,

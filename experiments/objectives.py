@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from estimators.composite import as_compiled
 from estimators.consumption import COST, ENERGY, Consumption, cost, energy
 from estimators.formula import evaluate
 from experiments.question import Question
@@ -26,7 +27,7 @@ FRONT = "front"
 def consumptions(asked: Question) -> tuple[tuple[Consumption, ...], tuple[str, ...]]:
     """What can be told of a question beside its time, and a line for each thing that cannot."""
     makers: dict[str, Callable[[], Consumption]] = {
-        "energy": lambda: energy(asked.workload, asked.machine, asked.run),
+        "energy": lambda: energy(as_compiled(asked.workload, asked.machine), asked.machine, asked.run),
         "cost": lambda: cost(asked.machine),
     }
     if getattr(asked.estimator, "alone", False):

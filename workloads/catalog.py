@@ -9,8 +9,11 @@ from pathlib import Path
 from hwmodels.files import unknown_name
 from workloads.workload import Workload, load_workload
 
+MATRIX_FILES = (".mtx", ".edges", ".triplet0", ".npz")
+
 
 def _builders() -> dict[str, Callable[[], Workload]]:
+    from workloads.kernels import examples, plain
     from workloads.networks import data_parallel, deepspeech2, gnmt, megatron, mlp, phi_cnn, resnet, transformer, vgg
 
     builders: dict[str, Callable[[], Workload]] = {
@@ -30,10 +33,12 @@ def _builders() -> dict[str, Callable[[], Workload]]:
         "gpt2-xl": partial(transformer.gpt, layers=48, width=1600, heads=25),
         "mlp": mlp.mlp,
     }
+    builders["gemm"], builders["vector-sum"] = plain.matrix_product, plain.vector_sum
     builders |= {name: partial(megatron.megatron, name) for name in megatron.SIZES}
     for name in ("bert-base", "bert-large", "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl"):
         builders[f"{name}-data-parallel"] = partial(_data_parallel, networks[name])
     builders["data-parallel-mlp"] = data_parallel.data_parallel_mlp
+    builders |= examples.builders()
     for name, build in networks.items():
         builders[name] = partial(build, purpose="training")
         builders[f"{name}-inference"] = partial(build, purpose="inference")
@@ -60,7 +65,8 @@ def workload_names() -> list[str]:
 def workload(name: str) -> Workload:
     """A workload by name, or one of your own by the path of its .json or .json.gz file.
 
-    Networks are training steps (forward, backward, update); ``NAME-inference`` is the forward pass.
+    Networks are training steps (forward, backward, update); ``NAME-inference`` is the forward pass. A matrix file
+    (.mtx, .edges, .triplet0, each also .gz, or .npz) is a sparse product with it, ``pagerank:FILE`` PageRank on it.
 
     Raises
     ------
@@ -69,6 +75,10 @@ def workload(name: str) -> Workload:
     """
     if name.endswith((".json", ".json.gz")):
         return load_workload(name)
+    if name.startswith("pagerank:") or name.removesuffix(".gz").endswith(MATRIX_FILES):
+        from workloads.kernels.examples import of_file
+
+        return of_file(name)
     builders = _builders()
     if name in builders:
         return builders[name]()
