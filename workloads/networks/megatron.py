@@ -97,7 +97,27 @@ def parallel_gpt(
     facts |= {"words.recompute": ("none", "selective", "full")}
     facts |= {f"words.{name}": ("off", "on") for name in ("sequence_parallel", "overlap_gradients")}
     facts |= {"parameters": layers * (12 * width**2 + 13 * width) + (vocabulary + seq_len) * width}
-    return Workload(name, expanded(writer.operations), (), Table({**one, **(defaults or {})}), Table(facts))
+    return Workload(
+        name, expanded(writer.operations), _phases(writer.operations), Table({**one, **(defaults or {})}), Table(facts)
+    )
+
+
+def _phases(operations: list[Op]) -> tuple[tuple[str, str], ...]:
+    """What holds for every microbatch: forward, then backward, then the sum of gradients, then the update."""
+    begins, summed = "layer.backward.down.dropout", "gradients.all_reduce"
+    edges = []
+    for op in operations:
+        if op.name in (begins, summed):
+            continue
+        if op.attributes["lane"] == "update":
+            edges.append((summed, op.name))
+        elif ".backward" in op.name:
+            edges += [(begins, op.name), (op.name, summed)] if op.name.startswith("layer.") else [(op.name, summed)]
+        elif op.attributes["lane"] in ("tied", "transfer") or op.name.startswith("head."):
+            edges.append((op.name, "update.unscale"))
+        else:
+            edges.append((op.name, begins))
+    return (*edges, (begins, summed))
 
 
 @dataclass
