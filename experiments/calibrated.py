@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from estimators import calibration_file, devices_file
+from estimators import calibration_file
+from estimators.across_devices import devices_file
+from estimators.across_devices.operation_times import OperationTimes
 from estimators.calibration import Calibration
-from estimators.operation_times import OperationTimes
 from experiments import registry
 from experiments.operation_measurements import read_operation_times
 from experiments.question import Question, assignments, number_of, set_parameters

@@ -7,8 +7,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from estimators.devices_file import save, to_dict
-from estimators.physics import Violation
+from estimators.across_devices.devices_file import save, to_dict
+from estimators.across_devices.physics import Violation
 from experiments.device_study import DeviceAnswer, DeviceStudy, calibrate_devices
 from experiments.devices_left_out import LeftOut
 from experiments.output import emit

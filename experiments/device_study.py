@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from estimators.devices import SAMPLE, DeviceCalibration, fit_devices
+from estimators.across_devices.devices import SAMPLE, DeviceCalibration, fit_devices
+from estimators.across_devices.operation_times import OperationTimes
+from estimators.across_devices.physics import Violation, possible, violations
 from estimators.estimate import DEFAULT_LEVEL
-from estimators.operation_times import OperationTimes
-from estimators.physics import Violation, possible, violations
 from experiments.devices_left_out import Anchor, LeftOut, leave_devices_out
 from experiments.operation_measurements import read_operation_times
 from hwmodels.catalog import machine

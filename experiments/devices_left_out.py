@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import least_squares
 
-from estimators.devices import SAMPLE, Belief, DeviceCalibration
+from estimators.across_devices.devices import SAMPLE, Belief, DeviceCalibration
+from estimators.across_devices.operation_times import OperationTimes, joined_times, thinned
 from estimators.estimate import quantile
 from estimators.formula import FloatArray, Formula
 from estimators.operation.model import machine_values
 from estimators.operation.roofline import Roofline
-from estimators.operation_times import OperationTimes, joined_times, thinned
 from hwmodels.files import InputError
 
 SCORED = 1000

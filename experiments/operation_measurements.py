@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from estimators.operation_times import FIXED, OperationTimes
+from estimators.across_devices.operation_times import FIXED, OperationTimes
 from hwmodels.catalog import machine
 from hwmodels.files import InputError, read_csv_rows, read_number, unknown_name
 from hwmodels.machine import Machine

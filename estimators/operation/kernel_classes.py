@@ -39,7 +39,7 @@ CAUSAL = {"causal": 1, "full": 0}
 class KernelParameters:
     """What a machine's kernels reach and what its library does, for one class of operations.
 
-    A calibration fits them for each machine and pools them over families (`estimators.pooling`).
+    A calibration fits them for each machine and pools them over families (`estimators.across_devices.pooling`).
     """
 
     overhead: Annotated[float, Parameter("s", "of a launch, added to the machine's own", 0.0, 1.0)] = 0.0

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from estimators.devices import Belief, fit_devices
+from estimators.across_devices.devices import Belief, fit_devices
+from estimators.across_devices.operation_times import OperationTimes, joined_times, thinned
 from estimators.formula import FloatArray
-from estimators.operation_times import OperationTimes, joined_times, thinned
 from experiments.devices_left_out import Anchor, Score, four_numbers, mape, noise_floor, roofline, scored, taken
 from experiments.rows import ValidationRow, skipped
 from experiments.validation import gpu_data

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import least_squares
 
+from estimators.across_devices.operation_times import OperationTimes, RowFormula, joined_times
 from estimators.formula import FloatArray
 from estimators.operation.cpu import CpuRoofline
-from estimators.operation_times import OperationTimes, RowFormula, joined_times
 from experiments.devices_left_out import mape, roofline
 from experiments.rows import ValidationRow, skipped
 from experiments.validation.data import data_folder

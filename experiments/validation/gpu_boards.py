@@ -11,11 +11,11 @@ import numpy as np
 import sympy as sp
 from scipy.optimize import least_squares
 
+from estimators.across_devices.pooling import PRIORS, MachineFit, Prior, fit_machine
 from estimators.formula import FloatArray, Formula, evaluate
 from estimators.operation.model import amount_of, machine_values
 from estimators.operation.roofline import serving_engine
 from estimators.operation.tiled import TiledRoofline
-from estimators.pooling import PRIORS, MachineFit, Prior, fit_machine
 from hwmodels.catalog import machine
 from hwmodels.machine import Machine
 from workloads.kinds import KINDS, operation

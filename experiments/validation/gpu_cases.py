@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from estimators.pooling import PRIORS, ROWWISE_PRIORS, Prior
+from estimators.across_devices.pooling import PRIORS, ROWWISE_PRIORS, Prior
 from experiments.validation import gpu_data
 from experiments.validation.gpu_boards import Board
 from experiments.validation.gpu_transfer import Transfer

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from estimators.bands import KINSHIP_ERROR, Band, band
+from estimators.across_devices.bands import KINSHIP_ERROR, Band, band
+from estimators.across_devices.pooling import MachineFit, pooled, shared_words, weights
+from estimators.across_devices.stacking import Told, Trial, stacked
 from estimators.formula import FloatArray
-from estimators.pooling import MachineFit, pooled, shared_words, weights
-from estimators.stacking import Told, Trial, stacked
 from experiments.validation.gpu_boards import Board, spread_sample
 from hwmodels.catalog import machine
 

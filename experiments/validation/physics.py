@@ -10,8 +10,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from estimators.operation_times import OperationTimes
-from estimators.physics import Violation, violations
+from estimators.across_devices.operation_times import OperationTimes
+from estimators.across_devices.physics import Violation, violations
 from experiments.rows import ValidationRow, skipped
 from experiments.validation import gpu_data
 from experiments.validation.data import data_folder

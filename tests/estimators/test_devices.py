@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from estimators import devices_file
-from estimators.devices import PREFIX, Belief, DeviceCalibration, fit_devices
+from estimators.across_devices import devices_file
+from estimators.across_devices.devices import PREFIX, Belief, DeviceCalibration, fit_devices
+from estimators.across_devices.operation_times import OperationTimes, RowFormula, thinned
 from estimators.operation.kernel_classes import KernelParameters
 from estimators.operation.tiled import TiledRoofline
-from estimators.operation_times import OperationTimes, RowFormula, thinned
 from hwmodels.catalog import machine
 from hwmodels.files import InputError
 from hwmodels.records import Table

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from estimators.operation_times import OperationTimes
-from estimators.physics import cache_bytes, least_times, possible, violations
+from estimators.across_devices.operation_times import OperationTimes
+from estimators.across_devices.physics import cache_bytes, least_times, possible, violations
 from experiments.validation.data import data_folder
 from hwmodels.catalog import machine
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from estimators.devices import PREFIX
+from estimators.across_devices.devices import PREFIX
+from estimators.across_devices.operation_times import OperationTimes, RowFormula
 from estimators.operation.kernel_classes import KernelParameters
 from estimators.operation.tiled import TiledRoofline
-from estimators.operation_times import OperationTimes, RowFormula
 from experiments.cli import run
 from experiments.devices_left_out import Anchor, noise_floor, taken
 from hwmodels.catalog import machine

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from estimators.bands import band, weighted_quantiles
+from estimators.across_devices.bands import band, weighted_quantiles
+from estimators.across_devices.pooling import MachineFit, pooled, shared_words, weights
+from estimators.across_devices.stacking import PRIOR, Told, Trial, stacked
 from estimators.operation.energy import PowerModel, fit_power
-from estimators.pooling import MachineFit, pooled, shared_words, weights
-from estimators.stacking import PRIOR, Told, Trial, stacked
 from experiments.validation import gpu_data, gpu_scores
 from experiments.validation.data import data_folder
 from experiments.validation.gpu_boards import Board

@@ -54,7 +54,7 @@ def band(
     residuals, predicted
         By machine: log(measured / predicted), and seconds.
     share
-        By machine: its weight (`estimators.pooling.weights`), spread evenly over its residuals.
+        By machine: its weight (`estimators.across_devices.pooling.weights`), spread evenly over its residuals.
 
     Raises
     ------

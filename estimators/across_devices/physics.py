@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from estimators.across_devices.operation_times import OperationTimes
 from estimators.formula import FloatArray
 from estimators.operation.roofline import serving_rate
-from estimators.operation_times import OperationTimes
 from hwmodels.machine import Machine
 from workloads.kinds import SIZE_BYTES
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from estimators.devices import DeviceCalibration, KernelClass
+from estimators.across_devices.devices import DeviceCalibration, KernelClass
+from estimators.across_devices.operation_times import OperationTimes
+from estimators.across_devices.pooling import MachineFit, technology
 from estimators.operation.kernel_classes import KernelParameters
-from estimators.operation_times import OperationTimes
 from estimators.parameters import declared
-from estimators.pooling import MachineFit, technology
 from hwmodels.files import InputError, atomic_write, read_json, require_mapping, unknown_name
 from hwmodels.machine import Machine, validated
 from hwmodels.records import Table

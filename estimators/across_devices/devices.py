@@ -1,7 +1,7 @@
 """Calibration across devices: few parameters a machine, pooled over its family, narrowed by a few anchors.
 
 Every machine with enough rows of a class of operations has its own fit. A machine without takes the mean of its family
-(`estimators.pooling.pooled`), and its parameters are known as well as that mean foretold the machines that were fitted:
+(`pooling.pooled`), and its parameters are known as well as that mean foretold the machines that were fitted:
 the log parameters of the new machine are normal around the mean, with the covariance of the deviations d_j of machine j
 from the mean that the *others* gave it, relatives of the new machine counting more,
 
@@ -19,14 +19,23 @@ from functools import cached_property
 
 import numpy as np
 
+from estimators.across_devices.operation_times import OperationTimes, RowFormula, joined_times, thinned
+from estimators.across_devices.pooling import (
+    PRIOR_WEIGHT,
+    PRIORS,
+    ROWWISE_PRIORS,
+    MachineFit,
+    Prior,
+    fit_machine,
+    pooled,
+    weights,
+)
 from estimators.calibration import Calibration
 from estimators.composite import Composite
 from estimators.formula import FloatArray
 from estimators.operation.kernel_classes import KernelParameters
 from estimators.operation.tiled import TiledRoofline
-from estimators.operation_times import OperationTimes, RowFormula, joined_times, thinned
 from estimators.parameters import declared
-from estimators.pooling import PRIOR_WEIGHT, PRIORS, ROWWISE_PRIORS, MachineFit, Prior, fit_machine, pooled, weights
 from estimators.schedule.sequential import Sequential
 from hwmodels.files import InputError
 from hwmodels.machine import Machine
