@@ -86,6 +86,10 @@ class ParallelTraining(Composite):
         shares = [answer.metrics.get(name, 0.0) * sigma * wide for name, sigma in self.scatter.items()]
         return replace(answer, spread=Spread(residual=math.hypot(*shares)))
 
+    def assumptions(self, workload: Workload, machine: Machine) -> tuple[str, ...]:
+        """See `Composite.assumptions`."""
+        return (*super().assumptions(workload, machine), "energy and cost are those of one device")
+
 
 def parallel_training() -> ParallelTraining:
     """The estimator by the name "parallel-training"."""
