@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.own import code_digest
+from experiments.space import MAX_POINTS
 from experiments.store import Store, create
 from experiments.studies import Study
 from experiments.sweep import Task, task
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 EXECUTORS = ("serial", "threads", "processes", "dask")
+MAX_CHUNKS = 10_000_000
 IN_FLIGHT = 8
 """Chunks handed out at once: enough to keep workers busy, few enough to bound memory."""
 
@@ -66,20 +68,35 @@ def plan(study: Study) -> Plan:
     Raises
     ------
     InputError
-        Where a name or a value of the study cannot be used.
+        Where a name or a value of the study cannot be used, or its points are more than `MAX_POINTS`.
     """
-    cases, contents = [], []
+    cases: list[Case] = []
+    contents: list[Any] = []
+    points, expected = 0, len(study.workloads) * len(study.machines)
     for workload, machine in study.cases():
         asked = study.question(workload, machine)
         space = study.space(asked.machine)
         if not space.names:
             raise InputError(f"study {study.name!r}: nothing varies; use slipstick calibrate for a calibration alone")
+        points += space.size
+        if points > MAX_POINTS:
+            raise InputError(
+                f"study {study.name!r}: {points:,} points in {len(cases) + 1} of its {expected} cases (in this one "
+                f"{space.counted}): want at most {MAX_POINTS:,} points in all cases together"
+            )
         cases.append(Case(workload, machine, task(asked, space, study.level, study.bands)))
         on = [asked.machine.fingerprint, asked.machine.price]
         contents.append([asked.workload.identity, on, asked.estimator, asked.run, space])
+    steps = [study.chunk or case.work.chunk for case in cases]
+    count = sum(-(-case.work.space.size // step) for case, step in zip(cases, steps, strict=True))
+    if count > MAX_CHUNKS:
+        raise InputError(
+            f"study {study.name!r}: {points:,} points in {count:,} chunks of {min(steps):,}: want at most "
+            f"{MAX_CHUNKS:,} chunks; fewer points, or a larger chunk (chunk = N)"
+        )
     chunks = []
     for index, case in enumerate(cases):
-        step = study.chunk or case.work.chunk
+        step = steps[index]
         chunks += [
             (index, start, min(start + step, case.work.space.size)) for start in range(0, case.work.space.size, step)
         ]

@@ -19,6 +19,8 @@ from hwmodels.records import Table
 
 Sampler = Literal["random", "latin-hypercube", "sobol"]
 MAX_SAMPLES = 10_000_000
+MAX_POINTS = 1_000_000_000
+"""Points of a whole study: a day at 10,000 points/s, some 100 GB of results. More is a slip of the pen."""
 
 
 Comparison = Callable[[Any, Any], Any]
@@ -66,7 +68,8 @@ class Space:
     Raises
     ------
     InputError
-        Where a name stands twice, an axis is empty, or a condition names something else.
+        Where a name stands twice, an axis is empty, a condition names something else, or the points are more than
+        `MAX_POINTS`.
     """
 
     axes: Table[tuple[float, ...]] = Table()
@@ -86,6 +89,16 @@ class Space:
             raise InputError(f"samples = {self.samples}: want 1 to {MAX_SAMPLES}")
         for condition in self.where:
             _sides(condition, self.names)
+        if self.size > MAX_POINTS:
+            raise InputError(f"{self.counted}: want at most {MAX_POINTS:,} points")
+
+    @property
+    def counted(self) -> str:
+        """The number of points, and the axes that it is the product of."""
+        factors = [f"{name} ({len(values):,} values)" for name, values in self.axes.items()]
+        if self.sampled:
+            factors.insert(0, f"a sample of {', '.join(self.sampled)} ({self.samples:,} values)")
+        return f"{self.size:,} points of {' x '.join(factors)}"
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from estimators.calibration import Calibration, calibrate
 from estimators.estimate import DEFAULT_LEVEL, Measurement
@@ -16,6 +16,7 @@ from experiments.measurements import read_measurements
 from experiments.own import require_trusted
 from experiments.question import Question, axis, machine_change, number_of, question
 from experiments.space import Range, Space
+from hwmodels.expressions import parse_expression
 from hwmodels.files import InputError, atomic_write, read_toml, unknown_name
 from hwmodels.machine import Machine, validated
 from hwmodels.records import Record, Table
@@ -23,6 +24,7 @@ from hwmodels.records import Record, Table
 SCHEMA = "slipstick-study-1"
 Value = str | float
 Values = str | tuple[Value, ...]
+Made = TypeVar("Made")
 
 
 class SampledRange(Record):
@@ -96,12 +98,32 @@ class Study(Record):
     objectives: tuple[str, ...] = Field(default=(), max_length=20)
 
     _folder: Path = PrivateAttr(default=Path())
+    _file: str = PrivateAttr(default="")
 
     @model_validator(mode="after")
     def _something_varies(self) -> Self:
         if not self.vary and self.sample is None and self.fit is None:
             raise ValueError("nothing varies and nothing is fitted: give [vary], [sample] or [fit]")
         return self
+
+    @field_validator("vary")
+    @classmethod
+    def _axes_have_values(cls, vary: Table[Values]) -> Table[Values]:
+        for name, values in vary.items():
+            if not values:
+                raise ValueError(f"axis {name} has no values")
+        return vary
+
+    @field_validator("objectives")
+    @classmethod
+    def _objectives_can_be_read(cls, objectives: tuple[str, ...]) -> tuple[str, ...]:
+        for word in objectives:
+            name, equals, formula = word.partition("=")
+            if not name.strip():
+                raise ValueError(f"objective {word[:60]!r}: want time, energy, cost, a column or NAME=FORMULA")
+            if equals:  # which columns there are is known with the results only
+                parse_expression(formula, None, f"objective {name.strip()[:60]}")
+        return objectives
 
     @classmethod
     def of_question(
@@ -191,13 +213,23 @@ class Study(Record):
             text = values if isinstance(values, str) else ",".join(map(str, values))
             axes[name] = tuple(map(float, axis(f"{name}={text}", on)[1]))
         if self.sample is None:
-            return Space(Table(axes), where=self.where)
-        ranges = {
-            name: Range(_value(name, limits.low, on), _value(name, limits.high, on), limits.scale, limits.kind)
-            for name, limits in self.sample.ranges.items()
-        }
+            return self._said(lambda: Space(Table(axes), where=self.where))
+        ranges = {name: self._range(name, limits, on) for name, limits in self.sample.ranges.items()}
         sample = self.sample
-        return Space(Table(axes), Table(ranges), sample.count, sample.method, sample.seed, self.where)
+        return self._said(
+            lambda: Space(Table(axes), Table(ranges), sample.count, sample.method, sample.seed, self.where)
+        )
+
+    def _range(self, name: str, limits: SampledRange, on: Machine) -> Range:
+        low, high = _value(name, limits.low, on), _value(name, limits.high, on)
+        return self._said(lambda: Range(low, high, limits.scale, limits.kind), f"sample.ranges.{name}: ")
+
+    def _said(self, make: Callable[[], Made], field: str = "") -> Made:
+        """What `make` gives; where it refuses, the file and the field are named."""
+        try:
+            return make()
+        except InputError as error:
+            raise InputError(f"{self._file or f'study {self.name!r}'}: {field}{error}") from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the TOML file; `load_study` reads it back. Paths are written relative to it."""
@@ -239,7 +271,7 @@ def load_study(path: str | os.PathLike[str], trusted: Collection[str] = ()) -> S
     """
     study = validated(Study, read_toml(path), str(path))
     require_trusted(study.estimator, trusted, path)
-    study._folder = Path(path).parent
+    study._folder, study._file = Path(path).parent, str(path)
     return study
 
 

@@ -284,5 +284,9 @@ def changes(
         elif name == "run.host_ratio":
             found = [replace(change, host_ratio=float(value)) for change in found for value in values]
         else:
-            raise InputError(f"{name}: a trace can vary run.workers and run.host_ratio")
+            field = name if name.startswith("machine.") else "machine.clock"
+            raise InputError(
+                f"{name}: a trace can vary run.workers and run.host_ratio; --set {field}=VALUE (with --from, and --on "
+                "for another machine) changes the machine of a replay"
+            )
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -105,6 +106,8 @@ def _add(study: typer.Typer, name: str, text: str, check: Callable[[Path, str, s
         made = runner.plan(asked)
         place = _folder(asked.name, folder)
         check(place, made.fingerprint, file)
+        counts = f"{made.points:,} points in {len(made.chunks):,} chunks, {len(made.cases):,} cases"
+        print(f"{asked.name}: {counts}", file=sys.stderr, flush=True)
         with runner.executor(executor, workers, scheduler) as pool, shown(asked.name, made.points) as progress:
             store = runner.run(made, place, pool, progress)
         print(f"{asked.name}: {made.points} points in {len(made.chunks)} chunks: {store.results.resolve()}")

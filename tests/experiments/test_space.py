@@ -63,6 +63,14 @@ def test_conditions_leave_points_out() -> None:
         (lambda: Space(AXES, where=("__import__('os') < 1",)), "only these functions"),
         (lambda: Space(AXES, Table({"run.a": Range(1, 2)})), "both an axis and sampled"),
         (lambda: Space(AXES, samples=0), "samples = 0"),
+        (
+            lambda: Space(Table({"run.a": tuple(range(40_000)), "run.b": tuple(range(50_000))})),
+            r"2,000,000,000 points of run\.a \(40,000 values\) x run\.b \(50,000 values\): want at most 1,000,000,000",
+        ),
+        (
+            lambda: Space(Table({"run.a": tuple(range(1000))}), Table({"run.c": Range(1, 2)}), 5_000_000),
+            r"5,000,000,000 points of a sample of run\.c \(5,000,000 values\) x run\.a \(1,000 values\)",
+        ),
     ],
 )
 def test_bad_spaces_are_refused(build: object, words: str) -> None:

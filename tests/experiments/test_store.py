@@ -14,6 +14,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from experiments import runner
+from experiments.cli import run as command
 from experiments.runner import Plan, executor, plan, run
 from experiments.store import create, load
 from experiments.studies import Study, load_study
@@ -163,6 +165,60 @@ def test_what_changes_an_answer_changes_the_fingerprint(tmp_path: Path) -> None:
         assert plan(load_study(tmp_path / "other.toml")).fingerprint != made.fingerprint
     (tmp_path / "other.toml").write_text(text)
     assert plan(load_study(tmp_path / "other.toml")).fingerprint == made.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (
+            "[61, 122, 244, 488]",
+            '"1..1000:1000"\n"run.batch" = "1..2e6:2000000"',
+            r"study\.toml: 20,000,000,000 points of a sample of machine\.clock, run\.threads \(10 values\) x "
+            r"machine\.cores \(1,000 values\) x run\.batch \(2,000,000 values\): want at most 1,000,000,000 points",
+        ),
+        ("[61, 122, 244, 488]", "[]", r"study\.toml: vary: axis machine\.cores has no values"),
+        ('"3 GHz"', '"0.1 GHz"', r"study\.toml: sample\.ranges\.machine\.clock: range .*: want .* low < high"),
+        (
+            'bands = "never"',
+            'objectives = ["a=().__class__"]',
+            r"study\.toml: objectives = .*: objective a: names in a",
+        ),
+        (
+            'bands = "never"',
+            'objectives = ["=time_s"]',
+            r"study\.toml: objectives = .*want time, energy, cost, a column",
+        ),
+    ],
+)
+def test_a_study_that_cannot_be_is_refused_in_words(tmp_path: Path, old: str, new: str, words: str) -> None:
+    _plan(tmp_path, count=10)
+    text = (tmp_path / "study.toml").read_text()
+    (tmp_path / "study.toml").write_text(text.replace(old, new))
+    with pytest.raises(InputError, match=words):
+        plan(load_study(tmp_path / "study.toml"))
+
+
+def test_points_and_chunks_of_all_cases_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _plan(tmp_path, count=10)  # 40 points a case
+    path = tmp_path / "study.toml"
+    path.write_text(path.read_text().replace('["phi-cnn-small"]', '["phi-cnn-small", "phi-cnn-large"]'))
+    monkeypatch.setattr(runner, "MAX_POINTS", 79)
+    with pytest.raises(InputError, match=r"80 points in 2 of its 2 cases .*machine\.cores \(4 values\).* at most 79"):
+        plan(load_study(path))
+    monkeypatch.setattr(runner, "MAX_POINTS", 80)
+    monkeypatch.setattr(runner, "MAX_CHUNKS", 1)
+    with pytest.raises(InputError, match="80 points in 2 chunks of 40: want at most 1 chunks"):
+        plan(load_study(path))
+    monkeypatch.setattr(runner, "MAX_CHUNKS", 2)
+    assert plan(load_study(path)).points == 80
+
+
+def test_a_run_says_how_many_points_there_are_before_it_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = _plan(tmp_path, count=10)
+    assert command(["study", "run", str(tmp_path / "study.toml"), "--folder", str(tmp_path / "out")]) == 0
+    assert f"{made.points:,} points in 1 chunks" in capsys.readouterr().err
 
 
 def test_others_read_the_parts(tmp_path: Path) -> None:

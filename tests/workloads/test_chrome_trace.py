@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hwmodels.files import InputError
-from workloads.importers import chrome_trace
+from workloads.importers import chrome_trace, event_table
 from workloads.importers.chrome_trace import iterate_events, read_events
 from workloads.importers.event_table import TraceNotes
 
@@ -145,6 +145,22 @@ def test_what_is_no_trace_is_refused_in_words(tmp_path: Path, text: str, words: 
     with pytest.raises(InputError, match=words) as caught:
         read_events(path)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("one", ["{}", "0", '{"ph": "X", "ts": 1}', '{"name": "a"}', '{"ph": "long", "name": "a"}'])
+@pytest.mark.parametrize("read", [read_events, lambda path: list(iterate_events(path))])
+def test_mostly_broken_events_are_no_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one: str, read: Any
+) -> None:
+    monkeypatch.setattr(event_table, "MAX_BROKEN", 100)
+    good = json.dumps(event("op", 1, 1))
+    broken = ", ".join([good] * 70 + [one] * 101)
+    with pytest.raises(InputError, match=r"trace\.json: 101 of the first 171 events have no phase `ph` or no name"):
+        read(write(tmp_path, f'{{"traceEvents": [{broken}, ' + "{} , " * 100_000))
+    read(write(tmp_path, f"[{', '.join([good] * 300 + [one] * 250)}]"))  # more than half are whole
+    few = TraceNotes()
+    assert list(iterate_events(write(tmp_path, f"[{', '.join(['{}'] * 100 + [good])}]"), few))[-1]["name"] == "op"
+    assert few.broken == 100
 
 
 def test_missing_and_broken_files_are_input_errors(tmp_path: Path) -> None:

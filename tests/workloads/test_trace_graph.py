@@ -9,7 +9,7 @@ import pytest
 from estimators.operation.kernels import KernelScaling, reached, resource_of
 from estimators.schedule.replay import replay, under_runtime, with_workers
 from experiments.recorded import read_recorded
-from experiments.trace_whatif import Change, trace_whatif
+from experiments.trace_whatif import Change, changes, trace_whatif
 from hwmodels.catalog import machine
 from hwmodels.files import InputError
 from workloads.importers.kernel_shapes import read_kernel_operations
@@ -268,3 +268,8 @@ def test_wrong_traces_are_refused(tmp_path: Path) -> None:
     fed = [one for one in loop(2) if "DataLoader" not in str(one["name"])]
     with pytest.raises(InputError, match="must load in the loop"):
         with_workers(trace(tmp_path, fed), 4)
+
+
+def test_the_machine_of_a_replay_is_set_not_varied() -> None:
+    with pytest.raises(InputError, match=r"run\.workers and run\.host_ratio; --set machine\.clock=VALUE \(with --from"):
+        changes(["machine.clock=1GHz,2GHz"], machine("v100-sxm"), None)

@@ -193,8 +193,8 @@ def iterate_events(path: str | Path, notes: TraceNotes | None = None) -> Iterato
                     notes.truncated = True
                     break
                 notes.repaired_escapes = window.repaired
+                notes.count(event, window.name)
                 if isinstance(event, dict):
-                    notes.phases[str(event.get("ph", "?"))] += 1
                     yield event
             window.position += 1
         notes.repaired_escapes = window.repaired
@@ -221,9 +221,9 @@ def read_events(path: str | Path, arguments: Sequence[str] = ("correlation", "st
 def _read_list(window: _Window, columns: Columns, notes: TraceNotes) -> None:
     """Consume the events up to the closing bracket."""
     while True:
-        general = 1
         text = window.text
         first = text.find('"ph"', window.position, window.position + _BLOCK)
+        general = 1 if first >= 0 else 16  # a block without a phase is not searched again for each event
         last = text.rfind('"ph"', first + 4, first + _BLOCK) if first >= 0 else -1
         # The short road needs two events in sight, and to stand at the first key of the next one.
         if last > 0 and text[window.position : first].strip(" \t\r\n,") == "{":
@@ -252,7 +252,7 @@ def _read_one(window: _Window, columns: Columns, notes: TraceNotes) -> bool:
     except EOFError:
         notes.truncated = True
         return False
+    notes.count(event, window.name)
     if isinstance(event, dict):
-        notes.phases[str(event.get("ph", "?"))] += 1
         columns.add(event, notes)
     return True

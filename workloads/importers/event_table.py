@@ -12,11 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from hwmodels.files import InputError
+
 if TYPE_CHECKING:
     import pandas as pd
 
 _BETWEEN = re.compile(r"\}\s*,\s*\{\s*\Z")
 _DIGITS = re.compile(r"-?[0-9]+(\.[0-9]*)?")
+MAX_BROKEN = 100_000
+"""Events without a phase or a name that are passed over; more, and more than half of all, are no trace."""
 _ENDLESS = 1e18
 """Microseconds (31,000 years) that no clock shows."""
 
@@ -38,7 +42,29 @@ class TraceNotes:
     skipped: int = 0
     """Complete events without a usable start or duration: missing, not finite, or a duration below 0."""
     phases: Counter[str] = field(default_factory=Counter)
-    """Events by their `ph` letter (X complete, i instant, s/f flow, M metadata, C counter ...)."""
+    """Events by their `ph` letter (X complete, i instant, s/f flow, M metadata, C counter ...), "?" without one."""
+    broken: int = 0
+    """Events without a phase, or without a name where their phase needs one (all but E), of those read one by one."""
+
+    def count(self, event: Any, source: str) -> None:
+        """Count an event that was read alone.
+
+        Raises
+        ------
+        InputError
+            Where more than `MAX_BROKEN` events, and more than half of all so far, are broken.
+        """
+        phase = event.get("ph") if isinstance(event, dict) else None
+        whole = isinstance(phase, str) and len(phase) == 1
+        self.phases[phase if whole else "?"] += 1  # type: ignore[index]
+        if whole and (phase == "E" or "name" in event):
+            return
+        self.broken += 1
+        if self.broken > MAX_BROKEN and 2 * self.broken > (seen := self.phases.total()):
+            raise InputError(
+                f"{source}: {self.broken:,} of the first {seen:,} events have no phase `ph` or no name (at most "
+                f"{MAX_BROKEN:,}, or half of all, are passed over); not a trace, or a damaged one"
+            )
 
 
 @dataclass(frozen=True, eq=False)
