@@ -158,12 +158,14 @@ def assignments(texts: Sequence[str], spaces: Sequence[str]) -> dict[str, dict[s
 def axis(text: str, on: Machine) -> tuple[str, FloatArray]:
     """One ``--vary``: ``name=v1,v2,...``, ``name=low..high`` (whole numbers) or ``name=low..high:n`` (n even steps).
 
-    ``name=low..high:nlog`` takes n steps of equal ratio. Counts (run.*, workload.*, whole fields) are rounded.
+    ``name=low..high:nlog`` takes n steps of equal ratio. Counts (run.*, workload.*, whole fields) are rounded, and
+    equal ratios may then fall on one whole number: there are fewer values than steps (see `merged_steps`).
 
     Raises
     ------
     InputError
-        Where the text has another form or a value is no quantity of the field's unit.
+        Where the text has another form, a value is no quantity of the field's unit, or a count has fewer whole numbers
+        between low and high than steps.
     """
     name, equals, written = text.partition("=")
     name = name.strip()
@@ -183,10 +185,21 @@ def axis(text: str, on: Machine) -> tuple[str, FloatArray]:
             raise InputError(f"{name}={written[:40]}: want low..high with high > low")
         values = _steps(name, first, last, steps)
         if name.startswith(("run.", "workload.")) or isinstance(_field(name, on), int):
+            whole = math.floor(last) - math.ceil(first) + 1
+            if len(values) > whole:
+                raise InputError(f"{name}={written[:40]}: {len(values)} steps in {max(whole, 0)} whole numbers")
             values = np.unique(np.round(values))
     if len(values) > MAX_POINTS:
         raise InputError(f"{name}: {len(values)} values are more than {MAX_POINTS}")
     return name, values
+
+
+def merged_steps(name: str, written: str, values: int) -> str:
+    """What to say where ``low..high:nlog`` gave fewer values than steps, since counts are whole; "" otherwise."""
+    steps = written.rpartition(":")[2].removesuffix("log") if ".." in written else ""
+    if not steps.isdigit() or int(steps) <= values:
+        return ""
+    return f"{name}: {values} different whole numbers in the {int(steps)} steps of {written}"
 
 
 def _steps(name: str, first: float, last: float, steps: str) -> FloatArray:

@@ -117,10 +117,13 @@ class _PlainLoader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:  # noqa: FBT001 - PyYAML's signature
-        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        repeated = {key for key in keys if keys.count(key) > 1}
-        if repeated:
-            raise InputError(f"line {node.start_mark.line + 1}: field {sorted(repeated)[0]!r} is given twice")
+        seen = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            if key.value in seen:
+                raise InputError(f"line {key.start_mark.line + 1}: field {key.value!r} is given twice")
+            seen.add(key.value)
         return super().construct_mapping(node, deep)
 
 

@@ -255,6 +255,8 @@ def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:
         return f"field {field!r} is missing{more}"
     message = first["msg"].removeprefix("Value error, ")
     message = message[:1].lower() + message[1:]
+    if isinstance(first["input"], Mapping):  # a rule between fields: the whole mapping would only hide its words
+        return (f"{field}: " if first["loc"] else "") + message + more
     unit = _unit_at(model, first["loc"]) if isinstance(first["input"], (int, float)) else ""
     return f"{field} = {_short(first['input'])}{unit}: {message}{more}"
 

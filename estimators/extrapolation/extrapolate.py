@@ -122,7 +122,7 @@ def _answer(
     words = []
     if level is not None:
         parts = doubt(mixture, kind, x, y, to)
-        words = verdicts(series, kind, parts, to, known_borders)
+        words = verdicts(series, kind, parts, to, value, known_borders)
         if parts is not None:
             half = np.exp(parts.half_width(level))
             low, high = tuple(map(float, value / half)), tuple(map(float, value * half))

@@ -19,6 +19,9 @@ MAX_ROWS = 10_000_000
 BROKEN_EXPONENT = 5.0
 """No law here grows faster than x^5: a first point that steep, and that many times off, is a broken measurement."""
 
+MAX_SPREAD = 1e12
+"""Times of one series farther apart than this are refused: nanoseconds beside a quarter of an hour is two things."""
+
 _WORKERS = re.compile(r"thread|core|proc|rank|node|worker|gpu|task|cpu|device|^n?p(es?)?$|slots", re.IGNORECASE)
 
 
@@ -60,7 +63,8 @@ class Series:
         Raises
         ------
         InputError
-            Where lengths differ, a number is not finite or not positive, there is nothing, or too much.
+            Where lengths differ, a number is not finite or not positive, there is nothing, or too much, or times lie
+            more than `MAX_SPREAD` times apart.
         """
         where = f"series {name!r}: " if name else ""
         try:
@@ -77,6 +81,7 @@ class Series:
                 raise InputError(
                     f"{where}measurement {bad[0] + 1}: {what} = {numbers[bad[0]]:g}{unit}, want a finite number > 0"
                 )
+        refuse_spread(y, where)
         order = np.lexsort((y, x))
         x, y = x[order], y[order]
         unique, starts, counts = np.unique(x, return_index=True, return_counts=True)
@@ -111,6 +116,15 @@ class Series:
 
     def __len__(self) -> int:
         return len(self.x)
+
+
+def refuse_spread(times: FloatArray, where: str = "") -> None:
+    """Raise InputError where times (> 0, in seconds) lie more than `MAX_SPREAD` apart: the squares of fits overflow."""
+    low, high = float(times.min()), float(times.max())
+    if low < high / MAX_SPREAD:
+        raise InputError(
+            f"{where}times from {low:.4g} s to {high:.4g} s: want them within a factor of {MAX_SPREAD:g} of each other"
+        )
 
 
 def _noise(logs: FloatArray, starts: npt.NDArray[np.int_], counts: npt.NDArray[np.int_]) -> float | None:

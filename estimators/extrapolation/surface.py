@@ -17,7 +17,7 @@ import sympy as sp
 from scipy.optimize import nnls
 
 from estimators.extrapolation.families import CONSTANT, INVERSE, LINEAR, LOG
-from estimators.extrapolation.series import Series, kind_of
+from estimators.extrapolation.series import Series, kind_of, refuse_spread
 from estimators.extrapolation.terms import Term
 from estimators.formula import FloatArray, Formula
 from hwmodels.expressions import symbol
@@ -93,7 +93,7 @@ def fit_surface(
     Raises
     ------
     InputError
-        Where numbers are not finite and positive, or there are too few or too many.
+        Where numbers are not finite and positive, times lie too far apart, or there are too few or too many.
     """
     x, y = np.asarray(points, dtype=np.float64), np.asarray(times, dtype=np.float64)
     names = tuple(parameters)
@@ -103,6 +103,8 @@ def fit_surface(
         raise InputError(f"{len(names)} parameters; want 1 .. {MAX_PARAMETERS}")
     if not (np.isfinite(x) & (x > 0)).all() or not (np.isfinite(y) & (y > 0)).all():
         raise InputError("parameters and times must be finite numbers > 0")
+    if len(y):
+        refuse_spread(y)
     unique, inverse = np.unique(x, axis=0, return_inverse=True)
     if not LEAST_POINTS <= len(unique) <= MAX_POINTS:
         raise InputError(f"{len(unique)} different points; want {LEAST_POINTS} .. {MAX_POINTS}")

@@ -28,9 +28,14 @@ class Verdict:
 
 
 def verdicts(
-    series: Series, kind: str, doubt: Doubt | None, to: FloatArray, known_borders: tuple[float, ...]
+    series: Series,
+    kind: str,
+    doubt: Doubt | None,
+    to: FloatArray,
+    value: FloatArray,
+    known_borders: tuple[float, ...],
 ) -> list[Verdict]:
-    """One verdict a target."""
+    """One verdict a target, where the answer is `value` seconds."""
     points = len(series)
     if doubt is None:
         reason = f"too few points: {points}, want at least {ENOUGH_POINTS} to try an extrapolation on what is known"
@@ -40,6 +45,11 @@ def verdicts(
     span = series.x[-1] / series.x[0]
     found = []
     for i, target in enumerate(to):
+        if not (np.isfinite(value[i]) and np.isfinite(half[i])):
+            # a comparison with nan is false, so it would pass every limit below
+            reason = f"no finite answer: {value[i]:g} s, half-width of the 80 % band {half[i]:g} in log time"
+            found.append(Verdict("do not extrapolate", reason))
+            continue
         ratio = float(target / series.x[-1])
         crossed = [border for border in known_borders if series.x[-1] <= border < target]
         reasons = [_worst(doubt, i)] if half[i] > wide else []

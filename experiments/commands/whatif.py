@@ -51,6 +51,7 @@ def register(app: typer.Typer) -> None:
             raise InputError("give a WORKLOAD, --on MACHINE and --vary NAME=VALUES (or --trace FILE)")
         from experiments.objectives import known_only, with_front
         from experiments.output import emit
+        from experiments.question import merged_steps
         from experiments.studies import Fitting, Study
         from experiments.sweep import answer, frame_rows
         from hwmodels.units import format_quantity
@@ -78,7 +79,9 @@ def register(app: typer.Typer) -> None:
             f"today, {asked.machine.name}: {format_quantity(found.today.time, 's')}{between}"
             + ("" if band else "; no band: the estimator is not calibrated"),
         ]
-        notes += found.unknown
+        axes = found.space.axes
+        written = ((name, text, len(axes[name])) for name, text in study.vary.items() if isinstance(text, str))
+        notes += [*found.unknown, *filter(None, (merged_steps(*one) for one in written))]
         if names:
             notes.append(
                 f"{int(frame.front.sum())} of {len(frame)} points are beaten by no other in {', '.join(names)}:"

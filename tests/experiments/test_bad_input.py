@@ -47,10 +47,10 @@ MACHINES: dict[str, tuple[str, str]] = {
         changed("2 GHz", "3.2"),
         "clock = 3.2 Hz: input should be greater than or equal to 1000",
     ),
-    "a truth for cores": (changed("cores: 4", "cores: true"), "cores = True: want a number or a text"),
+    "a truth for cores": (changed("cores: 4", "cores: true"), "mine.yaml: cores = True: want a number or a text"),
     "a source of nothing": (
         changed("clock: data sheet}", "memory.XRAM.bandwidth: STREAM}"),
-        "unknown field of machine",
+        "mine.yaml: sources: unknown field of machine",
     ),
     "half a core": (changed("cores: 4", "cores: 4.5"), "cores = 4.5"),
     "no cores": (changed("cores: 4", "cores: 0"), "cores = 0: input should be greater than or equal to 1"),
@@ -59,10 +59,13 @@ MACHINES: dict[str, tuple[str, str]] = {
     "missing sources": (changed("sources: {clock: data sheet}\n", ""), "field 'sources' is missing"),
     "unknown field": (GOOD + "colour: blue\n", "unknown field 'colour' (known: clock, cores"),
     "unknown field below": (changed("32 KiB,", "32 KiB, speed: 1,"), "unknown field 'memory.L1.speed'"),
-    "field twice": (GOOD + "clock: 3 GHz\n", "field 'clock' is given twice"),
+    "field twice": (GOOD + "clock: 3 GHz\n", "line 10: field 'clock' is given twice"),
     "negative capacity": (changed("16 GiB", "-16 GiB"), "memory.DRAM.capacity"),
     "two bandwidths": (changed("bandwidth: 20 GB/s", "bandwidth: 20 GB/s, bytes_per_cycle: 3"), "not both"),
-    "no bandwidth": (changed(", bandwidth: 20 GB/s", ""), "needs bandwidth or bytes_per_cycle"),
+    "no bandwidth": (
+        changed(", bandwidth: 20 GB/s", ""),
+        "mine.yaml: memory.DRAM: a level needs bandwidth or bytes_per_cycle",
+    ),
     "unknown sharing": (changed("per: core", "per: rack"), "memory.L1.per = 'rack'"),
     "core counts descend": (
         changed("bandwidth: 20 GB/s", "bandwidth: 20 GB/s, bandwidth_by_cores: [[4, 9], [2, 8]]"),

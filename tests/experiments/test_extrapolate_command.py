@@ -99,3 +99,17 @@ def test_huge_times_are_extrapolated_without_a_warning_of_numpy(tmp_path: Path) 
     path = tmp_path / "d.csv"
     path.write_text("threads,time_s\n1,1e300\n2,5e299\n4,2.5e299\n8,1.3e299\n16,0.7e299\n")
     assert run(["extrapolate", str(path), "--to", "64"]) == 0
+
+
+@pytest.mark.parametrize("parameters", ["threads", "threads,size"])
+@pytest.mark.parametrize(("low", "high"), [("1e-200", "1e+200"), ("1e-308", "1e+308")])
+def test_times_that_no_series_has_are_refused_in_one_line(
+    parameters: str, low: str, high: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, two = tmp_path / "e.csv", "," in parameters
+    rows = [f"{p}{f',{size}' * two},{t}" for size in (1, 2) for p, t in ((1, 100), (2, high), (4, 28), (8, low))]
+    path.write_text(f"{parameters},time_s\n" + "\n".join(rows) + "\n")
+    assert run(["extrapolate", str(path), "--to", "threads=64,size=4" if two else "64"]) == 2
+    said = capsys.readouterr()
+    assert f"times from {low} s to {high} s: want them within a factor of 1e+12" in said.err
+    assert len(said.err.splitlines()) == 1 and not said.out

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from experiments import sweep as sweep_module
+from experiments.cli import run
 from experiments.papers import xeon_phi
 from experiments.question import question
 from experiments.space import Range, Space
@@ -87,6 +88,8 @@ def test_a_simulation_answers_the_same_call() -> None:
         (["machine.cores=1.5,2"], "cores = .1.5.: input should be a valid integer"),
         (["run.threads=5..1"], "high > low"),
         (["run.threads=1..100000000"], "say how many steps"),
+        (["machine.cores=1..4:7"], r"machine.cores=1..4:7: 7 steps in 4 whole numbers"),
+        (["run.threads=1..4:5log"], r"run.threads=1..4:5log: 5 steps in 4 whole numbers"),
         (["estimator.operation.operation_factor=1e9"], "want a value in"),
         (["machine.clock=1GHz", "machine.clock=2GHz"], "varies twice"),
     ],
@@ -94,6 +97,16 @@ def test_a_simulation_answers_the_same_call() -> None:
 def test_bad_axes_say_what_is_wrong(vary: object, words: str) -> None:
     with pytest.raises(InputError, match=words):
         whatif(*PHI, vary)  # type: ignore[arg-type]
+
+
+def test_steps_that_fall_on_one_whole_number_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    where = ["whatif", PHI[0], "--on", PHI[1]]
+    # equal ratios of 8^(1/5): 1, 1.5, 2.3, 3.5, 5.3, 8
+    assert run([*where, "--vary", "run.threads=1..8:6log"]) == 0
+    assert "run.threads: 5 different whole numbers in the 6 steps of 1..8:6log" in capsys.readouterr().out
+    for told in ("run.threads=1..8:4log", "run.threads=1..8:8", "run.threads=1..8", "run.threads=1,2"):
+        assert run([*where, "--vary", told]) == 0
+        assert "different whole numbers" not in capsys.readouterr().out
 
 
 def test_a_measured_table_refuses_another_machine() -> None:

@@ -10,8 +10,10 @@ from scipy.optimize import nnls
 
 from estimators.extrapolation import KINDS, Series, extrapolate, extrapolate_many
 from estimators.extrapolation.families import FAMILIES
+from estimators.extrapolation.intervals import Doubt
 from estimators.extrapolation.nonnegative import fit_prefixes
 from estimators.extrapolation.terms import SharedIssue
+from estimators.extrapolation.verdict import verdicts
 from hwmodels.machine import Machine
 
 DOUBLINGS = np.array([1.0, 2, 4, 8, 16, 32, 64])
@@ -101,6 +103,25 @@ def test_clean_scaling_is_trusted_near_and_refused_far() -> None:
     near, far = extrapolate(Series.of(DOUBLINGS, times, "threads"), [96, 64_000]).verdicts
     assert near.word == "trust"
     assert far.word == "do not extrapolate" and "ratio too large" in far.reason
+
+
+@pytest.mark.filterwarnings("ignore:overflow|invalid value")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("times", [(100, 1e200, 28, 1e-200, 5), (100, 1e308, 28, 1e-308, 5)])
+def test_what_is_not_finite_is_never_trusted(kind: str, times: tuple[float, ...]) -> None:
+    # made by hand: Series.of refuses such times
+    broken = Series((1.0, 2.0, 4.0, 8.0, 16.0), times, (1,) * 5, None, "threads")
+    answer = extrapolate(broken, [32, 64], kind)
+    assert [verdict.word for verdict in answer.verdicts] == ["do not extrapolate"] * 2
+
+
+def test_a_doubt_that_is_no_number_is_refused_with_its_reason() -> None:
+    series, nothing = Series.of(DOUBLINGS, 100 / DOUBLINGS, "threads"), np.zeros(3)
+    doubt = Doubt(np.array([0.0, 0.0, np.nan]), nothing, nothing, nothing, np.ones(3))
+    words = verdicts(series, "strong", doubt, np.full(3, 96.0), np.array([1.0, np.nan, 1.0]), ())
+    assert [verdict.word for verdict in words] == ["trust", "do not extrapolate", "do not extrapolate"]
+    assert words[1].reason.startswith("no finite answer: nan s")
+    assert words[2].reason.startswith("no finite answer: 1 s, half-width of the 80 % band nan")
 
 
 def test_three_points_are_answered_without_a_band() -> None:

@@ -20,12 +20,19 @@ from hwmodels.files import InputError
         ([], [], r"0 measurements"),
         ([[1, 2]], [[1.0, 2.0]], r"shapes \(1, 2\)"),
         (["a"], [1.0], r"must be numbers"),
+        ([1, 2, 4], [100.0, 1e200, 1e-200], r"times from 1e-200 s to 1e\+200 s: want them within a factor of 1e\+12"),
+        ([1, 2, 4], [100.0, 1e308, 1e-308], r"times from 1e-308 s to 1e\+308 s"),
+        ([1, 1, 2], [1e-9, 1.1e3, 1.0], r"times from 1e-09 s to 1100 s"),
         (np.arange(1, 5001), np.ones(5000), r"5000 different values of threads, want at most 4096"),
     ],
 )
 def test_what_cannot_be_used_is_refused(x: object, y: object, words: str) -> None:
     with pytest.raises(InputError, match=words):
         Series.of(x, y, "threads")
+
+
+def test_times_twelve_orders_of_magnitude_apart_are_the_last_that_are_taken() -> None:
+    assert Series.of([1, 2], [1e-9, 1e3]).y == (1e-9, 1e3)
 
 
 def test_one_point_is_refused_and_two_are_answered_without_trust() -> None:
