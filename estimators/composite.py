@@ -93,6 +93,7 @@ class Composite:
         schedule_formula = self.schedule.formula(bound, machine).substitute(_namespace(self.schedule, "schedule"))
         formulas: list[tuple[Formula, list[int]]] = []
         if isinstance(self.operation, FormulaModel):
+            self.operation.check_free(free)
             names = _namespace(self.operation, "operation")
             formulas = [
                 (formula.substitute(names), indices)

@@ -12,7 +12,7 @@ from estimators.across_devices.operation_times import OperationTimes
 from estimators.calibration import Calibration
 from experiments import registry
 from experiments.operation_measurements import read_operation_times
-from experiments.question import Question, assignments, number_of, set_parameters
+from experiments.question import Question, assignments, parameter_values, set_parameters
 from hwmodels.catalog import machine
 from hwmodels.files import InputError, read_json, require_mapping
 from hwmodels.machine import Machine
@@ -42,8 +42,7 @@ def calibrated(asked: Question, on: str, path: str, anchors: str | None, setting
         else _plain(fields, path, anchors)
     )
     own = assignments([text for text in settings if text.startswith("estimator.")], ("estimator",))["estimator"]
-    values = {name: number_of(f"estimator.{name}", value) for name, value in own.items()}
-    return replace(asked, estimator=set_parameters(of, values) if values else of)
+    return replace(asked, estimator=set_parameters(of, parameter_values(of, own)) if own else of)
 
 
 def _for_machine(asked: Question, on: str, path: str, anchors: str | None) -> Calibration:

@@ -61,8 +61,8 @@ def question(
         of = _estimator(estimator_name or registry.default_estimator(asked.name), asked)
     else:
         of = estimator_name
-    own = {name: number_of(f"estimator.{name}", value) for name, value in values["estimator"].items()}
-    of = set_parameters(of, own) if own else of
+    if values["estimator"]:
+        of = set_parameters(of, parameter_values(of, values["estimator"]))
     run = {name: _run_number(asked, name, value) for name, value in values["run"].items()}
     for name, value in run.items():
         if name not in asked.symbols:
@@ -77,9 +77,13 @@ def with_sizes(asked: Workload, texts: Mapping[str, str]) -> Workload:
     Raises
     ------
     InputError
-        Where a name is no symbol of the workload or a text is no number.
+        Where a name is no symbol of the workload or a text is no number above 0.
     """
-    return asked.bind(**{name: number_of(f"workload.{name}", text) for name, text in texts.items()})
+    sizes = {name: number_of(f"workload.{name}", text) for name, text in texts.items()}
+    for name, value in sizes.items():
+        if value <= 0:
+            raise InputError(f"workload.{name} = {value:g}: want a number > 0")
+    return asked.bind(**sizes)
 
 
 def check_run_names(of: Any, asked: Workload, on: Machine, names: Iterable[str]) -> None:
@@ -245,10 +249,19 @@ def _run_number(asked: Workload, name: str, text: str) -> float:
     return float(words.index(text) + 1)
 
 
-def number_of(name: str, text: str) -> float:
-    """A finite number written as text."""
+def parameter_values(of: Any, texts: Mapping[str, str]) -> dict[str, float]:
+    """Values of an estimator's parameters, each a number in its unit or a text with a unit that converts to it."""
+    known = parameters(of.estimator if isinstance(of, Calibration) else of)
+    return {
+        name: number_of(f"estimator.{name}", text, known[name][1].unit if name in known else "1")
+        for name, text in texts.items()
+    }
+
+
+def number_of(name: str, text: str, unit: str = "1") -> float:
+    """A finite number written as text, in a unit or with one that converts to it."""
     try:
-        value = parse_quantity(text, "1")
+        value = parse_quantity(text, unit)
     except ValueError as error:
         raise InputError(f"{name}: {error}") from None
     if not math.isfinite(value):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from estimators.formula import Formula
@@ -39,6 +39,11 @@ class DeviceAndLinks(FormulaModel):
         name, part = self._part(op)
         renamed = {f"parameter.{own}": symbol(f"parameter.{name}.{own}") for own in parameters(part)}
         return part.formula(op, machine).substitute(renamed)
+
+    def check_free(self, free: Sequence[str]) -> None:
+        """Raise InputError where one of the parts does."""
+        self.device.check_free(free)
+        self.links.check_free(free)
 
     def _part(self, op: Op) -> tuple[str, FormulaModel]:
         return ("links", self.links) if op.kind == "collective" else ("device", self.device)

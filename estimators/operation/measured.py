@@ -68,6 +68,12 @@ class MeasuredTimes(FormulaModel):
             )
         return "measured"
 
+    def check_free(self, free: Sequence[str]) -> None:
+        """Refuse every quantity of the machine."""
+        for name in free:
+            if name.startswith("machine."):
+                raise InputError(f"{name} cannot vary: measured times do not answer a what-if on the machine")
+
     def formula(self, op: Op, machine: Machine) -> Formula:
         """Symbols: operation.measured_s (and operation.warm_s), parameter.scale, .warmth, .overhead."""
         alone = symbol("operation.measured_s")

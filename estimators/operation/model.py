@@ -9,9 +9,10 @@ import numpy as np
 
 from estimators.formula import FloatArray, Formula
 from estimators.parameters import parameters
-from hwmodels.files import InputError
+from hwmodels.files import InputError, unknown_name
 from hwmodels.machine import Machine
-from workloads.cost import Amount
+from workloads.cost import RESOURCES, Amount
+from workloads.kinds import KINDS
 from workloads.workload import Op
 
 
@@ -44,6 +45,10 @@ class FormulaModel(OperationModel, Protocol):
         """What stands for a formula's symbol ``operation.NAME``; a model with a table of its own looks there."""
         return amount_of(op, name)
 
+    def check_free(self, free: Sequence[str]) -> None:
+        """Raise InputError where the formulas do not hold while one of these quantities (machine.PATH, ...) varies."""
+        return
+
     def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
         """Seconds of one execution of each operation, shape (operations,)."""
         times = np.empty(len(operations))
@@ -73,7 +78,13 @@ def grouped(model: FormulaModel, operations: Sequence[Op], machine: Machine) -> 
 
 
 def amount_of(op: Op, name: str) -> Amount:
-    """The amount behind a formula's symbol ``operation.NAME``."""
+    """The amount behind a formula's symbol ``operation.NAME``; 0 for a resource that the operation does not use.
+
+    Raises
+    ------
+    InputError
+        Where NAME is no resource, and neither a dimension of the operation nor of its kind.
+    """
     part = name.removeprefix("operation.")
     if part == "bytes_moved":
         return op.cost.bytes_moved
@@ -81,7 +92,11 @@ def amount_of(op: Op, name: str) -> Amount:
         return op.cost.flop
     if part in op.dims:
         return op.dims[part]
-    return op.cost[part]
+    dims = (*KINDS[op.kind].dims, *KINDS[op.kind].optional) if op.kind in KINDS else ()
+    if part in dims or part.partition(".")[0] in RESOURCES:
+        return op.cost[part]
+    known = [f"operation.{own}" for own in ("flop", "bytes_moved", *(dims or op.dims), *RESOURCES)]
+    raise unknown_name(f"amount of operation {op.name!r} ({op.kind})", name, known)
 
 
 def machine_values(formula: Formula, machine: Machine) -> Mapping[str, float]:

@@ -15,6 +15,7 @@ from experiments.measure.brick_modules import LayerModel, brick_module, layer_mo
 from experiments.measure.brick_sheet import load_sheet
 from experiments.measure.brick_store import COLD, WARM, BrickStore, Composition, Result, Where
 from experiments.measure.host import detect
+from experiments.measure.one_thread import one_thread
 from experiments.measure.timing import Protocol, measure
 from experiments.measure.turns import Turn, run_session
 from hwmodels.files import InputError, unknown_name
@@ -154,6 +155,7 @@ def composition(model: LayerModel, granularity: int) -> Composition:
     return Composition(model.name, whole, Table(dict(counts)))
 
 
+@one_thread()
 def measure_models(
     names: Sequence[str],
     granularities: Sequence[int],
@@ -172,8 +174,6 @@ def measure_models(
     """
     import torch
 
-    torch.set_num_threads(1)
-    torch.set_flush_denormal(True)
     keys = protocol_keys(protocol_name)
     machine = machine or host()
     where = Where(machine.fingerprint, software())

@@ -17,6 +17,7 @@ from functools import partial
 from statistics import median
 from typing import Any
 
+from experiments.measure.one_thread import one_thread
 from experiments.measure.step_models import MODELS
 from hwmodels.files import atomic_write, unknown_name
 
@@ -58,16 +59,10 @@ def measure_steps(path: str | os.PathLike[str], names: Sequence[str] = (), say: 
             raise unknown_name("network", name, list(MODELS))
     rows: list[tuple[Any, ...]] = []
     load = [os.getloadavg()[0]]
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    torch.set_flush_denormal(True)  # an operation repeated in place would run into them
-    try:
+    with one_thread():
         for name in names or MODELS:
             rows += _measured(name)
             say(f"{name}: step {median(row[-1] for row in rows if row[0] == name and row[2] == STEP) * 1e3:.3f} ms")
-    finally:
-        torch.set_flush_denormal(False)
-        torch.set_num_threads(threads)
     load.append(os.getloadavg()[0])
     with atomic_write(path) as stream:
         writer = csv.writer(stream, lineterminator="\n")

@@ -141,7 +141,15 @@ OPTIONS: dict[str, tuple[list[str], str]] = {
     "unknown namespace": (["estimate", "phi-cnn-small", *ON, "--set", "go.threads=3"], "unknown namespace 'go'"),
     "unknown field": (["estimate", "phi-cnn-small", *ON, "--set", "machine.clok=1"], "did you mean 'clock'"),
     "set twice": (["estimate", "phi-cnn-small", *ON, "--set", "run.threads=1", "--set", "run.threads=2"], "set twice"),
-    "no threads": (["estimate", "phi-cnn-small", *ON, "--set", "run.threads=0"], "run.threads = 0: want a number > 0"),
+    "no batch": (["estimate", "mlp", *ON, "--set", "workload.batch=0"], "workload.batch = 0: want a number > 0"),
+    "weight for a time": (
+        ["estimate", "mlp", *ON, "--estimator", "roofline", "--set", "estimator.operation.overhead=2kg"],
+        "estimator.operation.overhead: unit 'kg' does not convert to s",
+    ),
+    "no threads": (
+        ["estimate", "phi-cnn-small", *ON, "--set", "run.threads=0"],
+        "run.threads = 0: want a whole number >= 1",
+    ),
     "a misspelt number of the run": (
         ["estimate", "phi-cnn-small", *ON, "--set", "run.thread=2"],
         "did you mean 'run.threads'",
