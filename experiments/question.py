@@ -180,21 +180,34 @@ def axis(text: str, on: Machine) -> tuple[str, FloatArray]:
     low, dots, rest = written.partition("..")
     if not dots:
         values = np.array([_quantity(name, part, on) for part in written.split(",")])
-        for value in values if name.startswith("run.") else ():
-            check_count(name, value)
     else:
         high, _, steps = rest.partition(":")
         first, last = _quantity(name, low, on), _quantity(name, high, on)
         if not last > first:
             raise InputError(f"{name}={written[:40]}: want low..high with high > low")
         values = _steps(name, first, last, steps)
-        if name.startswith(("run.", "workload.")) or isinstance(_field(name, on), int):
+        counted = name.startswith(("run.", "workload.")) and not name.endswith("_ratio")
+        if counted or isinstance(_field(name, on), int):
             whole = math.floor(last) - math.ceil(first) + 1
             if len(values) > whole:
                 raise InputError(f"{name}={written[:40]}: {len(values)} steps in {max(whole, 0)} whole numbers")
             values = np.unique(np.round(values))
     if len(values) > MAX_POINTS:
         raise InputError(f"{name}: {len(values)} values are more than {MAX_POINTS}")
+    return name, values
+
+
+def counts_axis(text: str, on: Machine) -> tuple[str, FloatArray]:
+    """As `axis`, for estimators: their numbers of a run are whole and at least 1.
+
+    Raises
+    ------
+    InputError
+        As `axis`, and where a number of the run is no whole number >= 1.
+    """
+    name, values = axis(text, on)
+    for value in values if name.startswith("run.") else ():
+        check_count(name, value)
     return name, values
 
 

@@ -14,7 +14,7 @@ from estimators.calibration import Calibration, calibrate
 from estimators.estimate import DEFAULT_LEVEL, Measurement
 from experiments.measurements import read_measurements
 from experiments.own import require_trusted
-from experiments.question import Question, axis, machine_change, number_of, question
+from experiments.question import Question, counts_axis, machine_change, number_of, question
 from experiments.space import Range, Space
 from hwmodels.expressions import parse_expression
 from hwmodels.files import InputError, atomic_write, read_toml, unknown_name
@@ -211,7 +211,7 @@ class Study(Record):
         axes = {}
         for name, values in self.vary.items():
             text = values if isinstance(values, str) else ",".join(map(str, values))
-            axes[name] = tuple(map(float, axis(f"{name}={text}", on)[1]))
+            axes[name] = tuple(map(float, counts_axis(f"{name}={text}", on)[1]))
         if self.sample is None:
             return self._said(lambda: Space(Table(axes), where=self.where))
         ranges = {name: self._range(name, limits, on) for name, limits in self.sample.ranges.items()}

@@ -15,7 +15,7 @@ from estimators.consumption import COST, ENERGY, Consumption
 from estimators.estimate import DEFAULT_LEVEL, Estimate, quantile
 from estimators.formula import FloatArray
 from experiments.objectives import FRONT, consumptions
-from experiments.question import Question, axis, question
+from experiments.question import Question, counts_axis, question
 from experiments.space import Space
 from hwmodels.files import InputError
 from hwmodels.machine import Machine
@@ -325,7 +325,7 @@ def axes_of(vary: Mapping[str, Any] | Sequence[str], on: Machine) -> dict[str, t
         raise InputError("nothing varies: name at least one, such as machine.clock=1.2GHz,2.4GHz")
     axes: dict[str, tuple[float, ...]] = {}
     for text in texts:
-        name, found = axis(text, on)
+        name, found = counts_axis(text, on)
         if name in axes:
             raise InputError(f"{name} varies twice")
         axes[name] = tuple(map(float, found))

@@ -11,9 +11,10 @@ import pytest
 from experiments import sweep as sweep_module
 from experiments.cli import run
 from experiments.papers import xeon_phi
-from experiments.question import question
+from experiments.question import axis, counts_axis, question
 from experiments.space import Range, Space
 from experiments.sweep import sweep, task, whatif
+from hwmodels.catalog import machine
 from hwmodels.files import InputError
 from hwmodels.records import Table
 
@@ -112,3 +113,11 @@ def test_steps_that_fall_on_one_whole_number_are_said(capsys: pytest.CaptureFixt
 def test_a_measured_table_refuses_another_machine() -> None:
     with pytest.raises(InputError, match="measured times do not answer a what-if"):
         whatif(*PHI, {"machine.clock": ["2 GHz"]}, estimator="phi-b")
+
+
+def test_ratios_and_no_workers_are_values_of_a_trace_but_not_of_an_estimator() -> None:
+    on = machine(PHI[1])
+    assert axis("run.host_ratio=0.5,1", on)[1].tolist() == [0.5, 1.0]
+    assert axis("run.workers=0,4", on)[1].tolist() == [0, 4]
+    with pytest.raises(InputError, match="run.threads = 0.5: want a whole number >= 1"):
+        counts_axis("run.threads=0.5,1", on)
