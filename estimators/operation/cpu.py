@@ -32,13 +32,15 @@ SOURCE = "ECM and roofline of multi-core CPUs: Stengel et al., ICS 2015; Hofmann
 
 @dataclass(frozen=True)
 class CpuRoofline(FormulaModel):
-    """t = max(arithmetic, traffic, latency) + launches x (launch overhead + overhead).
+    """t = max(arithmetic, traffic, latency) + lowering + launches x (launch overhead + overhead).
 
     * traffic = (read + (1 + write_allocate) written) at the rates of the levels that hold the bytes; an operation reads
       and writes each of them once, so its bytes are its working set.
     * latency, for kind ``reduction`` with attribute ``order = "strict"``: elements x addition / clock; for kind
       ``gather``: rows x latency of the level that holds the table / (overlap x cores). The table is dim ``table``
       (rows of it) where the operation has one, else the picked rows.
+    * lowering, for kind ``convolution`` with a kernel of several points or a stride: libraries that turn it into a
+      matrix product first write every input element once for each kernel point that meets it (im2col), on one core.
     """
 
     compute_efficiency: Annotated[float, Parameter("1", "share of the peak rate that is reached", 1e-6, 1.0)] = 1.0
@@ -48,6 +50,9 @@ class CpuRoofline(FormulaModel):
     sharpness: Annotated[float, Parameter("1", "exponent of the saturation of main memory", 1.0, 50.0)] = 3.5
     addition: Annotated[float, Parameter("cycle", "latency of a dependent addition", 0.1, 100.0)] = 4.0
     overlap: Annotated[float, Parameter("1", "misses of a core that are in flight together", 0.1, 100.0)] = 8.0
+    lowering: Annotated[
+        float, Parameter("cycle", "for an element of a convolution's im2col matrix; 0: it is never written", 0.0, 100.0)
+    ] = 0.0
 
     def __post_init__(self) -> None:
         check_parameters(self)
@@ -78,6 +83,7 @@ class _Parts:
     flops: tuple[tuple[str, tuple[str, ...]], ...] = ()
     moved: tuple[str, ...] = ()
     waits: str = ""
+    lowered: str = ""
     table: str = ""
     element_bytes: float = 0
     levels: tuple[_Level, ...] = ()
@@ -102,6 +108,7 @@ class _Parts:
             flops=tuple(flops),
             moved=tuple(name for name in ("read", "written") if op.cost[name] != 0),
             waits=waits,
+            lowered=_lowered(op),
             table="table" if "table" in op.dims else "rows",
             element_bytes=SIZE_BYTES.get(op.dtype, 4) if waits == "gather" else 0,
             levels=tuple(
@@ -137,6 +144,9 @@ def _formula(parts: _Parts) -> Formula:
         terms["latency"] = _gather(parts)
     overhead = symbol("machine.runtime.launch_overhead") + symbol("parameter.overhead")
     expression = Largest(*terms.values()) + symbol("operation.launches") * overhead
+    if parts.lowered:
+        terms["lowering"] = _lowering(parts.lowered)
+        expression += terms["lowering"]
     return Formula(expression, "s", SOURCE, Table(terms))
 
 
@@ -151,6 +161,24 @@ def _gather(parts: _Parts) -> sp.Expr:
     table = symbol(f"operation.{parts.table}") * symbol("operation.width") * sp.Float(parts.element_bytes)
     latency = _by_level(table, parts, [symbol(f"machine.memory.{level.name}.latency") for level in parts.levels])
     return symbol("operation.rows") * latency / (symbol("parameter.overlap") * symbol("machine.cores"))
+
+
+def _lowered(op: Op) -> str:
+    """Why a convolution needs its im2col matrix: it skips points of its input, or its kernel may have several."""
+    if op.kind != "convolution":
+        return ""
+    strides = op.attributes.get("stride", ())
+    return "stride" if isinstance(strides, tuple) and any(stride != 1 for stride in strides) else "kernel"
+
+
+def _lowering(lowered: str) -> sp.Expr:
+    """One core writes the im2col matrix; where nothing is skipped and the kernel is one point, it is the input."""
+    kernel, outputs = (
+        sp.Mul(*(symbol(f"operation.{of}_{axis}") for axis in ("depth", "height", "width"))) for of in ("kernel", "out")
+    )
+    elements = symbol("operation.batch") * symbol("operation.channels_in") * kernel * outputs
+    needed = sp.Min(1, kernel - 1) if lowered == "kernel" else sp.Integer(1)
+    return elements * needed * symbol("parameter.lowering") / symbol("machine.clock")
 
 
 def _rates(parts: _Parts) -> list[sp.Expr]:

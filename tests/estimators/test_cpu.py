@@ -15,7 +15,7 @@ from hwmodels.catalog import machine
 from hwmodels.importers.kerncraft import load_kerncraft
 from hwmodels.machine import Machine
 from workloads.kinds import operation
-from workloads.layers import elementwise, gemm
+from workloads.layers import convolution, elementwise, gemm
 from workloads.workload import Op
 
 PLAIN = CpuRoofline(write_allocate=0.0)
@@ -141,3 +141,14 @@ def test_continuous_in_the_working_set(size: int, name: str) -> None:
     here, there = seconds(add(size), base), seconds(add(size + max(1, size // 10_000)), base)
     assume(here > 0)
     assert 1 <= there / here < 1.01
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "columns"),
+    [(1, 1, 0), (1, 2, 64 * 28 * 28), (3, 1, 64 * 9 * 56 * 56), (3, 2, 64 * 9 * 28 * 28)],
+)
+def test_a_lowered_convolution_writes_its_matrix_on_one_core(kernel: int, stride: int, columns: int) -> None:
+    out = 56 // stride
+    op = convolution("c", 1, 64, 128, (kernel, kernel), (out, out), stride)
+    direct, lowered = seconds(op, HASWELL), seconds(op, HASWELL, dataclasses.replace(PLAIN, lowering=3.0))
+    assert lowered - direct == pytest.approx(columns * 3.0 / HASWELL.clock, rel=1e-9, abs=1e-15)
