@@ -15,11 +15,12 @@ from hwmodels.files import InputError, read_json, require_mapping
 from hwmodels.machine import Machine
 from workloads.importers.chakra_graph import LIMIT_BYTES, chakra_graph, has_durations
 from workloads.importers.kernel_shapes import read_kernel_operations
-from workloads.importers.trace_graph import TraceGraph, read_trace_graph
+from workloads.importers.kineto_graph import read_trace_graph
+from workloads.importers.trace_graph import TraceGraph
 from workloads.workload import Op
 
 DEVICES: Mapping[str, str] = {
-    r"MI300X": "mi300x",
+    r"MI300(?!A)": "mi300x",
     r"MI250": "mi250-gcd",
     r"MI210": "mi210",
     r"MI100": "mi100",
@@ -91,6 +92,7 @@ def read_recorded(path: str, on: Machine | None = None) -> Recorded:
             "explained by a launch, a stream or a wait stays as measured; "
             f"shapes known for {sized} of {kernels} kernels"
         )
+        note = "; ".join([note, *graph.notes])
         return Recorded(graph, operations, on or machine_of(graph.device), note)
     document = require_mapping(read_json(path, LIMIT_BYTES), path, "the document")
     if has_durations(document):

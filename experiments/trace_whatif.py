@@ -14,17 +14,28 @@ import numpy.typing as npt
 from estimators.attribution import shapley
 from estimators.estimate import DEFAULT_LEVEL, quantile
 from estimators.operation.kernels import KernelScaling, resource_of
-from estimators.schedule.replay import DEVICE_KINDS, Replay, median_steps, replay, under_runtime, with_workers
+from estimators.schedule.replay import (
+    DEVICE_KINDS,
+    Replay,
+    critical_shares,
+    median_steps,
+    replay,
+    under_runtime,
+    with_workers,
+)
 from hwmodels.files import InputError, unknown_name
 from hwmodels.machine import Machine
 from workloads.fusion import fusible
-from workloads.importers.trace_graph import TraceGraph
+from workloads.importers.trace_graph import Node, TraceGraph
 from workloads.workload import Op
 
 DRAWS = 48
 SEED = 11
 UNMODELLED = 0.08
 """Log spread of what a change of loading or host leaves out (contention of the workers, memory of another CPU)."""
+HOST = 0.2
+"""Log spread of the host's seconds between launches where another machine brings another host: a guess (processors of
+servers bought within some years of each other differ by a third in what one thread does)."""
 RUNTIME = 0.15
 """Log spread of what a change of runtime leaves out: a compiler also writes other products and other host code."""
 RUNTIMES = ("compiled", "graph_replay")
@@ -60,20 +71,26 @@ class Change:
 
 @dataclass(frozen=True)
 class TraceAnswer:
-    """The step before and after, its band, and the account of the change in seconds (they sum to the difference)."""
+    """The step before and after, its band, and the account of the change in seconds (they sum to the difference).
+
+    Parameters
+    ----------
+    critical
+        Share of the changed span that each resource has on the critical path, largest first.
+    """
 
     before: Replay
     after: Replay
     low: float
     high: float
     account: dict[str, float]
+    critical: dict[str, float]
 
     @property
     def bottleneck(self) -> str:
-        """What the changed run spends most of its span on."""
-        shares = {"device": self.after.busy, "loading": self.after.shares.get("loader", 0.0)}
-        shares["host"] = self.after.shares.get("host", 0.0)
-        return max(shares, key=lambda name: shares[name])
+        """What most of the changed run's critical path is spent on, with its share."""
+        name, share = next(iter(self.critical.items()), ("host", 1.0))
+        return f"{name} {share:.0%}"
 
 
 def trace_whatif(
@@ -103,7 +120,16 @@ def trace_whatif(
     service = changed.service(changed.fed, frozenset(changed.terms))
     after = replay(changed.fed, service)
     half = changed.half_width(service, after)
-    return TraceAnswer(before, after, after.step / half, after.step * half, account)
+    critical = critical_shares(changed.fed, bound_by, service)
+    return TraceAnswer(before, after, after.step / half, after.step * half, account, critical)
+
+
+def bound_by(node: Node) -> str:
+    """The resource that a stretch of a trace takes."""
+    resources = {"matrix": "matrix products", "memory": "memory", "link": "collectives", "host_link": "host copies"}
+    if node.kind in DEVICE_KINDS:
+        return "collectives" if node.kind == "collective" else resources[resource_of(node.name)[0]]
+    return {"loader": "loading"}.get(node.kind, "host")
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,6 +231,9 @@ class _Changed:
             if factors:
                 many = np.repeat(service[:, None], DRAWS, axis=1)
                 many[device] *= np.array([factors[kind] for kind in kinds])
+                if change.today.name != change.other.name and change.host_ratio == 1.0:
+                    host = np.flatnonzero([node.kind == "host" for node in graph.nodes])
+                    many[host] *= np.exp(generator.normal(0.0, HOST, DRAWS))
                 parts.append(float(np.std(np.log(median_steps(graph, many)))))
         return float(np.exp(quantile(DEFAULT_LEVEL, None) * np.hypot.reduce(parts)))
 

@@ -31,9 +31,11 @@ Resource = Literal["matrix", "memory", "link", "host_link"]
 
 _MATRIX = re.compile(
     r"gemm|cutlass|xmma|wgrad|dgrad|fprop|conv|winograd|implicit|cudnn.*(nhwc|nchw)_|scudnn|Cijk_|\bck::|ck_tile|mfma|"
-    r"flash|fmha|attention|attn_fwd|bwd_kernel_d|_attn_|nvjet|sm\d\d_|miopenSp3|gcnAsmConv|gridwise|rocblas",
+    r"flash|fmha|attention|attn_fwd|bwd_kernel_d|_attn_|nvjet|sm\d\d_|miopenSp3|gcnAsmConv|gridwise|rocblas|triton_tem_",
     re.IGNORECASE,
 )
+_UNSAID = re.compile(r"flash|fmha|attention|attn_|bwd_kernel_d|triton_", re.IGNORECASE)
+"""Products whose names need not say their dtype: they run in that of the products around them."""
 _NOT_MATRIX = re.compile(
     r"elementwise|reduce|copy|transpose|nchwToNhwc|nhwcToNchw|pool|bn_|batch_?norm|softmax|layer_?norm|SubTensorOp|"
     r"castTensor|im2col|col2im",
@@ -103,7 +105,8 @@ class KernelScaling:
         operations
             What each kernel computes, where that is known.
         """
-        speed_up = np.array([_ratio(today, other, name) for name in names])
+        around = _common_dtype(names, seconds)
+        speed_up = np.array([_ratio(today, other, name, around) for name in names])
         for i, ratio in self._by_shape(names, operations or (), today, other).items():
             speed_up[i] = 1 / ratio
         fixed = np.minimum(self.fixed, seconds)
@@ -150,14 +153,24 @@ class KernelScaling:
 
 @lru_cache(maxsize=65536)
 def resource_of(name: str) -> tuple[Resource, str]:
-    """What a kernel lives on, read off its name, and the dtype of its arithmetic ("" where it has none)."""
+    """What a kernel lives on, read off its name, and the dtype of its arithmetic ("" where it has or says none)."""
     if _LINKS.search(name):
         return "link", ""
     if _TO_HOST.search(name):
         return "host_link", ""
     if _MATRIX.search(name) and not _NOT_MATRIX.search(name):
-        return "matrix", next((dtype for pattern, dtype in _DTYPES if pattern.search(name)), "float32")
+        unsaid = "" if _UNSAID.search(name) else "float32"
+        return "matrix", next((dtype for pattern, dtype in _DTYPES if pattern.search(name)), unsaid)
     return "memory", ""
+
+
+def _common_dtype(names: Sequence[str], seconds: Floats) -> str:
+    """The dtype in which most time of products passes whose names say one; float32 where none does."""
+    spent = {"float32": 0.0}
+    for name, time in zip(names, seconds.tolist(), strict=True):
+        if dtype := resource_of(name)[1]:
+            spent[dtype] = spent.get(dtype, 0.0) + time
+    return max(spent, key=lambda dtype: spent[dtype])
 
 
 PRODUCTS = ("gemm", "convolution", "attention")
@@ -230,10 +243,11 @@ def _rate(machine: Machine, resource: Resource, dtype: str) -> float:
 
 
 @lru_cache(maxsize=65536)
-def _ratio(today: Machine, other: Machine, name: str) -> float:
+def _ratio(today: Machine, other: Machine, name: str, around: str) -> float:
     """Rate there over rate here for a kernel; 1 for a link that one of the machines does not tell of."""
     resource, dtype = resource_of(name)
     if resource == "matrix":
+        dtype = dtype or around
         there = dtype_on(other, name, dtype) if today != other else dtype
         return _rate(other, resource, there) / _rate(today, resource, dtype)
     if resource == "memory":

@@ -69,6 +69,28 @@ def replay(graph: TraceGraph, service: Floats | None = None, lags: Floats | None
     return Replay(steps, busy, shares)
 
 
+def critical_shares(graph: TraceGraph, label: Callable[[Node], str], service: Floats | None = None) -> dict[str, float]:
+    """Share of the steps' span that each kind of node has on the critical path, largest first; they sum to 1.
+
+    What an edge adds (a launch on its way, a delay that nothing explains) counts as "latency".
+    """
+    seconds = graph.service if service is None else service
+    edges = PrecedenceGraph.from_edges(len(graph.nodes), graph.edges, list(graph.lags))
+    done = edges.completion(seconds, graph.releases)
+    begin, end = done[graph.steps[0][0]], done[graph.steps[-1][1]]
+    found: dict[str, float] = {}
+    reached = float(begin)
+    for node in edges.critical_path(seconds, graph.releases):
+        stop = float(min(done[node], end))
+        if stop <= reached:
+            continue
+        own = min(stop - reached, max(0.0, float(seconds[node]) - max(0.0, float(done[node]) - stop)))
+        for name, time in ((label(graph.nodes[node]), own), ("latency", stop - reached - own)):
+            found[name] = found.get(name, 0.0) + time / max(float(end - begin), 1e-12)
+        reached = stop
+    return dict(sorted(found.items(), key=lambda entry: -entry[1]))
+
+
 def median_steps(graph: TraceGraph, service: Floats) -> Floats:
     """The median step in seconds of many scenarios in one pass; service of shape (nodes, scenarios)."""
     edges = PrecedenceGraph.from_edges(len(graph.nodes), graph.edges, list(graph.lags))

@@ -14,7 +14,8 @@ from estimators.attribution import shapley
 from experiments.miss import Miss, miss_of
 from hwmodels.catalog import machine
 from hwmodels.files import InputError
-from workloads.importers.trace_graph import TraceGraph, read_trace_graph
+from workloads.importers.kineto_graph import read_trace_graph
+from workloads.importers.trace_graph import TraceGraph
 
 KERNEL, LAUNCH, LOAD, BACK = 40.0, 5.0, 60.0, 4.0
 

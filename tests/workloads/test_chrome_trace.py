@@ -155,12 +155,24 @@ def test_mostly_broken_events_are_no_trace(
     monkeypatch.setattr(event_table, "MAX_BROKEN", 100)
     good = json.dumps(event("op", 1, 1))
     broken = ", ".join([good] * 70 + [one] * 101)
-    with pytest.raises(InputError, match=r"trace\.json: 101 of the first 171 events have no phase `ph` or no name"):
+    with pytest.raises(InputError, match=r"trace\.json: 101 of the first 171 events have no phase `ph`, no name"):
         read(write(tmp_path, f'{{"traceEvents": [{broken}, ' + "{} , " * 100_000))
     read(write(tmp_path, f"[{', '.join([good] * 300 + [one] * 250)}]"))  # more than half are whole
     few = TraceNotes()
     assert list(iterate_events(write(tmp_path, f"[{', '.join(['{}'] * 100 + [good])}]"), few))[-1]["name"] == "op"
     assert few.broken == 100
+
+
+def test_events_without_a_start_are_counted_and_end_a_reading_where_they_are_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_table, "MAX_BROKEN", 100)
+    good, timeless = json.dumps(event("op", 1, 1)), '{"ph": "X", "name": "a", "dur": 1}'
+    with pytest.raises(InputError, match=r"101 of the first 17\d events have .* no usable start"):
+        read_events(write(tmp_path, f"[{', '.join([good] * 70 + [timeless] * 200)}]"))
+    kept = read_events(write(tmp_path, f"[{', '.join([good] * 300 + [timeless] * 200)}]"))
+    assert (len(kept), kept.notes.skipped) == (300, 200)
+    assert kept.notes.words() == ("200 events without a usable start or duration are left out",)
 
 
 def test_missing_and_broken_files_are_input_errors(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from experiments.trace_whatif import Change, changes, trace_whatif
 from hwmodels.catalog import machine
 from hwmodels.files import InputError
 from workloads.importers.kernel_shapes import read_kernel_operations
-from workloads.importers.trace_graph import TraceGraph, read_trace_graph
+from workloads.importers.kineto_graph import read_trace_graph
+from workloads.importers.trace_graph import TraceGraph
 
 LAUNCH, KERNEL, LOAD, ISSUE = 5.0, 40.0, 60.0, 10.0  # microseconds
 
@@ -120,7 +121,7 @@ def test_the_same_machine_changes_nothing_and_a_faster_one_is_never_slower(tmp_p
         ("Cijk_Ailk_Bljk_SB_MT64x64x16_SE_1LDSB0", ("matrix", "float32")),
         ("miopenSp3AsmConv_v30_3_1_gfx9_fp32_f2x3_stride1", ("matrix", "float32")),
         ("void ck::kernel_gemm_xdl_cshuffle_v3<ck::half_t>", ("matrix", "float16")),
-        ("attn_fwd", ("matrix", "float32")),
+        ("attn_fwd", ("matrix", "")),
         ("ampere_fp16_s1688gemm_fp16_128x128_ldg8_f2f_tn", ("matrix", "float16")),
         ("cutlass_80_tensorop_s1688gemm_256x64_16x4_nt_align4", ("matrix", "tfloat32")),
         ("nvjet_tst_128x256_64x4_1x2_h_bz_coopA_TNT", ("matrix", "bfloat16")),

@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from hwmodels.files import InputError
-from workloads.importers.event_table import Columns, EventTable, IrregularError, TraceNotes
+from workloads.importers.event_columns import Columns, IrregularError
+from workloads.importers.event_table import EventTable, TraceNotes
 
 CHUNK = 1 << 22
 """Characters read at a time."""

@@ -14,15 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from hwmodels.files import InputError
+from workloads.importers.activity import CALLS, HOST
 from workloads.importers.assembly import Tensor
 from workloads.importers.aten import Call, read_call
 from workloads.importers.chrome_trace import iterate_events
 from workloads.kinds import operation
 from workloads.workload import Op
 
-HOST = ("cpu_op", "operator")
-DEVICE = ("kernel",)
-CALLS = ("cuda_runtime", "runtime", "cuda_driver", "hip_runtime")
 MOST_OPERATIONS = 5_000_000
 DTYPES: Mapping[str, str] = {
     "float": "float32",
@@ -75,7 +73,7 @@ def read_kernel_operations(path: str | Path) -> dict[int, Op]:
                 spans.setdefault(str(event.get("tid")), []).append((start, start + event["dur"], number))
             if len(called) > MOST_OPERATIONS:
                 raise InputError(f"{path}: more than {MOST_OPERATIONS:,} operations")
-        elif category in DEVICE and isinstance(correlation, int):
+        elif category == "kernel" and isinstance(correlation, int):
             kernels[correlation] = number if isinstance(number, int) else -1
         elif category in CALLS and isinstance(correlation, int) and isinstance(start, (int, float)):
             launches[correlation] = (str(event.get("tid")), start)

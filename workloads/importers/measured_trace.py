@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from hwmodels.files import InputError
 from hwmodels.records import Table
+from workloads.importers.activity import CALLS
 from workloads.importers.chrome_trace import read_events
 from workloads.importers.event_table import EventTable
 from workloads.kinds import operation
@@ -25,7 +26,6 @@ from workloads.workload import Attribute, Op, Workload
 
 MARK = r"ProfilerStep#(\d+)"
 MAX_NAME = 80
-_LAUNCHES = frozenset({"runtime", "cuda_runtime", "driver", "cuda_driver"})
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,9 @@ def measured_steps(events: EventTable, name: str, mark: str = MARK) -> list[Meas
     marks = np.flatnonzero(is_mark)
     if not len(marks):
         raise InputError(f"{name}: no event names a step ({mark}): profile with a schedule, or give another mark")
-    usable = ~np.isin(category, list(SKIPPED_CATEGORIES)) & ~is_mark & ~np.isin(category, list(_LAUNCHES))
+    usable = ~np.isin(category, list(SKIPPED_CATEGORIES)) & ~is_mark & ~np.isin(category, CALLS)
     correlation = events.arguments["correlation"]
-    launched = np.isin(category, list(_LAUNCHES)) & ~np.isnan(correlation)
+    launched = np.isin(category, CALLS) & ~np.isnan(correlation)
     steps = []
     for index in marks[np.argsort(events.start[marks], kind="stable")]:
         begin, end = events.start[index], events.start[index] + events.duration[index]
