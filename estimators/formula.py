@@ -129,9 +129,11 @@ class _ArrayPrinter(NumPyPrinter):  # type: ignore[misc]
 def compiled(expression: sp.Expr, names: tuple[str, ...]) -> Callable[..., Any]:
     """A numpy function of the named symbols, with common sub-expressions computed once."""
     printer = _ArrayPrinter({"fully_qualified_modules": True, "inline": True, "allow_unknown_functions": True})
-    arguments = [symbol(name) for name in names]
+    # Dotted names are no Python names. Put in at once, and without a docstring: half of lambdify's time otherwise.
+    arguments = [symbol(f"a{i}") for i in range(len(names))]
+    plain = expression.xreplace(dict(zip(map(symbol, names), arguments, strict=True)))
     function: Callable[..., Any] = sp.lambdify(
-        arguments, expression, modules="numpy", printer=printer, cse=True, dummify=True
+        arguments, plain, modules="numpy", printer=printer, cse=True, docstring_limit=0
     )
     return function
 

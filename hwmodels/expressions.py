@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Collection
+from functools import lru_cache
 from typing import Any
 
 import sympy as sp
@@ -126,4 +127,10 @@ def _dotted(node: ast.expr, where: str) -> str:
 
 def expression_text(expression: sp.Expr | float | int) -> str:
     """A formula as text that `parse_expression` reads back."""
-    return sp.sstr(sp.sympify(expression), full_prec=False) if isinstance(expression, sp.Basic) else repr(expression)
+    return _text(expression) if isinstance(expression, sp.Basic) else repr(expression)
+
+
+@lru_cache(maxsize=16_384)
+def _text(expression: sp.Expr) -> str:
+    # A graph repeats a few expressions thousands of times.
+    return str(sp.sstr(expression, full_prec=False))

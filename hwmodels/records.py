@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
@@ -108,4 +109,10 @@ def _plain(thing: Any) -> Any:
         return repr(thing)
     if hasattr(thing, "tobytes") and hasattr(thing, "dtype"):
         return [str(thing.dtype), list(thing.shape), hashlib.sha256(thing.tobytes()).hexdigest()]
-    return str(thing)
+    return _text(thing)
+
+
+@lru_cache(maxsize=16_384)
+def _text(expression: Hashable) -> str:
+    # A graph repeats a few expressions thousands of times, and sympy takes its time to write one.
+    return str(expression)

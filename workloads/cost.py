@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import TypeAlias
 
 import sympy as sp
@@ -105,7 +106,13 @@ def _total(amounts: Iterator[Amount]) -> Amount:
 
 def symbols_of(amount: Amount) -> frozenset[str]:
     """Names of the symbols in an amount."""
-    return frozenset(str(s) for s in amount.free_symbols) if isinstance(amount, sp.Basic) else frozenset()
+    return _symbols_of(amount) if isinstance(amount, sp.Basic) else frozenset()
+
+
+@lru_cache(maxsize=16_384)
+def _symbols_of(expression: sp.Basic) -> frozenset[str]:
+    # A graph repeats a few expressions thousands of times.
+    return frozenset(str(s) for s in expression.free_symbols)
 
 
 def bind_amount(amount: Amount, values: Mapping[str, Amount]) -> Amount:

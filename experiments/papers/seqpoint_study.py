@@ -32,6 +32,7 @@ CONFIGURATIONS: Mapping[str, Mapping[str, Any]] = {  # Table II
     "#4": {"memory.L1.capacity": 0},
     "#5": {"memory.L2.capacity": 0},
 }
+CHANGED = tuple(path for changes in CONFIGURATIONS.values() for path in changes)
 METHODS: Mapping[str, Mapping[str, Any]] = {
     "seqpoint": {"error": 0.0005},
     "frequent": {},
@@ -104,12 +105,17 @@ class Study:
         unique, place = np.unique(self.epoch, return_inverse=True)
         return {name: self.seconds(unique, name)[place] for name in CONFIGURATIONS}
 
+    @cached_property
+    def _step(self) -> Any:
+        """Seconds of an iteration by its length and what the configurations change: compiled once for all of them."""
+        free = ("workload.seq_len", *(f"machine.{path}" for path in CHANGED))
+        return estimator().compile(workload(self.workload_name), vega(), free, run={"batch": BATCH})
+
     def seconds(self, lengths: FloatArray, configuration: str) -> FloatArray:
         """Seconds of iterations of these lengths on one configuration, by the model."""
-        compiled = estimator().compile(
-            workload(self.workload_name), vega(configuration), free=("workload.seq_len",), run={"batch": BATCH}
-        )
-        return np.asarray(compiled({"workload.seq_len": lengths}))
+        on = vega(configuration)
+        changed = {f"machine.{path}": on.get(path) for path in CHANGED}
+        return np.asarray(self._step({"workload.seq_len": lengths, **changed}))
 
     def iterations(self, configuration: str = "#1") -> Iterations:
         """The epoch with its times on one configuration."""
