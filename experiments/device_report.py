@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from estimators.across_devices.devices_file import save, to_dict
+from estimators.across_devices.devices_file import save, summary
 from estimators.across_devices.physics import Violation
 from experiments.device_study import DeviceAnswer, DeviceStudy, calibrate_devices
 from experiments.devices_left_out import LeftOut
@@ -24,7 +24,7 @@ def report_devices(study: DeviceStudy, folder: Path, out: str | None, form: str)
     table = [left_out_row(one, study.level) for one in answer.left_out]
     if form == "json":
         flagged = [violation_row(one) for one in answer.violations]
-        emit([{**to_dict(answer.calibration), "held_out": table, "impossible": flagged}], form)
+        emit([{**summary(answer.calibration), "held_out": table, "impossible": flagged}], form)
         return
     if form == "csv":
         emit(table, form)

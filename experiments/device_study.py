@@ -10,14 +10,15 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from estimators.across_devices.anchors import Anchor
 from estimators.across_devices.devices import SAMPLE, DeviceCalibration, fit_devices
 from estimators.across_devices.operation_times import OperationTimes
 from estimators.across_devices.physics import Violation, possible, violations
 from estimators.estimate import DEFAULT_LEVEL
-from experiments.devices_left_out import Anchor, LeftOut, leave_devices_out
+from experiments.devices_left_out import LeftOut, leave_devices_out
 from experiments.operation_measurements import read_operation_times
 from hwmodels.catalog import machine
-from hwmodels.files import InputError
+from hwmodels.files import InputError, unknown_name
 from hwmodels.machine import validated
 from hwmodels.records import Record, Table
 
@@ -39,9 +40,11 @@ class DeviceFit(Record):
     leave_out
         What is held out in turn.
     sample
-        Rows of a machine and class that a fit looks at.
+        Rows of a machine, class and file that a fit looks at.
     anchors
         What would be measured first on a new machine: its gain is part of the table.
+    typical
+        Those of the files whose rows resemble what will be asked for; all where left out.
     impossible
         Whether rows faster than the machine allows are kept (and warned of) or dropped.
     """
@@ -50,6 +53,7 @@ class DeviceFit(Record):
     leave_out: Literal["machine"]
     sample: int = Field(default=SAMPLE, ge=12, le=100_000)
     anchors: tuple[AnchorShape, ...] = Field(default=(), max_length=20)
+    typical: tuple[str, ...] = Field(default=(), max_length=100)
     impossible: Literal["keep", "drop"] = "keep"
     source: str = ""
 
@@ -121,9 +125,17 @@ def calibrate_devices(study: DeviceStudy, folder: Path, progress: Callable[[str]
         forms = possible(forms)
     source = study.fit.source or ", ".join(Path(file).name for file in study.fit.measured)
     count = sum(map(len, forms))
-    made = fit_devices(forms, f"{source} ({count} measurements)", study.fit.sample, progress)
+    made = fit_devices(forms, f"{source} ({count} measurements)", study.fit.sample, progress, _typical(study.fit))
     if len(made.machines) < 2:
         raise InputError(f"{study.name}: only {', '.join(made.machines)} has enough rows: leaving one out needs two")
     anchors = [Anchor(one.operation, one.dims) for one in study.fit.anchors]
     said = (lambda name: progress(f"{name} left out")) if progress else None
     return DeviceAnswer(made, leave_devices_out(made, forms, anchors, study.level, progress=said), impossible, count)
+
+
+def _typical(fit: DeviceFit) -> list[str]:
+    """Names of files as the measurements have them."""
+    for name in fit.typical:
+        if name not in fit.measured:
+            raise unknown_name("file of fit.typical:", name, fit.measured)
+    return [Path(name).name for name in fit.typical]

@@ -6,32 +6,22 @@ machines), the noise of the measurements, and the band's coverage with its width
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import least_squares
 
-from estimators.across_devices.devices import SAMPLE, Belief, DeviceCalibration
+from estimators.across_devices.anchors import Anchor, taken
+from estimators.across_devices.devices import SAMPLE, DeviceCalibration
+from estimators.across_devices.forecast import Prediction
 from estimators.across_devices.operation_times import OperationTimes, joined_times, thinned
-from estimators.estimate import quantile
 from estimators.formula import FloatArray, Formula
 from estimators.operation.model import machine_values
 from estimators.operation.roofline import Roofline
-from hwmodels.files import InputError
 
 SCORED = 1000
 """Rows of a machine and class that are scored."""
-MAX_DISTANCE = 3.0
-"""How far (in doublings, over all dims) the row that stands for an anchor may lie from what was asked for."""
-
-
-@dataclass(frozen=True)
-class Anchor:
-    """A row to measure on a new machine: class of operations and dims; the nearest measured row stands for it."""
-
-    name: str
-    dims: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -88,8 +78,9 @@ def leave_devices_out(
     for name in machines if machines is not None else sorted(calibration.machines):
         own = [form for form in forms if form.machine.name == name]
         own, measured = taken(own, anchors)
-        belief = calibration.belief(calibration.machines[name], without=(name,))
-        after = belief.conditioned(measured) if measured else None
+        on = calibration.machines[name]
+        before = calibration.forecast(on, (name,), ())
+        after = calibration.forecast(on, (name,), measured) if measured else None
         for one in calibration.classes:
             part = thinned([form for form in own if form.name == one.name], SCORED)
             others = [f for f in forms if f.name == one.name and f.machine.name != name]
@@ -101,8 +92,8 @@ def leave_devices_out(
                     name,
                     one.name,
                     sum(map(len, part)),
-                    scored(belief, part, level),
-                    scored(after, part, level) if after else None,
+                    scored(before.predict(part, level), joined_times(part), level),
+                    scored(after.predict(part, level), joined_times(part), level) if after else None,
                     mape(roofline(part), joined_times(part)),
                     mape(roofline(part, fitted), joined_times(part)),
                     noise_floor(part),
@@ -111,39 +102,6 @@ def leave_devices_out(
         if progress:
             progress(name)
     return found
-
-
-def taken(
-    forms: Sequence[OperationTimes], anchors: Sequence[Anchor]
-) -> tuple[list[OperationTimes], list[OperationTimes]]:
-    """The forms without the rows that stand for anchors, and those rows.
-
-    Raises
-    ------
-    InputError
-        Where an anchor has a dim that its operation lacks.
-    """
-    left, measured = list(forms), []
-    for anchor in anchors:
-        best: tuple[float, int, int] | None = None
-        for place, form in enumerate(left):
-            if form.name != anchor.name or len(form) < 2:
-                continue
-            unknown = sorted(set(anchor.dims) - set(form.op.dims))
-            if unknown:
-                known = ", ".join(form.op.dims)
-                raise InputError(f"anchor of {anchor.name}: unknown dim {unknown[0]!r} (known: {known})")
-            steps = [np.abs(np.log2(form.column(dim) / size)) for dim, size in anchor.dims.items()]
-            away = np.sum(steps, axis=0)
-            row = int(np.argmin(away))
-            if best is None or away[row] < best[0]:
-                best = (float(away[row]), place, row)
-        if best and best[0] <= MAX_DISTANCE:
-            _, place, row = best
-            form = left[place]
-            measured.append(form.some(np.array([row])))
-            left[place] = form.some(np.delete(np.arange(len(form)), row))
-    return left, measured
 
 
 def roofline(
@@ -200,19 +158,17 @@ def _side(form: OperationTimes, formula: Formula, name: str) -> FloatArray:
     return np.broadcast_to(side.evaluate(values), len(form))
 
 
-def scored(belief: Belief, forms: Sequence[OperationTimes], level: float) -> Score:
-    """Errors and band of a belief on rows of one class of operations."""
-    time, spread = belief.predicted(forms)
-    error = np.log(joined_times(forms) / time)
-    half = quantile(level, None) * spread
-    outside = np.maximum(np.abs(error) - half, 0.0)
+def scored(told: Prediction, measured: FloatArray, level: float) -> Score:
+    """Errors and band of what was said of rows of one class of operations; times in seconds."""
+    error, low, high = (np.log(side / measured) for side in (told.time, told.low, told.high))
+    outside = np.maximum(low, 0.0) + np.maximum(-high, 0.0)
     return Score(
-        mape(time, joined_times(forms)),
+        mape(told.time, measured),
         float(np.median(np.abs(error))),
         float(np.quantile(np.abs(error), 0.9)),
         float(np.mean(outside == 0)),
-        float(np.median(np.exp(2 * half))),
-        float(np.mean(2 * half + 2 / (1 - level) * outside)),
+        float(np.median(told.high / told.low)),
+        float(np.mean(high - low + 2 / (1 - level) * outside)),
     )
 
 

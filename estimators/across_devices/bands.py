@@ -1,8 +1,8 @@
-"""Bands of a machine that was not measured: quantiles of what other machines, each left out, scattered."""
+"""How far measured times scatter around what is said of a machine, told by machines that were left out."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,72 +14,48 @@ KINSHIP_ERROR = (1.4, 1.2, 1.0, 0.6)
 """How large errors are where the closest relative shares 0, 1, 2, 3 words of the family, against two words. Measured
 on public GPU data by taking relatives away: each step costs a third, a twin halves; rounded towards one because few
 machines told it."""
+BORDER = 20e-6
+"""Seconds that part short operations from long ones."""
+LARGEST = 0.6
+"""Log errors beyond count as this: an outlier in a hundred is no reason for a band that holds it."""
 
 
 @dataclass(frozen=True)
-class Band:
-    """Quantiles of log(measured / predicted) on machines left out, for short and for long operations.
+class Scatter:
+    """Standard deviation of log(measured / predicted), of operations predicted below and above `BORDER`."""
+
+    short: float
+    long: float
+
+    def of(self, predicted: FloatArray) -> FloatArray:
+        """Of each predicted time in seconds."""
+        return np.where(predicted < BORDER, self.short, self.long)
+
+
+def scatter(errors: Sequence[FloatArray], predicted: Sequence[FloatArray], share: Sequence[float]) -> Scatter:
+    """Root mean square of log errors, each machine's rows together counting as its share.
+
+    A rms, and not quantiles: over all public GPU data, every machine left out, their interval scores are equal.
 
     Parameters
     ----------
-    level
-        Probability that the band should cover.
-    short, long
-        (low, high) below and above `border` seconds of predicted time.
-    """
-
-    level: float
-    border: float
-    short: tuple[float, float]
-    long: tuple[float, float]
-
-    def around(self, predicted: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Seconds between which the measured time should lie, each of the shape of `predicted`."""
-        brief = predicted < self.border
-        low, high = (np.where(brief, self.short[i], self.long[i]) for i in (0, 1))
-        return predicted * np.exp(low), predicted * np.exp(high)
-
-
-def band(
-    residuals: Mapping[str, FloatArray],
-    predicted: Mapping[str, FloatArray],
-    share: Mapping[str, float],
-    level: float = 0.8,
-    border: float = 20e-6,
-) -> Band:
-    """The band of a machine from what other machines, each left out, scattered around their own predictions.
-
-    Parameters
-    ----------
-    residuals, predicted
-        By machine: log(measured / predicted), and seconds.
-    share
-        By machine: its weight (`estimators.across_devices.pooling.weights`), spread evenly over its residuals.
+    errors, predicted
+        Of each machine: log(measured / predicted), and seconds.
 
     Raises
     ------
     InputError
-        Where there is no residual.
+        Where there is no error.
     """
-    ends = {}
-    for name, brief in (("short", True), ("long", False)):
-        values, counts = [], []
-        for machine, residual in residuals.items():
-            chosen = residual[(predicted[machine] < border) == brief]
+    ends = []
+    for brief in (True, False):
+        squares, counts = 0.0, 0.0
+        for error, time, weight in zip(errors, predicted, share, strict=True):
+            chosen = np.minimum(np.abs(error[(time < BORDER) == brief]), LARGEST)
             if len(chosen):
-                values.append(chosen)
-                counts.append(np.full(len(chosen), share[machine] / len(chosen)))
-        if values:
-            ends[name] = weighted_quantiles(np.concatenate(values), np.concatenate(counts), level)
-    if not ends:
-        raise InputError("no residual to make a band of")
-    short, long = ends.get("short", ends.get("long")), ends.get("long", ends.get("short"))
-    return Band(level, border, short or (0.0, 0.0), long or (0.0, 0.0))
-
-
-def weighted_quantiles(values: FloatArray, counts: FloatArray, level: float) -> tuple[float, float]:
-    """The central quantiles that leave (1 - level) / 2 of the weight on each side."""
-    order = np.argsort(values)
-    below = (np.cumsum(counts[order]) - counts[order] / 2) / counts.sum()
-    low, high = np.interp([(1 - level) / 2, (1 + level) / 2], below, values[order])
-    return float(low), float(high)
+                squares, counts = squares + weight * float(np.mean(chosen**2)), counts + weight
+        ends.append(float(np.sqrt(squares / counts)) if counts else None)
+    short, long = ends
+    if short is None and long is None:
+        raise InputError("no error to tell a scatter from")
+    return Scatter(long if short is None else short, short if long is None else long)  # type: ignore[arg-type]

@@ -1,4 +1,7 @@
-"""A calibration across devices as JSON: every machine's fits, the machines themselves, and rows that are anchors."""
+"""A calibration across devices as JSON: every machine's fits, the machines themselves, and measured rows.
+
+Of each machine, class and source at most `devices.KEPT` rows are kept, for what the fit leaves over at their shapes.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from estimators.across_devices.devices import DeviceCalibration, KernelClass
+from estimators.across_devices.devices import DeviceCalibration
+from estimators.across_devices.kernel_class import KernelClass
 from estimators.across_devices.operation_times import OperationTimes
 from estimators.across_devices.pooling import MachineFit, technology
 from estimators.operation.kernel_classes import KernelParameters
@@ -19,12 +23,21 @@ from hwmodels.files import InputError, atomic_write, read_json, require_mapping,
 from hwmodels.machine import Machine, validated
 from hwmodels.records import Table
 
-SCHEMA = "slipstick-device-calibration-1"
+SCHEMA = "slipstick-device-calibration-2"
 MAX_ENTRIES = 10_000
 
 
 def to_dict(calibration: DeviceCalibration) -> dict[str, Any]:
     """The calibration as plain JSON values."""
+    document = summary(calibration)
+    for one in calibration.classes:
+        for entry, fit in zip(document["classes"][one.name], one.fits, strict=True):
+            entry["rows"] = [_form(form) for form in one.rows.get(fit.machine, ())]
+    return document
+
+
+def summary(calibration: DeviceCalibration) -> dict[str, Any]:
+    """The same without the measured rows of fitted machines."""
     anchored = {form.machine.name: form.machine for form in calibration.anchors}
     return {
         "schema": SCHEMA,
@@ -47,24 +60,15 @@ def to_dict(calibration: DeviceCalibration) -> dict[str, Any]:
             ]
             for one in calibration.classes
         },
-        "anchors": [
-            {
-                "machine": form.machine.name,
-                "kind": form.op.kind,
-                "dtype": form.op.dtype,
-                "attributes": {name: _plain(value) for name, value in form.op.attributes.items()},
-                "dims": {name: form.column(name).tolist() for name in form.op.dims},
-                "time_s": form.times.tolist(),
-            }
-            for form in calibration.anchors
-        ],
+        "typical_sources": sorted({source for one in calibration.classes for source in one.typical}),
+        "anchors": [_form(form) for form in calibration.anchors],
     }
 
 
 def save(calibration: DeviceCalibration, path: str | os.PathLike[str]) -> None:
     """Write the JSON file, whole or not at all."""
     with atomic_write(path) as stream:
-        json.dump(to_dict(calibration), stream, indent=1, allow_nan=False)
+        json.dump(to_dict(calibration), stream, allow_nan=False)
 
 
 def load(path: str | os.PathLike[str]) -> DeviceCalibration:
@@ -80,14 +84,12 @@ def load(path: str | os.PathLike[str]) -> DeviceCalibration:
         raise InputError(f"{path}: schema = {str(fields.get('schema'))[:40]!r}, want {SCHEMA!r}")
     entries = [validated(Machine, entry, f"{path}: machines") for entry in _list(fields, "machines", path)]
     machines = {entry.name: entry for entry in entries}
-    classes = tuple(
-        KernelClass(name, tuple(_fit(entry, name, machines, path) for entry in _list(fits, name, path)))
-        for fits in [require_mapping(fields.get("classes"), path, "classes")]
-        for name in fits
-    )
+    typical = frozenset(map(str, _list(fields, "typical_sources", path)))
+    entries_of = require_mapping(fields.get("classes"), path, "classes")
+    classes = tuple(_class(name, _list(entries_of, name, path), typical, machines, path) for name in entries_of)
     if not any(one.fits for one in classes):
         raise InputError(f"{path}: classes: no fit of any machine")
-    anchors = tuple(_anchors(entry, machines, path) for entry in _list(fields, "anchors", path))
+    anchors = tuple(_rows(entry, machines, path) for entry in _list(fields, "anchors", path))
     fitted = {fit.machine for one in classes for fit in one.fits}
     return DeviceCalibration(
         classes,
@@ -96,6 +98,33 @@ def load(path: str | os.PathLike[str]) -> DeviceCalibration:
         str(fields.get("fingerprint", "")),
         str(fields.get("source", "")),
     )
+
+
+def _form(form: OperationTimes) -> dict[str, Any]:
+    """Rows of one form."""
+    return {
+        "machine": form.machine.name,
+        "kind": form.op.kind,
+        "dtype": form.op.dtype,
+        "attributes": {name: _plain(value) for name, value in form.op.attributes.items()},
+        "dims": {name: form.column(name).tolist() for name in form.op.dims},
+        "time_s": form.times.tolist(),
+        "source": form.source,
+    }
+
+
+def _class(
+    name: str, entries: list[Any], typical: frozenset[str], machines: Mapping[str, Machine], path: object
+) -> KernelClass:
+    fits = tuple(_fit(entry, name, machines, path) for entry in entries)
+    rows = {
+        fit.machine: tuple(_rows(form, machines, path) for form in _list(entry, "rows", path))
+        for fit, entry in zip(fits, entries, strict=True)
+    }
+    strange = [form for own in rows.values() for form in own if form.name != name]
+    if strange:
+        raise InputError(f"{path}: classes.{name}: rows of {strange[0].name}")
+    return KernelClass(name, fits, rows, typical)
 
 
 def _fit(entry: Any, name: str, machines: Mapping[str, Machine], path: object) -> MachineFit:
@@ -112,19 +141,20 @@ def _fit(entry: Any, name: str, machines: Mapping[str, Machine], path: object) -
     return MachineFit(on.name, on.family, technology(on), Table(values), scatter, count)
 
 
-def _anchors(entry: Any, machines: Mapping[str, Machine], path: object) -> OperationTimes:
-    fields = require_mapping(entry, path, "anchors")
-    dims = require_mapping(fields.get("dims"), path, "anchors.dims")
+def _rows(entry: Any, machines: Mapping[str, Machine], path: object) -> OperationTimes:
+    fields = require_mapping(entry, path, "rows")
+    dims = require_mapping(fields.get("dims"), path, "rows.dims")
     columns = {name: np.array([_number(v, path, name, 0.0) for v in _list(dims, name, path)]) for name in dims}
     times = [_number(v, path, "time_s", 0.0) for v in _list(fields, "time_s", path)]
     if any(len(column) != len(times) for column in columns.values()):
-        raise InputError(f"{path}: anchors: dims and time_s: want lists of one length")
+        raise InputError(f"{path}: rows: dims and time_s: want lists of one length")
     attributes = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in require_mapping(fields.get("attributes", {}), path, "attributes").items()
     }
     on = _machine(fields, machines, path)
-    return OperationTimes.of(on, str(fields.get("kind")), str(fields.get("dtype")), columns, times, attributes)
+    kind, dtype, source = (str(fields.get(name, "")) for name in ("kind", "dtype", "source"))
+    return OperationTimes.of(on, kind, dtype, columns, times, attributes, source)
 
 
 def _machine(fields: Mapping[str, Any], machines: Mapping[str, Machine], path: object) -> Machine:

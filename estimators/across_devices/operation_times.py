@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -102,9 +103,8 @@ class OperationTimes:
         return np.full(len(self), float(self.op.dims[dim])) if value is None else value
 
     def place(self) -> FloatArray:
-        """Rows as points: logarithms of their dims, shape (rows, dims of the kind)."""
-        dims = [name for name in KINDS[self.op.kind].dims if name in self.dims]
-        return np.stack([np.log2(self.dims[name]) for name in dims], axis=1)
+        """Rows as points: binary logarithms of their dims, shape (rows, dims of the kind)."""
+        return np.stack([np.log2(self.column(name)) for name in KINDS[self.op.kind].dims], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +124,7 @@ class RowFormula(Formula):
         """What a model says of the rows of `forms`, one after the other."""
         rows = []
         for form in forms:
-            formula = model.formula(form.op, form.machine)
+            formula = _formula(model, form.op, form.machine)  # type: ignore[arg-type]  # models are frozen records
             values: dict[str, Any] = dict(machine_values(formula, form.machine))
             values |= {name: form.amount(name) for name in formula.names if name.startswith("operation.")}
             rows.append((formula, values, len(form)))
@@ -137,9 +137,18 @@ class RowFormula(Formula):
         return tuple(sorted(found))
 
     def evaluate(self, values: Mapping[str, Any]) -> FloatArray:
-        """Seconds of every row, shape (rows,)."""
-        parts = [np.broadcast_to(f.evaluate({**own, **values}), count) for f, own, count in self.rows]
-        return np.concatenate(parts)
+        """Seconds of every row, shape (..., rows): values may have axes of their own before a last one of length 1."""
+        parts = [np.atleast_1d(formula.evaluate({**own, **values})) for formula, own, _ in self.rows]
+        front = np.broadcast_shapes(*(part.shape[:-1] for part in parts))
+        counts = [count for *_, count in self.rows]
+        wide = [np.broadcast_to(part, (*front, count)) for part, count in zip(parts, counts, strict=True)]
+        return np.concatenate(wide, axis=-1)
+
+
+@lru_cache(maxsize=1024)
+def _formula(model: FormulaModel, op: Op, machine: Machine) -> Formula:
+    """Made once for all fits and forecasts of a class on a machine."""
+    return model.formula(op, machine)
 
 
 def joined_times(forms: Sequence[OperationTimes]) -> FloatArray:

@@ -16,7 +16,6 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from estimators.formula import FloatArray, Formula
-from estimators.operation.kernel_classes import KernelParameters
 from hwmodels.files import InputError
 from hwmodels.machine import Machine
 from hwmodels.records import Table
@@ -181,8 +180,3 @@ def pooled(fits: Sequence[MachineFit], on: Machine, priors: Mapping[str, Prior] 
     prior = np.log([priors[name].value for name in names])
     mean = ((share * logs).sum(axis=0) + PRIOR_WEIGHT * prior) / (share.sum(axis=0) + PRIOR_WEIGHT)
     return Table(dict(zip(names, map(float, np.exp(mean)), strict=True)))
-
-
-def kernel_parameters(values: Mapping[str, float]) -> KernelParameters:
-    """The record of a `TiledRoofline` for pooled values."""
-    return KernelParameters(**values)

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from estimators.across_devices.devices import Belief, fit_devices
+from estimators.across_devices.anchors import Anchor, taken
+from estimators.across_devices.devices import fit_devices
+from estimators.across_devices.forecast import Forecast
 from estimators.across_devices.operation_times import OperationTimes, joined_times, thinned
 from estimators.formula import FloatArray
-from experiments.devices_left_out import Anchor, Score, four_numbers, mape, noise_floor, roofline, scored, taken
+from experiments.devices_left_out import Score, four_numbers, mape, noise_floor, roofline, scored
 from experiments.rows import ValidationRow, skipped
 from experiments.validation import gpu_data
 from experiments.validation.data import data_folder
@@ -64,12 +66,11 @@ def rows(scored_at: Path | None = None) -> list[ValidationRow]:
             found.append(skipped(DATASET, f"no rows of {on.name}"))
             continue
         own, measured = taken([form for form in scoring if form.machine.name == on.name], ANCHORS)
-        belief = made.belief(on, without=(on.name,))
-        after = belief.conditioned(measured)
+        before, after = (made.forecast(on, (on.name,), known) for known in ((), measured))
         for form in own:
             others = [f for f in training if f.name == form.name and f.machine.name != on.name]
-            if form.name in made.by_name and others and len(form) > 1:
-                found += _rows_of(on, form, others, measured, belief, after)
+            if any(one.name == form.name for one in made.classes) and others and len(form) > 1:
+                found += _rows_of(on, form, others, measured, before, after)
     return found
 
 
@@ -78,8 +79,8 @@ def _rows_of(
     form: OperationTimes,
     others: Sequence[OperationTimes],
     anchors: Sequence[OperationTimes],
-    belief: Belief,
-    after: Belief,
+    alone: Forecast,
+    anchored: Forecast,
 ) -> list[ValidationRow]:
     part = thinned([form], SCORED)
     truth = joined_times(part)
@@ -89,7 +90,7 @@ def _rows_of(
         "calibrated roofline": mape(roofline(part, four_numbers(others)), truth),
     }
     by_anchor = _one_factor(part, plain, anchors)
-    before, then = scored(belief, part, LEVEL), scored(after, part, LEVEL)
+    before, then = (scored(told.predict(part, LEVEL), truth, LEVEL) for told in (alone, anchored))
     known = {**baselines, "no anchors": before.mape}
     if by_anchor is not None:
         known["roofline times the anchor's ratio"] = mape(by_anchor, truth)

@@ -8,10 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from estimators.across_devices.pooling import PRIORS, ROWWISE_PRIORS, Prior
+from estimators.across_devices.devices import SAMPLE
 from experiments.validation import gpu_data
 from experiments.validation.gpu_boards import Board
-from experiments.validation.gpu_transfer import Transfer
 from workloads.workload import Attribute
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ class Case:
     load, keep
         Reads a frame from a folder; keeps the rows that belong to the case.
     test
-        Of those, the rows that are scored where a machine is left out.
+        Word in the names of the files whose rows are scored where a machine is left out; "" for all.
     held_out
         Machines left out together; each group is a turn.
     goals
@@ -44,9 +43,8 @@ class Case:
     goals: Mapping[str, float]
     facts: Mapping[str, Attribute] = field(default_factory=dict)
     keep: Callable[[pd.DataFrame], pd.Series[bool]] | None = None
-    test: Callable[[pd.DataFrame], pd.Series[bool]] | None = None
-    sample: int = 400
-    priors: Mapping[str, Prior] = PRIORS
+    test: str = ""
+    sample: int = SAMPLE
 
     def frame(self, folder: Path) -> pd.DataFrame:
         """The rows of the case below a folder."""
@@ -58,13 +56,13 @@ class Case:
         """What lines share that are told from the same fits."""
         return repr(self.load), self.kind, repr(sorted(self.facts))
 
-    def transfer(self, frame: pd.DataFrame) -> Transfer:
+    def board(self, frame: pd.DataFrame) -> Board:
         """Fits to the rows of a frame, and predictions from them."""
-        return Transfer(Board(frame, self.kind, self.dtype, self.facts, self.sample, self.priors, self.test))
+        return Board(frame, self.kind, self.dtype, self.facts, self.sample, self.test)
 
-
-def _larger(frame: pd.DataFrame) -> pd.Series[bool]:
-    return frame["file"].str.contains("test")
+    def scored(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Of a frame, the rows that are scored where a machine is left out."""
+        return frame[frame["file"].str.contains(self.test)] if self.test else frame
 
 
 def _one_stack(frame: pd.DataFrame) -> pd.Series[bool]:
@@ -79,7 +77,7 @@ def cases() -> tuple[Case, ...]:
     products = gpu_data.neusight_products
     unseen = (("l4",), ("a100-pcie-80gb",))
     left = (("a100-sxm-80gb",), ("l40s",), ("h100-sxm",), ("h200-sxm",))
-    neusight = partial(Case, kind="gemm", dtype="float32", test=_larger)
+    neusight = partial(Case, kind="gemm", dtype="float32", test="test")
     attention = partial(Case, kind="attention", dtype="bfloat16", held_out=left, keep=_one_stack, sample=1000)
     return (
         neusight(
@@ -106,7 +104,7 @@ def cases() -> tuple[Case, ...]:
             unseen,
             {"all": 0.05},
             {"function": "add"},
-            test=_larger,
+            test="test",
         ),
         Case(
             "neusight softmax, unseen",
@@ -115,8 +113,7 @@ def cases() -> tuple[Case, ...]:
             "float32",
             unseen,
             {"all": 0.18},
-            test=_larger,
-            priors=ROWWISE_PRIORS,
+            test="test",
         ),
         Case(
             "neusight layernorm, unseen",
@@ -125,8 +122,7 @@ def cases() -> tuple[Case, ...]:
             "float32",
             unseen,
             {"all": 0.18},
-            test=_larger,
-            priors=ROWWISE_PRIORS,
+            test="test",
         ),
         Case(
             "neusight convolution",

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from estimators.across_devices.forecast import Prediction
 from estimators.formula import FloatArray
 from experiments.rows import ValidationRow, skipped
+from experiments.validation.gpu_boards import Board
 from experiments.validation.gpu_cases import Case
-from experiments.validation.gpu_transfer import Prediction, Transfer
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,16 +42,16 @@ class Part:
     baselines: Mapping[str, FloatArray]
 
 
-def score(transfer: Transfer, name: str, frame: pd.DataFrame, group: Sequence[str]) -> Part:
+def score(board: Board, name: str, frame: pd.DataFrame, group: Sequence[str]) -> Part:
     frame = thinned(frame)
     return Part(
         name,
         tuple(group),
         frame["time"].to_numpy(),
-        transfer.predict(name, frame, group),
+        board.predict(name, frame, group),
         {
-            "roofline": transfer.board.roofline(name, frame),
-            "calibrated roofline": transfer.board.calibrated_roofline(name, frame, group),
+            "roofline": board.roofline(name, frame),
+            "calibrated roofline": board.calibrated_roofline(name, frame, group),
         },
     )
 

@@ -9,21 +9,20 @@ import numpy as np
 from estimators.formula import FloatArray
 from experiments.rows import ValidationRow
 from experiments.validation import gpu_data
+from experiments.validation.gpu_boards import Board
 from experiments.validation.gpu_scores import ENOUGH, thinned
-from experiments.validation.gpu_transfer import Transfer
 
 RATIOS = (("h100-sxm", "a100-pcie-80gb"), ("l4", "t4"))
 
 
-def rows(transfers: Sequence[Transfer]) -> list[ValidationRow]:
+def rows(boards: Sequence[Board]) -> list[ValidationRow]:
     """Speed-up of B over A, with A measured and B left out: errors of the ratio, and who wins."""
     found = []
     for new, known in RATIOS:
         errors: list[FloatArray] = []
         plain: list[FloatArray] = []
         wins: list[FloatArray] = []
-        for transfer in transfers:
-            board = transfer.board
+        for board in boards:
             if "file" not in board.training or board.kind == "convolution":
                 continue
             dims = [
@@ -36,7 +35,7 @@ def rows(transfers: Sequence[Transfer]) -> list[ValidationRow]:
                 continue
             both = thinned(both)
             truth = np.log(both["time"].to_numpy() / both["time_new"].to_numpy())
-            speedup = np.log(both["time"].to_numpy() / transfer.predict(new, both, (new,)).time)
+            speedup = np.log(both["time"].to_numpy() / board.predict(new, both, (new,)).time)
             errors.append(np.abs(speedup - truth))
             plain.append(np.abs(np.log(board.roofline(known, both) / board.roofline(new, both)) - truth))
             wins.append(np.sign(speedup) == np.sign(truth))

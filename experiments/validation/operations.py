@@ -13,9 +13,9 @@ from pathlib import Path
 from experiments.rows import ValidationRow, skipped
 from experiments.validation import gpu_data, gpu_speedups
 from experiments.validation.data import data_folder
+from experiments.validation.gpu_boards import Board
 from experiments.validation.gpu_cases import Case, cases
 from experiments.validation.gpu_scores import ENOUGH, LONG, mape, score, score_rows
-from experiments.validation.gpu_transfer import Transfer
 
 
 def rows(scored: Path | None = None) -> list[ValidationRow]:
@@ -27,7 +27,7 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
         return [
             skipped("operations", "no public measurements here (set SLIPSTICK_DATA; docs/validation.md says where)")
         ]
-    boards: dict[tuple[str, str, str], Transfer] = {}
+    boards: dict[tuple[str, str, str], Board] = {}
     found: list[ValidationRow] = []
     done: set[tuple[str, str, str]] = set()
     for case in cases():
@@ -38,7 +38,7 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
             found += _scored_rows(case, folder, scored)
             continue
         if case.source not in boards:
-            boards[case.source] = case.transfer(case.frame(folder))
+            boards[case.source] = case.board(case.frame(folder))
         found += _left_out_rows(case, boards[case.source], folder)
     found += gpu_speedups.rows(list(boards.values())) if scored is None else []
     found += whole_models.rows(scored, _model_boards(boards, folder, scored))
@@ -46,9 +46,7 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
     return found
 
 
-def _model_boards(
-    boards: Mapping[tuple[str, str, str], Transfer], folder: Path, scored: Path | None
-) -> dict[str, Transfer]:
+def _model_boards(boards: Mapping[tuple[str, str, str], Board], folder: Path, scored: Path | None) -> dict[str, Board]:
     """The boards that whole models are summed from, by class of operation; fitted ones are used again."""
     names = {
         "bmm": "bmm, H",
@@ -61,21 +59,21 @@ def _model_boards(
     for kind, title in names.items():
         case = next(case for case in cases() if title in case.name)
         kept = boards.get(case.source)
-        found[kind] = kept if kept is not None else case.transfer(case.frame(folder))
+        found[kind] = kept if kept is not None else case.board(case.frame(folder))
     return found
 
 
-def _left_out_rows(case: Case, transfer: Transfer, folder: Path) -> list[ValidationRow]:
-    training = transfer.board.training
+def _left_out_rows(case: Case, board: Board, folder: Path) -> list[ValidationRow]:
+    training = board.training
     if training.empty:
         return [skipped(case.name, "its files are not in the data folder")]
     parts = []
     for group in case.held_out:
         for name in group:
             chosen = training[training["machine"] == name]
-            chosen = chosen[case.test(chosen)] if case.test else chosen
+            chosen = case.scored(chosen)
             if len(chosen):
-                parts.append(score(transfer, name, chosen, group))
+                parts.append(score(board, name, chosen, group))
     floor = _stack_floor(folder) if case.name.startswith("BF16") else None
     return score_rows(case, parts, floor)
 
@@ -88,12 +86,12 @@ def _scored_rows(case: Case, folder: Path, scored: Path) -> list[ValidationRow]:
     unknown = sorted(set(frame.loc[frame["machine"] == "", "device"]))
     found = [skipped(title, f"the catalogue lacks {device}") for device in unknown]
     frame = frame[frame["machine"] != ""]
-    transfer = case.transfer(gpu_data.without(case.frame(folder), frame["key"]))
-    counts = transfer.board.training["machine"].value_counts()
+    board = case.board(gpu_data.without(case.frame(folder), frame["key"]))
+    counts = board.training["machine"].value_counts()
     parts = []
     for name, chosen in frame.groupby("machine"):
         new = counts.get(name, 0) < ENOUGH
-        parts.append(score(transfer, str(name), chosen, (str(name),) if new else ()))
+        parts.append(score(board, str(name), chosen, (str(name),) if new else ()))
     return found + score_rows(case, parts, None, title)
 
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from experiments.rows import ValidationRow, skipped
 from experiments.validation.data import data_folder, scored_file, why_missing
+from experiments.validation.gpu_boards import Board
 from experiments.validation.gpu_data import machine_of
-from experiments.validation.gpu_transfer import Transfer
 from experiments.validation.model_graphs import Node, graph, node_of
 from experiments.validation.switch_transformer import MODELS, switch_transformer
 
@@ -30,7 +30,7 @@ HOST = 9e-6
 
 
 def predicted(
-    nodes: Sequence[Node], name: str, boards: Mapping[str, Transfer], left_out: Sequence[str]
+    nodes: Sequence[Node], name: str, boards: Mapping[str, Board], left_out: Sequence[str]
 ) -> dict[str, float]:
     """Seconds by class of operation. What a launch costs alone hides behind other kernels; the device's share stays."""
     import pandas as pd
@@ -41,7 +41,7 @@ def predicted(
         board = boards["elementwise" if kind == "dropout" else kind]
         frame = pd.DataFrame([node.dims for node in mine])
         time = board.predict(name, frame, left_out).time
-        waiting = board.parameters(name, left_out)["overhead"]
+        waiting = board.overhead(name, left_out)
         total[kind] = float(
             np.sum(np.maximum(time - waiting, _on(name).runtime.launch_overhead) * [node.times for node in mine])
         )
@@ -55,7 +55,7 @@ def accumulations(nodes: Sequence[Node]) -> list[Node]:
     return [Node("elementwise", {"elements": w, "reads": 2 * w, "writes": w}, times) for w, times in weights]
 
 
-def rows(scored: Path | None, boards: Mapping[str, Transfer]) -> list[ValidationRow]:
+def rows(scored: Path | None, boards: Mapping[str, Board]) -> list[ValidationRow]:
     """MAPE over the cases, and the worst; cases without a graph are named."""
     import pandas as pd
 
@@ -107,7 +107,7 @@ def rows(scored: Path | None, boards: Mapping[str, Transfer]) -> list[Validation
 def seconds(
     row: Any,
     work: Sequence[Node],
-    boards: Mapping[str, Transfer],
+    boards: Mapping[str, Board],
     left_out: Sequence[str],
     backward: Mapping[str, float],
 ) -> float:
@@ -120,12 +120,12 @@ def seconds(
     return total + predicted(accumulations(work), row.machine, boards, left_out)["elementwise"]
 
 
-def excess(labels: pd.DataFrame, nodes: pd.DataFrame, boards: Mapping[str, Transfer]) -> list[tuple[str, float]]:
+def excess(labels: pd.DataFrame, nodes: pd.DataFrame, boards: Mapping[str, Board]) -> list[tuple[str, float]]:
     """By machine and forward pass: log of what a model takes over the sum of its operations on that measured machine.
 
     Operations that are timed one by one find their inputs in caches and a chip at rest.
     """
-    measured = set.intersection(*(set(board.board.fits) for board in boards.values()))
+    measured = [on for on in labels["machine"].unique() if on and all(b.fitted(on) for b in boards.values())]
     found = []
     row: Any
     for row in labels[labels["machine"].isin(measured)].itertuples():

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import sympy
 
 from estimators.across_devices import devices_file
-from estimators.across_devices.devices import PREFIX, Belief, DeviceCalibration, fit_devices
+from estimators.across_devices.beliefs import Belief
+from estimators.across_devices.devices import DeviceCalibration, fit_devices
+from estimators.across_devices.kernel_class import PREFIX, times
 from estimators.across_devices.operation_times import OperationTimes, RowFormula, thinned
+from estimators.compiled import Compiled
 from estimators.operation.kernel_classes import KernelParameters
 from estimators.operation.tiled import TiledRoofline
 from hwmodels.catalog import machine
@@ -57,31 +62,29 @@ def test_own_fits_find_the_truth(made: DeviceCalibration) -> None:
 
 def test_a_new_machine_has_a_wider_band_that_covers_it(made: DeviceCalibration) -> None:
     new, measured = streams("l40s", 0.78), streams("l4", 0.80)
-    _, known = made.belief(measured.machine).predicted([measured])
-    time, unknown = made.belief(new.machine).predicted([new])
-    assert np.median(unknown) > 1.3 * np.median(known)
-    assert np.mean(np.abs(np.log(new.times / time)) < 1.2816 * unknown) > 0.7
+    known, told = (made.forecast(form.machine).predict([form]) for form in (measured, new))
+    assert np.median(told.high / told.low) > np.median(known.high / known.low) ** 1.3
+    assert np.mean((told.low < new.times) & (new.times < told.high)) > 0.7
 
 
 def test_a_machine_held_out_counts_as_new(made: DeviceCalibration) -> None:
     on = machine("l4")
-    without = made.belief(on, without=(on.name,))
+    without, own = made.forecast(on, (on.name,)).belief, made.forecast(on).belief
     index = [i for i, (name, _) in enumerate(without.names) if name != "default"]
-    assert np.any(without.roots[index]) and not np.any(made.belief(on).roots[index])
+    assert np.any(without.roots[index]) and not np.any(own.roots[index])
     assert without.said["elementwise.float32"] == "the mean of 4 machines"
 
 
-def test_an_anchor_narrows_the_band_and_moves_the_mean(made: DeviceCalibration) -> None:
+def test_an_anchor_moves_the_answer(made: DeviceCalibration) -> None:
     """A machine that reaches but half of what its family does: one long addition says so."""
     new = streams("l40s", 0.40, rows=60, noise=0.0)
     long = new.some(np.argsort(new.times)[-1:])
-    before = made.belief(new.machine)
-    after = before.conditioned([long])
     part = new.some(np.flatnonzero(new.times > 3e-4))
-    (old, wide), (now, narrow) = before.predicted([part]), after.predicted([part])
-    assert np.all(narrow < wide)
-    assert np.median(np.abs(np.log(now / part.times))) < 0.5 * np.median(np.abs(np.log(old / part.times)))
-    assert after.said["elementwise.float32"].endswith("and 1 anchors")
+    before, after = (made.forecast(new.machine, anchors=known) for known in ((), (long,)))
+    old, now = (told.predict([part]) for told in (before, after))
+    assert np.median(np.abs(np.log(now.time / part.times))) < 0.5 * np.median(np.abs(np.log(old.time / part.times)))
+    assert np.all(now.high / now.low < old.high / old.low)
+    assert after.belief.said["elementwise.float32"].endswith("and 1 anchors")
 
 
 def test_conditioning_is_the_normal_law() -> None:
@@ -98,7 +101,7 @@ def test_conditioning_is_the_normal_law() -> None:
     roots[names.index((name, "memory_efficiency")), 0] = 0.2
     belief = Belief(names, np.log(list(values.values())), roots, {name: 0.1}, {name: "made up"})
     anchor = OperationTimes.of(on, "elementwise", "float32", dims, exact / 0.6)
-    after = belief.conditioned([anchor])
+    after = belief.conditioned([anchor], np.zeros(1))
     gain = 0.2**2 / (0.2**2 + 0.1**2)
     expected = np.log(0.8) + gain * (np.log(0.6) - np.log(0.8))
     assert np.log(after.values(name)["memory_efficiency"]) == pytest.approx(expected, rel=1e-4)
@@ -113,9 +116,52 @@ def test_estimates_say_how_the_machine_is_known(made: DeviceCalibration) -> None
     assert "the mean of 5 machines" in new.assumptions[-1]
 
 
+def test_what_shapes_have_in_common_is_carried_over() -> None:
+    """Machines that all take half as long again where the length is 2^25 .. 2^27, beyond caches: so will the next."""
+
+    def humped(name: str, efficiency: float) -> OperationTimes:
+        form = streams(name, efficiency, rows=120, noise=0.0)
+        inside = (form.dims["elements"] > 2**25) & (form.dims["elements"] < 2**27)
+        return replace(form, times=form.times * np.where(inside, 1.5, 1.0))
+
+    made = fit_devices([humped(name, share) for name, share in EFFICIENCY.items()])
+    new = humped("l40s", 0.8)
+    told = made.forecast(new.machine)
+    plain = times([new], told.belief.values("elementwise.float32"))
+    shaped = told.predict([new]).time
+    error = [np.mean(np.abs(np.log(one / new.times))) for one in (plain, shaped)]
+    assert error[1] < 0.5 * error[0]
+
+
+def test_estimates_are_what_forecasts_say(made: DeviceCalibration) -> None:
+    """The estimator that users get and the forecast that scoreboards score: one time, one band."""
+    form = streams("l40s", 0.78, rows=3)
+    told = made.forecast(form.machine).predict([form])
+    for row, elements in enumerate(form.dims["elements"]):
+        net = Workload("adds", (elementwise("a", float(elements), inputs=2),))
+        said = made.on(form.machine, net).estimate(net, form.machine)
+        assert said.time == pytest.approx(told.time[row], rel=1e-9)
+        assert said.interval(0.8) == pytest.approx((told.low[row], told.high[row]), rel=1e-6)
+
+
+def test_dims_that_vary_are_asked_point_by_point(made: DeviceCalibration) -> None:
+    """The nearest shapes have no formula; the same call answers as `estimate` does."""
+    size = sympy.Symbol("size", positive=True)
+    net = Workload("adds", (elementwise("a", size, inputs=2),), defaults={"size": 2.0**20})
+    on = machine("l40s")
+    calibrated = made.on(on, net)
+    both = calibrated.compile(net, on, ("workload.size",))({"workload.size": [2.0**18, 2.0**24]})
+    alone = [calibrated.estimate(net, on, {"size": n}).time for n in (2.0**18, 2.0**24)]
+    assert both == pytest.approx(alone)
+    fast = calibrated.compile(net, on, ("machine.clock",))
+    assert isinstance(fast, Compiled) and fast({"machine.clock": [on.clock]}) == pytest.approx(
+        [calibrated.estimate(net, on).time]
+    )
+
+
 def test_few_rows_are_anchors_and_the_file_keeps_everything(tmp_path: Path) -> None:
     forms = [streams(name, share, 30) for name, share in list(EFFICIENCY.items())[:3]]
-    made = fit_devices([*forms, streams("l40s", 0.5, rows=2)], "made up")
+    made = fit_devices([*forms, streams("l40s", 0.5, rows=2)], "made up", typical=["a"])
     assert [form.machine.name for form in made.anchors] == [machine("l40s").name]
     path = tmp_path / "made.json"
     devices_file.save(made, path)
@@ -125,6 +171,8 @@ def test_few_rows_are_anchors_and_the_file_keeps_everything(tmp_path: Path) -> N
         one, other = (c.on(machine(name), net) for c in (made, again))
         assert other.values == pytest.approx(one.values, rel=1e-12)
         assert np.allclose(other.sample, one.sample, rtol=1e-9)
+        estimates = [c.estimate(net, machine(name)) for c in (one, other)]
+        assert estimates[1].time == estimates[0].time and estimates[1].interval() == estimates[0].interval()
     assert again.fingerprint == made.fingerprint
 
 
@@ -135,6 +183,7 @@ def test_few_rows_are_anchors_and_the_file_keeps_everything(tmp_path: Path) -> N
         ("classes", {}, "classes: no fit of any machine"),
         ("machines", [{"name": "x"}], "machines: field"),
         ("classes", {"gemm.float32": [{"machine": "y"}]}, "unknown machine 'y'"),
+        ("typical_sources", "a", "typical_sources: want a list"),
         ("anchors", [{"machine": "NVIDIA", "dims": {}, "time_s": []}], "unknown machine"),
     ],
 )

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from estimators.across_devices.devices import PREFIX
+from estimators.across_devices.anchors import Anchor, taken
+from estimators.across_devices.kernel_class import PREFIX
 from estimators.across_devices.operation_times import OperationTimes, RowFormula
 from estimators.operation.kernel_classes import KernelParameters
 from estimators.operation.tiled import TiledRoofline
 from experiments.cli import run
-from experiments.devices_left_out import Anchor, noise_floor, taken
+from experiments.devices_left_out import noise_floor
 from hwmodels.catalog import machine
 from hwmodels.machine import save_machine
 from workloads.layers import elementwise

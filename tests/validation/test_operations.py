@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from estimators.across_devices.bands import band, weighted_quantiles
+from estimators.across_devices import devices_file
+from estimators.across_devices.bands import LARGEST, scatter
+from estimators.across_devices.devices import fit_devices
 from estimators.across_devices.pooling import MachineFit, pooled, shared_words, weights
-from estimators.across_devices.stacking import PRIOR, Told, Trial, stacked
+from estimators.across_devices.trials import SHARE, Trial, left, repeats
 from estimators.operation.energy import PowerModel, fit_power
 from experiments.validation import gpu_data, gpu_scores
 from experiments.validation.data import data_folder
-from experiments.validation.gpu_boards import Board
 from experiments.validation.gpu_cases import cases
-from experiments.validation.gpu_transfer import Transfer
 from experiments.validation.model_graphs import graph
 from experiments.validation.switch_transformer import MODELS, SwitchConfiguration, switch_transformer
 from hwmodels.catalog import machine
 from hwmodels.files import InputError
 from hwmodels.records import Table
+from workloads.kinds import operation
+from workloads.workload import Workload
 
 FAMILIES = [("nvidia-ampere-ga100", "nvidia-ampere-ga100", 3), ("nvidia-ampere-ga100", "nvidia-ampere-ga102", 2)]
 
@@ -52,42 +57,48 @@ def test_pooling_over_nothing_is_refused() -> None:
         pooled([], machine("l4"))
 
 
-def test_weighted_quantiles_of_equal_weights_are_numpy_s() -> None:
-    """Against numpy's hazen rule, which puts the i-th of n values at (i - 1/2) / n."""
-    values = np.random.default_rng(0).normal(size=500)
-    low, high = weighted_quantiles(values, np.ones(500), 0.8)
-    assert [low, high] == pytest.approx(np.quantile(values, [0.1, 0.9], method="hazen"))
+def test_a_scatter_is_what_it_was_made_of() -> None:
+    """Normal errors of 0.2 below the border and 0.1 above; a machine counts as its share, not as its rows."""
+    generator = np.random.default_rng(1)
+    predicted = np.repeat([1e-6, 1e-3], 4000)
+    error = np.concatenate([generator.normal(0, 0.2, 4000), generator.normal(0, 0.1, 4000)])
+    made = scatter([error, np.full(9, LARGEST)], [predicted, np.full(9, 1.0)], [1.0, 0.0])
+    assert made.of(np.array([1e-6, 1e-3])) == pytest.approx([0.2, 0.1], rel=0.05)
+    both = scatter([np.full(5, 0.1), np.full(500, 0.3)], [np.ones(5), np.ones(500)], [1.0, 1.0])
+    assert both.long == pytest.approx(np.sqrt((0.01 + 0.09) / 2)) and both.short == both.long
 
 
-def test_a_band_covers_what_it_was_made_of() -> None:
-    residual = np.random.default_rng(1).normal(0, 0.2, 4000)
-    made = band({"a": residual}, {"a": np.full(4000, 1e-3)}, {"a": 1.0})
-    low, high = made.around(np.ones(4000))
-    inside = (np.exp(residual) >= low) & (np.exp(residual) <= high)
-    assert inside.mean() == pytest.approx(0.8, abs=0.01)
+def test_a_scatter_of_nothing_is_refused() -> None:
+    with pytest.raises(InputError, match="no error to tell a scatter from"):
+        scatter([], [], [])
 
 
-def told(count: int = 400) -> Told:
+def trial(share: float, count: int = 400, scale: float = 1.0) -> Trial:
     generator = np.random.default_rng(5)
-    base = generator.normal(-9, 1, count)
-    return Told(base, base + generator.normal(0, 0.3, count), base + generator.normal(0, 0.3, count), base * 0 + 0.2)
+    base, factor = generator.normal(-9, 1, count), generator.normal(0, 0.3, count)
+    return Trial(base, factor, base + share * factor, scale=scale)
 
 
-def test_stacking_finds_the_way_that_is_right() -> None:
-    """Machines whose times are those of one way give that way all weight, as far as the prior lets them."""
-    one = told()
-    found = stacked([Trial(one, one.apart, 1.0)] * 40)
-    assert found[0] > 0.95 and found[1:] == pytest.approx([0, 0], abs=0.05)
-    assert one.together(found) == pytest.approx(one.apart, abs=0.05)
+@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
+def test_the_share_that_repeats_is_found(share: float) -> None:
+    """From many machines, as far as what holds in general lets them."""
+    trials = [trial(share)] * 40
+    assert repeats(trials) == pytest.approx(share, abs=0.03)
+    assert left(trials, share).long == pytest.approx(0.0, abs=1e-9)
 
 
-def test_stacking_without_trials_keeps_its_prior() -> None:
-    assert tuple(stacked([])) == PRIOR
+def test_a_relatives_errors_are_scaled() -> None:
+    one, other = (left([trial(0.5, scale=scale)], 0.7).long for scale in (1.0, 2.0))
+    assert other == pytest.approx(2 * one, rel=1e-6)
 
 
-def test_stacking_refuses_a_trial_without_rows() -> None:
+def test_without_trials_the_share_is_what_holds_in_general() -> None:
+    assert repeats([]) == SHARE
+
+
+def test_a_trial_without_rows_is_refused() -> None:
     with pytest.raises(InputError, match="machine without measured rows"):
-        stacked([Trial(told(0), np.zeros(0), 1.0)])
+        repeats([trial(0.5, 0)])
 
 
 def test_interval_score_is_gneiting_s() -> None:
@@ -205,15 +216,27 @@ def test_switch_transformer_counts_the_closed_form() -> None:
 
 
 @pytest.mark.skipif(data_folder() is None, reason="no public measurements here (set SLIPSTICK_DATA)")
-def test_layernorm_on_machines_left_out_beats_the_roofline() -> None:
+def test_what_users_load_is_what_the_board_scores(tmp_path: Path) -> None:
+    """LayerNorm on machines left out: the saved calibration of the others gives the board's error, below a roofline."""
     folder = data_folder()
     assert folder is not None
     case = next(case for case in cases() if "layernorm" in case.name)
-    board = Board(case.frame(folder), case.kind, case.dtype, case.facts, 60, case.priors)
+    board = replace(case, sample=60).board(case.frame(folder))
     if board.training.empty:
         pytest.skip("gpu/neusight is not in the data folder")
     for name in ("l4", "a100-pcie-80gb"):
-        chosen = board.training[(board.training["machine"] == name)]
-        measured = chosen["time"].to_numpy()
-        ours = gpu_scores.mape(Transfer(board).predict(name, chosen, (name,)).time, measured)
-        assert ours < gpu_scores.mape(board.roofline(name, chosen), measured)
+        chosen = case.scored(board.training[board.training["machine"] == name])
+        told = board.predict(name, chosen, (name,))
+        others = [form for form in board.forms if form.machine.name != machine(name).name]
+        typical = sorted(board.calibration.classes[0].typical)
+        devices_file.save(fit_devices(others, "the others", 60, typical=typical), tmp_path / "made.json")
+        loaded = devices_file.load(tmp_path / "made.json")
+        form = board.rows(name, chosen)
+        assert loaded.forecast(machine(name)).predict([form]).time == pytest.approx(told.time, rel=1e-9)
+        assert gpu_scores.mape(told.time, form.times) < gpu_scores.mape(board.roofline(name, chosen), form.times)
+        row = chosen.iloc[0]
+        op = operation("norm", "norm", {"elements": row["elements"], "groups": row["groups"]}, "float32")
+        net = Workload("norm", (op,))
+        said = loaded.on(machine(name), net).estimate(net, machine(name))
+        assert said.time == pytest.approx(told.time[0], rel=1e-9)
+        assert said.interval(0.8) == pytest.approx((told.low[0], told.high[0]), rel=1e-6)

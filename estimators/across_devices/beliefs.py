@@ -1,0 +1,170 @@
+"""What is known of a machine's parameters, before and after a few rows were measured on it: a normal law.
+
+A machine without a fit of its own takes the mean of its family (`pooling.pooled`), and its parameters are known as well
+as that mean foretold the machines that were fitted: the log parameters of the new machine are normal around the mean,
+with the covariance of the deviations d_j of machine j from the mean that the *others* gave it, relatives of the new
+machine counting more,
+
+    covariance = sum_j w_j d_j d_j' + w_0 diag(spread of the prior)^2.
+
+Deviations run over all classes at once: a machine whose memory is slow in one class is slow in the next. Anchors (one
+product and one addition measured on the new machine) condition this normal law as measurements do (Kalman).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from estimators.across_devices.kernel_class import MODEL, PREFIX, KernelClass
+from estimators.across_devices.operation_times import OperationTimes, RowFormula, joined_times
+from estimators.across_devices.pooling import PRIOR_WEIGHT, MachineFit, pooled, weights
+from estimators.formula import FloatArray
+from hwmodels.machine import Machine
+
+DRAWS = 200
+SEED = 20_240_301
+LEAST_NOISE = 0.03
+"""No anchor is known better: the spread of repeated measurements."""
+STEP = 1e-3
+"""Of a log parameter, for derivatives."""
+NORMAL = 1.4826
+"""Standard deviation over median absolute deviation, of a normal law."""
+DEFAULT = "default"
+"""What stands for operations of a class that was not measured on any machine."""
+UNKNOWN = 0.6
+"""Standard deviation of the log error of a class that nobody measured."""
+
+
+@dataclass(frozen=True, eq=False)
+class Belief:
+    """What is known of a machine: log parameters normal around `mean`, with covariance ``roots @ roots.T``.
+
+    Parameters
+    ----------
+    names
+        Class and parameter of each entry.
+    noise
+        By class: standard deviation of log(measured / modelled) with the right parameters.
+    said
+        By class, in words: fitted, pooled over whom, anchored.
+    """
+
+    names: tuple[tuple[str, str], ...]
+    mean: FloatArray
+    roots: FloatArray
+    noise: Mapping[str, float]
+    said: Mapping[str, str]
+
+    def values(self, name: str) -> dict[str, float]:
+        """Parameters of a class, at the mean."""
+        point = np.exp(self.mean)
+        return {p: float(point[i]) for i, (own, p) in enumerate(self.names) if own == name}
+
+    def draws(self, count: int = DRAWS) -> FloatArray:
+        """Log parameters drawn, shape (count, parameters)."""
+        normal = np.random.default_rng(SEED).standard_normal((count, self.roots.shape[1]))
+        return np.asarray(self.mean + normal @ self.roots.T)
+
+    def conditioned(self, anchors: Sequence[OperationTimes], factors: FloatArray, steps: int = 3) -> Belief:
+        """The same after a few rows were measured on the machine: an iterated extended Kalman update in log time.
+
+        Parameters
+        ----------
+        anchors
+            Of classes that the belief knows.
+        factors
+            Logarithm of what each row takes besides its parameters, shape (rows,).
+        """
+        if not anchors:
+            return self
+        formulas = [(form.name, RowFormula.of(MODEL, [form])) for form in anchors]
+        measured = np.log(joined_times(anchors)) - factors
+        noise = np.concatenate([np.full(len(f), max(self.noise[f.name], LEAST_NOISE)) for f in anchors])
+
+        def modelled(points: FloatArray) -> FloatArray:
+            """Log seconds of the rows at several points, shape (points, rows)."""
+            columns = np.exp(points)[..., None]
+            parts = []
+            for name, formula in formulas:
+                own = {f"{PREFIX}{p}": columns[:, i] for i, (of, p) in enumerate(self.names) if of == name}
+                parts.append(formula.evaluate(own))
+            return np.log(np.concatenate(parts, axis=-1))
+
+        point = self.mean
+        for _ in range(steps):
+            both = modelled(point + np.concatenate([np.zeros((1, len(point))), STEP * np.eye(len(point))]))
+            here, slope = both[0], ((both[1:] - both[0]) / STEP).T @ self.roots
+            gain = slope.T @ np.linalg.inv(slope @ slope.T + np.diag(noise**2))
+            missing = measured - here - slope @ _coordinates(self.roots, self.mean - point)
+            point = self.mean + self.roots @ (gain @ missing)
+        left = np.eye(self.roots.shape[1]) - gain @ slope
+        size, axes = np.linalg.eigh((left + left.T) / 2)
+        roots = self.roots @ (axes * np.sqrt(np.maximum(size, 0.0)))
+        counts = {name: sum(len(form) for form in anchors if form.name == name) for name in self.said}
+        said = {
+            name: f"{text} and {counts[name]} anchors" if counts[name] else text for name, text in self.said.items()
+        }
+        return replace(self, mean=point, roots=roots, said=said)
+
+
+def believed(
+    classes: Sequence[KernelClass], machines: Mapping[str, Machine], on: Machine, without: Sequence[str] = ()
+) -> Belief:
+    """What is known of a machine from fits alone: its own, or its family's mean; anchors are not looked at.
+
+    Parameters
+    ----------
+    machines
+        Those that were fitted, by name.
+    without
+        Machines that do not count: those held out.
+    """
+    names: list[tuple[str, str]] = []
+    means: list[float] = []
+    columns: dict[str, dict[int, float]] = {}
+    noise: dict[str, float] = {}
+    said: dict[str, str] = {}
+    for one in (*classes, KernelClass(DEFAULT, ())):
+        own = None if on.name in without else one.of(on.name)
+        fits = [fit for fit in one.fits if fit.machine not in (*without, on.name)]
+        share = weights(fits, on.family) if fits else np.zeros(0)
+        rough = {name: prior.value for name, prior in one.priors.items()}
+        values = own.values if own else pooled(fits, on, one.priors) if fits else rough
+        start = len(names)
+        names += [(one.name, parameter) for parameter in values]
+        means += [float(np.log(value)) for value in values.values()]
+        if own:
+            noise[one.name] = NORMAL * own.scatter
+            said[one.name] = f"its own {own.count} rows"
+            continue
+        noise[one.name] = NORMAL * float(np.average([f.scatter for f in fits], weights=share)) if fits else UNKNOWN
+        said[one.name] = f"the mean of {len(fits)} machines" if fits else "not measured on any machine"
+        total = share.sum() + PRIOR_WEIGHT
+        for index, parameter in enumerate(values, start):
+            spread = one.priors[parameter].spread * np.sqrt(PRIOR_WEIGHT / total)
+            columns[f"{one.name}.{parameter}"] = {index: float(spread)}
+        for fit, weight in zip(fits, share, strict=True):
+            away = _deviation(one, machines[fit.machine], fit, fits) * np.sqrt(weight / total)
+            for index, (parameter, value) in enumerate(zip(values, away, strict=True), start):
+                columns.setdefault(f"{fit.machine}.{parameter}", {})[index] = float(value)
+    roots = np.zeros((len(names), len(columns)))
+    for place, column in enumerate(columns.values()):
+        roots[list(column), place] = list(column.values())
+    return Belief(tuple(names), np.array(means), roots, noise, said)
+
+
+def _deviation(one: KernelClass, on: Machine, fit: MachineFit, fits: Sequence[MachineFit]) -> FloatArray:
+    """How far a machine's own log parameters lie from what the other machines say of it."""
+    others = [other for other in fits if other.machine != fit.machine]
+    if not others:
+        return np.array([one.priors[parameter].spread for parameter in fit.values])
+    said = pooled(others, on, one.priors)
+    return np.asarray([np.log(value / said[parameter]) for parameter, value in fit.values.items()])
+
+
+def _coordinates(roots: FloatArray, away: FloatArray) -> FloatArray:
+    """The combination of directions that makes a step."""
+    return np.asarray(np.linalg.lstsq(roots, away, rcond=None)[0])

@@ -1,0 +1,201 @@
+"""What the measured machines say of one machine: times of operations, and how far measured ones will scatter.
+
+The time of an operation is that of the tiled roofline with the machine's parameters (its own, or its relatives' mean,
+moved by anchors), times what the relatives took over their own fits at the nearest shapes, as far as such residuals
+repeat from machine to machine. How far they do, and how far measured times scatter, is learned on the sources: each is
+left out in turn and told by the others, with anchors of its own where the target has some. Relatives closer than the
+target's closest are taken away there as well, so that a source with a twin does not speak for a target without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from estimators.across_devices.anchors import anchors_at, taken
+from estimators.across_devices.bands import KINSHIP_ERROR, Scatter, scatter
+from estimators.across_devices.beliefs import UNKNOWN, Belief, believed
+from estimators.across_devices.kernel_class import ASKED, KernelClass, kind_of, times
+from estimators.across_devices.operation_times import OperationTimes, joined_times, thinned
+from estimators.across_devices.pooling import MachineFit, pooled, shared_words, weights
+from estimators.across_devices.shaped import ShapeFactor
+from estimators.across_devices.trials import Trial, left, repeats
+from estimators.estimate import DEFAULT_LEVEL, quantile
+from estimators.formula import FloatArray
+from hwmodels.machine import Machine
+
+WORD = (0.3, 0.6, 1.0, 1.5)
+"""How much a source says about the rule of a target with which it shares 0, 1, 2, 3 words of the family."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """What is said of rows of one machine, in seconds."""
+
+    time: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """For one class of operations on the machine: the factor of an operation's shape, and the scatter."""
+
+    factor: ShapeFactor
+    scatter: Scatter
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """What is said of one machine.
+
+    Parameters
+    ----------
+    classes, machines
+        What was fitted, and the fitted machines by name.
+    without
+        Machines that do not count: those held out.
+    measured
+        Rows measured on the machine, too few for a fit; those of classes that were fitted count.
+    """
+
+    classes: tuple[KernelClass, ...]
+    machines: Mapping[str, Machine]
+    on: Machine
+    without: tuple[str, ...] = ()
+    measured: tuple[OperationTimes, ...] = ()
+
+    def predict(self, forms: Sequence[OperationTimes], level: float = DEFAULT_LEVEL) -> Prediction:
+        """Times of rows of one class on this machine, with a band; the times that the rows hold are not looked at."""
+        name = forms[0].name
+        rule = self.rule(name)
+        here = [replace(form, machine=self.on) for form in forms]
+        logs = np.concatenate([rule.factor.logs(form) for form in here])
+        time = times(here, self.belief.values(name)) * np.exp(logs)
+        wide = np.exp(quantile(level, None) * rule.scatter.of(time))
+        return Prediction(time, time / wide, time * wide)
+
+    @cached_property
+    def belief(self) -> Belief:
+        """Of the machine's parameters, anchors counted."""
+        before = believed(self.classes, self.machines, self.on, self.without)
+        logs = [self._plain_rule(form.name).factor.logs(form) for form in self._anchors]
+        return before.conditioned(self._anchors, np.concatenate(logs)) if self._anchors else before
+
+    def rule(self, name: str) -> Rule:
+        """Of one class of operations."""
+        plain = self._plain_rule(name)
+        if not self._anchors or self._own(self._by_name[name]):
+            return plain
+        if name not in self._scatters:
+            self._scatters[name] = self._scatter_with_anchors(name, plain)
+        return replace(plain, scatter=self._scatters[name])
+
+    @cached_property
+    def _by_name(self) -> dict[str, KernelClass]:
+        return {one.name: one for one in self.classes}
+
+    @cached_property
+    def _rules(self) -> dict[str, Rule]:
+        return {}
+
+    @cached_property
+    def _scatters(self) -> dict[str, Scatter]:
+        return {}
+
+    @cached_property
+    def _anchors(self) -> list[OperationTimes]:
+        return [form for form in self.measured if form.name in self._by_name]
+
+    def _own(self, one: KernelClass) -> MachineFit | None:
+        return None if self.on.name in self.without else one.of(self.on.name)
+
+    def _sources(self, one: KernelClass) -> list[MachineFit]:
+        return [fit for fit in one.fits if fit.machine not in (*self.without, self.on.name)]
+
+    def _plain_rule(self, name: str) -> Rule:
+        """Without anchors."""
+        if name not in self._rules:
+            one = self._by_name[name]
+            own = self._own(one)
+            self._rules[name] = _repeated(one, own) if own else self._transferred(one)
+        return self._rules[name]
+
+    def _transferred(self, one: KernelClass) -> Rule:
+        trials = []
+        for fit, others in self._turns(one):
+            values = pooled(others, self.machines[fit.machine], one.priors)
+            trials.append(self._trial(one, fit, others, values))
+        share = repeats(trials)
+        found = left(trials, share) if trials else Scatter(UNKNOWN, UNKNOWN)
+        return Rule(_factor(one, self._sources(one), self.on, share), found)
+
+    def _scatter_with_anchors(self, name: str, plain: Rule) -> Scatter:
+        """What is left when each source has anchors as well: its rows nearest to them."""
+        one, share, wanted = self._by_name[name], sum(plain.factor.shares.values()), anchors_at(self._anchors)
+        trials = []
+        for fit, others in self._turns(one):
+            on, known = self.machines[fit.machine], {other.machine for other in others}
+            rows = [form for own in self.classes for form in own.rows.get(fit.machine, ())]
+            measured = taken(rows, wanted)[1]
+            before = believed(self.classes, self.machines, on, [name for name in self.machines if name not in known])
+            logs = np.concatenate([np.zeros(0), *(self._told(form, known, share) for form in measured)])
+            trials.append(self._trial(one, fit, others, before.conditioned(measured, logs).values(name)))
+        return left(trials, share) if trials else plain.scatter
+
+    def _told(self, form: OperationTimes, machines: set[str], share: float) -> FloatArray:
+        """Log factor of rows of one machine by some others."""
+        one = self._by_name[form.name]
+        return _factor(one, [fit for fit in one.fits if fit.machine in machines], form.machine, share).logs(form)
+
+    def _turns(self, one: KernelClass) -> Iterator[tuple[MachineFit, list[MachineFit]]]:
+        """Each source, and the others that may tell it: no closer relatives than the target has."""
+        sources = self._sources(one)
+        for fit in sources:
+            others = [other for other in sources if other.machine != fit.machine]
+            others = [o for o in others if shared_words(fit.family, o.family) <= self._closest(one)] or others
+            if others and one.asked.get(fit.machine):
+                yield fit, others
+
+    def _closest(self, one: KernelClass) -> int:
+        return max(shared_words(self.on.family, fit.family) for fit in self._sources(one))
+
+    def _trial(
+        self, one: KernelClass, fit: MachineFit, others: Sequence[MachineFit], values: Mapping[str, float]
+    ) -> Trial:
+        forms = one.asked[fit.machine]
+        factor = _factor(one, others, self.machines[fit.machine], 1.0)
+        closeness = max(shared_words(fit.family, other.family) for other in others)
+        return Trial(
+            np.log(times(forms, values)),
+            np.concatenate([factor.logs(form) for form in forms]),
+            np.log(joined_times(forms)),
+            WORD[shared_words(self.on.family, fit.family)],
+            KINSHIP_ERROR[self._closest(one)] / KINSHIP_ERROR[closeness],
+        )
+
+
+def _factor(one: KernelClass, fits: Sequence[MachineFit], on: Machine, share: float) -> ShapeFactor:
+    """Of several machines' residuals, relatives counting more."""
+    if not fits:
+        return ShapeFactor(one, {})
+    each = weights(fits, on.family)
+    each = share * each / each.sum()
+    return ShapeFactor(one, {fit.machine: float(part) for fit, part in zip(fits, each, strict=True)})
+
+
+def _repeated(one: KernelClass, fit: MachineFit) -> Rule:
+    """A measured machine: as much of its own residual at the nearest shapes as repeats among its rows."""
+    forms = thinned(one.rows.get(fit.machine, ()), 2 * ASKED)
+    if not forms:
+        return Rule(ShapeFactor(one, {}), Scatter(fit.scatter, fit.scatter))
+    told = np.log(times(forms, fit.values))
+    around = np.concatenate([one.residual(fit.machine, kind_of(form.op), form.place(), skip=1) for form in forms])
+    residual = np.log(joined_times(forms)) - told
+    share = float(np.clip(around @ residual / (float(around @ around) + 1e-12), 0.0, 1.0))
+    told = told + share * around
+    found = scatter([np.log(joined_times(forms)) - told], [np.exp(told)], [1.0])
+    return Rule(ShapeFactor(one, {fit.machine: share}), found)

@@ -1,0 +1,121 @@
+"""One class of operations on the machines that were measured: each one's own fit, and what the fit leaves over."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from estimators.across_devices.operation_times import OperationTimes, RowFormula, joined_times, thinned
+from estimators.across_devices.pooling import PRIORS, ROWWISE_PRIORS, MachineFit, Prior
+from estimators.formula import FloatArray
+from estimators.operation.tiled import TiledRoofline
+from workloads.workload import Op
+
+PREFIX = "parameter.kernels.default."
+MODEL = TiledRoofline()
+ASKED = 300
+"""Rows of a machine at which is learned how far others tell it."""
+CUT = 1.5
+"""Log residuals beyond are cut: they are outliers."""
+NEIGHBOURS = 3
+REACH = 0.1
+"""Octaves within which neighbouring shapes count alike."""
+
+
+@dataclass(frozen=True, eq=False)
+class KernelClass:
+    """The fitted machines of one class of operations ("gemm.float32").
+
+    Parameters
+    ----------
+    rows
+        By machine: measured rows, at whose shapes the fit's residual is known.
+    typical
+        Sources whose rows resemble those that will be asked for; all where empty.
+    """
+
+    name: str
+    fits: tuple[MachineFit, ...]
+    rows: Mapping[str, tuple[OperationTimes, ...]] = field(default_factory=dict)
+    typical: frozenset[str] = frozenset()
+
+    @property
+    def priors(self) -> Mapping[str, Prior]:
+        """What is known of the class's parameters before anything was measured."""
+        return priors_of(self.name)
+
+    def of(self, machine: str) -> MachineFit | None:
+        """A machine's own fit."""
+        return next((fit for fit in self.fits if fit.machine == machine), None)
+
+    @cached_property
+    def asked(self) -> dict[str, list[OperationTimes]]:
+        """By machine: rows such as will be asked for."""
+        found = {}
+        for machine, forms in self.rows.items():
+            alike = [form for form in forms if form.source in self.typical]
+            found[machine] = thinned(alike or forms, ASKED)
+        return found
+
+    def residual(self, machine: str, kind: Hashable, places: FloatArray, skip: int = 0) -> FloatArray:
+        """Mean log(measured / own fit) of a machine at the shapes nearest to places; 0 where it has none of the kind.
+
+        Parameters
+        ----------
+        kind
+            Of operations whose shapes can be compared (`kind_of`).
+        places
+            Binary logarithms of dims, shape (rows, dims).
+        skip
+            How many of the nearest do not count: 1 leaves out the rows themselves.
+        """
+        tree, own = self._trees.get((machine, kind), (None, np.zeros(0)))
+        count = min(NEIGHBOURS + skip, len(own))
+        if count <= skip:
+            return np.zeros(len(places))
+        distance, index = tree.query(places, k=np.arange(1 + skip, count + 1))
+        closeness = 1 / (distance**2 + REACH**2)
+        return np.asarray((own[index] * closeness).sum(axis=1) / closeness.sum(axis=1))
+
+    @cached_property
+    def _trees(self) -> dict[tuple[str, Hashable], tuple[Any, FloatArray]]:
+        """By machine and kind: the shapes, and the residuals there."""
+        from scipy.spatial import cKDTree
+
+        groups: dict[tuple[str, Hashable], list[OperationTimes]] = {}
+        for machine, forms in self.rows.items():
+            for form in forms:
+                groups.setdefault((machine, kind_of(form.op)), []).append(form)
+        found = {}
+        for (machine, kind), alike in groups.items():
+            fit = self.of(machine)
+            if fit is not None:
+                left = np.log(joined_times(alike) / times(alike, fit.values))
+                tree = cKDTree(np.concatenate([form.place() for form in alike]))
+                found[machine, kind] = tree, np.clip(left, -CUT, CUT)
+        return found
+
+
+def priors_of(name: str) -> Mapping[str, Prior]:
+    """Of a class of operations."""
+    return ROWWISE_PRIORS if name.partition(".")[0] in ("softmax", "norm") else PRIORS
+
+
+def kind_of(op: Op) -> Hashable:
+    """What operations have in common whose shapes can be compared: kind, dtype, and what decides the kernel."""
+    attributes = {"pass": "forward", "transposed": False, "causal": False, "kv_dtype": op.dtype, "stride": 1}
+    facts = {name: op.attributes.get(name, usual) for name, usual in attributes.items()}
+    stride = facts["stride"]
+    if isinstance(stride, tuple) and len(set(stride)) == 1:
+        facts["stride"] = stride[0]
+    return op.kind, op.dtype, *facts.values()
+
+
+def times(forms: Sequence[OperationTimes], values: Mapping[str, float]) -> FloatArray:
+    """Seconds of rows on their machine with given parameters."""
+    formula = RowFormula.of(MODEL, forms)
+    return formula.evaluate({f"{PREFIX}{name}": value for name, value in values.items()})

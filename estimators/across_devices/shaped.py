@@ -1,0 +1,107 @@
+"""The tiled roofline times what relatives' measurements leave over at the nearest shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from estimators.across_devices.kernel_class import KernelClass, kind_of
+from estimators.across_devices.operation_times import OperationTimes
+from estimators.compiled import Compiled, PointByPoint
+from estimators.composite import Composite
+from estimators.formula import FloatArray, Formula
+from estimators.operation.model import amount_of
+from estimators.operation.tiled import TiledRoofline
+from hwmodels.expressions import symbol
+from hwmodels.files import InputError
+from hwmodels.machine import Machine
+from hwmodels.records import Table
+from workloads.cost import Amount, symbols_of
+from workloads.kinds import KINDS
+from workloads.workload import Op, Workload
+
+AMOUNT = "operation.shape_factor"
+LEAST = 1e-3
+"""Of a dim, where its logarithm is taken."""
+
+
+@dataclass(frozen=True, eq=False)
+class ShapeFactor:
+    """What some machines take over their own fits at the shapes nearest to an operation.
+
+    Parameters
+    ----------
+    shares
+        By machine: how much of its log residual is believed.
+    """
+
+    one: KernelClass
+    shares: Mapping[str, float]
+    known: dict[Any, float] = field(default_factory=dict, repr=False)
+
+    def logs(self, form: OperationTimes) -> FloatArray:
+        """Logarithm of the factor of each row."""
+        return self.at(kind_of(form.op), form.place())
+
+    def at(self, kind: Hashable, places: FloatArray) -> FloatArray:
+        """The same at points (`OperationTimes.place`) of one kind (`kind_of`)."""
+        total = np.zeros(len(places))
+        for machine, share in self.shares.items():
+            total += share * self.one.residual(machine, kind, places)
+        return total
+
+    def of(self, op: Op) -> float:
+        """The factor of one operation.
+
+        Raises
+        ------
+        InputError
+            Where a dim has no number.
+        """
+        sizes = tuple(op.dims[name] for name in KINDS[op.kind].dims)
+        if any(symbols_of(size) for size in sizes):
+            raise InputError(f"operation {op.name!r}: the nearest measured shapes are known for dims of numbers only")
+        seen = kind_of(op), tuple(map(float, sizes))
+        if seen not in self.known:
+            place = np.log2(np.maximum(np.array([seen[1]]), LEAST))
+            self.known[seen] = float(np.exp(self.at(seen[0], place)[0]))
+        return self.known[seen]
+
+
+@dataclass(frozen=True)
+class ShapedRoofline(TiledRoofline):
+    """A tiled roofline whose classes of operations (of `kernels`) may have a factor that depends on their shape."""
+
+    factors: Table[ShapeFactor] = Table()
+
+    def formula(self, op: Op, machine: Machine) -> Formula:
+        """As of the tiled roofline, times ``operation.shape_factor``."""
+        plain = super().formula(op, machine)
+        if f"{op.kind}.{op.dtype}" not in self.factors or op.kind in machine.runtime.free_kinds:
+            return plain
+        return replace(plain, expression=plain.expression * symbol(AMOUNT))
+
+    def amount(self, op: Op, name: str) -> Amount:
+        """The factor is looked up by the operation's dims, everything else is an amount of it."""
+        if name != AMOUNT:
+            return amount_of(op, name)
+        return self.factors[f"{op.kind}.{op.dtype}"].of(op)
+
+
+@dataclass(frozen=True)
+class ShapedComposite(Composite):
+    """Compiles while dims are numbers; where they vary, points are asked one by one."""
+
+    def compile(
+        self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
+    ) -> Compiled | PointByPoint:
+        """The time as a function of arrays of the free quantities."""
+        amounts = [amount for op in workload.operations for amount in op.dims.values()]
+        inside = frozenset().union(*map(symbols_of, amounts))
+        if any(name.startswith(("workload.", "run.")) and name.partition(".")[2] in inside for name in free):
+            self._check_names(workload, machine, free)
+            return PointByPoint(self, workload, machine, Table(run or {}), tuple(free))
+        return super().compile(workload, machine, free, run)

@@ -1,0 +1,81 @@
+"""What holds for a machine that nobody measured, learned on measured ones that are left out in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import least_squares
+
+from estimators.across_devices.bands import Scatter, scatter
+from estimators.formula import FloatArray
+from hwmodels.files import InputError
+
+SHARE = 0.7
+"""Of residuals that repeat from machine to machine, where nothing is known ..."""
+STRENGTH, NOISE = 10.0, 0.05
+"""... which counts for so many machines, at so large an error of the share."""
+SOFT = 0.1
+"""Log error beyond which a row's weight falls."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A measured machine told by others; arrays of one shape (rows,), log seconds.
+
+    Parameters
+    ----------
+    plain
+        By the parameters that the others give it.
+    factor
+        What the others take over their own fits at the nearest shapes.
+    weight
+        How much the machine counts.
+    scale
+        How large errors of the machine that is asked for are against those of this one.
+    """
+
+    plain: FloatArray
+    factor: FloatArray
+    measured: FloatArray
+    weight: float = 1.0
+    scale: float = 1.0
+
+
+def repeats(trials: Sequence[Trial]) -> float:
+    """The share of residuals at the nearest shapes that repeats, between 0 and 1, drawn towards `SHARE`.
+
+    Raises
+    ------
+    InputError
+        Where a trial has no rows.
+    """
+    if any(not len(trial.measured) for trial in trials):
+        raise InputError("a machine without measured rows cannot say how its times are told best")
+    if not trials:
+        return SHARE
+    mean = sum(trial.weight for trial in trials) / len(trials)
+    factor = np.concatenate([trial.factor for trial in trials])
+    target = np.concatenate([trial.measured - trial.plain for trial in trials])
+    count = np.concatenate([np.full(len(t.measured), t.weight / mean / len(t.measured)) for t in trials])
+
+    def residuals(share: FloatArray) -> FloatArray:
+        error = (target - factor * share) / SOFT
+        soft = SOFT * np.sqrt(2 * count * (np.sqrt(1 + error**2) - 1))
+        return np.concatenate([soft, np.sqrt(STRENGTH) * NOISE * (share - SHARE)])
+
+    return float(least_squares(residuals, [SHARE], bounds=(0.0, 1.0)).x[0])
+
+
+def left(trials: Sequence[Trial], share: float) -> Scatter:
+    """How far measured times scatter around what is said with that share.
+
+    Raises
+    ------
+    InputError
+        Where there is no trial.
+    """
+    told = [trial.plain + share * trial.factor for trial in trials]
+    errors = [(trial.measured - log) * trial.scale for trial, log in zip(trials, told, strict=True)]
+    return scatter(errors, [np.exp(log) for log in told], [trial.weight for trial in trials])
