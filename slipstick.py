@@ -58,7 +58,7 @@ _HOMES = {
     "read_matrix": "workloads.kernels.sparse",
     "select": "estimators.run.representative",
     "spmv": "workloads.kernels.spmv",
-    "whatif": "experiments.sweep",
+    "whatif": "experiments.whatif",
     "workload": "workloads.catalog",
     "workload_names": "workloads.catalog",
 }

@@ -14,7 +14,7 @@ from experiments.plots import Bars, plotly_bars, plotly_heat
 from experiments.question import Question
 from experiments.report import Card, Section, figure_html, table_html, write_page
 from experiments.sliderule import data_of, slider_html
-from experiments.sweep import WhatIf
+from experiments.whatif import WhatIf
 from experiments.whatif_report import formula_sections, part_rows, source_sections
 from hwmodels.units import format_quantity
 

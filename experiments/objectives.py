@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -85,15 +86,32 @@ def on_front(values: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     columns = np.asarray(values, dtype=np.float64)
     if not np.all(np.isfinite(columns)):
         raise InputError("Pareto front: values must be finite")
-    order = np.lexsort(columns.T[::-1])
-    kept = np.zeros(len(columns), dtype=bool)
-    left = order
-    # in this order a point can only be beaten by an earlier one: the first that is left is on the front
-    while len(left):
-        first = columns[left[0]]
-        equal = np.all(columns[left] == first, axis=1)
-        kept[left[equal]] = True
-        left = left[~np.all(columns[left] >= first, axis=1)]
+    distinct, place = np.unique(columns, axis=0, return_inverse=True)  # sorted: a point is beaten by earlier ones only
+    count = distinct.shape[1]
+    if count <= 3:
+        kept = _staircase(np.pad(distinct, ((0, 0), (0, 3 - count))))
+    else:
+        kept, left = np.zeros(len(distinct), dtype=bool), np.arange(len(distinct))
+        while len(left):
+            kept[left[0]] = True
+            left = left[~np.all(distinct[left] >= distinct[left[0]], axis=1)]
+    return kept[place.reshape(-1)]
+
+
+def _staircase(points: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """The front of distinct sorted points of three values (Kung, Luccio and Preparata, J. ACM 22, 1975)."""
+    second: list[float] = []  # of the steps, ascending; the least third value up to each of them descends
+    third: list[float] = []
+    kept = np.zeros(len(points), dtype=bool)
+    for index, (_, y, z) in enumerate(points.tolist()):
+        below = bisect_right(second, y)
+        if below and third[below - 1] <= z:
+            continue
+        kept[index] = True
+        start = end = bisect_left(second, y)
+        while end < len(third) and third[end] >= z:
+            end += 1
+        second[start:end], third[start:end] = [y], [z]
     return kept
 
 

@@ -7,13 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from estimators.calibration import Calibration
 from estimators.compiled import NAMESPACES
 from estimators.composite import Composite
 from estimators.estimate import Estimate
-from estimators.formula import FloatArray
 from estimators.parameters import parameters, with_parameters
 from estimators.schedule.model import check_count
 from experiments import registry
@@ -23,8 +20,6 @@ from hwmodels.machine import Machine
 from hwmodels.units import parse_quantity
 from workloads.catalog import workload
 from workloads.workload import Workload
-
-MAX_POINTS = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -147,99 +142,28 @@ def assignments(texts: Sequence[str], spaces: Sequence[str]) -> dict[str, dict[s
     """
     found: dict[str, dict[str, str]] = {space: {} for space in spaces}
     for text in texts:
-        name, equals, value = text.partition("=")
-        space, dot, path = name.strip().partition(".")
-        if not equals or not dot or not path or not value.strip():
-            raise InputError(f"{text[:60]!r}: want NAMESPACE.NAME=VALUE, such as run.threads=240")
+        name, value = name_and_value(text)
+        space, _, path = name.partition(".")
         if space not in found:
             raise unknown_name("namespace", space, list(spaces))
         if path in found[space]:
             raise InputError(f"{name} is set twice")
-        found[space][path] = value.strip()
+        found[space][path] = value
     return found
 
 
-def axis(text: str, on: Machine) -> tuple[str, FloatArray]:
-    """One ``--vary``: ``name=v1,v2,...``, ``name=low..high`` (whole numbers) or ``name=low..high:n`` (n even steps).
-
-    ``name=low..high:nlog`` takes n steps of equal ratio. Counts (run.*, workload.*, whole fields) are rounded, and
-    equal ratios may then fall on one whole number: there are fewer values than steps (see `merged_steps`).
+def name_and_value(text: str) -> tuple[str, str]:
+    """The two sides of ``namespace.name=value``.
 
     Raises
     ------
     InputError
-        Where the text has another form, a value is no quantity of the field's unit, or a count has fewer whole numbers
-        between low and high than steps.
+        Where the text has another form.
     """
-    name, equals, written = text.partition("=")
-    name = name.strip()
-    if not equals or "." not in name or name.partition(".")[0] not in NAMESPACES:
-        raise InputError(
-            f"{text[:60]!r}: want NAMESPACE.NAME=VALUES, such as machine.clock=1GHz,2GHz or run.threads=1..240:24"
-        )
-    low, dots, rest = written.partition("..")
-    if not dots:
-        values = np.array([_quantity(name, part, on) for part in written.split(",")])
-    else:
-        high, _, steps = rest.partition(":")
-        first, last = _quantity(name, low, on), _quantity(name, high, on)
-        if not last > first:
-            raise InputError(f"{name}={written[:40]}: want low..high with high > low")
-        values = _steps(name, first, last, steps)
-        counted = name.startswith(("run.", "workload.")) and not name.endswith("_ratio")
-        if counted or isinstance(_field(name, on), int):
-            whole = math.floor(last) - math.ceil(first) + 1
-            if len(values) > whole:
-                raise InputError(f"{name}={written[:40]}: {len(values)} steps in {max(whole, 0)} whole numbers")
-            values = np.unique(np.round(values))
-    if len(values) > MAX_POINTS:
-        raise InputError(f"{name}: {len(values)} values are more than {MAX_POINTS}")
-    return name, values
-
-
-def counts_axis(text: str, on: Machine) -> tuple[str, FloatArray]:
-    """As `axis`, for estimators: their numbers of a run are whole and at least 1.
-
-    Raises
-    ------
-    InputError
-        As `axis`, and where a number of the run is no whole number >= 1.
-    """
-    name, values = axis(text, on)
-    for value in values if name.startswith("run.") else ():
-        check_count(name, value)
-    return name, values
-
-
-def merged_steps(name: str, written: str, values: int) -> str:
-    """What to say where ``low..high:nlog`` gave fewer values than steps, since counts are whole; "" otherwise."""
-    steps = written.rpartition(":")[2].removesuffix("log") if ".." in written else ""
-    if not steps.isdigit() or int(steps) <= values:
-        return ""
-    return f"{name}: {values} different whole numbers in the {int(steps)} steps of {written}"
-
-
-def _steps(name: str, first: float, last: float, steps: str) -> FloatArray:
-    if not steps:
-        if last - first > MAX_POINTS:
-            raise InputError(f"{name}: more than {MAX_POINTS} values; say how many steps (low..high:n)")
-        return np.arange(math.ceil(first), math.floor(last) + 1, dtype=np.float64)
-    count = steps.removesuffix("log")
-    if not count.isdigit() or not 2 <= int(count) <= MAX_POINTS:
-        raise InputError(f"{name}: {steps[:20]!r} steps: want a whole number from 2 to {MAX_POINTS}, or one with 'log'")
-    if steps.endswith("log"):
-        if first <= 0:
-            raise InputError(f"{name}: equal ratios need values > 0")
-        return np.geomspace(first, last, int(count))
-    return np.linspace(first, last, int(count))
-
-
-def _field(name: str, on: Machine) -> Any:
-    return on.get(name.partition(".")[2]) if name.startswith("machine.") else None
-
-
-def _quantity(name: str, text: str, on: Machine) -> float:
-    return machine_change(name, text, on) if name.startswith("machine.") else number_of(name, text)
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not equals or not name.partition(".")[2] or not value:
+        raise InputError(f"{text[:60]!r}: want NAMESPACE.NAME=VALUE, such as run.threads=240")
+    return name, value
 
 
 def machine_change(name: str, text: str, on: Machine) -> float:

@@ -45,11 +45,12 @@ class Case:
 
 @dataclass(frozen=True)
 class Plan:
-    """A study made ready: its cases, its numbered chunks, and the fingerprint of all that decides the answers."""
+    """A study made ready: its cases, its numbered chunks, the fingerprint of all that decides the answers, notes."""
 
     cases: tuple[Case, ...]
     chunks: tuple[tuple[int, int, int], ...]
     fingerprint: str
+    notes: tuple[str, ...] = ()
 
     def relative_to(self, today: Sequence[float]) -> Plan:
         """The same plan with ratios to these times, one a case: what is measured anew would differ a little."""
@@ -70,20 +71,19 @@ def plan(study: Study) -> Plan:
     InputError
         Where a name or a value of the study cannot be used, or its points are more than `MAX_POINTS`.
     """
+    spaces = study.spaces()
+    points = len(study.workloads) * sum(space.size for space in spaces)
+    if not spaces[0].names:
+        raise InputError(f"study {study.name!r}: nothing varies; use slipstick calibrate for a calibration alone")
+    if points > MAX_POINTS:
+        raise InputError(
+            f"study {study.name!r}: {points:,} points in its {len(study.workloads) * len(spaces)} cases (a case has "
+            f"{spaces[0].counted}): want at most {MAX_POINTS:,} points in all cases together"
+        )
     cases: list[Case] = []
     contents: list[Any] = []
-    points, expected = 0, len(study.workloads) * len(study.machines)
-    for workload, machine in study.cases():
+    for (workload, machine), space in zip(study.cases(), spaces * len(study.workloads), strict=True):
         asked = study.question(workload, machine)
-        space = study.space(asked.machine)
-        if not space.names:
-            raise InputError(f"study {study.name!r}: nothing varies; use slipstick calibrate for a calibration alone")
-        points += space.size
-        if points > MAX_POINTS:
-            raise InputError(
-                f"study {study.name!r}: {points:,} points in {len(cases) + 1} of its {expected} cases (in this one "
-                f"{space.counted}): want at most {MAX_POINTS:,} points in all cases together"
-            )
         cases.append(Case(workload, machine, task(asked, space, study.level, study.bands)))
         on = [asked.machine.fingerprint, asked.machine.price]
         contents.append([asked.workload.identity, on, asked.estimator, asked.run, space])
@@ -106,6 +106,7 @@ def plan(study: Study) -> Plan:
         content_digest(
             [contents, study.level, study.bands, chunks[-1], versions(), *filter(None, [code_digest(study.estimator)])]
         ),
+        study.notes(spaces[0]),
     )
 
 
@@ -128,6 +129,7 @@ def run(
     """
     about: dict[str, Any] = {"cases": [[case.workload, case.machine] for case in made.cases], "versions": versions()}
     about |= {"chunks": len(made.chunks), "points": made.points, "today_s": [case.work.today for case in made.cases]}
+    about["notes"] = list(made.notes)
     if executor is not None and any(getattr(case.work.function, "alone", False) for case in made.cases):
         raise InputError("points of this estimator are taken one at a time: use the serial executor")
     store = create(folder, made.fingerprint, about)

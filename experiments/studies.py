@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Literal, Self, TypeVar
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from estimators.calibration import Calibration, calibrate
 from estimators.estimate import DEFAULT_LEVEL, Measurement
+from experiments.axes import counts_axis, merged_steps, quantity
 from experiments.measurements import read_measurements
 from experiments.own import require_trusted
-from experiments.question import Question, counts_axis, machine_change, number_of, question
+from experiments.question import Question, name_and_value, question
 from experiments.space import Range, Space
+from experiments.toml_text import toml_text
+from hwmodels.catalog import machine
 from hwmodels.expressions import parse_expression
 from hwmodels.files import InputError, atomic_write, read_toml, unknown_name
 from hwmodels.machine import Machine, validated
@@ -145,8 +149,8 @@ class Study(Record):
                 "workloads": [workload],
                 "machines": [machine],
                 "estimator": estimator,
-                "set": dict(_pair(text) for text in set_),
-                "vary": dict(_pair(text) for text in vary),
+                "set": dict(name_and_value(text) for text in set_),
+                "vary": dict(name_and_value(text) for text in vary),
                 "where": list(where),
                 "objectives": list(objectives),
             },
@@ -155,9 +159,7 @@ class Study(Record):
 
     def cases(self) -> Iterator[tuple[str, str]]:
         """Every workload on every machine."""
-        for workload in self.workloads:
-            for machine in self.machines:
-                yield workload, machine
+        yield from product(self.workloads, self.machines)
 
     def question(self, workload: str, machine: str) -> Question:
         """What stays, for one case, asked of the estimator, calibrated where the study says so.
@@ -204,7 +206,16 @@ class Study(Record):
         workload, machine = self.fit.workload or self.workloads[0], self.fit.machine or self.machines[0]
         asked = question(self._path(workload), self._path(machine), self.estimator, settings)
         found = read_measurements(str(self._folder / self.fit.measured), asked.workload, asked.machine)
-        return tuple(_with_run(one, asked.run) for one in found)
+        return tuple(replace(one, run=Table({**asked.run, **one.run})) for one in found)
+
+    def spaces(self) -> list[Space]:
+        """The points of a workload on each machine, in the order of `machines`: nothing is asked for it."""
+        return [self.space(machine(self._path(name))) for name in self.machines]
+
+    def notes(self, space: Space) -> tuple[str, ...]:
+        """What the axes as written do not give: steps that fall on one whole number."""
+        written = ((name, text, len(space.axes[name])) for name, text in self.vary.items() if isinstance(text, str))
+        return tuple(filter(None, (merged_steps(*one) for one in written)))
 
     def space(self, on: Machine) -> Space:
         """The points, with units read as the machine's fields have them."""
@@ -221,7 +232,7 @@ class Study(Record):
         )
 
     def _range(self, name: str, limits: SampledRange, on: Machine) -> Range:
-        low, high = _value(name, limits.low, on), _value(name, limits.high, on)
+        low, high = quantity(name, str(limits.low), on), quantity(name, str(limits.high), on)
         return self._said(lambda: Range(low, high, limits.scale, limits.kind), f"sample.ranges.{name}: ")
 
     def _said(self, make: Callable[[], Made], field: str = "") -> Made:
@@ -291,51 +302,5 @@ def study_path(name: str) -> Path:
     return presets[name]
 
 
-def toml_text(document: Mapping[str, Any]) -> str:
-    """Plain data as TOML: values first, then tables."""
-    return "\n".join(_toml_lines(document, ())) + "\n"
-
-
-def _toml_lines(table: Mapping[str, Any], place: tuple[str, ...]) -> Iterator[str]:
-    for name, value in table.items():
-        if not isinstance(value, Mapping):
-            yield f"{_toml_key(name)} = {_toml_value(value)}"
-    for name, value in table.items():
-        if isinstance(value, Mapping):
-            yield ""
-            yield f"[{'.'.join(_toml_key(word) for word in (*place, name))}]"
-            yield from _toml_lines(value, (*place, name))
-
-
-def _toml_key(name: str) -> str:
-    plain = name.replace("_", "").replace("-", "")
-    return name if plain.isascii() and plain.isalnum() else json.dumps(name)
-
-
-def _toml_value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_toml_value(entry) for entry in value) + "]"
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
-
-
 def _is_file(name: str) -> bool:
     return "/" in name or name.endswith((".json", ".json.gz", ".yaml", ".yml", ".csv"))
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name.strip() or not value.strip():
-        raise InputError(f"{text[:60]!r}: want NAMESPACE.NAME=VALUE, such as run.threads=240")
-    return name.strip(), value.strip()
-
-
-def _value(name: str, value: Value, on: Machine) -> float:
-    return machine_change(name, str(value), on) if name.startswith("machine.") else number_of(name, str(value))
-
-
-def _with_run(one: Measurement, run: Mapping[str, float]) -> Measurement:
-    from dataclasses import replace
-
-    return replace(one, run=Table({**run, **one.run}))

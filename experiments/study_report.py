@@ -13,7 +13,7 @@ from experiments.plots import Chart, draw_charts, plotly_chart
 from experiments.report import Card, Section, figure_html, write_page
 from experiments.runner import Plan
 from experiments.studies import Study
-from experiments.sweep import WhatIf
+from experiments.whatif import WhatIf
 from hwmodels.files import InputError
 
 if TYPE_CHECKING:

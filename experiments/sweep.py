@@ -1,8 +1,8 @@
-"""What-if: one question at many points, answered as ratios to today's machine, in chunks of bounded memory."""
+"""One question at many points, answered as ratios to today's machine, in chunks of bounded memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,14 +12,12 @@ import numpy as np
 from estimators.calibration import Calibration
 from estimators.compiled import PointByPoint
 from estimators.consumption import COST, ENERGY, Consumption
-from estimators.estimate import DEFAULT_LEVEL, Estimate, quantile
+from estimators.estimate import DEFAULT_LEVEL, quantile
 from estimators.formula import FloatArray
-from experiments.objectives import FRONT, consumptions
-from experiments.question import Question, counts_axis, question
+from experiments.objectives import consumptions
+from experiments.question import Question
 from experiments.space import Space
 from hwmodels.files import InputError
-from hwmodels.machine import Machine
-from hwmodels.records import Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -216,134 +214,3 @@ def sweep(work: Task, executor: Executor | None = None, progress: Callable[[int]
             if progress:
                 progress(sum(len(frame) for frame in frames))
     return pd.concat(frames, ignore_index=True)
-
-
-@dataclass(frozen=True)
-class WhatIf:
-    """The answer to a what-if: today's estimate and one row a point, ratio first.
-
-    Parameters
-    ----------
-    today
-        The estimate of the question as it stands.
-    frame
-        Columns: point, the names that vary, time_ratio (1 is today, 0.5 twice as fast), time_s, and their bands
-        (low_ratio, high_ratio, low_s, high_s) where they are known; energy_J and cost_usd, not a number where the
-        machine does not say.
-    unknown
-        A line for each thing that the machine does not say.
-    """
-
-    asked: Question
-    space: Space
-    today: Estimate
-    frame: pd.DataFrame
-    level: float
-    unknown: tuple[str, ...] = ()
-
-    def to_frame(self) -> pd.DataFrame:
-        """The tidy table."""
-        return self.frame
-
-    def to_xarray(self) -> Any:
-        """The table over its axes; for a full grid."""
-        return self.frame.drop(columns="point").set_index(list(self.space.names)).to_xarray()
-
-    def _repr_html_(self) -> str:
-        return self.today._repr_html_() + str(self.frame.head(30).to_html(index=False))
-
-
-def whatif(
-    workload: Any,
-    on: Any,
-    vary: Mapping[str, Any] | Sequence[str],
-    *,
-    estimator: Any = None,
-    run: Mapping[str, float] | None = None,
-    where: Sequence[str] = (),
-    level: float = DEFAULT_LEVEL,
-    executor: Executor | None = None,
-) -> WhatIf:
-    """How much faster or slower a workload gets when named numbers vary: every combination, ratios to today first.
-
-    Parameters
-    ----------
-    workload, on, estimator
-        Objects, or names as on the command line.
-    vary
-        Name -> values (SI numbers or texts with units), or texts as ``machine.clock=1.2GHz,2.4GHz``.
-    run
-        Numbers of the run that stay ("threads": 240).
-    where
-        Conditions between formulas of the names that vary ("machine.clock*machine.cores <= 2e11").
-
-    Raises
-    ------
-    InputError
-        Where a name or a value cannot be used.
-
-    Examples
-    --------
-    >>> answer = whatif("phi-cnn-small", "xeon-phi-7120p", {"machine.clock": ["1.238 GHz", "2.476 GHz"]})
-    >>> [round(float(ratio), 2) for ratio in answer.frame.time_ratio]
-    [1.0, 0.73]
-    """
-    settings = [f"run.{name}={value!r}" for name, value in (run or {}).items()]
-    asked = question(workload, on, estimator, settings)
-    space = Space(Table(axes_of(vary, asked.machine)), where=tuple(where))
-    return answer(asked, space, level, executor)
-
-
-def answer(
-    asked: Question,
-    space: Space,
-    level: float = DEFAULT_LEVEL,
-    executor: Executor | None = None,
-    progress: Callable[[int], None] | None = None,
-) -> WhatIf:
-    """The what-if of a question over a space."""
-    work = task(asked, space, level)
-    return WhatIf(asked, space, asked.answer(), sweep(work, executor, progress), level, work.unknown)
-
-
-def axes_of(vary: Mapping[str, Any] | Sequence[str], on: Machine) -> dict[str, tuple[float, ...]]:
-    """Axes from name -> values, or from texts ``name=values``.
-
-    Raises
-    ------
-    InputError
-        Where a name stands twice, or a value is no quantity of its field.
-    """
-    if isinstance(vary, Mapping):
-        texts = []
-        for name, values in vary.items():
-            listed = [values] if isinstance(values, (str, int, float)) else list(values)
-            texts.append(f"{name}=" + ",".join(v if isinstance(v, str) else repr(float(v)) for v in listed))
-    else:
-        texts = list(vary)
-    if not texts:
-        raise InputError("nothing varies: name at least one, such as machine.clock=1.2GHz,2.4GHz")
-    axes: dict[str, tuple[float, ...]] = {}
-    for text in texts:
-        name, found = counts_axis(text, on)
-        if name in axes:
-            raise InputError(f"{name} varies twice")
-        axes[name] = tuple(map(float, found))
-    return axes
-
-
-def frame_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows for people and machines: the names that vary, then ratio, time, bands, energy and cost (None: unknown).
-
-    Where the table has a Pareto front, each row says whether it is on it.
-    """
-    tail = ["time_ratio", "low_ratio", "high_ratio", "time_s", "low_s", "high_s", ENERGY, COST]
-    shown = [str(name) for name in frame.columns if name not in (*tail, "point", FRONT)]
-    cases = ("workload", "machine")
-    shares = [name for name in shown if "." not in name and name not in cases]  # what varies has a namespace
-    varied = [name for name in shown if name not in shares]
-    names = [*varied, *(name for name in tail if name in frame.columns), *shares, *({FRONT} & set(frame.columns))]
-    rows = [dict(zip(names, row, strict=True)) for row in frame[names].itertuples(index=False, name=None)]
-    for row in rows:
-        row |= {name: None for name in (ENERGY, COST) if name in row and row[name] != row[name]}
-    return rows

@@ -284,7 +284,8 @@ def changes(
     InputError
         Where another quantity is named, or another machine without today's.
     """
-    from experiments.question import assignments, axis
+    from experiments.axes import axis
+    from experiments.question import assignments
 
     if other is not None and today is None:
         raise InputError("--on another machine needs --from: the machine that the trace was recorded on")

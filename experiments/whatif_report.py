@@ -25,7 +25,7 @@ from experiments.report import (
     table_html,
     write_page,
 )
-from experiments.sweep import WhatIf, frame_rows
+from experiments.whatif import WhatIf, frame_rows
 from hwmodels.files import InputError
 from hwmodels.units import format_quantity
 

@@ -61,7 +61,7 @@ def register(app: typer.Typer) -> None:
         from experiments.store import load
         from experiments.studies import load_study, study_path
         from experiments.study_report import write
-        from experiments.sweep import frame_rows
+        from experiments.whatif import frame_rows
 
         asked = load_study(study_path(file), trusted or ())
         made = plan(asked)
@@ -74,9 +74,9 @@ def register(app: typer.Typer) -> None:
         if names:
             store.write_front(front)
         if format != "table":
-            emit(frame_rows(front), format)
+            emit(frame_rows(front, made.notes), format)
             return
-        for text in dict.fromkeys(text for case in made.cases for text in case.work.unknown):
+        for text in dict.fromkeys([*made.notes, *(text for case in made.cases for text in case.work.unknown)]):
             print(text)
         if missing:
             print(f"note: {missing} of {len(made.chunks)} chunks are not answered yet (slipstick study resume {file})")
@@ -107,7 +107,7 @@ def _add(study: typer.Typer, name: str, text: str, check: Callable[[Path, str, s
         place = _folder(asked.name, folder)
         check(place, made.fingerprint, file)
         counts = f"{made.points:,} points in {len(made.chunks):,} chunks, {len(made.cases):,} cases"
-        print(f"{asked.name}: {counts}", file=sys.stderr, flush=True)
+        print(*(f"{asked.name}: {text}" for text in (counts, *made.notes)), sep="\n", file=sys.stderr, flush=True)
         with runner.executor(executor, workers, scheduler) as pool, shown(asked.name, made.points) as progress:
             store = runner.run(made, place, pool, progress)
         print(f"{asked.name}: {made.points} points in {len(made.chunks)} chunks: {store.results.resolve()}")

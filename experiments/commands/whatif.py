@@ -51,9 +51,8 @@ def register(app: typer.Typer) -> None:
             raise InputError("give a WORKLOAD, --on MACHINE and --vary NAME=VALUES (or --trace FILE)")
         from experiments.objectives import known_only, with_front
         from experiments.output import emit
-        from experiments.question import merged_steps
         from experiments.studies import Fitting, Study
-        from experiments.sweep import answer, frame_rows
+        from experiments.whatif import answer, frame_rows
         from hwmodels.units import format_quantity
 
         study = Study.of_question(workload, on, estimator, set or [], vary, where or [], objective or [])
@@ -61,7 +60,8 @@ def register(app: typer.Typer) -> None:
             study = study.model_copy(update={"fit": Fitting(measured=measured, parameters=tuple(fit or ()))})
         study = study.model_copy(update={"calibration_file": calibration, "anchors": anchors})
         asked = study.question(workload, on)
-        found = answer(asked, study.space(asked.machine))
+        space = study.space(asked.machine)
+        found, merged = answer(asked, space), study.notes(space)
         if save:
             study.save(save)
         if report:
@@ -70,7 +70,7 @@ def register(app: typer.Typer) -> None:
             page, picture = write(found, report, study.measurements(), study.objectives)
         frame, names = with_front(found.frame, objective) if objective else (found.frame, [])
         if format != "table":
-            emit(frame_rows(frame), format)
+            emit(frame_rows(frame, merged), format)
             return
         band = found.today.interval()
         between = f" (80 %: {format_quantity(band[0], 's')} .. {format_quantity(band[1], 's')})" if band else ""
@@ -79,9 +79,7 @@ def register(app: typer.Typer) -> None:
             f"today, {asked.machine.name}: {format_quantity(found.today.time, 's')}{between}"
             + ("" if band else "; no band: the estimator is not calibrated"),
         ]
-        axes = found.space.axes
-        written = ((name, text, len(axes[name])) for name, text in study.vary.items() if isinstance(text, str))
-        notes += [*found.unknown, *filter(None, (merged_steps(*one) for one in written))]
+        notes += [*found.unknown, *merged]
         if names:
             notes.append(
                 f"{int(frame.front.sum())} of {len(frame)} points are beaten by no other in {', '.join(names)}:"

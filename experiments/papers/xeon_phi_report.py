@@ -23,7 +23,8 @@ from experiments.report import (
     write_page,
 )
 from experiments.space import Space
-from experiments.sweep import sweep, task, whatif
+from experiments.sweep import sweep, task
+from experiments.whatif import whatif
 from hwmodels.records import Table
 from workloads.networks.phi_cnn import phi_cnn
 

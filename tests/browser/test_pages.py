@@ -16,7 +16,7 @@ from experiments.papers import xeon_phi_report
 from experiments.question import Question, question
 from experiments.sliderule import data_of
 from experiments.space import Range, Space
-from experiments.sweep import answer
+from experiments.whatif import answer
 from hwmodels.records import Table
 
 pytestmark = pytest.mark.browser

@@ -17,7 +17,7 @@ from experiments.measure.timing import Protocol
 from experiments.runner import executor, plan, run
 from experiments.store import load
 from experiments.studies import load_study
-from experiments.sweep import whatif
+from experiments.whatif import whatif
 from hwmodels.catalog import machine
 from hwmodels.files import InputError
 from workloads.catalog import workload

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import random
@@ -56,7 +57,7 @@ def _identical(frame: pd.DataFrame, other: pd.DataFrame) -> None:
 
 
 def test_thirty_kills_lose_no_point_and_repeat_none(tmp_path: Path) -> None:
-    made = _plan(tmp_path)
+    made = _plan(tmp_path, chunk=80)
     assert made.points == 10_000
     whole = run(made, tmp_path / "undisturbed").frame()
     fork = multiprocessing.get_context("fork")
@@ -86,7 +87,7 @@ def test_thirty_kills_lose_no_point_and_repeat_none(tmp_path: Path) -> None:
 
 def test_a_dask_worker_killed_in_the_middle_changes_nothing(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed", reason="needs the extra slipstick[dask]")
-    made = _plan(tmp_path, count=500, chunk=25)
+    made = _plan(tmp_path, count=200, chunk=25)
     whole = run(made, tmp_path / "serial").frame()
     cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, processes=True)
     with cluster, distributed.Client(cluster) as client:
@@ -203,7 +204,14 @@ def test_points_and_chunks_of_all_cases_are_bounded(tmp_path: Path, monkeypatch:
     path = tmp_path / "study.toml"
     path.write_text(path.read_text().replace('["phi-cnn-small"]', '["phi-cnn-small", "phi-cnn-large"]'))
     monkeypatch.setattr(runner, "MAX_POINTS", 79)
-    with pytest.raises(InputError, match=r"80 points in 2 of its 2 cases .*machine\.cores \(4 values\).* at most 79"):
+    with (
+        monkeypatch.context() as unasked,
+        pytest.raises(
+            InputError,
+            match=r"80 points in its 2 cases \(a case has 40 points .*machine\.cores \(4 values\).* at most 79",
+        ),
+    ):
+        unasked.setattr(Study, "question", lambda *_: pytest.fail("a case was asked before the total was known"))
         plan(load_study(path))
     monkeypatch.setattr(runner, "MAX_POINTS", 80)
     monkeypatch.setattr(runner, "MAX_CHUNKS", 1)
@@ -219,6 +227,25 @@ def test_a_run_says_how_many_points_there_are_before_it_starts(
     made = _plan(tmp_path, count=10)
     assert command(["study", "run", str(tmp_path / "study.toml"), "--folder", str(tmp_path / "out")]) == 0
     assert f"{made.points:,} points in 1 chunks" in capsys.readouterr().err
+
+
+def test_steps_that_fall_on_one_whole_number_are_said_with_a_study(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = Study.of_question("phi-cnn-small", "xeon-phi-7120p", "phi-a", [], ["run.threads=1..8:6log"])
+    study.save(tmp_path / "study.toml")
+    words = "run.threads: 5 different whole numbers in the 6 steps of 1..8:6log"
+    where = [str(tmp_path / "study.toml"), "--folder", str(tmp_path / "out")]
+    assert command(["study", "run", *where]) == 0
+    assert words in capsys.readouterr().err
+    assert json.loads((tmp_path / "out" / "study.json").read_text())["notes"] == [words]
+    assert command(["study", "report", *where]) == 0
+    assert words in capsys.readouterr().out
+    assert (
+        command(["study", "report", *where, "--objective", "time", "--objective", "t=run.threads", "--format", "json"])
+        == 0
+    )
+    assert json.loads(capsys.readouterr().out)[0]["note"] == words
 
 
 def test_others_read_the_parts(tmp_path: Path) -> None:

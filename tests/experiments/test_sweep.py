@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
@@ -9,11 +10,13 @@ import pandas as pd
 import pytest
 
 from experiments import sweep as sweep_module
+from experiments.axes import axis, counts_axis
 from experiments.cli import run
 from experiments.papers import xeon_phi
-from experiments.question import axis, counts_axis, question
+from experiments.question import question
 from experiments.space import Range, Space
-from experiments.sweep import sweep, task, whatif
+from experiments.sweep import sweep, task
+from experiments.whatif import whatif
 from hwmodels.catalog import machine
 from hwmodels.files import InputError
 from hwmodels.records import Table
@@ -103,8 +106,13 @@ def test_bad_axes_say_what_is_wrong(vary: object, words: str) -> None:
 def test_steps_that_fall_on_one_whole_number_are_said(capsys: pytest.CaptureFixture[str]) -> None:
     where = ["whatif", PHI[0], "--on", PHI[1]]
     # equal ratios of 8^(1/5): 1, 1.5, 2.3, 3.5, 5.3, 8
+    words = "run.threads: 5 different whole numbers in the 6 steps of 1..8:6log"
     assert run([*where, "--vary", "run.threads=1..8:6log"]) == 0
-    assert "run.threads: 5 different whole numbers in the 6 steps of 1..8:6log" in capsys.readouterr().out
+    assert words in capsys.readouterr().out
+    assert run([*where, "--vary", "run.threads=1..8:6log", "--format", "json"]) == 0
+    assert [row["note"] for row in json.loads(capsys.readouterr().out)] == 5 * [words]
+    assert run([*where, "--vary", "run.threads=1..8:6log", "--format", "csv"]) == 0
+    assert all(line.endswith(f",{words}") for line in capsys.readouterr().out.splitlines()[1:])
     for told in ("run.threads=1..8:4log", "run.threads=1..8:8", "run.threads=1..8", "run.threads=1,2"):
         assert run([*where, "--vary", told]) == 0
         assert "different whole numbers" not in capsys.readouterr().out

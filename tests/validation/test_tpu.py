@@ -8,10 +8,10 @@ import pytest
 from estimators.parameters import parameters
 from experiments import registry
 from experiments.question import question
-from experiments.sweep import whatif
 from experiments.validation import tpu, tpu_fit
 from experiments.validation.data import training_file
 from experiments.validation.tpu_data import STEPS, TRACES, read_steps, read_traces
+from experiments.whatif import whatif
 
 MLP = ("data-parallel-mlp", "tpu-v2-8", None)
 
