@@ -94,6 +94,12 @@ def _spmv() -> Any:
     return spmv_estimator()
 
 
+def _spmv_devices() -> Any:
+    from estimators.operation.spmv import spmv_devices_estimator
+
+    return spmv_devices_estimator()
+
+
 def _roofline_dispatch() -> Any:
     from estimators.composite import Composite
     from estimators.operation.roofline import Roofline
@@ -142,6 +148,7 @@ def _estimators() -> dict[str, Callable[[], Any]]:
         "parallel-training": _parallel_training,
         "systolic": _systolic,
         "spmv": _spmv,
+        "spmv-devices": _spmv_devices,
         "tpu": _tpu,
         "measure": _measure,
         "phi-a": _phi("a"),

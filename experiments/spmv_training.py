@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,9 @@ import numpy as np
 from estimators.operation.reuse import label_kind
 from experiments.measure.labels import LabelledBlocks, Labels, shipped_labels
 from experiments.validation.data import data_folder
-from hwmodels.files import InputError
+from hwmodels.files import InputError, atomic_write
 
-KINDS = ("combined", "reuse", "network", "networks")
+KINDS = ("combined", "reuse", "network", "networks", "devices")
 SEARCHED_MATRIX = 1_000_000
 """Non-zeros of the largest matrix that a search draws blocks from: it asks for few."""
 
@@ -28,6 +29,8 @@ def train_and_save(
     InputError
         Where an option does not belong to this kind, or files and labels cannot be used.
     """
+    if kind == "devices":
+        return _devices(save)
     asked = label_kind(label)
     own = Labels(labels) if labels else shipped_labels()
     if kind != "network" and (start is not None or folds):
@@ -71,6 +74,16 @@ def search_rows(trials: int, label: str, count: int, epochs: int, seed: int) -> 
         }
         for error, shape, recipe in found
     ]
+
+
+def _devices(save: Path) -> list[dict[str, Any]]:
+    from experiments.validation.ginkgo import fit_public
+
+    trained = fit_public()
+    with atomic_write(save) as stream:
+        json.dump(trained.document(), stream, indent=1)
+        stream.write("\n")
+    return [{"machine": device.machine, **device.cost} for device in trained.model.devices]
 
 
 def _network(

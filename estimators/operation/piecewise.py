@@ -65,6 +65,11 @@ class FormulaPiecewise(FormulaModel):
         place, model = self._of(op)
         return _placed(model.formula(op, machine), place)
 
+    def caches(self, machine: Machine) -> str:
+        """What each part takes for granted."""
+        said = (model.caches(machine) for model in (*self.by_kind.values(), self.otherwise))
+        return "; ".join(dict.fromkeys(text for text in said if text))
+
     def _of(self, op: Op) -> tuple[str, FormulaModel]:
         if op.kind in self.by_kind:
             return f"by_kind.{op.kind}", self.by_kind[op.kind]

@@ -9,7 +9,7 @@ dense vector and the matrix itself come from, by reuse volume against the machin
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 import numpy as np
@@ -80,17 +80,26 @@ class CacheSizes:
 
     @classmethod
     def of(cls, machine: Machine) -> CacheSizes:
-        """Of a machine with at least two levels before its main memory.
+        """Of a machine, as `cache_levels` chooses them."""
+        second, last = cache_levels(machine)
+        return cls(float(machine.memory[second].capacity or 0), float(machine.memory[last].capacity or 0))
 
-        Raises
-        ------
-        InputError
-            Where the machine has fewer.
-        """
-        levels = [level for level in machine.memory.values() if level.capacity]
-        if len(levels) < 3:
-            raise InputError(f"machine {machine.name!r} has {len(levels)} memory levels: want two caches and a memory")
-        return cls(float(levels[1].capacity), float(levels[-2].capacity))
+
+def cache_levels(machine: Machine) -> tuple[str, str]:
+    """The names of a core's second level and of the last level; a machine's only cache is both.
+
+    Raises
+    ------
+    InputError
+        Where the machine has no cache before its main memory.
+    """
+    levels = [name for name, level in machine.memory.items() if level.capacity]
+    if len(levels) < 2:
+        raise InputError(
+            f"machine {machine.name!r} has the memory levels {', '.join(levels) or 'none'} with a capacity:"
+            " a sparse product also needs a cache, such as memory.L2.capacity = 1 MiB"
+        )
+    return levels[min(1, len(levels) - 2)], levels[-2]
 
 
 @dataclass(frozen=True)
@@ -115,9 +124,9 @@ class ReuseModel:
         label_kind(self.label)
         check_parameters(self)
 
-    def seconds_per_nonzero(self, blocks: BlockTable, caches: CacheSizes | None = None) -> FloatArray:
-        """Of every block, on the machine fitted on or on one with other caches."""
-        counts = term_counts(blocks, self.label, caches or self.caches)
+    def seconds_per_nonzero(self, blocks: BlockTable) -> FloatArray:
+        """Of every block."""
+        counts = term_counts(blocks, self.label, self.caches)
         return np.asarray(counts @ np.array([self.cost[name] for name in TERMS[self.label]])) / blocks.size
 
     def at_clock(self, ratio: float) -> ReuseModel:
@@ -125,14 +134,13 @@ class ReuseModel:
         if not ratio > 0:
             raise InputError(f"clock ratio = {ratio:g}: want a number > 0")
         slower = {name: value / (1.0 if name in MEMORY_TERMS else ratio) for name, value in self.cost.items()}
-        return ReuseModel(self.label, Table(slower), self.caches)
+        return replace(self, cost=Table(slower))
 
-    def memory_share(self, blocks: BlockTable, caches: CacheSizes | None = None) -> float:
-        """Share of the time that does not follow the clock, on the machine fitted on or on one with other caches."""
-        still = ReuseModel(
-            self.label, Table({n: v if n in MEMORY_TERMS else 0.0 for n, v in self.cost.items()}), self.caches
-        )
-        return float(still.seconds_per_nonzero(blocks, caches).sum() / self.seconds_per_nonzero(blocks, caches).sum())
+    def memory_share(self, blocks: BlockTable) -> float:
+        """Share of the time that does not follow the clock."""
+        still = {name: value if name in MEMORY_TERMS else 0.0 for name, value in self.cost.items()}
+        waiting = replace(self, cost=Table(still)).seconds_per_nonzero(blocks).sum()
+        return float(waiting / self.seconds_per_nonzero(blocks).sum())
 
 
 def term_counts(blocks: BlockTable, label: LabelKind, caches: CacheSizes) -> FloatArray:

@@ -16,7 +16,7 @@ import sympy as sp
 from estimators.formula import Formula
 from estimators.operation.model import FormulaModel
 from estimators.operation.residency import share_beyond
-from estimators.operation.reuse import MEMORY_TERMS, TERMS, CacheSizes, LabelKind, label_kind
+from estimators.operation.reuse import MEMORY_TERMS, TERMS, CacheSizes, LabelKind, cache_levels, label_kind
 from estimators.parameters import Parameter, check_parameters
 from hwmodels.expressions import symbol
 from hwmodels.files import InputError
@@ -43,18 +43,23 @@ ACCELERATORS = ("nvidia-", "amd-cdna", "amd-gcn", "amd-vega", "google-tpu")
 """Families, by how their names begin, whose products are spread over thousands of threads."""
 
 
+def is_accelerator(machine: Machine) -> bool:
+    """Whether a machine is one of `ACCELERATORS`."""
+    return machine.family.startswith(ACCELERATORS)
+
+
 def caches_of_core(machine: Machine) -> CacheSizes:
     """What the core that runs a product has behind it.
 
     Raises
     ------
     InputError
-        Where the machine is an accelerator, or has no two caches and a memory.
+        Where the machine is an accelerator, or has no cache.
     """
-    if machine.family.startswith(ACCELERATORS):
+    if is_accelerator(machine):
         raise InputError(
             f"machine {machine.name!r} ({machine.family}) is an accelerator: costs of one processor's core say nothing"
-            " of it; ask for a processor, or another estimator"
+            " of it; the estimator 'spmv-devices' has costs of whole devices"
         )
     return CacheSizes.of(machine)
 
@@ -87,6 +92,14 @@ class SpmvCosts(FormulaModel):
             raise InputError(f"SpMV costs: want clock > 0 and a cost of every term; missing: {', '.join(missing)}")
         check_parameters(self)
 
+    def caches(self, machine: Machine) -> str:
+        """What the labels took for granted."""
+        return (
+            "blocks in the first cache"
+            if self.label == "hot"
+            else "the caches hold what sweep after sweep leaves there"
+        )
+
     def key(self, op: Op, machine: Machine) -> Hashable:
         """One formula for all matrices."""
         return "spmv"
@@ -97,13 +110,12 @@ class SpmvCosts(FormulaModel):
         Raises
         ------
         InputError
-            Where the operation is no counted product, or the machine is no processor with two caches and a memory.
+            Where the operation is no counted product, or the machine is no processor with a cache.
         """
         if op.kind != "spmv" or "footprint" not in op.dims:
             raise InputError(f"operation {op.name!r} ({op.kind}) is no sparse product with the counts of its pattern")
         caches_of_core(machine)
-        levels = [name for name, level in machine.memory.items() if level.capacity]
-        return _formula(self.label, self.clock, self.source, levels[1], levels[-2])
+        return _formula(self.label, self.clock, self.source, *cache_levels(machine))
 
 
 @lru_cache(maxsize=64)

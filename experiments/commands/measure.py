@@ -139,7 +139,7 @@ def spmv(
         return
     from experiments.measure.spmv import Reference, SpmvProtocol, measure_blocks, save_times
     from experiments.output import emit
-    from workloads.kernels.sparse import read_matrix
+    from workloads.kernels.sparse_files import read_matrix
 
     reference = Reference()
     rows = []
@@ -171,7 +171,7 @@ def _pagerank(graphs: list[Path], kernel: str, budget: float, format: str) -> No
     from experiments.output import emit
     from hwmodels.files import unknown_name
     from workloads.kernels.pagerank import pagerank_problem
-    from workloads.kernels.sparse import read_matrix
+    from workloads.kernels.sparse_files import read_matrix
 
     if kernel != "pagerank":
         raise unknown_name("sparse kernel", kernel, ("spmv", "pagerank"))

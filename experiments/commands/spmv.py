@@ -20,51 +20,47 @@ def register(app: typer.Typer) -> None:
 
 
 def predict(
-    matrix: Annotated[Path, typer.Argument(help=".mtx, .edges, .triplet0 (each also .gz) or .npz")],
-    on: Annotated[str, typer.Option(help="a machine: its caches take the place of the measured host's")] = "",
-    label: Annotated[str, typer.Option(help="streaming (sweeps) or hot (in the first cache)")] = "streaming",
-    model: Annotated[Path | None, typer.Option(help="a model of 'slipstick spmv train'")] = None,
+    matrix: Annotated[
+        Path, typer.Argument(help=".mtx, .edges, .triplet0 (each also .gz) or .npz, of at least 2 non-zeros")
+    ],
+    on: Annotated[
+        str,
+        typer.Option(
+            help="a machine, or a YAML file, with a clock, a main memory and at least one cache: of a processor one"
+            " core, of an accelerator all of it [default: the core that the labels were measured on]",
+            show_default=False,
+        ),
+    ] = "",
+    label: Annotated[str, typer.Option(help="of one core: streaming (sweeps) or hot (first cache)")] = "streaming",
+    model: Annotated[Path | None, typer.Option(help="of one core: a model of 'slipstick spmv train'")] = None,
+    anchors: Annotated[
+        Path | None, typer.Option(help="CSV of products measured on the machine: matrix (a file beside it), time_s")
+    ] = None,
     power: Annotated[str | None, typer.Option(help="mean power for the energy, '27.9 W'")] = None,
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
-    """Time of one product with this matrix, with its interval (80 %); energy where a mean power is given."""
-    from estimators.operation.reuse import CacheSizes, label_kind
-    from estimators.operation.spmv import estimate_spmv, load_spmv_model, trained_model
-    from experiments.output import emit
-    from hwmodels.catalog import machine
-    from hwmodels.units import parse_quantity
-    from workloads.kernels.blocks import block_features
-    from workloads.kernels.sparse import read_matrix
+    """Time of one product with this matrix, with its interval (80 %); energy where a mean power is given.
 
-    chosen = load_spmv_model(model) if model else trained_model(label_kind(label))
-    read = read_matrix(matrix)
-    host = machine(on) if on else None
-    answer = estimate_spmv(read, host, chosen, None if power is None else parse_quantity(power, "W"))
-    band = answer.interval()
-    here = chosen if host is None else chosen.at_clock(host.clock)
-    caches = None if host is None else CacheSizes.of(host)
-    row = {
-        "matrix": read.name,
-        "rows": read.shape[0],
-        "columns": read.shape[1],
-        "nonzeros": read.nonzeros,
-        "label": chosen.label,
-        "time_s": answer.time,
-        "low_s": band[0] if band else None,
-        "high_s": band[1] if band else None,
-        "ns_per_nonzero": answer.time / read.nonzeros * 1e9,
-        "memory_share": here.reuse.memory_share(block_features(read, chosen.block), caches),
-        "energy_J": answer.energy,
-    }
-    emit([row], format, notes=["; ".join(answer.assumptions)])
+    Costs of one core are learned from blocks of 250 non-zeros; a smaller matrix is answered by eight costs alone. A few
+    measured products (--anchors) scale the answer to the machine and narrow the interval.
+    """
+    from experiments.output import emit
+    from experiments.spmv_answers import answer
+
+    row, said = answer(matrix, on, label, model, power, anchors)
+    emit([row], format, notes=["; ".join(said)])
 
 
 def train(
-    save: Annotated[Path, typer.Argument(help="the model's .npz; with --kind networks a folder")],
+    save: Annotated[Path, typer.Argument(help="the model's .npz; with networks a folder, with devices a .json")],
     labels: Annotated[Path | None, typer.Option(help="labels .parquet (default: those that ship)")] = None,
     label: Annotated[str, typer.Option(help="streaming or hot")] = "streaming",
     kind: Annotated[
-        str, typer.Option(help="combined, reuse, network, or networks of four clocks and four metrics (torch)")
+        str,
+        typer.Option(
+            help="combined; reuse; network; networks of four clocks and four metrics (torch); devices (whole ones, from"
+            " public times)"
+        ),
     ] = "combined",
     start: Annotated[Path | None, typer.Option(help="a network of another machine to go on from")] = None,
     folds: Annotated[int, typer.Option(help="also check the network on so many folds", min=0, max=20)] = 0,

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from estimators.operation.reuse import CacheSizes, LabelKind, fit_reuse
-from estimators.operation.spmv import SpmvModel, fit_spmv
+from estimators.operation.spmv_model import SpmvModel, fit_spmv
 from experiments.measure.labels import LabelledBlocks
 
 Floats = npt.NDArray[np.float64]

@@ -15,7 +15,8 @@ from estimators.operation.reuse import LABEL_KINDS, CacheSizes, LabelKind
 from hwmodels.files import InputError, read_json, unknown_name
 from workloads.kernels.blocks import BLOCK, BlockTable, block_features, network_input
 from workloads.kernels.generators import from_recipe
-from workloads.kernels.sparse import SparseMatrix, read_matrix
+from workloads.kernels.sparse import SparseMatrix
+from workloads.kernels.sparse_files import read_matrix
 
 SHIPPED = Path(__file__).parent / "data"
 SCHEMA = "slipstick-spmv-labels-1"

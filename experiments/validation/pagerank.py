@@ -14,7 +14,8 @@ from estimators.formula import FloatArray
 from estimators.operation.loops import LevelLoops, LoopRoofline
 from estimators.operation.model import OperationModel
 from estimators.operation.piecewise import Piecewise
-from estimators.operation.spmv import LearnedSpmv, trained_model
+from estimators.operation.spmv import LearnedSpmv
+from estimators.operation.spmv_model import trained_model
 from estimators.schedule.sequential import Sequential
 from experiments.measure.labels import SHIPPED
 from experiments.rows import ValidationRow, skipped
@@ -25,7 +26,8 @@ from hwmodels.machine import Machine
 from hwmodels.records import Table
 from workloads.kernels.generators import from_recipe
 from workloads.kernels.pagerank import PageRankProblem, pagerank, pagerank_problem
-from workloads.kernels.sparse import SparseMatrix, read_matrix
+from workloads.kernels.sparse import SparseMatrix
+from workloads.kernels.sparse_files import read_matrix
 from workloads.workload import Op
 
 DATASET = "own PageRank runs"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,9 @@ from scipy.io import mmwrite
 
 from estimators.composite import Composite
 from estimators.operation.reuse import CacheSizes
-from estimators.operation.spmv import SpmvModel, estimate_spmv, spmv_estimator, trained_model
+from estimators.operation.spmv import spmv_estimator
 from estimators.operation.spmv_costs import SpmvCosts
+from estimators.operation.spmv_model import SpmvModel, trained_model
 from estimators.schedule.sequential import Sequential
 from experiments import registry
 from experiments.cli import run
@@ -42,7 +44,7 @@ def test_counts_of_the_matrix_give_the_sum_over_its_blocks(label: str) -> None:
     model = trained_model("hot" if label == "hot" else "streaming").reuse
     host = machine(HOST)
     blocks = block_features(matrix)
-    by_block = model.seconds_per_nonzero(blocks, CacheSizes.of(host)).mean() * matrix.nonzeros
+    by_block = replace(model, caches=CacheSizes.of(host)).seconds_per_nonzero(blocks).mean() * matrix.nonzeros
     assert costs(label).times(spmv(matrix).operations, host)[0] == pytest.approx(by_block, rel=1e-6)
 
 
@@ -69,12 +71,10 @@ def test_core_bound_time_follows_the_clock_and_larger_caches_never_cost() -> Non
 
 
 def test_accelerators_are_refused_and_not_answered_with_a_core() -> None:
-    matrix = stencil((60, 60), 5)
+    matrix = stencil((20, 20), 5)
     for name in ("v100-sxm", "radeon-vii", "mi100", "tpu-v3"):
-        with pytest.raises(InputError, match="is an accelerator: costs of one processor's core"):
+        with pytest.raises(InputError, match="is an accelerator: .* the estimator 'spmv-devices'"):
             spmv_estimator().estimate(spmv(matrix), machine(name))
-        with pytest.raises(InputError, match="is an accelerator"):
-            estimate_spmv(matrix, machine(name))
 
 
 def test_a_saved_workload_needs_no_matrix_and_mixes_with_other_operations(tmp_path: Path) -> None:

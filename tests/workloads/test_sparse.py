@@ -11,7 +11,8 @@ import scipy.sparse as sparse
 from scipy.io import mmwrite
 
 from hwmodels.files import InputError
-from workloads.kernels.sparse import SparseMatrix, read_matrix
+from workloads.kernels.sparse import SparseMatrix
+from workloads.kernels.sparse_files import read_matrix
 
 HEADER = "%%MatrixMarket matrix coordinate real general\n"
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from workloads.kernels import generators
 from workloads.kernels.pagerank import pagerank, pagerank_problem, run_pagerank
-from workloads.kernels.sparse import SparseMatrix, read_matrix
+from workloads.kernels.sparse import SparseMatrix
+from workloads.kernels.sparse_files import read_matrix
 from workloads.kernels.spmv import spmv
 from workloads.workload import Workload
 

@@ -1,4 +1,4 @@
-"""A sparse matrix in compressed-row form, and the bounded readers that bring one in.
+"""A sparse matrix in compressed-row form (files of one: `workloads.kernels.sparse_files`).
 
 Times of sparse products depend on where the non-zeros are, so that is what is kept: row pointers and column
 positions. Values are kept when a file has them, and are ones where it has none.
@@ -7,25 +7,16 @@ positions. Values are kept when a file has them, and are ones where it has none.
 from __future__ import annotations
 
 import hashlib
-import io
-import warnings
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
-from typing import Any, Literal
-from zipfile import BadZipFile
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hwmodels.files import InputError, read_bytes
+from hwmodels.files import InputError
 
-Symmetry = Literal["expand", "stored"]
-
-FILE_BYTES = 1 << 30
-"""Largest matrix file read, after decompression."""
 ROWS_LIMIT = 100_000_000
-NONZEROS_LIMIT = 200_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,153 +153,3 @@ class SparseMatrix:
             compressed.indices.astype(np.int32),
             compressed.data.astype(np.float64) if keep_values else None,
         )
-
-
-def read_matrix(path: str | Path, *, symmetry: Symmetry = "expand") -> SparseMatrix:
-    """Reads a matrix file: Matrix Market (.mtx), edge list (.edges, .txt), 0-based triplets (.triplet0) or .npz; all
-    but the last also .gz.
-
-    A symmetric Matrix Market file stores one triangle: ``symmetry="expand"`` fills in the other, ``"stored"`` keeps
-    what the file holds (as the SpMV paper's code did). Raises InputError naming file, line or field and what was
-    expected.
-    """
-    path = Path(path)
-    suffixes = [s for s in path.suffixes if s != ".gz"]
-    kind = suffixes[-1] if suffixes else ""
-    name = path.name.split(".")[0]
-    if kind == ".mtx":
-        return _matrix_market(name, path, symmetry)
-    if kind in (".edges", ".txt"):
-        return _edge_list(name, path)
-    if kind == ".triplet0":
-        return _triplets(name, path)
-    if kind == ".npz":
-        return _npz(name, path)
-    raise InputError(
-        f"{path}: unknown matrix format {kind or '(no suffix)'!r}; known: .mtx, .edges, .txt, .triplet0"
-        " (each also .gz), .npz"
-    )
-
-
-def _matrix_market(name: str, path: Path, symmetry: Symmetry) -> SparseMatrix:
-    from scipy.io import mmread
-
-    data = read_bytes(path, FILE_BYTES)
-    stream = io.BytesIO(data)
-    header = stream.readline(1024).decode("ascii", "replace").lower().split()
-    if len(header) != 5 or header[0] != "%%matrixmarket" or header[1] != "matrix":
-        raise InputError(
-            f"{path}: line 1 must read '%%MatrixMarket matrix coordinate FIELD SYMMETRY', not {' '.join(header)[:80]!r}"
-        )
-    layout, field_type, kind = header[2:]
-    if layout != "coordinate":
-        raise InputError(f"{path}: layout {layout!r} is not sparse; wanted 'coordinate'")
-    if field_type not in ("real", "integer", "pattern"):
-        raise InputError(
-            f"{path}: field {field_type!r} is not supported; known: real, integer, pattern"
-            " (complex products cost other times)"
-        )
-    if kind not in ("general", "symmetric", "skew-symmetric"):
-        raise InputError(f"{path}: symmetry {kind!r} is not supported; known: general, symmetric, skew-symmetric")
-    number = 1
-    while True:
-        line = stream.readline(1 << 16)
-        number += 1
-        if not line:
-            raise InputError(f"{path}: ends before its size line 'ROWS COLUMNS NONZEROS'")
-        if line.strip() and not line.startswith(b"%"):
-            break
-    try:
-        rows, columns, nonzeros = (int(word) for word in line.split())
-    except ValueError:
-        raise InputError(
-            f"{path}: line {number}: size line must be 'ROWS COLUMNS NONZEROS', not {line[:80]!r}"
-        ) from None
-    if not (0 < rows <= ROWS_LIMIT and 0 < columns <= ROWS_LIMIT and 0 <= nonzeros <= NONZEROS_LIMIT):
-        raise InputError(
-            f"{path}: line {number}: {rows} x {columns} with {nonzeros} non-zeros is outside 1 to {ROWS_LIMIT:,} rows "
-            f"and columns and 0 to {NONZEROS_LIMIT:,} non-zeros"
-        )
-    try:
-        matrix = mmread(io.BytesIO(data), spmatrix=False)
-    except (ValueError, OverflowError, IndexError) as error:
-        raise InputError(f"{path}: malformed Matrix Market: {error}") from None
-    i, j = (np.asarray(c, dtype=np.int64) for c in matrix.coords)
-    values = np.asarray(matrix.data, dtype=np.float64)
-    if kind != "general" and symmetry == "stored":
-        keep = i >= j  # scipy has filled in the mirrored triangle: the file holds the lower one
-        i, j, values = i[keep], j[keep], values[keep]
-    return _checked(path, name, i, j, (rows, columns), None if field_type == "pattern" else values)
-
-
-def _edge_list(name: str, path: Path) -> SparseMatrix:
-    """Edges 'u v' of a graph, any node numbers: they are renumbered in ascending order."""
-    pairs = _table(path, at_least=2)[:, :2].astype(np.int64)
-    nodes, renumbered = np.unique(pairs, return_inverse=True)
-    renumbered = renumbered.reshape(pairs.shape)
-    return _checked(path, name, renumbered[:, 0], renumbered[:, 1], (len(nodes), len(nodes)), None)
-
-
-def _triplets(name: str, path: Path) -> SparseMatrix:
-    table = _table(path, at_least=3)
-    i, j = table[:, 0], table[:, 1]
-    if (i != np.floor(i)).any() or (j != np.floor(j)).any():
-        raise InputError(f"{path}: rows and columns must be whole numbers")
-    return _checked(path, name, i.astype(np.int64), j.astype(np.int64), None, table[:, 2])
-
-
-def _table(path: Path, at_least: int) -> npt.NDArray[np.float64]:
-    data = read_bytes(path, FILE_BYTES)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of no data: said below
-            table = np.loadtxt(io.BytesIO(data), comments=("#", "%"), ndmin=2)
-    except ValueError as error:
-        raise InputError(f"{path}: malformed line: {error}") from None
-    if table.shape[0] == 0 or table.shape[1] < at_least:
-        raise InputError(
-            f"{path}: wanted at least one line of {at_least} numbers, found {table.shape[0]} lines of {table.shape[1]}"
-        )
-    return table
-
-
-def _npz(name: str, path: Path) -> SparseMatrix:
-    """The compressed-row file of scipy.sparse.save_npz; pickled contents are refused."""
-    data = read_bytes(path, FILE_BYTES)
-    try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            missing = {"indices", "indptr", "shape"} - set(archive.files)
-            if missing:
-                raise InputError(
-                    f"{path}: no array {sorted(missing)} in this npz; wanted indices, indptr, shape"
-                    " as scipy.sparse.save_npz writes them"
-                )
-            layout = bytes(archive["format"].item()) if "format" in archive.files else b"csr"
-            if layout != b"csr":
-                raise InputError(f"{path}: layout {layout.decode()!r}; only csr is read")
-            shape = archive["shape"]
-            for array, wanted in (("indices", None), ("indptr", None), ("shape", 2)):
-                own = archive[array]
-                if own.ndim != 1 or own.dtype.kind not in "iu" or (wanted is not None and len(own) != wanted):
-                    raise InputError(
-                        f"{path}: array {array!r} of shape {own.shape} and type {own.dtype}: want one dimension of"
-                        f" {'whole numbers' if wanted is None else f'{wanted} whole numbers'}"
-                    )
-            values = archive["data"].astype(np.float64) if "data" in archive.files else None
-            return SparseMatrix(name, (int(shape[0]), int(shape[1])), archive["indptr"], archive["indices"], values)
-    except (ValueError, OSError, KeyError, BadZipFile) as error:
-        raise InputError(f"{path}: not a usable npz matrix: {error}") from None
-
-
-def _checked(
-    path: Path,
-    name: str,
-    i: npt.NDArray[np.int64],
-    j: npt.NDArray[np.int64],
-    shape: tuple[int, int] | None,
-    values: npt.NDArray[np.float64] | None,
-) -> SparseMatrix:
-    try:
-        return SparseMatrix.from_triplets(name, i, j, shape, values)
-    except ValueError as error:
-        raise InputError(f"{path}: {error}") from None

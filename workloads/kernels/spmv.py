@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from hwmodels.records import Table
@@ -14,15 +15,33 @@ from workloads.workload import Op, Workload
 def spmv_operation(matrix: SparseMatrix, name: str = "spmv", times: Any = 1) -> Op:
     """One product in the blockwise kernel; the payload is the matrix's digest.
 
-    Dims are its shape and what its pattern does to a memory hierarchy (`pattern_counts`), so that a saved workload can
-    be asked of any machine without the matrix. Two flop a non-zero. Bytes are the least that must move: each
-    non-zero's value, column and row once, both vectors once.
+    Dims are those of `rows_operation` and what its pattern does to a memory hierarchy (`pattern_counts`), so that a
+    saved workload can be asked of any machine without the matrix.
+    """
+    return rows_operation(matrix, name, times, pattern_counts(matrix))
+
+
+def rows_operation(
+    matrix: SparseMatrix, name: str = "spmv", times: Any = 1, more: Mapping[str, float] | None = None
+) -> Op:
+    """One product by statistics of its rows alone, which models of whole devices ask for; `more` dims go beside.
+
+    Dims: its shape, the length of the longest row, and the standard deviation of their lengths over the mean. Two flop
+    a non-zero. Bytes are the least that must move: each non-zero's value, column and row once, both vectors once.
     """
     rows, columns = matrix.shape
+    lengths = matrix.row_lengths
+    dims = {
+        "rows": rows,
+        "columns": columns,
+        "nonzeros": matrix.nonzeros,
+        "longest_row": int(lengths.max()),
+        "row_variation": float(lengths.std() / max(lengths.mean(), 1e-9)),
+    }
     return Op(
         name,
         "spmv",
-        dims=Table({"rows": rows, "columns": columns, "nonzeros": matrix.nonzeros, **pattern_counts(matrix)}),
+        dims=Table({**dims, **(more or {})}),
         dtype="float64",
         cost=Cost(
             {

@@ -1,0 +1,70 @@
+"""What `slipstick spmv predict` does: a matrix file and a machine in, a time with its band out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from estimators.operation.reuse import label_kind
+from estimators.operation.spmv import estimate_spmv
+from estimators.operation.spmv_costs import is_accelerator
+from estimators.operation.spmv_model import load_spmv_model, trained_model
+from hwmodels.catalog import machine
+from hwmodels.files import InputError, read_csv_rows, read_number
+from hwmodels.units import parse_quantity
+from workloads.kernels.sparse import SparseMatrix
+from workloads.kernels.sparse_files import read_matrix
+
+MOST_ANCHORS = 1000
+
+
+def answer(
+    path: Path, on: str, label: str, model: Path | None, power: str | None, anchors: Path | None
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The row of one product, and what it takes for granted.
+
+    Raises
+    ------
+    InputError
+        Where a file, a name or a unit cannot be used, or options exclude each other.
+    """
+    asked_label = label_kind(label)
+    host = machine(on) if on else None
+    chosen = load_spmv_model(model) if model else trained_model(asked_label) if asked_label != "streaming" else None
+    matrix = read_matrix(path)
+    known = read_anchors(anchors) if anchors else []
+    estimate = estimate_spmv(matrix, host, chosen, None if power is None else parse_quantity(power, "W"), known)
+    band = estimate.interval()
+    row = {
+        "matrix": matrix.name,
+        "rows": matrix.shape[0],
+        "columns": matrix.shape[1],
+        "nonzeros": matrix.nonzeros,
+        "label": None if host is not None and is_accelerator(host) else chosen.label if chosen else asked_label,
+        "time_s": estimate.time,
+        "low_s": band[0] if band else None,
+        "high_s": band[1] if band else None,
+        "ns_per_nonzero": estimate.time / matrix.nonzeros * 1e9,
+        "memory_share": estimate.metrics.get("memory_share"),
+        "energy_J": estimate.energy,
+    }
+    return row, estimate.assumptions
+
+
+def read_anchors(path: Path) -> list[tuple[SparseMatrix, float]]:
+    """Products measured on the machine asked: a CSV with ``matrix`` (a file, beside the CSV) and ``time_s``.
+
+    Raises
+    ------
+    InputError
+        Names file, line and column of what cannot be used.
+    """
+    found = []
+    for line, row in read_csv_rows(path, ("matrix", "time_s"), limit_rows=MOST_ANCHORS):
+        seconds = read_number(row["time_s"], path, line, "time_s", 0.0)
+        if not seconds > 0:
+            raise InputError(f"{path}: line {line}: time_s = {row['time_s']}: want seconds > 0")
+        found.append((read_matrix(path.parent / row["matrix"]), seconds))
+    if not found:
+        raise InputError(f"{path}: no product: want lines of matrix,time_s")
+    return found
