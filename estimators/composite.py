@@ -56,7 +56,7 @@ class Composite:
         outcome = self.schedule.combine(bound, times, machine, {**workload.defaults, **run})
         return Estimate(
             time=outcome.time,
-            energy=energy_of(bound, machine, outcome.time),
+            energy=energy_of(bound, machine, outcome.time, {**workload.defaults, **run}),
             parts=self._parts(bound, times, machine, outcome.elapsed),
             rule=outcome.rule,
             metrics=outcome.metrics,

@@ -17,7 +17,7 @@ from estimators.operation.model import machine_values
 from estimators.operation.roofline import serving_engine
 from estimators.operation.tiled import MATRIX_ENERGY
 from estimators.parameters import parameters
-from hwmodels.expressions import symbol
+from hwmodels.expressions import parse_expression, symbol
 from hwmodels.files import InputError
 from hwmodels.machine import Machine
 from hwmodels.records import Table
@@ -81,23 +81,33 @@ def energy(
     moved = _sum(op.times * op.cost.bytes_moved for op in worked)
     if flop == 0 and moved == 0:
         raise InputError(f"workload {workload.name!r} counts neither flop nor bytes: its energy cannot be told")
-    joules = Formula(watts.expression * symbol("time"), "J", watts.source)
+    joules = Formula(watts.expression * symbol("time") * symbol("operation.devices"), "J", watts.source)
     symbols = {name: float(value) for name, value in {**workload.defaults, **(run or {})}.items()}
     own = {f"parameter.{name}": value for name, (value, _) in parameters(power).items()}
-    work = Table({"operation.float32_flop": flop, "operation.bytes_moved": moved})
+    work = Table(
+        {"operation.float32_flop": flop, "operation.bytes_moved": moved, "operation.devices": devices_of(workload)}
+    )
     return Consumption(ENERGY, joules, Table({**symbols, **own, **machine_values(joules, machine)}), work)
 
 
-def energy_of(workload: Workload, machine: Machine, time: float) -> float | None:
-    """Joules of a bound workload that takes `time` seconds; None where they cannot be told."""
+def devices_of(workload: Workload) -> Amount:
+    """How many devices do what the workload says of one: its metadata `devices`, a formula of numbers of the run."""
+    text = workload.metadata.get("devices")
+    return parse_expression(text) if isinstance(text, str) else 1
+
+
+def energy_of(
+    workload: Workload, machine: Machine, time: float, run: Mapping[str, float] | None = None
+) -> float | None:
+    """Joules of a bound workload that takes `time` seconds, all devices together; None where they cannot be told."""
     try:
-        return float(energy(workload, machine)({}, time))
+        return float(energy(workload, machine, run)({}, time))
     except InputError:
         return None
 
 
-def cost(machine: Machine) -> Consumption:
-    """Dollars: the machine's price an hour times the time.
+def cost(machine: Machine, workload: Workload, run: Mapping[str, float] | None = None) -> Consumption:
+    """Dollars: the machine's price an hour times the time, for each device of the workload.
 
     Raises
     ------
@@ -106,8 +116,11 @@ def cost(machine: Machine) -> Consumption:
     """
     if machine.price is None:
         raise InputError(f"machine {machine.name!r} gives no price in $/h: a cost cannot be told")
-    dollars = Formula(symbol("time") * symbol("machine.price") / SECONDS_PER_HOUR, "$", "price times time")
-    return Consumption(COST, dollars, Table({"machine.price": float(machine.price)}))
+    price = symbol("machine.price") * symbol("operation.devices")
+    dollars = Formula(symbol("time") * price / SECONDS_PER_HOUR, "$", "price times time")
+    values = {name: float(value) for name, value in {**workload.defaults, **(run or {})}.items()}
+    work = Table({"operation.devices": devices_of(workload)})
+    return Consumption(COST, dollars, Table({**values, "machine.price": float(machine.price)}), work)
 
 
 def _float32_flop(op: Op, machine: Machine) -> Iterator[Amount]:

@@ -12,6 +12,7 @@ from estimators.operation.by_kind import DeviceAndLinks
 from estimators.operation.collectives import NCCL, Collectives
 from estimators.operation.kernel_classes import KernelParameters
 from estimators.operation.tiled import TiledRoofline
+from estimators.schedule.dispatch import AsynchronousDispatch
 from estimators.schedule.pipeline_parallel import PipelineParallel
 from hwmodels.machine import Machine
 from hwmodels.records import Table
@@ -51,6 +52,9 @@ ELSEWHERE = 2.0
 """How much wider the band is on machines of another family than the kernels were fitted to."""
 
 
+TOGETHER = "energy and cost are those of all devices together, without their links, switches and hosts"
+
+
 def nccl() -> Collectives:
     """NCCL's protocols with what they reach on the systems of `slipstick validate collectives`, all machines fitted.
 
@@ -88,7 +92,23 @@ class ParallelTraining(Composite):
 
     def assumptions(self, workload: Workload, machine: Machine) -> tuple[str, ...]:
         """See `Composite.assumptions`."""
-        return (*super().assumptions(workload, machine), "energy and cost are those of one device")
+        return (*super().assumptions(workload, machine), TOGETHER)
+
+
+@dataclass(frozen=True)
+class DataParallelTraining(Composite):
+    """Replicas that each have all of the network, their sums of gradients beside the backward pass."""
+
+    def assumptions(self, workload: Workload, machine: Machine) -> tuple[str, ...]:
+        """See `Composite.assumptions`."""
+        return (*super().assumptions(workload, machine), TOGETHER)
+
+
+def data_parallel_training() -> DataParallelTraining:
+    """The estimator by the name "data-parallel-dispatch"."""
+    return DataParallelTraining(
+        DeviceAndLinks(TiledRoofline(), nccl()), AsynchronousDispatch(), "collectives beside kernels"
+    )
 
 
 def parallel_training() -> ParallelTraining:

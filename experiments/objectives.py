@@ -29,7 +29,7 @@ def consumptions(asked: Question) -> tuple[tuple[Consumption, ...], tuple[str, .
     """What can be told of a question beside its time, and a line for each thing that cannot."""
     makers: dict[str, Callable[[], Consumption]] = {
         "energy": lambda: energy(as_compiled(asked.workload, asked.machine), asked.machine, asked.run),
-        "cost": lambda: cost(asked.machine),
+        "cost": lambda: cost(asked.machine, asked.workload, asked.run),
     }
     if getattr(asked.estimator, "alone", False):
         return (), (f"energy and cost not known: the time is this host's, not that of {asked.machine.name}",)

@@ -121,13 +121,9 @@ def _parallel_training() -> Any:
 
 
 def _data_parallel_dispatch() -> Any:
-    from estimators.composite import Composite
-    from estimators.operation.by_kind import DeviceAndLinks
-    from estimators.operation.tiled import TiledRoofline
-    from estimators.parallel_training import nccl
-    from estimators.schedule.dispatch import AsynchronousDispatch
+    from estimators.parallel_training import data_parallel_training
 
-    return Composite(DeviceAndLinks(TiledRoofline(), nccl()), AsynchronousDispatch(), "collectives beside kernels")
+    return data_parallel_training()
 
 
 def _phi(strategy: str) -> Callable[[], Any]:

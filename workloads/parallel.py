@@ -7,15 +7,21 @@ from dataclasses import replace
 
 import sympy as sp
 
-from hwmodels.expressions import symbol
+from hwmodels.expressions import expression_text, symbol
 from hwmodels.files import InputError
 from hwmodels.records import Table
 from workloads.cost import Amount, Cost
 from workloads.kinds import SIZE_BYTES, operation
-from workloads.workload import Op, Workload
+from workloads.workload import Attribute, Op, Workload
 
 BUCKET_BYTES = 25e6
 """Gradients that are summed together: the default of PyTorch's DistributedDataParallel, 25 MB."""
+
+
+SHARDS = ("none", "optimizer", "gradients")
+"""What replicas share out, for values 1, 2, 3 of `shard` (ZeRO 1 and 2)."""
+MOMENTS = {"sgd": 0, "momentum": 1, "adam": 2, "adamw": 2, "adagrad": 1, "rmsprop": 1}
+"""Numbers that an optimizer keeps for each parameter."""
 
 
 def data_parallel(workload: Workload, bucket_bytes: float = BUCKET_BYTES) -> Workload:
@@ -23,8 +29,10 @@ def data_parallel(workload: Workload, bucket_bytes: float = BUCKET_BYTES) -> Wor
 
     The batch is divided among the devices. Gradients enter buckets in the order in which the backward pass makes them;
     a bucket's all_reduce waits for its gradients alone, so that it runs beside the rest of the backward pass where the
-    machine's runtime has a second stream; updates wait for their bucket. Symbols: those of the workload, and
-    `data_parallel`. Source: Li et al., PyTorch Distributed, VLDB 13(12), 2020, section 3.2.
+    machine's runtime has a second stream; updates wait for their bucket. With `shard` = 2 (optimizer states) or 3
+    (gradients too) a bucket is scattered instead, each device updates its part of the parameters, and the new ones are
+    gathered. Symbols: those of the workload, `data_parallel` and `shard`. Sources: Li et al., PyTorch Distributed, VLDB
+    13(12), 2020, section 3.2; Rajbhandari et al., SC 2020, arXiv 1910.02054.
 
     Raises
     ------
@@ -38,36 +46,63 @@ def data_parallel(workload: Workload, bucket_bytes: float = BUCKET_BYTES) -> Wor
         raise InputError(f"workload {workload.name!r} has no symbol 'batch' to divide among devices")
     if bucket_bytes <= 0:
         raise InputError(f"bucket_bytes = {bucket_bytes!r} byte: want a number > 0")
-    devices = symbol("data_parallel")
+    devices, shard = symbol("data_parallel"), symbol("shard")
+    states = sp.Min(1, shard - 1)
     defaults = dict(workload.defaults)
     own = workload.bind_known({"batch": sp.ceiling(symbol("batch") / devices)})
     place = {op.name: index for index, op in enumerate(own)}
     made = {op.name: [first for first, second in own.edges if second == op.name] for op in updates}
     ready = sorted(updates, key=lambda op: max((place[name] for name in made[op.name]), default=-1))
-    sums, edges = [], list(own.edges)
+    gathers, edges = [], list(own.edges)
     after: dict[int, list[Op]] = {}
     for number, bucket in enumerate(_buckets(ready, bucket_bytes)):
         elements: Amount = 0
         for op in bucket:
             elements = elements + op.dims["elements"]
-        dims = {"elements": elements, "participants": devices}
-        name = f"gradients{number}.all_reduce"
-        summed = operation(name, "collective", dims, bucket[0].dtype, {"function": "all_reduce", "phase": "backward"})
-        sums.append(summed)
-        for op in bucket:
-            edges += [(gradient, name) for gradient in made[op.name]] + [(name, op.name)]
         last = max((place[gradient] for op in bucket for gradient in made[op.name]), default=-1)
-        after.setdefault(last, []).append(summed)
+        for name, times, function in (
+            (f"gradients{number}.all_reduce", 1 - states, "all_reduce"),
+            (f"gradients{number}.reduce_scatter", states, "reduce_scatter"),
+            (f"parameters{number}.all_gather", states, "all_gather"),
+        ):
+            dims = {"elements": elements, "participants": devices}
+            phase = "optimizer" if function == "all_gather" else "backward"
+            facts: dict[str, Attribute] = {"function": function, "phase": phase}
+            spoken = operation(name, "collective", dims, bucket[0].dtype, facts, times=times)
+            if function == "all_gather":
+                edges += [(op.name, name) for op in bucket]
+                gathers.append(spoken)
+                continue
+            after.setdefault(last, []).append(spoken)
+            for op in bucket:
+                edges += [(gradient, name) for gradient in made[op.name]] + [(name, op.name)]
     operations = list(after.get(-1, []))
     for index, op in enumerate(own):
+        if op.kind == "optimizer":  # each device updates its part
+            part = {"elements": op.dims["elements"] / (1 + (devices - 1) * states)}
+            op = operation(op.name, op.kind, {**op.dims, **part}, op.dtype, dict(op.attributes), times=op.times)
         operations += [op, *after.get(index, [])]
+    operations += gathers
+    memory = expression_text(_state_bytes(updates, devices, shard))
     return replace(
         own,
         name=f"{workload.name}-data-parallel",
         operations=expanded(operations),
         edges=tuple(dict.fromkeys(edges)),
-        defaults=Table({**defaults, "data_parallel": 1.0}),
+        defaults=Table({**defaults, "data_parallel": 1.0, "shard": 1.0}),
+        metadata=Table({**own.metadata, "words.shard": SHARDS, "devices": "data_parallel", "device_states": memory}),
     )
+
+
+def _state_bytes(updates: list[Op], devices: sp.Symbol, shard: sp.Symbol) -> Amount:
+    """Bytes of parameters, gradients and what the optimizer keeps, in their own dtype."""
+    size = sum(float(op.dims["elements"]) * SIZE_BYTES[op.dtype] for op in updates)
+    kept = sum(
+        float(op.dims["elements"]) * SIZE_BYTES[op.dtype] * MOMENTS.get(str(op.attributes.get("function")), 0)
+        for op in updates
+    )
+    share = [1 + (devices - 1) * sp.Min(1, sp.Max(0, shard - level)) for level in (1, 2)]
+    return size + kept / share[0] + size / share[1]
 
 
 def expanded(operations: Iterable[Op]) -> tuple[Op, ...]:

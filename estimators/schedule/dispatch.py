@@ -9,7 +9,7 @@ compiled every fused one, graph replay all of them at once.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import networkx as nx
@@ -20,6 +20,7 @@ import simpy
 from estimators.estimate import Event
 from estimators.formula import FloatArray
 from estimators.parameters import Parameter, check_parameters
+from estimators.schedule.device_memory import device_memory
 from estimators.schedule.model import Outcome, Schedule
 from estimators.schedule.recurrence import PrecedenceGraph
 from hwmodels.machine import Machine
@@ -110,7 +111,10 @@ class AsynchronousDispatch(Schedule):
         plan = dispatched(workload, machine, self.issue, self.begin)
         service = _service(workload, plan, times)
         done = _completion(plan, service)
-        return _outcome(plan, service, done, "dispatch: max-plus recurrence")
+        share, notes = device_memory(workload, machine, run)
+        outcome = _outcome(plan, service, done, "dispatch: max-plus recurrence")
+        metrics = outcome.metrics if share is None else Table({**outcome.metrics, "memory": share})
+        return replace(outcome, metrics=metrics, assumptions=notes)
 
 
 def _completion(plan: Dispatched, service: FloatArray) -> FloatArray:

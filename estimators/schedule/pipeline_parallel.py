@@ -17,9 +17,10 @@ import sympy as sp
 from estimators.extrema import Largest, Smallest
 from estimators.formula import FloatArray, Formula
 from estimators.operation.model import machine_values
+from estimators.schedule.device_memory import device_memory
 from estimators.schedule.model import FormulaSchedule, Outcome, run_values
 from estimators.schedule.recurrence import PrecedenceGraph
-from hwmodels.expressions import parse_expression, symbol
+from hwmodels.expressions import symbol
 from hwmodels.files import InputError
 from hwmodels.machine import Machine
 from hwmodels.records import Table
@@ -38,6 +39,9 @@ LANES = (
     "head",
     "tied",
     "data",
+    "data_each",
+    "weights_each",
+    "gathered",
     "update",
 )
 ALIKE = ("tensor_parallel", "data_parallel", "pipeline_parallel", "microbatch", "interleave")
@@ -141,8 +145,9 @@ class PipelineParallel(FormulaSchedule):
 
     Collectives of the tensor-parallel group count in full, but for those that run beside gradients: of these what
     sticks out. Sums of gradients over replicas hide behind the last microbatch's backward pass where
-    `run.overlap_gradients` says so. Metrics are shares of the iteration (arithmetic, tensor_parallel, pipeline_bubble,
-    pipeline_transfer, data_parallel, update), and of the device's memory.
+    `run.overlap_gradients` says so; where replicas share out gradients or parameters (`run.shard`), what they say to
+    each other in every microbatch hides behind its arithmetic. Metrics are shares of the iteration (arithmetic,
+    tensor_parallel, pipeline_bubble, pipeline_transfer, data_parallel, update), and of the device's memory.
     """
 
     def lane(self, op: Op) -> str:
@@ -168,15 +173,10 @@ class PipelineParallel(FormulaSchedule):
         values |= {f"time.{lane}": float(np.sum((times * counts)[lanes == lane])) for lane in LANES}
         span = outcome.time or 1.0
         shares = {name: float(Formula(part, "s", "").evaluate(values)) / span for name, part in _parts().items()}
-        notes = []
-        text = workload.metadata.get("device_memory")
-        if isinstance(text, str):
-            need = float(Formula(parse_expression(text), "byte", "").evaluate(dict(run)))
-            has = float(machine.memory[machine.main_memory].capacity)
-            fits = "fits" if need <= has else "DOES NOT FIT"
-            notes.append(f"{need / 1e9:.1f} GB of {has / 1e9:.0f} GB a device: {fits}")
-            shares["memory"] = need / has
-        return Outcome(outcome.time, outcome.rule, Table(shares), assumptions=tuple(notes), elapsed=outcome.elapsed)
+        share, notes = device_memory(workload, machine, run)
+        if share is not None:
+            shares["memory"] = share
+        return Outcome(outcome.time, outcome.rule, Table(shares), assumptions=notes, elapsed=outcome.elapsed)
 
 
 def _parts() -> dict[str, sp.Expr]:
@@ -192,13 +192,17 @@ def _parts() -> dict[str, sp.Expr]:
     other = Smallest(*ends) * Largest(1 / rounds, 2 - stages)
     work = arithmetic + tensor + time["transfer"]
     backward = (time["input_gradient"] + time["weight_gradient"]) / rounds
-    hidden = (symbol("run.overlap_gradients") - 1) * backward
+    overlap = symbol("run.overlap_gradients") - 1
+    between = Largest(0, time["data"] - overlap * backward) + time["tied"] + time["gathered"]
+    # With parts of gradients and weights shared out, replicas talk in every microbatch, beside its arithmetic.
+    between += Largest(0, time["data_each"] - overlap * backward * rounds)
+    between += Largest(0, time["weights_each"] - overlap * arithmetic)
     return {
         "arithmetic": arithmetic + Largest(*ends) + other,
         "tensor_parallel": tensor,
         "pipeline_bubble": work * (stages - 1) / (chunks * rounds),
         "pipeline_transfer": time["transfer"],
-        "data_parallel": Largest(0, time["data"] - hidden) + time["tied"],
+        "data_parallel": between,
         "update": time["update"],
     }
 
@@ -208,9 +212,15 @@ def _check(workload: Workload, run: Mapping[str, float]) -> None:
     for name in ALIKE:
         if run.get(name, 1) < 1 or run.get(name, 1) != int(run.get(name, 1)):
             raise InputError(f"run.{name} = {run[name]:g}: want a whole number >= 1")
-    for name, high in (("recompute", 3), ("sequence_parallel", 2), ("overlap_gradients", 2)):
+    for name, high in (("recompute", 3), ("sequence_parallel", 2), ("overlap_gradients", 2), ("shard", 4)):
         if run.get(name, 1) not in range(1, high + 1):
             raise InputError(f"run.{name} = {run[name]:g}: want a whole number from 1 to {high}")
+    if run.get("shard", 1) >= 3 and run["pipeline_parallel"] > 1:
+        raise InputError(
+            f"run.shard = {run['shard']:g} with run.pipeline_parallel = {run['pipeline_parallel']:g}: gradients and "
+            "parameters are shared out where there is one stage (frameworks refuse it too, for every microbatch would "
+            "sum its gradients); run.shard=optimizer goes with any"
+        )
     layers, groups = workload.metadata.get("layers"), run["pipeline_parallel"] * run["interleave"]
     if isinstance(layers, int) and groups > layers:
         raise InputError(

@@ -16,7 +16,7 @@ from experiments import registry
 from experiments.rows import ValidationRow, skipped
 from hwmodels.catalog import machine
 from workloads.catalog import workload
-from workloads.networks.megatron import FULL, OFF, ON, SELECTIVE
+from workloads.networks.megatron_layout import FULL, OFF, ON, SELECTIVE
 
 ON_MACHINE = "a100-80-dgx"
 PUBLISHED = {

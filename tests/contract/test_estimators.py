@@ -23,18 +23,23 @@ from experiments import registry
 from experiments.papers import xeon_phi
 from hwmodels.catalog import machine
 from hwmodels.files import InputError
+from hwmodels.machine import Machine
 from hwmodels.records import Table, content_digest
 from workloads.kernels.generators import rmat, stencil
 from workloads.kernels.pagerank import pagerank, pagerank_problem
 from workloads.kernels.spmv import spmv
 from workloads.layers import dense, elementwise
+from workloads.networks.megatron import parallel_gpt
+from workloads.networks.mlp import mlp
 from workloads.networks.phi_cnn import phi_cnn
+from workloads.parallel import data_parallel
 from workloads.workload import Workload
 
 NET = Workload(
     "net", (dense("a", 64, 256, 512), elementwise("b", 64 * 512), dense("c", 64, 512, 10)), (("a", "b"), ("b", "c"))
 )
 PHI_RUN = {"threads": 80}
+PARALLEL_RUN = {"tensor_parallel": 2, "pipeline_parallel": 2, "data_parallel": 2, "batch": 8, "microbatch": 2}
 
 
 def measured() -> Composite:
@@ -51,11 +56,27 @@ CASES: dict[str, tuple[Callable[[], Any], Workload, dict[str, float]]] = {
     "systolic": (lambda: registry.estimator("systolic"), NET, {}),
     "roofline-dispatch": (lambda: registry.estimator("roofline-dispatch"), NET, {}),
     "measured": (measured, NET, {}),
+    "parallel-training": (
+        lambda: registry.estimator("parallel-training"),
+        parallel_gpt("small", layers=4, width=256, heads=4, vocabulary=512, seq_len=128),
+        PARALLEL_RUN,
+    ),
+    "data-parallel-dispatch": (
+        lambda: registry.estimator("data-parallel-dispatch"),
+        data_parallel(mlp("training")),
+        {"data_parallel": 4, "batch": 64},
+    ),
     "phi-a": (lambda: xeon_phi.estimator("a"), phi_cnn("small"), PHI_RUN),
     "phi-b": (lambda: xeon_phi.estimator("b"), phi_cnn("medium"), PHI_RUN),
     "phi-simulated": (lambda: xeon_phi.estimator("simulated"), phi_cnn("small"), PHI_RUN),
     "phi-calibrated": (lambda: xeon_phi.calibrated("small"), phi_cnn("small"), PHI_RUN),
 }
+
+
+def machine_for(workload: Workload) -> Machine:
+    """The machine that a case is asked on: one with links where a workload talks to others."""
+    talks = any(op.kind == "collective" for op in workload)
+    return machine("a100-80-dgx" if talks else "xeon-phi-7120p")
 
 
 @pytest.fixture(params=sorted(CASES))
@@ -67,7 +88,7 @@ def case(request: pytest.FixtureRequest) -> tuple[Any, Workload, dict[str, float
 @pytest.fixture
 def answer(case: tuple[Any, Workload, dict[str, float]]) -> Estimate:
     estimator, workload, run = case
-    return estimator.estimate(workload, machine("xeon-phi-7120p"), run)
+    return estimator.estimate(workload, machine_for(workload), run)
 
 
 def test_it_is_an_estimator_and_a_frozen_value(case: tuple[Any, Workload, dict[str, float]]) -> None:
@@ -83,7 +104,7 @@ def test_it_is_an_estimator_and_a_frozen_value(case: tuple[Any, Workload, dict[s
 def test_the_answer_is_finite_says_its_rule_and_what_it_assumes(answer: Estimate) -> None:
     assert math.isfinite(answer.time) and answer.time > 0
     assert answer.rule
-    assert any("Xeon Phi" in text for text in answer.assumptions)
+    assert any("Xeon Phi" in text or "DGX A100" in text for text in answer.assumptions)
     assert all(0 <= value <= 1 + 1e-9 or name == "parallelism" for name, value in answer.metrics.items())
 
 
@@ -108,13 +129,13 @@ def test_unknown_uncertainty_is_none_and_known_is_a_band_that_widens(answer: Est
 
 def test_the_same_question_has_the_same_answer(case: tuple[Any, Workload, dict[str, float]]) -> None:
     estimator, workload, run = case
-    phi = machine("xeon-phi-7120p")
-    assert estimator.estimate(workload, phi, run).time == estimator.estimate(workload, phi, run).time
+    on = machine_for(workload)
+    assert estimator.estimate(workload, on, run).time == estimator.estimate(workload, on, run).time
 
 
 def test_compile_equals_estimate(case: tuple[Any, Workload, dict[str, float]]) -> None:
     estimator, workload, run = case
-    phi = machine("xeon-phi-7120p")
+    on = machine_for(workload)
     own = parameters(estimator.estimator if isinstance(estimator, Calibration) else estimator)
     names = tuple(f"run.{name}" for name in run) or tuple(f"estimator.{name}" for name in list(own)[:1])
     if not names:
@@ -125,8 +146,8 @@ def test_compile_equals_estimate(case: tuple[Any, Workload, dict[str, float]]) -
         else [own[name.removeprefix("estimator.")][0]]
         for name in names
     }
-    compiled = estimator.compile(workload, phi, names, run)
-    assert compiled(values)[0] == pytest.approx(estimator.estimate(workload, phi, run).time, rel=1e-12)
+    compiled = estimator.compile(workload, on, names, run)
+    assert compiled(values)[0] == pytest.approx(estimator.estimate(workload, on, run).time, rel=1e-12)
     assert compiled({name: np.repeat(value, 3) for name, value in values.items()}).shape == (3,)
 
 
@@ -145,7 +166,7 @@ def test_open_symbols_are_refused_by_name(case: tuple[Any, Workload, dict[str, f
     estimator, workload, run = case
     open_workload = replace(workload, operations=tuple(replace(op, times=symbol("unset")) for op in workload))
     with pytest.raises(InputError, match="give a value for unset"):
-        estimator.estimate(open_workload, machine("xeon-phi-7120p"), run)
+        estimator.estimate(open_workload, machine_for(workload), run)
 
 
 def test_answers_are_plain_json(answer: Estimate) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,7 +19,8 @@ from experiments.question import question
 from hwmodels.catalog import machine
 from hwmodels.files import InputError
 from hwmodels.records import Table
-from workloads.networks.megatron import FULL, OFF, ON, SELECTIVE, parallel_gpt
+from workloads.networks.megatron import parallel_gpt
+from workloads.networks.megatron_layout import FULL, OFF, ON, SELECTIVE
 from workloads.workload import Op, Workload
 
 seconds = st.floats(0.01, 10.0)
@@ -102,10 +105,25 @@ def test_sums_of_gradients_hide_behind_the_last_backward_where_they_may(gradient
     assert _lanes(times, {"overlap_gradients": 1.0}).time == pytest.approx(gradient + data, rel=1e-9)
 
 
+@settings(deadline=None)
+@given(seconds, seconds, seconds)
+def test_what_replicas_share_out_hides_behind_every_microbatch(layer: float, gradient: float, said: float) -> None:
+    times = {"layer": layer, "weight_gradient": gradient}
+    run = {"batch": 4.0, "overlap_gradients": 2.0}
+    assert _lanes({**times, "data_each": said}, run).time == pytest.approx(layer + max(gradient, said), rel=1e-9)
+    assert _lanes({**times, "weights_each": said}, run).time == pytest.approx(max(layer + gradient, said), rel=1e-9)
+    assert _lanes({**times, "gathered": said}, run).time == pytest.approx(layer + gradient + said, rel=1e-9)
+
+
+@cache
+def small() -> Workload:
+    return parallel_gpt("small", layers=8, width=1024, heads=16, vocabulary=1024, seq_len=1024)
+
+
+@cache
 def _small(**run: float) -> Estimate:
     model = registry.estimator("parallel-training")
-    asked = parallel_gpt("small", layers=8, width=1024, heads=16, vocabulary=1024, seq_len=1024)
-    answer: Estimate = model.estimate(asked, machine("a100-80-dgx"), {"batch": 16.0, **run})
+    answer: Estimate = model.estimate(small(), machine("a100-80-dgx"), {"batch": 16.0, **run})
     return answer
 
 
@@ -120,6 +138,25 @@ def test_the_account_adds_up_and_names_what_grows() -> None:
     assert stages.metrics["pipeline_bubble"] == pytest.approx(3 / 16 / (1 + 3 / 16), abs=0.06)
 
 
+def test_energy_is_that_of_all_devices_together() -> None:
+    alone, four = _small(), _small(data_parallel=4.0, batch=64.0)
+    assert alone.energy is not None and four.energy is not None
+    assert four.energy / four.time == pytest.approx(4 * alone.energy / alone.time, rel=0.05), "four draw four times"
+    assert any("all devices together" in text for text in four.assumptions)
+
+
+def test_sharing_out_states_spares_memory_and_parameters_want_one_stage() -> None:
+    run = {"data_parallel": 4.0, "batch": 64.0}
+    answers = [_small(**run, shard=float(shard)) for shard in (1, 2, 3, 4)]
+    memory = [answer.metrics["memory"] for answer in answers]
+    assert memory == sorted(memory, reverse=True) and memory[0] > 1.2 * memory[2]
+    assert answers[1].metrics["update"] < 0.5 * answers[0].metrics["update"]
+    with pytest.raises(InputError, match=r"run.shard = 3 with run.pipeline_parallel = 2: .* run.shard=optimizer"):
+        _small(shard=3.0, pipeline_parallel=2.0)
+    said = _small(batch=4096.0, microbatch=512.0).assumptions
+    assert any("GB a device: DOES NOT FIT" in text for text in said)
+
+
 def test_recomputing_costs_time_and_spares_memory() -> None:
     none, some, full = (_small(recompute=float(level), sequence_parallel=float(OFF)) for level in (1, SELECTIVE, FULL))
     assert none.time < some.time < full.time
@@ -130,8 +167,7 @@ def test_recomputing_costs_time_and_spares_memory() -> None:
 
 def test_points_and_arrays_are_the_same_code() -> None:
     model = registry.estimator("parallel-training")
-    asked = parallel_gpt("small", layers=8, width=1024, heads=16, vocabulary=1024, seq_len=1024)
-    on = machine("a100-80-dgx")
+    asked, on = small(), machine("a100-80-dgx")
     run = {"batch": 16.0, "sequence_parallel": float(ON)}
     free = ("run.tensor_parallel", "run.pipeline_parallel", "run.recompute")
     tensor, stages, level = np.meshgrid([1.0, 8.0], [4.0], [1.0, 3.0], indexing="ij")

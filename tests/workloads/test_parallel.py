@@ -10,7 +10,8 @@ from estimators.formula import evaluate
 from hwmodels.expressions import parse_expression, symbol
 from hwmodels.files import InputError
 from workloads.catalog import workload
-from workloads.networks.megatron import FULL, NONE, OFF, ON, SELECTIVE, SIZES, STATE_BYTES, megatron, parallel_gpt
+from workloads.networks.megatron import SIZES, megatron, parallel_gpt
+from workloads.networks.megatron_layout import FULL, NONE, OFF, ON, SELECTIVE, STATE_BYTES, state_bytes
 from workloads.networks.mlp import mlp
 from workloads.networks.transformer import gpt
 from workloads.parallel import data_parallel
@@ -105,7 +106,7 @@ def collectives(of: Workload) -> list[str]:
 def test_data_parallel_sums_every_gradient_once_and_divides_the_batch(devices: int, bucket: float) -> None:
     step = gpt("training", layers=2, width=64, heads=2, vocabulary=128)
     made = data_parallel(step, bucket)
-    summed = sum(op.dims["elements"] for op in made if op.kind == "collective")
+    summed = sum(op.dims["elements"] for op in made if op.attributes.get("function") == "all_reduce")
     assert summed == sum(op.dims["elements"] for op in step if op.kind == "optimizer")
     bound = made.bind(data_parallel=devices, batch=16 * devices).bound()
     alone = step.bind(batch=16).bound()
@@ -116,6 +117,39 @@ def test_data_parallel_sums_every_gradient_once_and_divides_the_batch(devices: i
     assert all(any(first in collectives(made) for first in firsts) for firsts in before.values())
     place = {op.name: index for index, op in enumerate(made)}
     assert all(place[first] < place[second] for first, second in made.edges)
+
+
+@pytest.mark.parametrize(("shard", "gigabytes"), [(1, 120), (2, 31.4), (3, 16.6), (4, 1.9)])
+def test_states_of_replicas_are_the_zero_papers(shard: int, gigabytes: float) -> None:
+    """Rajbhandari et al., SC 2020, Figure 1: 7.5 billion parameters on 64 devices, gradients in half precision."""
+    assert float(state_bytes(7.5e9, 64, shard, gradient_bytes=2)) / 1e9 == pytest.approx(gigabytes, rel=0.015)
+
+
+@pytest.mark.parametrize(("shard", "volume"), [(1, 2), (2, 2), (3, 2), (4, 3)])
+def test_replicas_say_as_much_as_the_zero_paper_says(shard: int, volume: float) -> None:
+    """Rajbhandari et al., section 7: twice the parameters, three times where parameters are shared out."""
+    asked = parallel_gpt("small", layers=2, width=64, heads=2, vocabulary=128)
+    bound = asked.bind_known({"data_parallel": 8, "batch": 8, "shard": shard}).bound()
+    spoken = [op for op in bound if op.name.startswith(("gradients", "weights"))]
+    passes = {"all_reduce": 2, "reduce_scatter": 1, "all_gather": 1}
+    moved = sum(float(op.times * op.dims["elements"]) * passes[str(op.attributes["function"])] for op in spoken)
+    assert moved == pytest.approx(volume * float(spoken[0].dims["elements"]))
+
+
+def test_any_training_step_shares_out_its_optimizer() -> None:
+    made = data_parallel(gpt("training", layers=2, width=64, heads=2, vocabulary=128))
+    run = {"data_parallel": 4, "batch": 8}
+    whole, shared = (made.bind_known({**run, "shard": shard}).bound() for shard in (1, 2))
+
+    def updated(step: Workload) -> float:
+        return sum(float(op.dims["elements"]) for op in step if op.kind == "optimizer")
+
+    assert updated(shared) == pytest.approx(updated(whole) / 4)
+    functions = {str(op.attributes["function"]) for op in shared if op.kind == "collective" and op.times}
+    assert functions == {"reduce_scatter", "all_gather"}
+    states = parse_expression(str(made.metadata["device_states"]))
+    four = [float(evaluate(states, {"data_parallel": 4, "shard": shard})) / updated(whole) for shard in (1, 2, 3)]
+    assert four == pytest.approx([16, 8 + 8 / 4, 4 + 12 / 4]), "AdamW in float32: weight, gradient, two moments"
 
 
 def test_data_parallel_wants_a_training_step_with_a_batch() -> None:
