@@ -156,11 +156,16 @@ class Composite:
         counted = f"{len(workload.uncounted)} operations not counted" if workload.uncounted else ""
         texts = (
             f"{machine.name}, {runtime.mode} runtime{f' ({runtime.library})' if runtime.library else ''}",
-            f"{runtime.cache} caches",
+            self._caches(machine),
             f"flop as {', '.join(dtypes)}" if dtypes else "",
             counted,
         )
         return tuple(text for text in texts if text)
+
+    def _caches(self, machine: Machine) -> str:
+        said = self.operation.caches(machine) if isinstance(self.operation, FormulaModel) else ""
+        state = machine.runtime.cache
+        return said or (f"{state} caches, of which this model knows nothing" if state else "")
 
     def _parts(
         self, workload: Workload, times: FloatArray, machine: Machine, elapsed: tuple[float, ...] | None

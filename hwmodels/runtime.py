@@ -9,6 +9,8 @@ from pydantic import Field
 from hwmodels.records import Record
 from hwmodels.units import Seconds
 
+CacheState = Literal["cold", "warm", "hot"]
+
 
 class Runtime(Record):
     """How operations are handed to the machine: part of the machine *as it is used*.
@@ -26,7 +28,9 @@ class Runtime(Record):
     streams
         Queues of operations that the device serves side by side.
     cache
-        What an operation finds in the caches when it starts.
+        Where an operation finds what it touches when it starts: cold, in main memory; warm, in the last cache as far as
+        it fits (a GPU empties the nearer ones between kernels); hot, in the nearest level that holds it (a loop over
+        the same data on the same cores). None: each model takes what it is usually fitted to, and says so.
     free_kinds
         Kinds of operations that cost nothing under this runtime (views).
     """
@@ -36,5 +40,5 @@ class Runtime(Record):
     issue_overhead: Seconds = 0.0
     launch_overhead: Seconds = 0.0
     streams: int = Field(default=1, ge=1)
-    cache: Literal["cold", "warm"] = "cold"
+    cache: CacheState | None = None
     free_kinds: tuple[str, ...] = ("view",)

@@ -40,6 +40,10 @@ class DeviceAndLinks(FormulaModel):
         renamed = {f"parameter.{own}": symbol(f"parameter.{name}.{own}") for own in parameters(part)}
         return part.formula(op, machine).substitute(renamed)
 
+    def caches(self, machine: Machine) -> str:
+        """As the device has them."""
+        return self.device.caches(machine)
+
     def check_free(self, free: Sequence[str]) -> None:
         """Raise InputError where one of the parts does."""
         self.device.check_free(free)

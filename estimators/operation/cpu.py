@@ -18,7 +18,7 @@ import sympy as sp
 from estimators.extrema import Largest
 from estimators.formula import Formula
 from estimators.operation.model import FormulaModel
-from estimators.operation.residency import share_beyond
+from estimators.operation.residency import capacity_of_all, cost_by_level, kept_caches, rated_caches
 from estimators.operation.roofline import serving_rate
 from estimators.parameters import Parameter, check_parameters
 from hwmodels.expressions import symbol
@@ -34,8 +34,8 @@ SOURCE = "ECM and roofline of multi-core CPUs: Stengel et al., ICS 2015; Hofmann
 class CpuRoofline(FormulaModel):
     """t = max(arithmetic, traffic, latency) + lowering + launches x (launch overhead + overhead).
 
-    * traffic = (read + (1 + write_allocate) written) at the rates of the levels that hold the bytes; an operation reads
-      and writes each of them once, so its bytes are its working set.
+    * traffic = (read + (1 + write_allocate) written) at the rates of the levels that hold the bytes (as the runtime's
+      caches are cold, warm or hot); an operation reads and writes each of them once: its bytes are its working set.
     * latency, for kind ``reduction`` with attribute ``order = "strict"``: elements x addition / clock; for kind
       ``gather``: rows x latency of the level that holds the table / (overlap x cores). The table is dim ``table``
       (rows of it) where the operation has one, else the picked rows.
@@ -57,6 +57,10 @@ class CpuRoofline(FormulaModel):
     def __post_init__(self) -> None:
         check_parameters(self)
 
+    def caches(self, machine: Machine) -> str:
+        """Hot where the runtime says none: loops over the same data on the same cores."""
+        return f"{machine.runtime.cache or 'hot'} caches"
+
     def key(self, op: Op, machine: Machine) -> Hashable:
         """Operations that share a formula: `_Parts` of it."""
         return _Parts.of(op, machine)
@@ -68,11 +72,11 @@ class CpuRoofline(FormulaModel):
 
 @dataclass(frozen=True)
 class _Level:
-    """What the formula needs to know of a memory level; private ones multiply with the cores."""
+    """What the formula needs to know of a memory level; `capacity` is that of all its instances."""
 
     name: str
     rate: tuple[str, ...]
-    instances: int | None
+    capacity: sp.Expr
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,7 @@ class _Parts:
     table: str = ""
     element_bytes: float = 0
     levels: tuple[_Level, ...] = ()
+    kept: int = 0
     curve: bool = False
 
     @classmethod
@@ -99,8 +104,8 @@ class _Parts:
             _, unit, dtype = name.split(".")
             flops.append((name, machine.peak_factors(*serving_rate(machine, unit, dtype))))
         main = machine.main_memory
-        # a level of capacity 0 is not there, but main memory always is
-        levels = [name for name, level in machine.memory.items() if level.capacity or name == main]
+        caches = rated_caches(machine)
+        levels = (*caches, main)
         waits = _waits(op)
         if waits == "gather" and any(machine.memory[name].latency is None for name in levels):
             waits = ""
@@ -112,13 +117,9 @@ class _Parts:
             table="table" if "table" in op.dims else "rows",
             element_bytes=SIZE_BYTES.get(op.dtype, 4) if waits == "gather" else 0,
             levels=tuple(
-                _Level(
-                    name,
-                    machine.bandwidth_factors(name),
-                    None if machine.memory[name].per == "core" else machine.instances(name),
-                )
-                for name in levels
+                _Level(name, machine.bandwidth_factors(name), capacity_of_all(machine, name)) for name in levels
             ),
+            kept=kept_caches(len(caches), machine.runtime.cache or "hot"),
             curve=bool(machine.memory[main].bandwidth_by_cores),
         )
 
@@ -193,19 +194,8 @@ def _rates(parts: _Parts) -> list[sp.Expr]:
 
 
 def _by_level(working_set: sp.Expr, parts: _Parts, costs: list[sp.Expr]) -> sp.Expr:
-    """The cost of a byte or an access, by the levels that hold the working set.
-
-    Between 0.7 and 1.4 of a level's capacity the share beyond it grows from none to all, linearly in the logarithm. A
-    farther level is never cheaper than a nearer one.
-    """
-    cost = reached = costs[0]
-    for near, farther in zip(parts.levels[:-1], costs[1:], strict=True):
-        instances = symbol("machine.cores") if near.instances is None else sp.Integer(near.instances)
-        capacity = symbol(f"machine.memory.{near.name}.capacity") * instances
-        farther = Largest(reached, farther)
-        cost += share_beyond(working_set, capacity) * (farther - reached)
-        reached = farther
-    return cost
+    """The cost of a byte or an access, by the levels that hold the working set."""
+    return cost_by_level(working_set, [level.capacity for level in parts.levels[:-1]], costs, parts.kept)
 
 
 def _product(paths: tuple[str, ...]) -> sp.Expr:

@@ -10,7 +10,7 @@ import sympy as sp
 from estimators.choice import Least
 from estimators.extrema import Largest, Smallest
 from estimators.formula import Formula
-from estimators.operation.tiles import SPLITS, TILES, Habits, Resources, menu, overlapped, product, resident_share
+from estimators.operation.tiles import SPLITS, TILES, Habits, Resources, menu, overlapped, product, traffic_time
 from estimators.parameters import Parameter, check_parameters
 from hwmodels.expressions import symbol
 from hwmodels.records import Table
@@ -61,7 +61,7 @@ class KernelParameters:
 
 def habits(prefix: str) -> Habits:
     """Symbols of the parameters that tiles depend on."""
-    names = ("tile_cycles", "step_cycles", "small_tile", "unaligned", "split_overhead", "overlap", "rotation")
+    names = ("tile_cycles", "step_cycles", "small_tile", "unaligned", "split_overhead", "overlap")
     return Habits(*(symbol(f"{prefix}{name}") for name in names))
 
 
@@ -111,18 +111,13 @@ def attention(dtype: str, has: Resources, prefix: str, mask: str, kv_dtype: str)
     work = sp.ceiling(blocks / has.cores) * (step * met / parts + own.tile_cycles / has.clock)
     work += Smallest(1, parts - 1) * own.split_overhead
     once = batch * heads * queries * width * size + batch * kv_heads * keys * width * kv_size
-    spared = resident_share(once * own.rotation, has.cache_capacity)
-    traffic = once * (1 - spared) / has.memory_rate + once * spared / has.cache_rate
-    return Least(overlapped(work, traffic, own.overlap), "s", SOURCE, menu=ATTENTIONS)
+    return Least(overlapped(work, traffic_time(once, once, has), own.overlap), "s", SOURCE, menu=ATTENTIONS)
 
 
 def stream(has: Resources, prefix: str, flop_time: sp.Expr) -> Formula:
     """Whatever reads its operands and writes its results once: elementwise, moves, reductions, optimizers."""
-    own = habits(prefix)
     moved = symbol("operation.bytes_moved")
-    spared = resident_share(moved * own.rotation, has.cache_capacity)
-    traffic = moved * (1 - spared) / has.memory_rate + moved * spared / has.cache_rate
-    return Formula(overlapped(flop_time, traffic, own.overlap), "s", SOURCE)
+    return Formula(overlapped(flop_time, traffic_time(moved, moved, has), habits(prefix).overlap), "s", SOURCE)
 
 
 def rowwise(has: Resources, prefix: str, rows: sp.Expr, columns: sp.Expr, size: float) -> Formula:
@@ -131,8 +126,7 @@ def rowwise(has: Resources, prefix: str, rows: sp.Expr, columns: sp.Expr, size: 
     moved = symbol("operation.bytes_moved")
     flying = Smallest(rows, has.cores * ROWS_IN_FLIGHT) * columns * size
     again = own.small_tile * flying**2 / (flying**2 + has.cache_capacity**2)
-    spared = resident_share(moved * own.rotation, has.cache_capacity)
-    traffic = (moved * (1 - spared) / has.memory_rate + moved * spared / has.cache_rate) * (1 + again)
+    traffic = traffic_time(moved, moved, has) * (1 + again)
     work = sp.ceiling(rows / has.cores) * (own.tile_cycles / 100 + own.step_cycles * columns) / has.clock
     return Formula(overlapped(work, traffic, own.overlap), "s", SOURCE)
 

@@ -11,7 +11,7 @@ import sympy as sp
 
 from estimators.formula import Formula
 from estimators.operation.model import FormulaModel
-from estimators.operation.residency import share_beyond
+from estimators.operation.residency import cost_by_level
 from estimators.parameters import Parameter, check_parameters
 from hwmodels.expressions import symbol
 from hwmodels.files import InputError
@@ -79,10 +79,8 @@ def _level_formula(kind: str, levels: tuple[str, ...], factors: tuple[tuple[str,
     rates = [_product(paths) for paths in factors]
 
     def stream(name: str) -> sp.Expr:
-        volume, cost = symbol(f"operation.{name}_volume"), 1 / rates[0]
-        for nearer, rate, farther in zip(levels[:-1], rates[:-1], rates[1:], strict=True):
-            capacity = symbol(f"machine.memory.{nearer}.capacity")
-            cost += share_beyond(volume, capacity) * (1 / farther - 1 / rate)
+        capacities = [symbol(f"machine.memory.{level}.capacity") for level in levels[:-1]]
+        cost = cost_by_level(symbol(f"operation.{name}_volume"), capacities, [1 / rate for rate in rates])
         return symbol(f"operation.{name}_bytes") * cost
 
     second = stream("second") / (symbol("parameter.gather") if kind == "gather_sum" else 1)

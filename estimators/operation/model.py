@@ -45,6 +45,10 @@ class FormulaModel(OperationModel, Protocol):
         """What stands for a formula's symbol ``operation.NAME``; a model with a table of its own looks there."""
         return amount_of(op, name)
 
+    def caches(self, machine: Machine) -> str:
+        """What the times take for granted of the caches, in words; empty where caches have no say."""
+        return ""
+
     def check_free(self, free: Sequence[str]) -> None:
         """Raise InputError where the formulas do not hold while one of these quantities (machine.PATH, ...) varies."""
         return

@@ -1,12 +1,69 @@
-"""What a cache still holds of data that come round again: the one rule of every model with levels."""
+"""What caches hold of the data that an operation touches: the rules of every model with levels."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 import sympy as sp
 
 from estimators.extrema import Largest, Smallest
+from hwmodels.expressions import symbol
+from hwmodels.machine import Machine
+from hwmodels.runtime import CacheState
+
+RESIDENT = sp.Rational(9, 10)
+"""Largest share of the traffic that a cache spares when all fits and is still there."""
+
+
+def rated_caches(machine: Machine) -> tuple[str, ...]:
+    """The caches whose bandwidth is known, nearest first."""
+    levels = machine.memory.items()
+    rated = [name for name, level in levels if level.bandwidth is not None or level.bytes_per_cycle is not None]
+    return tuple(name for name in rated if name != machine.main_memory)
+
+
+def kept_caches(caches: int, state: CacheState) -> int:
+    """How many of some caches, counted from main memory, still hold what the last operations touched."""
+    return {"cold": 0, "warm": min(1, caches), "hot": caches}[state]
+
+
+def capacity_of_all(machine: Machine, level: str) -> sp.Expr:
+    """Bytes that all instances of a level hold together (`Machine.instances`, with the cores left open)."""
+    one, share = symbol(f"machine.memory.{level}.capacity"), machine.memory[level].per
+    if share == "machine" or (share != "core" and machine.get(f"cores_per_{share}") is None):
+        return one
+    instances = symbol("machine.cores")
+    return one * (
+        instances if share == "core" else Largest(1, sp.floor(instances / symbol(f"machine.cores_per_{share}")))
+    )
+
+
+def cost_by_level(
+    volume: sp.Expr, capacities: Sequence[sp.Expr], costs: Sequence[sp.Expr], kept: int | None = None
+) -> sp.Expr:
+    """The cost of a byte (or of an access) by the levels that hold the volume.
+
+    Parameters
+    ----------
+    volume
+        Bytes touched between two uses.
+    capacities
+        Of the caches, nearest first; one of no capacity is not there.
+    costs
+        Of each cache and, last, of main memory. A byte passes all nearer levels, so that no farther one is cheaper.
+    kept
+        How many caches, counted from main memory, still hold something; all where None.
+    """
+    there = [Smallest(1, capacity) * cost for capacity, cost in zip(capacities, costs, strict=False)] + [costs[-1]]
+    passed = [Largest(*there[: level + 1]) for level in range(len(there))]
+    first = 0 if kept is None else len(capacities) - kept
+    total, held = passed[first], sp.Integer(1)
+    for capacity, nearer, farther in zip(capacities[first:], passed[first:], passed[first + 1 :], strict=False):
+        held = Largest(held, capacity)
+        total += share_beyond(volume, held) * (farther - nearer)
+    return total
 
 
 def share_beyond(volume: sp.Expr, capacity: sp.Expr) -> sp.Expr:
@@ -27,3 +84,11 @@ def shares_beyond(volumes: npt.NDArray[np.float64], capacity: float) -> npt.NDAr
     [0.0, 0.5, 1.0]
     """
     return np.asarray(np.clip(0.5 + np.log2(volumes / capacity), 0.0, 1.0))
+
+
+def resident_share(footprint: sp.Expr, capacity: sp.Expr) -> sp.Expr:
+    """Share of the traffic that a GPU's cache spares: towards `RESIDENT` below its capacity, falling fast above.
+
+    Smooth, so that a fit finds its way, and less sharp than `share_beyond`: blocks run in no fixed order.
+    """
+    return RESIDENT * capacity**3 / (capacity**3 + footprint**3)

@@ -1,4 +1,8 @@
-"""The roofline: an operation takes as long as its arithmetic or its traffic, whichever is longer."""
+"""The roofline: an operation takes as long as its arithmetic or its traffic, whichever is longer.
+
+Each byte is moved once, from the level that holds it (main memory, or what `machine.runtime.cache` says is kept)
+through all nearer ones. What is read again because tiles overflow a cache, `estimators.operation.tiled` tells.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,13 @@ import sympy as sp
 
 from estimators.formula import Formula
 from estimators.operation.model import FormulaModel
+from estimators.operation.residency import capacity_of_all, cost_by_level, kept_caches, rated_caches
 from estimators.parameters import Parameter, check_parameters
 from hwmodels.expressions import symbol
 from hwmodels.files import unknown_name
 from hwmodels.machine import Machine
 from hwmodels.records import Table
+from hwmodels.runtime import CacheState
 from workloads.kinds import SIZE_BYTES
 from workloads.workload import Op
 
@@ -23,10 +29,11 @@ SOURCE = "Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009"
 
 @dataclass(frozen=True)
 class Roofline(FormulaModel):
-    """t = max(sum of flop / peak, bytes / bandwidth) + launches x launch overhead.
+    """t = max(sum of flop / peak, sum of bytes / bandwidth of the slowest level passed) + launches x launch overhead.
 
-    A unit that the machine lacks is served by its vector engine. Operations of a kind that the runtime calls free
-    take no time.
+    Main memory holds all bytes unless the runtime's caches are warm (the last one serves what fits into it) or hot
+    (each does). A unit that the machine lacks is served by its vector engine. Operations of a kind that the runtime
+    calls free take no time.
     """
 
     compute_efficiency: Annotated[float, Parameter("1", "share of the peak rate that is reached", 1e-6, 1.0)] = 1.0
@@ -35,6 +42,10 @@ class Roofline(FormulaModel):
 
     def __post_init__(self) -> None:
         check_parameters(self)
+
+    def caches(self, machine: Machine) -> str:
+        """Cold where the runtime says none."""
+        return f"{_state(machine)} caches"
 
     def key(self, op: Op, machine: Machine) -> Hashable:
         """Kinds that are free apart, then the flop resources and whether bytes move."""
@@ -50,11 +61,10 @@ class Roofline(FormulaModel):
         for name in op.cost:
             if name.startswith("flop."):
                 _, unit, dtype = name.split(".")
-                rate = _product(machine.peak_factors(*serving_rate(machine, unit, dtype)))
+                rate = product_of_fields(machine.peak_factors(*serving_rate(machine, unit, dtype)))
                 terms["compute"] += symbol(f"operation.{name}") / (symbol("parameter.compute_efficiency") * rate)
         if op.cost.bytes_moved != 0:
-            rate = _product(machine.bandwidth_factors(machine.main_memory))
-            terms["memory"] = symbol("operation.bytes_moved") / (symbol("parameter.memory_efficiency") * rate)
+            terms["memory"] = traffic_time(machine) / symbol("parameter.memory_efficiency")
         overhead = symbol("machine.runtime.launch_overhead") + symbol("parameter.overhead")
         expression = sp.Max(*terms.values()) + symbol("operation.launches") * overhead
         return Formula(expression, "s", SOURCE, Table(terms))
@@ -87,5 +97,18 @@ def serving_engine(machine: Machine, unit: str, dtype: str) -> str:
     return serving_rate(machine, unit, dtype)[0]
 
 
-def _product(paths: tuple[str, ...]) -> sp.Expr:
+def traffic_time(machine: Machine) -> sp.Expr:
+    """Seconds in which an operation's bytes come from the levels that hold them, through all nearer ones, each once."""
+    caches, moved = rated_caches(machine), symbol("operation.bytes_moved")
+    costs = [1 / product_of_fields(machine.bandwidth_factors(name)) for name in (*caches, machine.main_memory)]
+    capacities = [capacity_of_all(machine, name) for name in caches]
+    return moved * cost_by_level(moved, capacities, costs, kept_caches(len(caches), _state(machine)))
+
+
+def product_of_fields(paths: tuple[str, ...]) -> sp.Expr:
+    """The product of some fields of the machine, as an expression."""
     return sp.Mul(*(symbol(f"machine.{path}") for path in paths))
+
+
+def _state(machine: Machine) -> CacheState:
+    return machine.runtime.cache or "cold"

@@ -38,7 +38,7 @@ import sympy as sp
 
 from estimators.formula import Formula
 from estimators.operation.model import FormulaModel
-from estimators.operation.roofline import Roofline
+from estimators.operation.roofline import Roofline, traffic_time
 from estimators.parameters import parameters
 from hwmodels.expressions import symbol
 from hwmodels.files import InputError, unknown_name
@@ -150,8 +150,8 @@ def utilisation(
 class SystolicArray(FormulaModel):
     """Matrix products and convolutions on the machine's matrix engine, everything else by `others`.
 
-    t = max(cycles / clock, bytes moved / bandwidth of main memory) + launches x launch overhead. The dataflow is the
-    engine's; all arrays of all cores share the folds. A convolution is the product that `product_of` says.
+    t = max(cycles / clock, bytes moved / bandwidth of what holds them) + launches x launch overhead. The dataflow is
+    the engine's; all arrays of all cores share the folds. A convolution is the product that `product_of` says.
     """
 
     convention: Convention = "double_buffered"
@@ -160,6 +160,10 @@ class SystolicArray(FormulaModel):
     def __post_init__(self) -> None:
         if self.convention not in get_args(Convention):
             raise unknown_name("convention", self.convention, list(get_args(Convention)))
+
+    def caches(self, machine: Machine) -> str:
+        """As the roofline has them."""
+        return self.others.caches(machine)
 
     def key(self, op: Op, machine: Machine) -> Hashable:
         """Products by dataflow, convolutions also by their pass, the others as the roofline has them."""
@@ -183,8 +187,7 @@ class SystolicArray(FormulaModel):
         counted = cycles_formula(machine.engines["matrix"].dataflow, self.convention)
         terms = {"compute": counted.substitute({**product_of(op), **array}).expression / symbol("machine.clock")}
         if op.cost.bytes_moved != 0:
-            rate = sp.Mul(*(symbol(f"machine.{path}") for path in machine.bandwidth_factors(machine.main_memory)))
-            terms["memory"] = symbol("operation.bytes_moved") / rate
+            terms["memory"] = traffic_time(machine)
         launch = symbol("operation.launches") * symbol("machine.runtime.launch_overhead")
         return Formula(sp.Max(*terms.values()) + launch, "s", SOURCES[self.convention], Table(terms))
 

@@ -12,8 +12,9 @@ from estimators.formula import Formula
 from estimators.operation import kernel_classes
 from estimators.operation.kernel_classes import KernelParameters
 from estimators.operation.model import FormulaModel
-from estimators.operation.roofline import serving_rate
-from estimators.operation.tiles import Resources
+from estimators.operation.residency import capacity_of_all, rated_caches
+from estimators.operation.roofline import product_of_fields, serving_rate
+from estimators.operation.tiles import Resources, traffic_time
 from hwmodels.expressions import symbol
 from hwmodels.files import InputError
 from hwmodels.machine import Machine
@@ -45,6 +46,11 @@ class TiledRoofline(FormulaModel):
         if "default" not in self.kernels:
             raise InputError("kernels of a tiled roofline: no entry 'default'")
 
+    def caches(self, machine: Machine) -> str:
+        """Where the runtime says none, the fitted `rotation` tells what repeated runs leave."""
+        state = machine.runtime.cache
+        return f"{state} caches" if state else "caches as repeated runs leave them"
+
     def key(self, op: Op, machine: Machine) -> Hashable:
         """Operations of one kind, dtype and shape of formula."""
         if op.kind in machine.runtime.free_kinds:
@@ -65,7 +71,9 @@ class TiledRoofline(FormulaModel):
             symbol("machine.runtime.launch_overhead") + symbol(f"{prefix}overhead")
         )
         capped = _under_cap(formula.expression, flop_time, energy, machine, prefix)
-        terms = {"compute": flop_time, "memory": symbol("operation.bytes_moved") / has.memory_rate}
+        moved = symbol("operation.bytes_moved")
+        stated = traffic_time(moved, moved, has) if machine.runtime.cache else moved / has.memory_rate
+        terms = {"compute": flop_time, "memory": stated}
         if op.cost.bytes_moved == 0:
             del terms["memory"]
         return kernel_classes.with_terms(formula, launch + capped, terms)
@@ -74,18 +82,20 @@ class TiledRoofline(FormulaModel):
 def resources(machine: Machine, prefix: str, flop_time: sp.Expr) -> Resources:
     """The machine's rates as expressions; caches that it lacks neither bound nor spare anything."""
     levels = list(machine.memory)
-    main = _product(machine, machine.bandwidth_factors(levels[-1])) * symbol(f"{prefix}memory_efficiency")
+    main = product_of_fields(machine.bandwidth_factors(levels[-1])) * symbol(f"{prefix}memory_efficiency")
     near_capacity, near_rate = sp.oo, sp.oo
     if len(levels) > 2 or (len(levels) > 1 and machine.memory[levels[0]].per == "core"):
         near_capacity = symbol(f"machine.memory.{levels[0]}.capacity")
-        near_rate = _product(machine, machine.bandwidth_factors(levels[0])) / symbol("machine.cores")
+        near_rate = product_of_fields(machine.bandwidth_factors(levels[0])) / symbol("machine.cores")
     cache_capacity, cache_rate = sp.Integer(0), main
-    if len(levels) > 1 and _rated(machine, levels[-2]):
-        cache_capacity = symbol(f"machine.memory.{levels[-2]}.capacity")
-        cache_rate = _product(machine, machine.bandwidth_factors(levels[-2]))
+    last = levels[-2] if len(levels) > 1 else ""
+    if last in rated_caches(machine):
+        cache_capacity = capacity_of_all(machine, last)
+        cache_rate = Largest(main, product_of_fields(machine.bandwidth_factors(last)))
     rate = symbol("operation.flop") / flop_time if flop_time != 0 else sp.oo
     cores, clock = symbol("machine.cores"), symbol("machine.clock")
-    return Resources(rate, cores, clock, near_capacity, near_rate, cache_capacity, cache_rate, main)
+    rotation = {None: symbol(f"{prefix}rotation"), "cold": None}.get(machine.runtime.cache, sp.Integer(1))
+    return Resources(rate, cores, clock, near_capacity, near_rate, cache_capacity, cache_rate, main, rotation)
 
 
 def _kernel(op: Op, has: Resources, prefix: str, flop_time: sp.Expr) -> Formula:
@@ -130,7 +140,7 @@ def _arithmetic(op: Op, machine: Machine, prefix: str) -> tuple[sp.Expr, sp.Expr
             if op.cost["flop.matrix." + dtype] != 0 and unit != "matrix":
                 continue  # the epilogue of a product runs while its next tile loads
             engine, rated = serving_rate(machine, unit, dtype)
-            rate = _product(machine, machine.peak_factors(engine, rated))
+            rate = product_of_fields(machine.peak_factors(engine, rated))
             time += symbol(f"operation.{name}") / (rate * symbol(f"{prefix}compute_efficiency"))
             share = MATRIX_ENERGY.get(dtype, 1.0) if engine == "matrix" else 1.0
             energy += symbol(f"operation.{name}") * share
@@ -156,12 +166,3 @@ def _under_cap(time: sp.Expr, flop_time: sp.Expr, flop: sp.Expr, machine: Machin
         return Largest(time, limit)
     settle = symbol("machine.power.time_constant") * symbol(f"{prefix}settle")
     return Largest(time, limit * limit / (limit + settle))
-
-
-def _rated(machine: Machine, level: str) -> bool:
-    entry = machine.memory[level]
-    return entry.bandwidth is not None or entry.bytes_per_cycle is not None
-
-
-def _product(machine: Machine, paths: tuple[str, ...]) -> sp.Expr:
-    return sp.Mul(*(symbol(f"machine.{path}") for path in paths))

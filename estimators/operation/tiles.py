@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import sympy as sp
 
 from estimators.extrema import Largest, Smallest
+from estimators.operation.residency import resident_share
 from hwmodels.expressions import symbol
 from hwmodels.records import Table
 
@@ -31,8 +32,6 @@ DEPTH_BYTES = 64
 """Bytes of the reduction that stand in the nearest memory, for each row and column of a tile (two stages of 32)."""
 REGISTER_SHARE = sp.Rational(1, 8)
 """The side of the tile that registers alone hold, as a share of the tile's: what is left when L1 is gone."""
-RESIDENT = sp.Rational(9, 10)
-"""Largest share of the traffic that a cache spares when all fits and is still there."""
 
 
 def menu(**columns: Iterable[tuple[float, ...]]) -> Table[tuple[float, ...]]:
@@ -62,6 +61,8 @@ class Resources:
         Of the last cache, all cores together [byte, byte/s].
     memory_rate
         Of main memory, as reached at best [byte/s].
+    rotation
+        Footprints touched between two uses of the same data; None where nothing is left of earlier uses.
     """
 
     flop_rate: sp.Expr
@@ -72,6 +73,7 @@ class Resources:
     cache_capacity: sp.Expr
     cache_rate: sp.Expr
     memory_rate: sp.Expr
+    rotation: sp.Expr | None
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,6 @@ class Habits:
     unaligned: sp.Expr
     split_overhead: sp.Expr
     overlap: sp.Expr
-    rotation: sp.Expr
 
 
 def product(
@@ -121,9 +122,8 @@ def product(
     missed = panel**2 / (panel**2 + has.cache_capacity**2)
     again_a = 1 + (Largest(n / Largest(side, columns), 1) - 1) * missed
     again_b = 1 + (Largest(m / Largest(side, rows), 1) - 1) * missed
-    spared = resident_share(touched * habits.rotation, has.cache_capacity)
     moved = inputs_a * again_a + inputs_b * again_b + outputs
-    traffic = (moved * (1 - spared) / has.memory_rate + touched * spared / has.cache_rate) * penalty
+    traffic = traffic_time(moved, touched, has) * penalty
     return overlapped(work, traffic, habits.overlap)
 
 
@@ -136,9 +136,12 @@ def _loads(rows: sp.Expr, columns: sp.Expr, size: int, has: Resources) -> sp.Exp
     return near + beyond
 
 
-def resident_share(footprint: sp.Expr, capacity: sp.Expr) -> sp.Expr:
-    """Share of the traffic that a cache of `capacity` spares: towards `RESIDENT` below it, falling fast above."""
-    return RESIDENT * capacity**3 / (capacity**3 + footprint**3)
+def traffic_time(moved: sp.Expr, touched: sp.Expr, has: Resources) -> sp.Expr:
+    """Seconds of `moved` bytes, of which the last cache serves `touched` ones as far as it still holds them."""
+    if has.rotation is None:
+        return moved / has.memory_rate
+    spared = resident_share(touched * has.rotation, has.cache_capacity)
+    return moved * (1 - spared) / has.memory_rate + touched * spared / has.cache_rate
 
 
 def overlapped(one: sp.Expr, other: sp.Expr, share: sp.Expr) -> sp.Expr:

@@ -47,6 +47,7 @@ def tables() -> list[tuple[Any, Any, float]]:
 
 
 RATE = V100.cores * V100.engines["vector"].flop_per_cycle["float32"]
+L2_RATE = V100.bandwidth("L2") / V100.clock
 OVERHEAD = V100.runtime.launch_overhead
 
 
@@ -54,7 +55,8 @@ def by_hand(made: list[tuple[Any, Any, float]], clock: Any, bandwidth: Any, chun
     out = np.empty((len(made), len(clock)))
     for start in range(0, len(clock), chunk):
         window = slice(start, start + chunk)
-        x, y = 1 / (clock[window] * RATE), 1 / bandwidth[window]
+        x = 1 / (clock[window] * RATE)
+        y = np.maximum(1 / bandwidth[window], 1 / (clock[window] * L2_RATE))
         for index, (flop, moved, launches) in enumerate(made):
             total = np.full(len(x), launches * OVERHEAD)
             for one, other in zip(flop, moved, strict=True):
@@ -93,7 +95,8 @@ def main(count: int) -> None:
     def loops(clock: Any, bandwidth: Any, flop: Any, moved: Any, launches: Any, out: Any) -> None:
         for index in range(flop.shape[0]):
             for point in range(len(clock)):
-                x, y, total = 1 / (clock[point] * RATE), 1 / bandwidth[point], launches[index] * OVERHEAD
+                x, total = 1 / (clock[point] * RATE), launches[index] * OVERHEAD
+                y = max(1 / bandwidth[point], 1 / (clock[point] * L2_RATE))
                 for row in range(flop.shape[1]):
                     total += max(flop[index, row] * x, moved[index, row] * y)
                 out[index, point] = total
