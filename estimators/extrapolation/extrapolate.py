@@ -124,8 +124,8 @@ def _answer(
         parts = doubt(mixture, kind, x, y, to)
         words = verdicts(series, kind, parts, to, value, known_borders)
         if parts is not None:
-            half = np.exp(parts.half_width(level))
-            low, high = tuple(map(float, value / half)), tuple(map(float, value * half))
+            below, above = parts.band(level)
+            low, high = tuple(map(float, value * np.exp(-below))), tuple(map(float, value * np.exp(above)))
     assumptions = [f"{kind.replace('_', ' ')} scaling in {series.parameter} ({reason})", *series.notes]
     if known_borders:
         assumptions.append("change points at the machine's borders: " + ", ".join(f"{b:g}" for b in known_borders))

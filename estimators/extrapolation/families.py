@@ -40,6 +40,8 @@ class Family:
         How much a change point must earn its place: the ridge on its share of the last time.
     through_last
         The fitted curve is scaled to go through the last point, the one nearest to the question.
+    bar
+        Where it may only replace others: its error in earlier extrapolations must be below `bar` times theirs.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Family:
     bends: Bends = "none"
     penalty: float = 1.0
     through_last: bool = False
+    bar: float = 0.35
 
     def counted_in(self, unit: float) -> Family:
         """The family with logarithms of x / unit; for data or targets below 1, whose logarithms would be negative."""
@@ -108,16 +111,17 @@ SIZE = Family("size", "overhead + growth", (CONSTANT, INVERSE, LOG, LINEAR), thr
 GROWTH_LOG = Family("constant-log", "tree-shaped growth", (CONSTANT, LOG), through_last=True)
 GROWTH_LINEAR = Family("constant-linear", "linear growth", (CONSTANT, LINEAR), through_last=True)
 STEEPER = tuple(
-    Family(name, meaning, (CONSTANT, LINEAR, term), through_last=True)
-    for name, meaning, term in (
-        ("nlogn", "sorting-like growth", LINEAR_LOG),
-        ("n^1.5", "growth between linear and quadratic", Power(1.5)),
-        ("n^2", "all pairs", SQUARE),
-        ("n^2.5", "growth between quadratic and cubic", Power(2.5)),
-        ("n^3", "dense matrix products", Power(3.0)),
+    Family(name, meaning, (CONSTANT, LINEAR, term), through_last=True, bar=bar)
+    for name, meaning, term, bar in (
+        ("nlogn", "sorting-like growth", LINEAR_LOG, 0.35),
+        ("n^1.5", "growth between linear and quadratic", Power(1.5), 0.75),
+        ("n^2", "all pairs", SQUARE, 0.5),
+        ("n^2.5", "growth between quadratic and cubic", Power(2.5), 0.35),
+        ("n^3", "dense matrix products", Power(3.0), 0.35),
     )
 )
-"""Laws steeper than a size with bends: rare, and told from a bend only by clear evidence."""
+"""Laws steeper than a size with bends. The gentle ones also stand for a bend still under way and need little evidence;
+the steepest do much harm where they are wrong, and n log n is hardly told from a line: they need much."""
 BANDWIDTH = Family("bandwidth", "parallel until a shared bandwidth saturates", (INVERSE,), "work", 0.1)
 
 FAMILIES = {

@@ -3,9 +3,12 @@
 Parts, all seen before the answer is known: a base (residual scatter), the error of earlier extrapolations in the
 same series (parameters), families that disagree at the target (model choice), earlier extrapolations that all fell
 short and an end that bends upward (a change point under way). They add in squares and grow with log2(ratio)^GROWTH;
-the quantiles of |log(truth / answer)| in that scale give the level. The weights of the parts and the quantiles were
-fitted on the tuning sources (docs/notes/extrapolation.md: 1,949 predictions of six codes, groups weighed by the root of
-their count); one set serves every kind but strong scaling, because so few sources cannot tell more apart.
+quantiles in that scale give the level. The band reaches farther up than down, because what is not seen in a series (a
+full cache, a network that saturates, imbalance) makes programs slower, hardly ever faster: so on every tuning source.
+
+The weights of the parts and the quantiles were fitted on the tuning sources (docs/notes/extrapolation.md: 1,949
+predictions of six codes, groups weighed by the root of their count); one set serves every kind but strong scaling,
+because so few sources cannot tell more apart.
 """
 
 from __future__ import annotations
@@ -18,14 +21,16 @@ from estimators.extrapolation.selection import Mixture
 from estimators.formula import FloatArray
 from hwmodels.files import InputError
 
-BASE, MISSES, DISAGREEMENT, SHORTFALL, BENDING = 0.06, 0.11, 1.18, 0.85, 0.305
-GROWTH = 0.55
+BASE, MISSES, DISAGREEMENT, SHORTFALL, BENDING = 0.055, 0.10, 0.80, 0.85, 0.305
+GROWTH = 0.45
+SKEW = 0.35
+"""The band reaches exp(SKEW) times the scale up, exp(-SKEW) times it down."""
 PLAUSIBLE = 0.03
 """Families that disagree count by how close their earlier error comes to this."""
 NEAREST_RATIO = 1.2
 LEVELS = (0.0, 0.50, 0.68, 0.80, 0.90, 0.95)
 QUANTILES = (0.0, 0.52, 0.92, 1.52, 2.6, 3.8)
-STRONG = 1.15
+STRONG = 1.4
 """Strong scaling missed that much more on the tuning sources."""
 NEUTRAL_SLOPE = {"strong": 0.0, "weak": 1.0, "problem_size": 1.0, "collective": 1.0}
 
@@ -56,8 +61,8 @@ class Doubt:
         )
         return np.asarray(np.sqrt(parts) * self.reach * self.excess)
 
-    def half_width(self, level: float) -> FloatArray:
-        """Half of the band in log time.
+    def band(self, level: float) -> tuple[FloatArray, FloatArray]:
+        """How far the band reaches below and above the answer in log time, both >= 0.
 
         Raises
         ------
@@ -66,7 +71,8 @@ class Doubt:
         """
         if not 0.01 <= level <= LEVELS[-1]:
             raise InputError(f"interval level {level:g}: want 0.01 .. {LEVELS[-1]:g}")
-        return np.asarray(np.interp(level, LEVELS, QUANTILES) * self.scale)
+        middle = np.interp(level, LEVELS, QUANTILES) * self.scale
+        return np.asarray(middle * np.exp(-SKEW)), np.asarray(middle * np.exp(SKEW))
 
 
 def doubt(mixture: Mixture, kind: str, x: FloatArray, y: FloatArray, to: FloatArray) -> Doubt | None:

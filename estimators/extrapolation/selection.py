@@ -20,7 +20,6 @@ from estimators.formula import FloatArray
 ORIGINS = 4
 FIRST_ORIGIN = 3
 ERROR_CAP = 1.0
-CHALLENGE = 0.35
 
 
 @dataclass(frozen=True)
@@ -34,27 +33,33 @@ class Pool:
     sharpness, floor
         Weights are (error^2 + floor^2)^(-sharpness / 2): below the floor families count as equally good.
     challengers
-        Families that replace the others only where their error is below `CHALLENGE` times that of each of them.
+        Families that replace the others only where their error is below their `bar` times that of each of them.
+    witnesses
+        Challengers that are heard even where they lose: what they say apart from the answer widens the band.
     """
 
     families: tuple[Family, ...]
     sharpness: float = 2.0
     floor: float = 0.10
     challengers: tuple[Family, ...] = ()
+    witnesses: tuple[Family, ...] = ()
 
 
 def counted_in(pool: Pool, unit: float) -> Pool:
     """The pool with logarithms of x / unit."""
-    families, challengers = ([f.counted_in(unit) for f in some] for some in (pool.families, pool.challengers))
-    return replace(pool, families=tuple(families), challengers=tuple(challengers))
+    families, challengers, witnesses = (
+        tuple(family.counted_in(unit) for family in some) for some in (pool.families, pool.challengers, pool.witnesses)
+    )
+    return replace(pool, families=families, challengers=challengers, witnesses=witnesses)
 
 
-_GROWTH = Pool((law.GROWTH_LOG, law.GROWTH_LINEAR, law.SIZE_BENDS), 4.0, 0.03, law.STEEPER)
+_MILDEST = law.STEEPER[:1]
+_GROWTH = Pool((law.GROWTH_LOG, law.GROWTH_LINEAR, law.SIZE_BENDS), 4.0, 0.03, law.STEEPER, _MILDEST)
 POOLS = {
     "strong": Pool(
         (law.AMDAHL, law.AMDAHL_BENDS, law.AMDAHL_LOG, law.TREE, law.AMDAHL_CACHE, law.CACHE), challengers=(law.USL,)
     ),
-    "problem_size": Pool((law.SIZE_BENDS,), challengers=law.STEEPER),
+    "problem_size": Pool((law.SIZE_BENDS,), challengers=law.STEEPER, witnesses=_MILDEST),
     "weak": _GROWTH,
     "collective": _GROWTH,
 }
@@ -80,7 +85,8 @@ class Mixture:
     Parameters
     ----------
     parts, weights, errors
-        The families of weight > 0; errors are mean |log(predicted / measured)| in the rolling-origin steps.
+        The families of weight > 0 and the witnesses; errors are mean |log(predicted / measured)| in the rolling-origin
+        steps.
     ahead, ahead_ratios
         log(predicted / measured) of the weighted answer, one a step and point, and how far each looked
         (value / last value fitted); empty where there were no steps.
@@ -104,7 +110,7 @@ class Mixture:
         """The sum of terms that the average is, without terms of coefficient 0."""
         total: dict[Term, float] = {}
         for part, weight in zip(self.parts, self.weights, strict=True):
-            for column in np.flatnonzero(part.coefficients):
+            for column in np.flatnonzero(weight * part.coefficients):
                 term = part.family.term(int(column), part.knots)
                 total[term] = total.get(term, 0.0) + float(weight * part.coefficients[column])
         return Law(tuple((coefficient, term) for term, coefficient in total.items()))
@@ -143,14 +149,16 @@ def select(
     share = (errors**2 + pool.floor**2) ** (-pool.sharpness / 2)
     first = len(pool.families)
     if len(families) > first:
-        won = errors[:, first:] < CHALLENGE * errors[:, :first].min(axis=1, keepdims=True)
+        bars = np.array([family.bar for family in pool.challengers])
+        won = errors[:, first:] < bars * errors[:, :first].min(axis=1, keepdims=True)
         share[:, first:] *= won
         share[:, :first] *= ~won.any(axis=1, keepdims=True)
     share /= share.sum(axis=1, keepdims=True)
     together = np.log(np.einsum("sf,sfa->sa", share, np.exp(ahead)))
+    heard = np.array([family in pool.witnesses for family in families])
     mixtures = []
     for i in range(count):
-        used = np.flatnonzero(share[i])
+        used = np.flatnonzero((share[i] != 0) | heard)
         parts = tuple(Fitted(families[f], knots[f][i], found[f][i, -1]) for f in used)
         mixtures.append(Mixture(parts, share[i, used], errors[i, used], together[i], ratios[i]))
     return mixtures

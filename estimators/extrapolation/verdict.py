@@ -13,10 +13,13 @@ from estimators.formula import FloatArray
 
 Word = Literal["trust", "wide", "do not extrapolate"]
 ENOUGH_POINTS = 4
-LIMITS = {"strong": (0.25, 0.52)}
-USUAL_LIMITS = (0.20, 0.28)
-"""Half-widths of the 80 % band in log time beyond which an answer is wide, and refused: about 15 % of the strong and
-13 % of the other tuning predictions are refused."""
+WIDE = {"strong": 0.25}
+USUAL_WIDE = 0.20
+"""Half-width of the 80 % band in log time beyond which an answer is wide."""
+REFUSED = {"strong": 0.42}
+USUAL_REFUSED = 0.23
+"""The same as it would be at twice the last value: beyond that a series is not to be extrapolated (about 15 % of the
+tuning predictions). It sorts out the worst better than the width at the target, which distance alone makes large."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,10 @@ def verdicts(
     if doubt is None:
         reason = f"too few points: {points}, want at least {ENOUGH_POINTS} to try an extrapolation on what is known"
         return [Verdict("do not extrapolate", reason)] * len(to)
-    half = doubt.half_width(0.80)
-    wide, refused = LIMITS.get(kind, USUAL_LIMITS)
+    below, above = doubt.band(0.80)
+    half = (below + above) / 2
+    doubling = half / doubt.reach
+    wide, refused = WIDE.get(kind, USUAL_WIDE), REFUSED.get(kind, USUAL_REFUSED)
     span = series.x[-1] / series.x[0]
     found = []
     for i, target in enumerate(to):
@@ -52,12 +57,12 @@ def verdicts(
             continue
         ratio = float(target / series.x[-1])
         crossed = [border for border in known_borders if series.x[-1] <= border < target]
-        reasons = [_worst(doubt, i)] if half[i] > wide else []
+        reasons = [_worst(doubt, i)] if half[i] > wide or doubling[i] > refused else []
         if ratio > span:
             reasons.append(f"ratio too large: {ratio:.3g} times the last value, the data span {span:.3g} times")
         if crossed:
             reasons.append(f"crosses a border of the machine that no measurement crossed: {crossed[0]:g}")
-        word: Word = "do not extrapolate" if half[i] > refused else "wide" if reasons else "trust"
+        word: Word = "do not extrapolate" if doubling[i] > refused else "wide" if reasons else "trust"
         steady = f"earlier extrapolations in this series missed by {doubt.misses[i]:.0%} and the families agree"
         found.append(Verdict(word, "; ".join(reasons) or steady))
     return found

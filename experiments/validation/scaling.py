@@ -33,6 +33,7 @@ EXTRAP_FIVE = {"strong": 8.7, "collective": 8.1, "weak": 13.7}
 WIDTH_GOALS = {"2x": 2.0, "4x": 3.0}
 COVERAGE_GOALS = {"2x": (0.75, 0.85), "4x": (0.75, 0.85), "8x": (0.70, 0.90)}
 REFUSED_AT_MOST = 0.15
+BASELINES = {"amdahl_nnls": "amdahl", "four_terms_nnls": "four", "last_value": "last"}
 BOOTSTRAPS, SEED = 1000, 7
 
 
@@ -156,8 +157,13 @@ def _errors(some: Sequence[Asked], field: str = "ours") -> FloatArray:
 
 
 def _baselines(some: Sequence[Asked], quantile: float = 0.5) -> dict[str, float]:
-    fields = {"amdahl_nnls": "amdahl", "four_terms_nnls": "four", "last_value": "last"}
-    return {name: float(np.quantile(_errors(some, field), quantile)) for name, field in fields.items()}
+    return {name: float(np.quantile(_errors(some, field), quantile)) for name, field in BASELINES.items()}
+
+
+def _over_sources(some: Sequence[Asked], field: str) -> float:
+    """The median of each source, every source counting alike."""
+    sources = {one.source for one in some}
+    return float(np.mean([np.median(_errors([one for one in some if one.source == s], field)) for s in sources]))
 
 
 def _noise_floor(some: Sequence[Asked]) -> float | None:
@@ -196,6 +202,14 @@ def _medians(asked: Sequence[Asked]) -> Iterator[ValidationRow]:
             goal=goal,
             ok=error <= goal if goal is not None and len(some) >= ENOUGH else None,
             noise_floor=_noise_floor(some),
+            reason=_sized(some),
+        )
+        yield _row(
+            f"{kind} {name}",
+            some,
+            "median relative error, mean over sources",
+            _over_sources(some, "ours"),
+            baselines={name: _over_sources(some, field) for name, field in BASELINES.items()},
             reason=_sized(some),
         )
         yield _row(
