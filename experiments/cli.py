@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import warnings
+from collections.abc import Callable
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -68,7 +70,9 @@ def _options(
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line; returns the exit code: 0 done, 1 a check failed, 2 bad input, 130 interrupted."""
     try:
-        code = build()(args=arguments, standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.showwarning = _one_line_each(warnings.showwarning)
+            code = build()(args=arguments, standalone_mode=False)
     except typer.Exit as leave:
         return int(leave.exit_code)
     except (typer.Abort, KeyboardInterrupt):
@@ -92,6 +96,18 @@ def run(arguments: list[str] | None = None) -> int:
         print(f"slipstick: {where}{error.strerror or error}", file=sys.stderr)
         return 2
     return code if isinstance(code, int) else 0
+
+
+def _one_line_each(usual: Callable[..., None]) -> Callable[..., None]:
+    """What a user is warned of is a line on stderr; other warnings are shown as `usual`."""
+
+    def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+        if issubclass(category, UserWarning):
+            print(f"slipstick: warning: {_one_line(str(message))}", file=sys.stderr)
+        else:
+            usual(message, category, *rest, **more)
+
+    return show
 
 
 def _one_line(text: str) -> str:

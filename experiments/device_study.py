@@ -19,8 +19,7 @@ from experiments.devices_left_out import LeftOut, leave_devices_out
 from experiments.operation_measurements import read_operation_times
 from hwmodels.catalog import machine
 from hwmodels.files import InputError, unknown_name
-from hwmodels.machine import validated
-from hwmodels.records import Record, Table
+from hwmodels.records import Record, Table, validated
 
 
 class AnchorShape(Record):

@@ -22,8 +22,8 @@ from experiments.toml_text import toml_text
 from hwmodels.catalog import machine
 from hwmodels.expressions import parse_expression
 from hwmodels.files import InputError, atomic_write, read_toml, unknown_name
-from hwmodels.machine import Machine, validated
-from hwmodels.records import Record, Table
+from hwmodels.machine import Machine
+from hwmodels.records import Record, Table, validated
 
 SCHEMA = "slipstick-study-1"
 Value = str | float

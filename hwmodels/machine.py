@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from hwmodels.compute import Engine
 from hwmodels.files import InputError, atomic_write, read_yaml, require_mapping, unknown_name
 from hwmodels.link import Link
 from hwmodels.memory import Level
+from hwmodels.plausible import warn_of_doubts
 from hwmodels.power import Power
-from hwmodels.records import Record, Table, content_digest
+from hwmodels.records import Record, Table, content_digest, short, unit_at, validated
 from hwmodels.runtime import Runtime
-from hwmodels.units import DollarsPerHour, Hertz, PerCycle, Unit, format_quantity
-
-Model = TypeVar("Model", bound=BaseModel)
+from hwmodels.units import DollarsPerHour, Hertz, PerCycle, format_quantity
 
 
 class Machine(Record):
@@ -103,7 +102,7 @@ class Machine(Record):
         sources = dict(self.sources)
         for path, value in {**(changes or {}), **named}.items():
             _put(data, path, value, self)
-            sources[path] = f"what-if: {value!r} instead of {_short(self.get(path))}"
+            sources[path] = f"what-if: {value!r} instead of {short(self.get(path))}"
         data["sources"] = sources
         return validated(Machine, data, f"machine {self.name!r}")
 
@@ -213,7 +212,7 @@ class Machine(Record):
 
 
 def load_machine(path: str | os.PathLike[str]) -> Machine:
-    """A machine from a YAML file.
+    """A machine from a YAML file; numbers that can hardly be meant are warned of (see `plausible`).
 
     Raises
     ------
@@ -221,7 +220,9 @@ def load_machine(path: str | os.PathLike[str]) -> Machine:
         Names the file, the field, the value and what is allowed.
     """
     document = require_mapping(read_yaml(path), path, "the document")
-    return validated(Machine, document, str(path))
+    machine = validated(Machine, document, str(path))
+    warn_of_doubts(machine, path)
+    return machine
 
 
 def save_machine(machine: Machine, path: str | os.PathLike[str]) -> None:
@@ -231,55 +232,6 @@ def save_machine(machine: Machine, path: str | os.PathLike[str]) -> None:
     document = machine.model_dump(mode="json", exclude_defaults=True)
     with atomic_write(path) as stream:
         yaml.safe_dump(document, stream, sort_keys=False, allow_unicode=True, width=120)
-
-
-def validated(model: type[Model], data: Any, where: str) -> Model:
-    """A record from plain data; what is wrong becomes one line."""
-    try:
-        return model.model_validate(data)
-    except ValidationError as error:
-        raise InputError(f"{where}: {_first_problem(error, model)}") from None
-
-
-def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:
-    problems = error.errors(include_url=False)
-    first = problems[0]
-    field = ".".join(str(part) for part in first["loc"]) or "the document"
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    if first["type"] == "extra_forbidden":
-        parent: Any = model
-        known = sorted(parent.model_fields) if len(first["loc"]) == 1 else []
-        text = f"unknown field {field!r}" + (f" (known: {', '.join(known)})" if known else "")
-        return text + more
-    if first["type"] == "missing":
-        return f"field {field!r} is missing{more}"
-    message = first["msg"].removeprefix("Value error, ")
-    message = message[:1].lower() + message[1:]
-    if isinstance(first["input"], Mapping):  # a rule between fields: the whole mapping would only hide its words
-        return (f"{field}: " if first["loc"] else "") + message + more
-    unit = _unit_at(model, first["loc"]) if isinstance(first["input"], (int, float)) else ""
-    return f"{field} = {_short(first['input'])}{unit}: {message}{more}"
-
-
-def _unit_at(model: Any, location: tuple[int | str, ...]) -> str:
-    """The unit of a field, with a space before it; "" where it has none."""
-    kind: Any = model
-    for name in location:
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            field = kind.model_fields.get(str(name))
-            units = [note.name for note in field.metadata if isinstance(note, Unit)] if field else []
-            if units:
-                return f" {units[0]}" if units[0] != "1" else ""
-            kind = field.annotation if field else None
-        else:
-            inner = [a for a in getattr(kind, "__args__", ()) if isinstance(a, type) and issubclass(a, BaseModel)]
-            kind = inner[0] if inner else None
-    return ""
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _fields(value: Any) -> Mapping[str, Any]:
@@ -328,9 +280,7 @@ def _put(data: Any, path: str, value: Any, machine: Machine) -> None:
 
 def describe(machine: Machine) -> list[tuple[str, str, str]]:
     """Rows (field, value with its unit, source) for people."""
-    units = {"clock": "Hz", "bandwidth": "byte/s", "capacity": "byte", "latency": "s", "issue_overhead": "s"}
-    units |= {"launch_overhead": "s", "idle": "W", "cap": "W", "price": "$/h"}
     return [
-        (path, format_quantity(value, units.get(path.rpartition(".")[2], "1")), machine.source_of(path))
+        (path, format_quantity(value, unit_at(Machine, path.split("."))), machine.source_of(path))
         for path, value in machine.numbers.items()
     ]

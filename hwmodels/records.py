@@ -1,18 +1,22 @@
-"""Frozen records: the mapping and the content digest that every value type here shares."""
+"""Frozen records: the mapping, the validation and the content digest that every value type here shares."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
 import json
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, core_schema
 
+from hwmodels.files import InputError
+from hwmodels.units import Unit
+
 Value = TypeVar("Value")
+Model = TypeVar("Model", bound=BaseModel)
 
 
 class Table(Mapping[str, Value], Generic[Value]):
@@ -83,6 +87,58 @@ class Record(BaseModel):
     """A frozen, validated group of fields read from a file; unknown fields are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def validated(model: type[Model], data: Any, where: str) -> Model:
+    """A record from plain data; what is wrong becomes one line."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise InputError(f"{where}: {_first_problem(error, model)}") from None
+
+
+def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:
+    problems = error.errors(include_url=False)
+    first = problems[0]
+    field = ".".join(str(part) for part in first["loc"]) or "the document"
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    if first["type"] == "extra_forbidden":
+        parent: Any = model
+        known = sorted(parent.model_fields) if len(first["loc"]) == 1 else []
+        text = f"unknown field {field!r}" + (f" (known: {', '.join(known)})" if known else "")
+        return text + more
+    if first["type"] == "missing":
+        return f"field {field!r} is missing{more}"
+    message = first["msg"].removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
+    if isinstance(first["input"], Mapping):  # a rule between fields: the whole mapping would only hide its words
+        return (f"{field}: " if first["loc"] else "") + message + more
+    unit = unit_at(model, first["loc"]) if isinstance(first["input"], (int, float)) else ""
+    return f"{field} = {short(first['input'])} {unit}".rstrip() + f": {message}{more}"
+
+
+def unit_at(model: Any, location: Sequence[int | str]) -> str:
+    """The unit of a record's field by its place; "" where it has none."""
+    kind: Any = model
+    for name in location:
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            field = kind.model_fields.get(str(name))
+            kinds = [field, *getattr(field.annotation, "__args__", ())] if field else []  # itself, or "or None"
+            notes = [note for one in kinds for note in getattr(one, "__metadata__", getattr(one, "metadata", ()))]
+            units = [note.name for note in notes if isinstance(note, Unit)]
+            if units:
+                return units[0].removesuffix("1")
+            kind = field.annotation if field else None
+        else:
+            inner = [a for a in getattr(kind, "__args__", ()) if isinstance(a, type) and issubclass(a, BaseModel)]
+            kind = inner[0] if inner else None
+    return ""
+
+
+def short(value: Any) -> str:
+    """A value in at most 60 characters."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def content_digest(thing: Any) -> str:

@@ -20,8 +20,8 @@ from estimators.across_devices.pooling import MachineFit, technology
 from estimators.operation.kernel_classes import KernelParameters
 from estimators.parameters import declared
 from hwmodels.files import InputError, atomic_write, read_json, require_mapping, unknown_name
-from hwmodels.machine import Machine, validated
-from hwmodels.records import Table
+from hwmodels.machine import Machine
+from hwmodels.records import Table, validated
 
 SCHEMA = "slipstick-device-calibration-2"
 MAX_ENTRIES = 10_000

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from experiments.measure.timing import Timing
 from hwmodels.files import InputError
-from hwmodels.machine import Machine, validated
-from hwmodels.records import Table
+from hwmodels.machine import Machine
+from hwmodels.records import Table, validated
 
 COLD, WARM = ", cold", ", warm"
 """Ends of the protocol's text where a brick was timed after its neighbours' work, and again at once."""

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from experiments.measure.brick_store import Composition, Measured
 from hwmodels.files import InputError, read_csv_rows, read_json, read_number
-from hwmodels.machine import Machine, validated
-from hwmodels.records import Table
+from hwmodels.machine import Machine
+from hwmodels.records import Table, validated
 
 FOLDER = Path(__file__).parent / "data"
 RUNS = (1, 2)

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hwmodels.files import InputError, read_yaml, require_mapping, unknown_name
-from hwmodels.machine import Machine, validated
-from hwmodels.records import Table
+from hwmodels.machine import Machine
+from hwmodels.records import Table, validated
 from hwmodels.units import parse_quantity
 
 LIMIT_BYTES = 4_000_000

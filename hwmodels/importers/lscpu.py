@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hwmodels.files import InputError
-from hwmodels.machine import Machine, validated
+from hwmodels.machine import Machine
+from hwmodels.records import validated
 
 MAX_TEXT = 16_000_000
 ASSUMED_BANDWIDTH_A_CORE = 10e9

@@ -1,0 +1,75 @@
+"""Numbers of a machine that can hardly be meant: a warning each, no error, since tomorrow's machine may have them."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from hwmodels.records import unit_at
+from hwmodels.units import format_quantity
+
+if TYPE_CHECKING:
+    from hwmodels.machine import Machine
+
+RANGES: dict[str, tuple[float, float]] = {
+    "clock": (1e6, 20e9),
+    "flop_per_cycle": (0.01, 1e8),
+    "cycles_per_instruction": (0.01, 1e4),
+    "capacity": (0.0, 1e16),
+    "bandwidth": (1e5, 1e17),
+    "bytes_per_cycle": (1e-4, 1e6),
+    "latency": (0.0, 0.1),
+    "line": (1, 1e6),
+    "launch_overhead": (0.0, 1.0),
+    "issue_overhead": (0.0, 1.0),
+    "idle": (0.0, 1e7),
+    "cap": (0.1, 1e7),
+    "per_flop": (0.0, 1e-6),
+    "per_byte": (0.0, 1e-6),
+    "price": (0.0, 1e6),
+}
+"""Word of a field's path -> from half a microcontroller's to far beyond a supercomputer's node, in the field's unit."""
+FARTHER_OVER_NEARER = 3.0
+"""Measured bandwidths of neighbouring levels may stand the wrong way round (twice, on a ThunderX2); not so far."""
+
+
+class ImplausibleWarning(UserWarning):
+    """A number of a machine file that is probably a slip of the pen."""
+
+
+def doubts(machine: Machine) -> Iterator[str]:
+    """A line for each number that can hardly be meant: field, value, expected range."""
+    for path, value in machine.numbers.items():
+        unit = unit_at(type(machine), path.split("."))
+        for word in path.split("."):
+            low, high = RANGES.get(word, (-math.inf, math.inf))
+            if not low <= value <= high:
+                yield _line(path, value, f"{format_quantity(low, unit)} to {format_quantity(high, unit)}", unit)
+    there = [name for name, level in machine.memory.items() if level.capacity]
+    main = machine.main_memory
+    for name in there:
+        own, limit = machine.memory[name].capacity, machine.memory[main].capacity
+        if main in there and own > limit:
+            yield _line(f"memory.{name}.capacity", own, f"at most {format_quantity(limit, 'byte')}, that of {main}")
+    for near, far in pairwise(there):
+        fast, slow = machine.bandwidth(near), machine.bandwidth(far)
+        if slow > fast * FARTHER_OVER_NEARER:
+            text = f"at most {format_quantity(fast, 'byte/s')}, that of {near}, which is nearer"
+            yield _line(f"memory.{far}.bandwidth", slow, text, "byte/s")
+    idle, cap = machine.power.idle, machine.power.cap
+    if cap is not None and idle > cap:
+        yield _line("power.idle", idle, f"at most power.cap, {format_quantity(cap, 'W')}", "W")
+
+
+def warn_of_doubts(machine: Machine, path: str | os.PathLike[str]) -> None:
+    """An `ImplausibleWarning` that names the file for each of the machine's doubts."""
+    for doubt in doubts(machine):
+        warnings.warn(f"{path}: {doubt}", ImplausibleWarning, stacklevel=3)
+
+
+def _line(path: str, value: float, expected: str, unit: str = "byte") -> str:
+    return f"{path} = {format_quantity(value, unit)} is hardly meant: expected {expected}"
