@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +21,8 @@ from estimators.operation.collectives import NCCL, Collectives
 from estimators.operation.model import machine_values
 from estimators.parameters import parameters, with_parameters
 from experiments.rows import ValidationRow, skipped
+from experiments.validation.collective_systems import FOLDER, KEYS, SYSTEMS, system, timings
 from experiments.validation.data import data_folder
-from hwmodels.catalog import machine
 from hwmodels.machine import Machine
 from hwmodels.records import Table
 from workloads.kinds import operation
@@ -31,34 +30,11 @@ from workloads.kinds import operation
 if TYPE_CHECKING:
     import pandas as pd
 
-FOLDER = "gpu/vidur/network"
-ABOVE = 64 * 1024
 ANCHOR = 2**25
 """Bytes of the transfer that anchors a link."""
 GOAL, LEVEL = 0.12, 0.8
 NO_DATA_SHEET = ("host", "network")
 """Links that are anchored."""
-NETWORK = {"bandwidth": "12.5 GB/s", "latency": "9.6 us", "width": 4096, "shared_by": 2}
-"""100 Gbit/s for two devices: a guess at a rented network."""
-SWITCH = {"latency": "3.4 us", "width": 8}
-PCIE4 = {"bandwidth": "31.5 GB/s", "latency": "5.7 us", "width": 4, "shared_by": 2}
-PAIR = {"bandwidth": "300 GB/s", "latency": "3.4 us", "width": 2}
-SYSTEMS: Mapping[str, tuple[str, Mapping[str, Mapping[str, Any]]]] = {
-    "a100_dgx": ("a100-sxm-80gb", {"nvswitch": {"bandwidth": "300 GB/s", **SWITCH}, "network": NETWORK}),
-    "h100_dgx": ("h100-sxm", {"nvswitch": {"bandwidth": "450 GB/s", **SWITCH}, "network": NETWORK}),
-    "a100_pairwise_nvlink": ("a100-pcie-80gb", {"nvlink": PAIR, "pcie": PCIE4, "network": {**NETWORK, "shared_by": 4}}),
-    "h100_pairwise_nvlink": (
-        "h100-pcie",
-        {"nvlink": PAIR, "pcie": {**PCIE4, "bandwidth": "63 GB/s"}, "network": {**NETWORK, "shared_by": 4}},
-    ),
-    "a40_pairwise_nvlink": (
-        "a40",
-        {"host": {**PCIE4, "bandwidth": "10 GB/s", "width": 8}, "network": {**NETWORK, "shared_by": 8}},
-    ),
-}
-"""The collection's systems: a device of the catalogue and its links, nearest first. NVLink and PCIe by data sheet,
-latencies by NCCL's tuning model; two A40 without a bridge talk through the host's memory at no stated rate."""
-
 START = Collectives(
     efficiency=Table(default=1.0, nvlink=0.9, nvswitch=0.9, pcie=0.75, host=0.4, network=0.4),
     floor=Table(default=1e-6, all_reduce=55e-6, send_recv=14e-6),
@@ -83,8 +59,8 @@ SPREADS = {
 """What is fitted, with the spread of its logarithm before any machine was measured."""
 ALIKE = {"nvlink": "nvswitch", "nvswitch": "nvlink"}
 """A kind of link that no training machine has takes the numbers of this one."""
-SAMPLE, SOFT, PRIOR = 80, 0.1, 3.0
-KEYS = ["machine", "function", "workers", "per_node"]
+SOFT, PRIOR = 0.1, 3.0
+SEED = 1
 
 
 def rows(scored: Path | None = None) -> list[ValidationRow]:
@@ -106,41 +82,6 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
     kept = [pair not in files for pair in zip(training["machine"], training["function"], strict=True)]
     turns = [(training[kept], own) for _, own in frame.groupby("machine")]
     return found + (_board(turns, "scored files") if turns else [])
-
-
-def timings(folder: Path) -> pd.DataFrame:
-    """Columns machine, function, workers, per_node, width (devices of a node), bytes, time [s], noise (relative)."""
-    import pandas as pd
-
-    frames = [pd.DataFrame(columns=[*KEYS, "width", "bytes", "time", "noise"])]
-    for path in sorted((folder / FOLDER).glob("*/*.csv.gz")):
-        raw = pd.read_csv(path)
-        stem = f"time_stats.{raw['collective'].iloc[0]}."
-        frames.append(
-            pd.DataFrame(
-                {
-                    "machine": path.parent.name,
-                    "function": raw["collective"],
-                    "workers": raw["num_workers"],
-                    "per_node": raw["devices_per_node"],
-                    "width": raw["max_devices_per_node"],
-                    "bytes": raw["size"],
-                    "time": raw[f"{stem}median"] * 1e-3,
-                    "noise": raw[f"{stem}std"] / raw[f"{stem}median"],
-                }
-            )
-        )
-    frame = pd.concat(frames[1:] or frames, ignore_index=True)
-    return frame[frame["bytes"] > ABOVE]
-
-
-@cache
-def system(name: str) -> Machine:
-    """A system of the collection as a machine with links."""
-    device, links = SYSTEMS[name]
-    bare = machine(device)
-    data = bare.model_dump() | {"name": name, "links": links}
-    return Machine.model_validate(data)
 
 
 def predicted(model: Collectives, on: Machine, frame: pd.DataFrame) -> FloatArray:
@@ -169,7 +110,7 @@ def _formula(model: Collectives, on: Machine, function: str) -> Formula:
 
 def fitted(training: pd.DataFrame) -> Collectives:
     """The model with its parameters fitted to machines in log time, outliers held down, priors kept."""
-    sample = training.groupby(KEYS).sample(SAMPLE, random_state=1, replace=False)
+    sample = one_an_octave(training)
     machines = [(system(str(name)), part) for name, part in sample.groupby("machine")]
     seen = {link for on, _ in machines for link in on.links}
     names = list(SPREADS)
@@ -193,6 +134,14 @@ def fitted(training: pd.DataFrame) -> Collectives:
 
     found = least_squares(residuals, start, bounds=(low, high), loss="soft_l1", f_scale=SOFT, diff_step=1e-3)
     return put(found.x)
+
+
+def one_an_octave(frame: pd.DataFrame) -> pd.DataFrame:
+    """One transfer of each function, place and octave of sizes: neighbours in size miss alike, so that counting every
+    one would drown what is known before.
+    """
+    octave = frame["bytes"].astype(int).map(int.bit_length).rename("octave")
+    return frame.sample(frac=1.0, random_state=SEED).groupby([*KEYS, octave]).head(1)
 
 
 def anchored(model: Collectives, on: Machine, frame: pd.DataFrame) -> tuple[Machine, list[Any]]:

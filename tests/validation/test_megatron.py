@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from experiments.validation import collectives, megatron
+from experiments.validation.collective_systems import FOLDER
 from experiments.validation.data import training_file
 
 
@@ -26,13 +27,13 @@ def test_there_is_nothing_to_score_in_a_folder() -> None:
 
 
 @pytest.mark.skipif(
-    training_file(f"{collectives.FOLDER}/a40_pairwise_nvlink/send_recv.csv.gz") is None,
+    training_file(f"{FOLDER}/a40_pairwise_nvlink/send_recv.csv.gz") is None,
     reason="no public measurements here (set SLIPSTICK_DATA)",
 )
 def test_a_machine_left_out_is_predicted_from_the_others_and_one_transfer_a_link(tmp_path: Path) -> None:
-    known = training_file(f"{collectives.FOLDER}/a40_pairwise_nvlink/send_recv.csv.gz")
+    known = training_file(f"{FOLDER}/a40_pairwise_nvlink/send_recv.csv.gz")
     assert known is not None
-    place = tmp_path / collectives.FOLDER / "a40_pairwise_nvlink"
+    place = tmp_path / FOLDER / "a40_pairwise_nvlink"
     place.mkdir(parents=True)
     (place / known.name).write_bytes(known.read_bytes())
     anchored, bare = collectives.rows(tmp_path)

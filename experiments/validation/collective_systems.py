@@ -1,0 +1,75 @@
+"""The systems of the public collection of collectives: their links by data sheet, and what was timed on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hwmodels.catalog import machine
+from hwmodels.machine import Machine
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FOLDER = "gpu/vidur/network"
+ABOVE = 64 * 1024
+"""Bytes from which a transfer counts."""
+KEYS = ["machine", "function", "workers", "per_node"]
+"""What makes transfers of different sizes one series."""
+NETWORK = {"bandwidth": "12.5 GB/s", "latency": "9.6 us", "width": 4096, "shared_by": 2}
+"""100 Gbit/s for two devices: a guess at a rented network."""
+SWITCH = {"latency": "3.4 us", "width": 8}
+PCIE4 = {"bandwidth": "31.5 GB/s", "latency": "5.7 us", "width": 4, "shared_by": 2}
+PAIR = {"bandwidth": "300 GB/s", "latency": "3.4 us", "width": 2}
+SYSTEMS: Mapping[str, tuple[str, Mapping[str, Mapping[str, Any]]]] = {
+    "a100_dgx": ("a100-sxm-80gb", {"nvswitch": {"bandwidth": "300 GB/s", **SWITCH}, "network": NETWORK}),
+    "h100_dgx": ("h100-sxm", {"nvswitch": {"bandwidth": "450 GB/s", **SWITCH}, "network": NETWORK}),
+    "a100_pairwise_nvlink": ("a100-pcie-80gb", {"nvlink": PAIR, "pcie": PCIE4, "network": {**NETWORK, "shared_by": 4}}),
+    "h100_pairwise_nvlink": (
+        "h100-pcie",
+        {"nvlink": PAIR, "pcie": {**PCIE4, "bandwidth": "63 GB/s"}, "network": {**NETWORK, "shared_by": 4}},
+    ),
+    "a40_pairwise_nvlink": (
+        "a40",
+        {"host": {**PCIE4, "bandwidth": "10 GB/s", "width": 8}, "network": {**NETWORK, "shared_by": 8}},
+    ),
+}
+"""The collection's systems: a device of the catalogue and its links, nearest first. NVLink and PCIe by data sheet,
+latencies by NCCL's tuning model; two A40 without a bridge talk through the host's memory at no stated rate."""
+
+
+def timings(folder: Path) -> pd.DataFrame:
+    """Columns machine, function, workers, per_node, width (devices of a node), bytes, time [s], noise (relative)."""
+    import pandas as pd
+
+    frames = [pd.DataFrame(columns=[*KEYS, "width", "bytes", "time", "noise"])]
+    for path in sorted((folder / FOLDER).glob("*/*.csv.gz")):
+        raw = pd.read_csv(path)
+        stem = f"time_stats.{raw['collective'].iloc[0]}."
+        frames.append(
+            pd.DataFrame(
+                {
+                    "machine": path.parent.name,
+                    "function": raw["collective"],
+                    "workers": raw["num_workers"],
+                    "per_node": raw["devices_per_node"],
+                    "width": raw["max_devices_per_node"],
+                    "bytes": raw["size"],
+                    "time": raw[f"{stem}median"] * 1e-3,
+                    "noise": raw[f"{stem}std"] / raw[f"{stem}median"],
+                }
+            )
+        )
+    frame = pd.concat(frames[1:] or frames, ignore_index=True)
+    return frame[frame["bytes"] > ABOVE]
+
+
+@cache
+def system(name: str) -> Machine:
+    """A system of the collection as a machine with links."""
+    device, links = SYSTEMS[name]
+    bare = machine(device)
+    data = bare.model_dump() | {"name": name, "links": links}
+    return Machine.model_validate(data)
