@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from estimators.operation.reuse import label_kind
+from experiments.measure.label_folder import FolderLabels
 from experiments.measure.labels import LabelledBlocks, Labels, shipped_labels
 from experiments.validation.data import data_folder
 from hwmodels.files import InputError, atomic_write
@@ -32,7 +33,7 @@ def train_and_save(
     if kind == "devices":
         return _devices(save)
     asked = label_kind(label)
-    own = Labels(labels) if labels else shipped_labels()
+    own = FolderLabels(labels) if labels and labels.is_dir() else Labels(labels) if labels else shipped_labels()
     if kind != "network" and (start is not None or folds):
         raise InputError(f"--start and --folds belong to --kind network, not to {kind!r}")
     if kind == "networks" and label != "hot":

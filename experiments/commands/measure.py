@@ -126,22 +126,28 @@ def bricks(
 
 def spmv(
     matrices: Annotated[list[Path], typer.Argument(help=".mtx, .edges, .triplet0 (each also .gz) or .npz")],
-    save: Annotated[Path | None, typer.Option(help="write one .npz of labels a matrix into this folder")] = None,
+    save: Annotated[Path | None, typer.Option(help="a folder for one .npz of labels a matrix, to train on")] = None,
     budget: Annotated[float, typer.Option(help="seconds for each label kind of a matrix, waiting included")] = 25.0,
     kernel: Annotated[str, typer.Option(help="spmv, or pagerank: its loops on the matrices as graphs")] = "spmv",
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
-    """Times of blocks of sparse products here, hot and streaming; matrices already in the folder are skipped."""
+    """Times of blocks of sparse products here, hot and streaming; matrices already in the folder are skipped.
+
+    'slipstick spmv train MODEL.npz --labels FOLDER' fits a model of this machine to what was saved.
+    """
     import numpy as np
 
     if kernel != "spmv":
         _pagerank(matrices, kernel, budget, format)
         return
-    from experiments.measure.spmv import Reference, SpmvProtocol, measure_blocks, save_times
+    from experiments.measure.host import detect
+    from experiments.measure.label_folder import save_times
+    from experiments.measure.quiet import Reference
+    from experiments.measure.spmv import SpmvProtocol, measure_blocks
     from experiments.output import emit
     from workloads.kernels.sparse_files import read_matrix
 
-    reference = Reference()
+    reference, topology = Reference(), detect()
     rows = []
     for path in matrices:
         matrix = read_matrix(path)
@@ -152,7 +158,7 @@ def spmv(
         print(f"slipstick: {matrix.name}: {matrix.nonzeros} non-zeros", file=sys.stderr)
         times = measure_blocks(matrix, SpmvProtocol(budget_seconds=budget), reference)
         if target is not None:
-            save_times(times, target)
+            save_times(times, matrix, path, topology.machine(topology.model), target)
         quiet = times.hot[~np.isnan(times.hot)]
         rows.append(
             {

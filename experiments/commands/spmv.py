@@ -53,7 +53,9 @@ def predict(
 
 def train(
     save: Annotated[Path, typer.Argument(help="the model's .npz; with networks a folder, with devices a .json")],
-    labels: Annotated[Path | None, typer.Option(help="labels .parquet (default: those that ship)")] = None,
+    labels: Annotated[
+        Path | None, typer.Option(help="a folder of 'slipstick measure spmv --save' (default: labels that ship)")
+    ] = None,
     label: Annotated[str, typer.Option(help="streaming or hot")] = "streaming",
     kind: Annotated[
         str,

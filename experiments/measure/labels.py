@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ from workloads.kernels.blocks import BLOCK, BlockTable, block_features, network_
 from workloads.kernels.generators import from_recipe
 from workloads.kernels.sparse import SparseMatrix
 from workloads.kernels.sparse_files import read_matrix
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SHIPPED = Path(__file__).parent / "data"
 SCHEMA = "slipstick-spmv-labels-1"
@@ -86,6 +89,13 @@ class Labels:
             raise InputError(f"{self.path.with_suffix('.json')}: want labels of schema {SCHEMA!r}")
         return facts
 
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """One row a block: matrix, block, and in nanoseconds a non-zero ``hot_ns``, ``streaming_ns``, their repeats."""
+        import pandas as pd
+
+        return pd.read_parquet(self.path)
+
     @property
     def caches(self) -> CacheSizes:
         """Of the machine measured."""
@@ -115,14 +125,17 @@ class Labels:
                 continue
             if fact["recipe"] is not None:
                 matrix = from_recipe(name, fact["recipe"])
-            elif data is not None and (data / fact["file"]).exists():
-                matrix = read_matrix(data / fact["file"]).renamed(name)
+            elif (path := self._path(fact["file"], data)) is not None and path.exists():
+                matrix = read_matrix(path).renamed(name)
                 matrix = matrix.mirrored() if fact.get("mirrored") else matrix
             else:
                 continue
             if matrix.digest != fact["digest"]:
                 raise InputError(f"matrix {name!r} is not the one that was measured: its positions differ")
             yield matrix
+
+    def _path(self, file: str, data: Path | None) -> Path | None:
+        return Path(file) if Path(file).is_absolute() else None if data is None else data / file
 
     def blocks(self, kind: LabelKind, matrices: Iterable[SparseMatrix]) -> LabelledBlocks:
         """Labels of a kind with the features of their blocks.
@@ -146,10 +159,8 @@ class Labels:
         InputError
             Where no matrix has labels of one of the kinds.
         """
-        import pandas as pd
-
         size = int(self.facts.get("block", BLOCK))
-        by_matrix = dict(tuple(pd.read_parquet(self.path).groupby("matrix", observed=True)))
+        by_matrix = dict(tuple(self.frame.groupby("matrix", observed=True)))
         found: dict[LabelKind, list[_Part]] = {kind: [] for kind in kinds}
         for matrix in matrices:
             own = by_matrix.get(matrix.name)
@@ -165,7 +176,7 @@ class Labels:
                 found[kind].append(_Part(matrix.name, sampled, inputs[index], times[0], times[1]))
         for kind, parts in found.items():
             if not parts:
-                raise InputError(f"{self.path}: no {kind} labels for these matrices")
+                raise InputError(f"{self.path}: no {kind} labels for these matrices (none were taken in quiet)")
         return {kind: _joined(parts) for kind, parts in found.items()}
 
 

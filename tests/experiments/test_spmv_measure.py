@@ -7,12 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.io import mmwrite
 
+from estimators.operation.spmv_model import load_spmv_model
 from experiments.cli import run
 from experiments.measure.energy import SYNTHETIC, energy_of, rapl_domains, synthetic_energy, synthetic_family
-from experiments.measure.spmv import SpmvProtocol, filtered_mean, measure_blocks, save_times
+from experiments.measure.label_folder import FolderLabels, save_times
+from experiments.measure.spmv import BlockTimes, SpmvProtocol, filtered_mean, measure_blocks
+from hwmodels.catalog import machine
 from hwmodels.files import InputError
 from workloads.kernels.generators import stencil
+from workloads.kernels.sparse_files import read_matrix
 
 
 def test_preempted_samples_are_dropped_and_the_mean_of_the_rest_taken() -> None:
@@ -98,19 +103,40 @@ def test_the_energy_network_learns_from_made_up_labels() -> None:
 def test_blocks_are_timed_on_this_host(tmp_path: Path) -> None:
     pytest.importorskip("numba", reason="the extra [measure] is not installed")
     matrix = stencil((60, 60), 5)
-    times = measure_blocks(matrix, SpmvProtocol(hot_blocks=3, hot_repeats=20, budget_seconds=1.0))
+    times = measure_blocks(matrix, SpmvProtocol(hot_blocks=3, hot_repeats=20, budget_seconds=0.3))
     assert len(times.hot) == 3
     known = times.hot[~np.isnan(times.hot)]
     assert np.all(known > 1e-10) and np.all(known < 1e-7)  # a third to three hundred cycles a non-zero
     assert {"counter_hz", "counter_grain_ticks", "load", "preemptions", "sweeps"} <= set(times.facts)
-    save_times(times, tmp_path / "m.npz")
-    with np.load(tmp_path / "m.npz", allow_pickle=False) as kept:
-        assert json.loads(str(kept["facts"]))["matrix"] == matrix.name
+
+
+def test_what_was_measured_here_is_trained_on_here(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Labels of one cost a non-zero, saved as the measurement saves them: the model finds that cost."""
+    folder, file = tmp_path / "labels", tmp_path / "grid.mtx"
+    mmwrite(file, stencil((30, 30), 5).to_scipy())
+    matrix, host = read_matrix(file), machine("cloud-cascade-lake-core")
+    count = matrix.nonzeros // 250
+    times = BlockTimes(matrix.name, np.full(count, 2e-9), np.arange(5), np.full(5, 1e-9), {"load": 0.0})
+    save_times(times, matrix, file, host, folder / "grid.npz")
+    train = ["spmv", "train", str(tmp_path / "m.npz"), "--labels", str(folder), "--kind", "reuse", "--format", "json"]
+    assert run(train) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["blocks"] == count and row["matrices"] == 1
+    model = load_spmv_model(tmp_path / "m.npz")
+    assert model.clock == host.clock and model.matrix_seconds(matrix) == pytest.approx(2e-9 * matrix.nonzeros, rel=1e-6)
+    save_times(times, matrix, file, machine("xeon-gold-6148"), folder / "other.npz")
+    assert run(train) == 2
+    assert "labels of different machines" in capsys.readouterr().err
+    (folder / "other.npz").write_bytes(b"PK no")
+    with pytest.raises(InputError, match="no labels of slipstick measure spmv"):
+        FolderLabels(folder).facts  # noqa: B018
+    (folder / "other.npz").unlink()
+    mmwrite(file, stencil((31, 30), 5).to_scipy())
+    assert run(train) == 2
+    assert "is not the one that was measured" in capsys.readouterr().err
 
 
 def test_one_command_gives_time_interval_and_energy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from scipy.io import mmwrite
-
     mmwrite(tmp_path / "grid.mtx", stencil((80, 80), 5).to_scipy())
     assert run(["spmv", "predict", str(tmp_path / "grid.mtx"), "--power", "20 W", "--format", "json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
