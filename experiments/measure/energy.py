@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from experiments.papers.spmv_cnn import CLOCKS_GHZ, TABLE_1, TABLE_1_RANGES
+from experiments.papers.spmv_table_1 import CLOCKS_GHZ, TABLE_1, TABLE_1_RANGES
 from hwmodels.files import InputError
 
 Floats = npt.NDArray[np.float64]
