@@ -205,13 +205,13 @@ class _Changed:
 
         def joins(first: int, second: int) -> bool:
             one, other = graph.nodes[first], graph.nodes[second]
-            if one.kind != "kernel" or other.kind != "kernel" or not POINTWISE.search(other.name):
+            if one.kind != "kernel" or other.kind != "kernel":
                 return False
             known, next_ = self.operations.get(one.correlation), self.operations.get(other.correlation)
             if known is not None and next_ is not None:
                 return fusible(known, next_)
-            ratio = one.service / max(other.service, 1e-12)
-            return bool(POINTWISE.search(one.name)) and 1 / ALIKE <= ratio <= ALIKE
+            pointwise = POINTWISE.search(one.name) and POINTWISE.search(other.name)
+            return bool(pointwise) and 1 / ALIKE <= one.service / max(other.service, 1e-12) <= ALIKE
 
         return joins
 

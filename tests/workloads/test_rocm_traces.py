@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from estimators.operation.kernels import dtype_on, reached, resource_of
+from estimators.operation.kernels import KernelScaling, dtype_on, reached, resource_of
 from estimators.schedule.replay import replay
 from experiments.recorded import machine_of, read_recorded
 from experiments.trace_whatif import Change, trace_whatif
@@ -137,6 +137,15 @@ def test_a_busy_step_follows_what_its_kernels_live_on(tmp_path: Path) -> None:
 )
 def test_names_of_rocms_kernels_say_what_they_live_on(name: str, resource: tuple[str, str]) -> None:
     assert resource_of(name) == resource
+
+
+@pytest.mark.parametrize("other", ["h100-sxm", "a100-sxm-80gb", "v100-sxm", "mi210"])
+def test_there_and_back_again_is_where_it_began(other: str) -> None:
+    here, there = machine("mi300x"), machine(other)
+    names = ["Cijk_Ailk_Bljk_HHS_BH_Bias_HA_S_SAV_UserArgs_MT128x128x32", STREAMED, COPY, "ncclDevKernel_Generic_4"]
+    seconds = np.array([1e-3, 2e-4, 1e-5, 3e-3])
+    ratios = KernelScaling().ratios(names, seconds, here, there)
+    assert KernelScaling().ratios(names, seconds * ratios, there, here) * ratios == pytest.approx(1.0, rel=1e-9)
 
 
 def test_float32_is_rounded_where_frameworks_do_so() -> None:
