@@ -23,7 +23,7 @@ class _Extremum(sp.Function):  # type: ignore[misc]
         """A number where all arguments are; else as written."""
         if len(arguments) == 1:
             return arguments[0]
-        if all(argument.is_Number for argument in arguments):
+        if all(argument.is_number for argument in arguments):
             return cls.plain()(*arguments)
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import sympy as sp
 
 from estimators.compiled import Compiled, Group, amount_rows
+from estimators.extrema import Largest, Smallest
 from estimators.formula import FloatArray, Formula, evaluate
 from hwmodels.expressions import symbol
 from hwmodels.files import InputError
@@ -192,26 +194,36 @@ def crossovers(formula: Formula, quantity: str, values: Mapping[str, float], ope
     put = {symbol(name): sp.Float(value) for name, value in values.items() if name != quantity}
     unknown = symbol(quantity)
     terms = {name: sp.sympify(term).xreplace(put) for name, term in formula.terms.items()}
-    names, found = list(terms), []
-    for index, one in enumerate(names):
-        for other in names[index + 1 :]:
-            difference = sp.together(terms[one] - terms[other])
-            if unknown not in difference.free_symbols:
-                continue
-            numerator = sp.numer(difference)
-            if not numerator.is_polynomial(unknown):
-                continue
-            for root in sp.Poly(numerator, unknown).nroots():
-                if abs(sp.im(root)) > 1e-12 * abs(root) or sp.re(root) <= 0:
-                    continue
-                value = float(sp.re(root))
-                crossing = _crossing(terms, unknown, value)
-                if crossing and crossing[0] != crossing[1]:
-                    found.append(Crossover(operation, quantity, value, *crossing))
-    return sorted(set(found), key=lambda crossing: crossing.value)
+    branches = [_branches(term, unknown) for term in terms.values()]
+    found: dict[str, Crossover] = {}
+    for ones, others in itertools.combinations(branches, 2):
+        for one, other in itertools.product(ones, others):
+            for value in _positive_roots(one - other, unknown):
+                below, above = _crossing(terms, unknown, value)
+                if below != above:
+                    found[f"{value:.9g}"] = Crossover(operation, quantity, value, below, above)
+    return sorted(found.values(), key=lambda crossing: crossing.value)
 
 
-def _crossing(terms: Mapping[str, sp.Expr], unknown: sp.Symbol, value: float) -> tuple[str, str] | None:
+def _branches(term: sp.Expr, unknown: sp.Symbol) -> set[sp.Expr]:
+    """What a term may be, with one side in place of each maximum and minimum that depends on the unknown."""
+    nodes = [node for node in term.atoms(Largest, Smallest, sp.Max, sp.Min) if unknown in node.free_symbols]
+    if not nodes:
+        return {term}
+    outer = max(nodes, key=sp.count_ops)
+    return set().union(*(_branches(term.xreplace({outer: side}), unknown) for side in outer.args))
+
+
+def _positive_roots(difference: sp.Expr, unknown: sp.Symbol) -> list[float]:
+    """Where a difference of terms is 0; none where it is no ratio of polynomials."""
+    numerator = sp.numer(sp.together(difference))
+    if unknown not in numerator.free_symbols or not numerator.is_polynomial(unknown):
+        return []
+    roots = sp.Poly(numerator, unknown).nroots()
+    return [float(sp.re(root)) for root in roots if abs(sp.im(root)) <= 1e-12 * abs(root) and sp.re(root) > 0]
+
+
+def _crossing(terms: Mapping[str, sp.Expr], unknown: sp.Symbol, value: float) -> tuple[str, str]:
     """The largest term just below and just above a value."""
     sides = []
     for factor in (1 - 1e-6, 1 + 1e-6):
