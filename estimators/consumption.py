@@ -106,8 +106,8 @@ def energy_of(
         return None
 
 
-def cost(machine: Machine, workload: Workload, run: Mapping[str, float] | None = None) -> Consumption:
-    """Dollars: the machine's price an hour times the time, for each device of the workload.
+def cost(machine: Machine, workload: Workload | None = None, run: Mapping[str, float] | None = None) -> Consumption:
+    """Dollars: the machine's price an hour times the time, for each device of the workload (one where none is given).
 
     Raises
     ------
@@ -118,8 +118,9 @@ def cost(machine: Machine, workload: Workload, run: Mapping[str, float] | None =
         raise InputError(f"machine {machine.name!r} gives no price in $/h: a cost cannot be told")
     price = symbol("machine.price") * symbol("operation.devices")
     dollars = Formula(symbol("time") * price / SECONDS_PER_HOUR, "$", "price times time")
-    values = {name: float(value) for name, value in {**workload.defaults, **(run or {})}.items()}
-    work = Table({"operation.devices": devices_of(workload)})
+    defaults = workload.defaults if workload else {}
+    values = {name: float(value) for name, value in {**defaults, **(run or {})}.items()}
+    work = Table({"operation.devices": devices_of(workload) if workload else 1})
     return Consumption(COST, dollars, Table({**values, "machine.price": float(machine.price)}), work)
 
 
