@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from hwmodels.files import unknown_name
-from workloads.workload import Workload, load_workload
+from hwmodels.files import read_json, unknown_name
+from workloads.workload import Workload
+from workloads.workload_file import load_workload
 
 MATRIX_FILES = (".mtx", ".edges", ".triplet0", ".npz")
 
@@ -84,4 +86,17 @@ def workload(name: str) -> Workload:
         return builders[name]()
     if name not in workload_names():
         raise unknown_name("workload", name, workload_names())
-    return load_workload(graphs_folder() / f"{name.removeprefix('imported/')}.json.gz")
+    return load_workload(_graph(name))
+
+
+def outline(name: str) -> tuple[int, Any, Mapping[str, float]]:
+    """Operations, parameters (None where it does not say) and defaults of a shipped workload: a graph is not built."""
+    if name.startswith("imported/"):
+        document = read_json(_graph(name))
+        return len(document["nodes"]), document["metadata"].get("parameters"), document["defaults"]
+    built = workload(name)
+    return len(built), built.metadata.get("parameters"), built.defaults
+
+
+def _graph(name: str) -> Path:
+    return graphs_folder() / f"{name.removeprefix('imported/')}.json.gz"

@@ -19,14 +19,13 @@ def register(app: typer.Typer) -> None:
     def list_workloads(format: Annotated[str, typer.Option(help=FORMAT)] = "table") -> None:  # noqa: A002
         """Names, sizes and open symbols of the built-in workloads."""
         from experiments.output import emit
-        from workloads.catalog import workload, workload_names
+        from workloads.catalog import outline, workload_names
 
         rows = []
         for name in workload_names():
-            built = workload(name)
-            defaults = ", ".join(f"{key}={value:g}" for key, value in built.defaults.items())
-            parameters = built.metadata.get("parameters")
-            rows.append({"workload": name, "operations": len(built), "parameters": parameters, "symbols": defaults})
+            operations, parameters, defaults = outline(name)
+            symbols = ", ".join(f"{key}={value:g}" for key, value in defaults.items())
+            rows.append({"workload": name, "operations": operations, "parameters": parameters, "symbols": symbols})
         emit(rows, format)
 
     @workloads.command()

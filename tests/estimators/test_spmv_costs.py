@@ -28,7 +28,8 @@ from workloads.kernels.generators import permuted, stencil, uniform
 from workloads.kernels.sparse import SparseMatrix
 from workloads.kernels.spmv import spmv
 from workloads.layers import dense
-from workloads.workload import Workload, load_workload
+from workloads.workload import Workload
+from workloads.workload_file import load_workload
 
 HOST = "cloud-cascade-lake-core"
 

@@ -15,7 +15,8 @@ from workloads.catalog import graphs_folder, workload
 from workloads.compare import differences, matrix_flop, summary
 from workloads.draw import to_graphviz, to_html
 from workloads.kinds import operation
-from workloads.workload import Workload, load_workload
+from workloads.workload import Workload
+from workloads.workload_file import load_workload
 
 
 def test_show_has_totals_with_units_in_the_key(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,8 @@ from workloads.catalog import workload, workload_names
 from workloads.networks.mlp import mlp
 from workloads.networks.transformer import bert
 from workloads.tape import Tape
-from workloads.workload import Workload, load_workload
+from workloads.workload import Workload
+from workloads.workload_file import load_workload
 
 
 def matrix_flop(graph: Workload, phase: str) -> sp.Expr:

@@ -9,7 +9,8 @@ import sympy as sp
 
 from hwmodels.expressions import parse_expression
 from hwmodels.files import InputError
-from workloads.workload import Workload, load_workload
+from workloads.workload import Workload
+from workloads.workload_file import load_workload
 
 torch = pytest.importorskip("torch", reason="the torch extra is not installed")
 nn = torch.nn

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from hwmodels.expressions import expression_text, parse_expression, symbol
 from hwmodels.files import InputError
-from workloads.catalog import workload, workload_names
+from workloads.catalog import outline, workload, workload_names
 from workloads.cost import Cost
 from workloads.layers import convolution, dense, elementwise, gemm
-from workloads.workload import Op, Workload, load_workload
+from workloads.workload import Op, Workload
+from workloads.workload_file import load_workload
 
 amounts = st.integers(0, 10**9)
 costs = st.dictionaries(
@@ -78,6 +79,13 @@ def test_built_in_workloads_round_trip_through_files_and_pickle(name: str, tmp_p
     assert again.defaults == built.defaults
     assert pickle.loads(pickle.dumps(built)) == built
     assert again.bound().cost.flop == pytest.approx(built.bound().cost.flop, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["imported/gpt2", "imported/resnet101", "mlp"])
+def test_an_outline_says_what_the_workload_would(name: str) -> None:
+    built = workload(name)
+    operations, parameters, defaults = outline(name)
+    assert (operations, parameters, dict(defaults)) == (len(built), built.metadata["parameters"], dict(built.defaults))
 
 
 def test_wrong_graphs_are_refused() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from hwmodels.files import InputError, read_json
-from workloads.workload import SCHEMA, Workload, from_json
+from workloads.workload import Workload
+from workloads.workload_file import SCHEMA, from_json
 
 
 def import_file(path: str | os.PathLike[str], step: int | None = None) -> Workload:
