@@ -30,12 +30,14 @@ def train_and_save(
     InputError
         Where an option does not belong to this kind, or files and labels cannot be used.
     """
-    if kind == "devices":
-        return _devices(save)
     asked = label_kind(label)
     own = FolderLabels(labels) if labels and labels.is_dir() else Labels(labels) if labels else shipped_labels()
     if kind != "network" and (start is not None or folds):
         raise InputError(f"--start and --folds belong to --kind network, not to {kind!r}")
+    if kind == "devices":
+        if labels is not None:
+            raise InputError("--labels belong to models of one core: --kind devices is fitted to public times")
+        return _devices(save)
     if kind == "networks" and label != "hot":
         raise InputError("--kind networks makes times of other clocks: want --label hot, whose blocks are core-bound")
     blocks = own.blocks(asked, own.matrices(data_folder(), largest))

@@ -1,7 +1,7 @@
 """Ginkgo's public times of whole products in compressed-row form, with statistics of the rows of their matrices.
 
 Two traps of the data are undone here: `nnz` counts explicit zeros that were not stored (the time follows
-`storage_bytes`), and for K40m and titanV that column *is* the number of non-zeros.
+`storage_bytes`), and for some devices (K40m, titanV) that column *is* the number of non-zeros.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ DEVICES = {
     "MI25": "mi25",
     "T4": "t4",
 }
-COUNTS_NONZEROS = ("K40m", "titanV")
 CALL_SECONDS = {"s": CALL, "ns": 2.5e-5}
 """A call by the benchmark's protocol: calls averaged back to back (raw unit s), or each waited for (raw unit ns)."""
 STATISTICS = ("rows", "cols", "nnz", "rownnz_max", "rownnz_mean", "rownnz_variance")
@@ -102,8 +101,7 @@ def read_products(times: Path, matrices: Path) -> tuple[dict[str, Products], lis
             continue
         if row["storage_bytes"]:
             size = read_number(row["storage_bytes"], times, line, "storage_bytes", 0.0)
-            count = size if device in COUNTS_NONZEROS else (size - 4 * (own["rows"] + 1)) // 12
-            stored[row["matrix"]] = min(count, stored.get(row["matrix"], own["nnz"]))
+            stored[row["matrix"]] = min(_stored(size, own), stored.get(row["matrix"], own["nnz"]))
         kept.setdefault(device, []).append((row["matrix"], read_number(row["time_s"], times, line, "time_s", 1e-9)))
         units[device] = row["raw_unit"]
     found = {
@@ -112,6 +110,11 @@ def read_products(times: Path, matrices: Path) -> tuple[dict[str, Products], lis
         if device in DEVICES
     }
     return found, sorted(set(kept) - set(DEVICES))
+
+
+def _stored(size: float, own: dict[str, float]) -> float:
+    """Non-zeros from bytes in compressed rows, or from a column that counts them: bytes are many times the count."""
+    return size if size <= own["nnz"] else (size - 4 * (own["rows"] + 1)) // 12
 
 
 def _products(
