@@ -189,10 +189,11 @@ class Compiled:
         low, high = float(array.min()), float(array.max())
         space, _, path = name.partition(".")
         if space == "machine":
-            whole = isinstance(self.machine.get(path), int)
+            own = self.machine.get(path)
+            whole = isinstance(own, int)
             if whole and self.counts == "whole" and not np.all(array == np.round(array)):
                 raise InputError(f"{name} = {float(array[array != np.round(array)].flat[0]):g}: want whole numbers")
-            for value in (low, high):
+            for value in sorted({low, high} - {float(own)}):  # what the machine has is valid
                 self.machine.using({path: math.ceil(value) if whole else value})
         elif space == "estimator":
             for value in (low, high):
