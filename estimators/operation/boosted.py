@@ -11,6 +11,8 @@ import numpy.typing as npt
 from hwmodels.files import InputError
 
 FloatArray = npt.NDArray[np.float64]
+ROWS_AT_ONCE = 128
+"""So that what all trees know of them stays in a core's second cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,19 +66,23 @@ class BoostedTrees:
         if missing:
             raise InputError(f"boosted trees: no column {', '.join(missing[:5])}")
         rows = np.ascontiguousarray(values[:, [list(names).index(name) for name in self.features]], dtype=np.float32)
-        row = np.arange(len(rows))
-        total = np.full(len(rows), self.start)
-        for feature, threshold, left, right, value in zip(
-            self.feature, self.threshold, self.left, self.right, self.value, strict=True
-        ):
-            node = np.zeros(len(rows), dtype=np.int16)
-            inner = left[node] >= 0
-            while inner.any():
-                below = rows[row, feature[node]] <= threshold[node]
-                node = np.where(inner, np.where(below, left[node], right[node]), node)
-                inner = left[node] >= 0
-            total += self.rate * value[node]
-        return total
+        trees, width = self.feature.shape
+        roots = np.arange(trees) * width
+        # every tree in one flat list of nodes; a leaf is its own child, so all go down the same number of steps
+        own, inner = np.arange(width), self.left >= 0
+        children = np.stack([np.where(inner, side, own) for side in (self.left, self.right)], axis=-1)
+        children = (children + roots[:, None, None]).ravel()
+        feature, threshold, value = self.feature.ravel().astype(np.intp), self.threshold.ravel(), self.value.ravel()
+        total = np.empty(len(rows))
+        for start in range(0, len(rows), ROWS_AT_ONCE):
+            chunk = rows[start : start + ROWS_AT_ONCE]
+            entries, first = chunk.ravel(), (np.arange(len(chunk)) * len(self.features))[:, None]
+            node, last = np.broadcast_to(roots, (len(chunk), trees)), None
+            while last is None or not np.array_equal(node, last):
+                below = entries[first + feature[node]] <= threshold[node]
+                node, last = children[2 * node + ~below], node
+            total[start : start + len(chunk)] = value[node].sum(axis=1, dtype=np.float64)
+        return np.asarray(self.start + self.rate * total)
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """For `numpy.savez`."""
