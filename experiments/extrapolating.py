@@ -123,14 +123,17 @@ def _say(predictions: Sequence[Prediction], notes: Sequence[str], request: Reque
         emit(rank(predictions), notes=heads)
         return
     (prediction,) = predictions
-    shares = ", ".join(f"{name} {share:.0%}" for name, share in sorted(prediction.shares.items(), key=lambda s: -s[1]))
+    name, last = prediction.series.parameter, prediction.x[-1]
+    shares = ", ".join(f"{law} {share:.0%}" for law, share in sorted(prediction.shares.items(), key=lambda s: -s[1]))
     heads = [
         "assuming: " + "; ".join([*prediction.assumptions, *notes]),
-        f"time [s] = {prediction.formula.expression}",
-        f"families: {shares}",
+        f"time [s] = {prediction.text}",
+        f"at {name} = {last:g} that is {prediction.composition}",
+        f"laws averaged: {shares}",
     ]
-    if prediction.change_points:
-        heads.append("change points: " + ", ".join(f"{knot:g}" for knot in prediction.change_points))
+    if prediction.main_law.change_points:
+        knots = ", ".join(f"{knot:g}" for knot in prediction.main_law.change_points)
+        heads.append(f"change points: {name} = {knots}")
     emit(prediction.rows(), notes=heads)
     if request.next:
         emit(_next(prediction, request)["measure_next"], title="measure next")
@@ -182,14 +185,17 @@ def _surface(readings: Readings, request: Request, form: str) -> None:
                 "time_s": float(surface([[given[name] for name in varying]])[0]),
                 "kinds": ", ".join(f"{n}: {k}" for n, k in zip(varying, surface.kinds, strict=True)),
                 "farthest_third_missed_by": surface.misses,
-                "formula": str(surface.formula.expression),
+                "formula": surface.text([given[name] for name in varying])
+                if form == "table"
+                else str(surface.formula.expression),
             }
         )
     rows.sort(key=lambda row: -float(str(row["time_s"])))
     note = (
-        "several parameters: no band is known; the farthest third of the points, predicted from the nearer, missed by"
+        "several parameters: no band is known; the farthest third of the points, predicted from the nearer ones, was "
+        "missed by farthest_third_missed_by"
     )
-    emit(rows, form, notes=[*readings.notes, f"{note} what the table says"])
+    emit(rows, form, notes=[*readings.notes, note])
 
 
 def _plot(predictions: Sequence[Prediction], path: str) -> None:

@@ -62,8 +62,8 @@ class Readings:
         others = [name for name in varying if name != chosen]
         if others:
             raise InputError(
-                f"{', '.join(varying)} all vary: give a target for each ({chosen}=..,{others[0]}=..), or keep the rows "
-                f"of one value of {', '.join(others)}"
+                f"{', '.join(varying)} all vary: give a target for each (--to {chosen}=..,{others[0]}=..), or keep the "
+                f"rows of one value of {', '.join(others)}"
             )
         column = self.points[:, self.parameters.index(chosen)]
         if not self.regions:

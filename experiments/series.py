@@ -31,14 +31,15 @@ if TYPE_CHECKING:
 REGION_COLUMNS = ("region", "series", "callpath", "benchmark", "name")
 TIME_COLUMNS = ("time", "runtime", "seconds", "duration", "elapsed", "walltime", "wall_time", "value")
 IGNORED_COLUMNS = ("rep", "repeat", "repetition", "run", "iteration", "kind", "source", "metric")
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(\s*[^\d\s].*)?")
 _UNIT_SUFFIX = re.compile(r"^(?P<name>.+?)[\s_]*[\[(_ ](?P<unit>s|ms|us|µs|ns|min|h)[\])]?$")
 
 
 def read(path: str | os.PathLike[str], time: str | None = None) -> Readings:
     """Measurements from a file, its format told by its name and content.
 
-    Known: .csv (and .csv.gz), Extra-P text (.txt), JSON and JSON Lines (.jsonl), hyperfine, asv, pytest-benchmark and
-    Google Benchmark JSON, a folder of .cubex profiles.
+    Known: .csv and .tsv (also .gz), Extra-P text (.txt), JSON and JSON Lines (.jsonl), hyperfine, asv,
+    pytest-benchmark and Google Benchmark JSON, a folder of .cubex profiles.
 
     Parameters
     ----------
@@ -55,7 +56,7 @@ def read(path: str | os.PathLike[str], time: str | None = None) -> Readings:
     suffix = suffixes[-1] if suffixes else ""
     if path.is_dir():
         return read_cube_folder(path, time)
-    if suffix == ".csv":
+    if suffix in (".csv", ".tsv"):
         return read_csv(path, time)
     if suffix == ".jsonl":
         return read_extrap_lines(path, time)
@@ -63,7 +64,7 @@ def read(path: str | os.PathLike[str], time: str | None = None) -> Readings:
         return read_json_file(path, time)
     if suffix == ".txt":
         return read_extrap_text(path, time)
-    raise unknown_name("kind of file", path.name, ["*.csv", "*.json", "*.jsonl", "*.txt", "folder of *.cubex"])
+    raise unknown_name("kind of file", path.name, ["*.csv", "*.tsv", "*.json", "*.jsonl", "*.txt", "folder of *.cubex"])
 
 
 def read_json_file(path: Path, metric: str | None = None) -> Readings:
@@ -103,6 +104,10 @@ def read_csv(path: str | os.PathLike[str], time: str | None = None) -> Readings:
     if not rows:
         raise InputError(f"{path}: no rows below the header")
     header = list(rows[0][1])
+    if all(is_number(name) for name in header):
+        raise InputError(
+            f"{path}: line 1: want the names of the columns, such as threads,time_s; got {', '.join(header)}"
+        )
     time_column = time or _time_column(header, path)
     if time_column not in header:
         raise unknown_name(f"column of {path}:", time_column, header)
@@ -175,7 +180,17 @@ def _times(rows: Sequence[tuple[int, dict[str, str]]], column: str, path: object
     plain = [is_number(row[column]) for _, row in rows]
     if all(plain):
         notes = () if unit and column.lower() not in TIME_COLUMNS else (f"{column} is taken to be in seconds",)
-        return _column(rows, column, path) * SECONDS[unit or "s"], notes
+        times = _column(rows, column, path)
+        bad = np.flatnonzero(~(np.isfinite(times) & (times > 0)))
+        if len(bad):
+            line, row = rows[bad[0]]
+            raise InputError(f"{path}: line {line}: {column} = {row[column]}, want a finite number > 0")
+        return times * SECONDS[unit or "s"], notes
+    for line, row in rows:
+        if not row[column]:
+            raise InputError(f"{path}: line {line}: {column} is empty")
+        if _DECIMAL_COMMA.fullmatch(row[column]):
+            raise InputError(f"{path}: line {line}: {column} = {row[column]!r}: want a decimal point, not a comma")
     if any(plain):
         first, other = plain.index(True), plain.index(False)
         raise InputError(

@@ -11,7 +11,7 @@ import io
 import json
 import math
 import os
-import tempfile
+import secrets
 import tomllib
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +26,8 @@ MEGABYTE = 1_000_000
 DEFAULT_LIMIT_BYTES = 64 * MEGABYTE
 MAX_DEPTH = 64
 MAX_YAML_NODES = 200_000
+MAX_INTEGER = 10**40
+_TOO_LARGE = "an integer beyond 1e40"
 
 
 class InputError(ValueError):
@@ -76,18 +78,25 @@ def read_text(path: str | os.PathLike[str], limit_bytes: int = DEFAULT_LIMIT_BYT
 
 
 def read_json(path: str | os.PathLike[str], limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Any:
-    """A JSON document of bounded size and depth; NaN and Infinity are refused."""
+    """A JSON document of bounded size (see `parse_json`)."""
+    return parse_json(read_text(path, limit_bytes), path)
+
+
+def parse_json(text: str, where: object) -> Any:
+    """A JSON document of bounded depth; NaN, Infinity and integers beyond 1e40 are refused."""
 
     def refuse(constant: str) -> float:
-        raise InputError(f"{path}: {constant} is no JSON number")
+        raise InputError(f"{where}: {constant} is no JSON number")
 
     try:
-        document = json.loads(read_text(path, limit_bytes), parse_constant=refuse)
+        document = json.loads(text, parse_constant=refuse)
     except json.JSONDecodeError as error:
-        raise InputError(f"{path}: line {error.lineno}: not JSON ({error.msg})") from None
+        raise InputError(f"{where}: line {error.lineno}: not JSON ({error.msg})") from None
     except RecursionError:
-        raise InputError(f"{path}: nested deeper than {MAX_DEPTH} levels") from None
-    check_depth(document, path)
+        raise InputError(f"{where}: nested deeper than {MAX_DEPTH} levels") from None
+    except ValueError as error:
+        raise error if isinstance(error, InputError) else InputError(f"{where}: {_TOO_LARGE}") from None
+    check_bounds(document, where)
     return document
 
 
@@ -99,7 +108,9 @@ def read_toml(path: str | os.PathLike[str], limit_bytes: int = MEGABYTE) -> dict
         raise InputError(f"{path}: not TOML ({error})") from None
     except RecursionError:
         raise InputError(f"{path}: nested deeper than {MAX_DEPTH} levels") from None
-    check_depth(document, path)
+    except ValueError as error:
+        raise error if isinstance(error, InputError) else InputError(f"{path}: {_TOO_LARGE}") from None
+    check_bounds(document, path)
     return document
 
 
@@ -107,14 +118,21 @@ class _PlainLoader(yaml.SafeLoader):
     """Safe YAML without aliases (no bombs), with unique keys and a bounded number of nodes."""
 
     nodes = 0
+    depth = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         self.nodes += 1
+        line = self.peek_event().start_mark.line + 1
         if self.nodes > MAX_YAML_NODES:
-            raise InputError(f"more than {MAX_YAML_NODES} YAML nodes")
+            raise InputError(f"line {line}: more than {MAX_YAML_NODES} YAML nodes")
         if self.check_event(yaml.AliasEvent):
-            raise InputError("YAML aliases (*name) are not accepted")
-        return super().compose_node(parent, index)
+            raise InputError(f"line {line}: YAML aliases (*name) are not accepted")
+        if self.depth == MAX_DEPTH:
+            raise InputError(f"line {line}: nested deeper than {MAX_DEPTH} levels")
+        self.depth += 1
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:  # noqa: FBT001 - PyYAML's signature
         seen = set()
@@ -158,17 +176,19 @@ def read_yaml(path: str | os.PathLike[str], limit_bytes: int = MEGABYTE, text_ta
         raise InputError(f"{path}: nested deeper than {MAX_DEPTH} levels") from None
     except ValueError as error:
         raise InputError(f"{path}: not YAML ({error})") from None
-    check_depth(document, path)
+    check_bounds(document, path)
     return document
 
 
-def check_depth(document: Any, path: object, limit: int = MAX_DEPTH) -> None:
-    """Raise InputError where lists and mappings nest deeper than `limit`."""
+def check_bounds(document: Any, path: object, limit: int = MAX_DEPTH) -> None:
+    """Raise InputError where lists and mappings nest deeper than `limit`, or an integer lies beyond 1e40."""
     level, depth = [document], 0
     while level:
         depth += 1
         if depth > limit:
             raise InputError(f"{path}: nested deeper than {limit} levels")
+        if any(isinstance(node, int) and abs(node) > MAX_INTEGER for node in level):
+            raise InputError(f"{path}: {_TOO_LARGE}")
         level = [
             child
             for node in level
@@ -185,6 +205,8 @@ def read_csv_rows(
 ) -> Iterator[tuple[int, dict[str, str]]]:
     """Rows of a CSV file with a header, each with its line number.
 
+    Values are separated by commas, or by semicolons or tabs where the header holds no comma.
+
     Raises
     ------
     InputError
@@ -193,7 +215,9 @@ def read_csv_rows(
     text = read_text(path, limit_bytes)
     if "\0" in text:
         raise InputError(f"{path}: holds NUL bytes; is it a CSV file?")
-    reader = csv.reader(io.StringIO(text), strict=True)
+    first = text.partition("\n")[0]
+    separator = next((mark for mark in ",;\t" if mark in first), ",")
+    reader = csv.reader(io.StringIO(text), strict=True, delimiter=separator)
     try:
         header = [name.strip() for name in next(reader, [])]
         if not any(header):
@@ -231,6 +255,11 @@ def read_number(
     return value
 
 
+def whole_number(text: str) -> int | None:
+    """The number that a text of at most 18 digits says; None for any other text."""
+    return int(text) if len(text) <= 18 and text.isascii() and text.isdigit() else None
+
+
 def require_mapping(value: Any, path: object, field: str) -> Mapping[str, Any]:
     """The value, if it is a mapping with text keys."""
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
@@ -240,17 +269,25 @@ def require_mapping(value: Any, path: object, field: str) -> Mapping[str, Any]:
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]]:
-    """A file that appears whole or not at all, also when the process is killed half-way."""
+    """A file that appears whole or not at all, also when the process is killed half-way.
+
+    Raises
+    ------
+    InputError
+        Where a folder or a device stands there, which a file would take the place of.
+    """
     path = Path(path)
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path}: is {'a folder' if path.is_dir() else 'no regular file'}; choose another name")
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # less the umask, as any new file
     try:
         with os.fdopen(handle, mode, encoding=None if "b" in mode else "utf-8") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
+        temporary.replace(path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise

@@ -22,7 +22,7 @@ from estimators.formula import FloatArray
 from hwmodels.files import InputError
 
 BASE, MISSES, DISAGREEMENT, SHORTFALL, BENDING = 0.055, 0.10, 0.80, 0.85, 0.305
-GROWTH = 0.45
+GROWTH = 0.35
 SKEW = 0.35
 """The band reaches exp(SKEW) times the scale up, exp(-SKEW) times it down."""
 PLAUSIBLE = 0.03

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+NEGLIGIBLE = 5e-3
+
+
 @dataclass(frozen=True)
 class Prediction:
     """Times at values that were not measured, with the band that holds a new measurement with probability `level`.
@@ -69,6 +72,27 @@ class Prediction:
     def change_points(self) -> tuple[float, ...]:
         """Values at which the law bends."""
         return self.law.change_points
+
+    @property
+    def main_law(self) -> Law:
+        """The law without terms below `NEGLIGIBLE` of the time at every measured value and target."""
+        return self.law.without(NEGLIGIBLE, np.array([*self.series.x, *self.x]))
+
+    @property
+    def text(self) -> str:
+        """`main_law` for people, in seconds, the largest term at the last target first."""
+        return self.main_law.text(self.series.parameter, self.x[-1])
+
+    @property
+    def composition(self) -> str:
+        """What the time at the last target is made of: "61% constant, 27% 1/threads, 12% log2(threads)"."""
+        at, law = np.array(self.x[-1:]), self.main_law
+        parts = [(coefficient * float(term.values(at)[0]), term) for coefficient, term in law.terms]
+        whole = sum(part for part, _ in parts)
+        words = sorted(((part / whole, term.text(self.series.parameter)) for part, term in parts), reverse=True)
+        return ", ".join(
+            f"{share:.0%} {'constant' if text == '1' else text}" for share, text in words if abs(share) >= NEGLIGIBLE
+        )
 
     def rows(self) -> list[dict[str, Any]]:
         """One row a target, units in the keys."""

@@ -26,7 +26,7 @@ def rank(predictions: Sequence[Prediction]) -> list[dict[str, Any]]:
             "share_now": p.series.y[-1] / now,
             "share_then": p.value[-1] / then,
             "verdict": p.verdicts[-1].word if p.verdicts else None,
-            "formula": str(p.formula.expression),
+            "formula": p.text,
         }
         for p in predictions
     ]

@@ -21,6 +21,9 @@ class Term(Protocol):
     def expression(self, x: sp.Symbol) -> sp.Expr:
         """The term as a formula."""
 
+    def text(self, x: str) -> str:
+        """The term for people, "1" for a constant."""
+
 
 @dataclass(frozen=True)
 class Power:
@@ -42,6 +45,16 @@ class Power:
         unit = sp.Integer(1) if self.unit == 1 else sp.Float(self.unit, 15)
         return x**exponent * (sp.log(x / unit) / sp.log(2)) ** self.logs
 
+    def text(self, x: str) -> str:
+        """See `Term`."""
+        size = abs(self.exponent)
+        power = "" if size == 0 else x if size == 1 else f"{x}^{size:g}"
+        ratio = x if self.unit == 1 else f"{x}/{self.unit:g}"
+        log = "" if not self.logs else f"log2({ratio})" if self.logs == 1 else f"log2({ratio})^{self.logs}"
+        if self.exponent < 0:
+            return f"{log or 1}/{power}"
+        return " ".join(part for part in (power, log) if part) or "1"
+
 
 @dataclass(frozen=True)
 class SizeBend:
@@ -57,6 +70,10 @@ class SizeBend:
         """See `Term`."""
         return sp.Max(x - sp.Float(self.knot, 8), 0)
 
+    def text(self, x: str) -> str:
+        """See `Term`."""
+        return f"max({x} - {self.knot:g}, 0)"
+
 
 @dataclass(frozen=True)
 class WorkBend:
@@ -71,6 +88,10 @@ class WorkBend:
     def expression(self, x: sp.Symbol) -> sp.Expr:
         """See `Term`."""
         return sp.Max(1 - sp.Float(self.knot, 8) / x, 0)
+
+    def text(self, x: str) -> str:
+        """See `Term`."""
+        return f"max(1 - {self.knot:g}/{x}, 0)"
 
 
 @dataclass(frozen=True)
@@ -93,6 +114,10 @@ class SharedIssue:
         steps = [(sp.Float(c, 6), x <= self.cores * (i + 1)) for i, c in enumerate(self.cycles[:-1])]
         return sp.Piecewise(*steps, (sp.Float(self.cycles[-1], 6), True)) / x
 
+    def text(self, x: str) -> str:
+        """See `Term`."""
+        return f"CPI({x})/{x}"
+
 
 @dataclass(frozen=True)
 class Law:
@@ -108,6 +133,19 @@ class Law:
             total = total + coefficient * term.values(x)
         return total
 
+    def without(self, share: float, x: FloatArray) -> Law:
+        """The law without the terms that are below a share of its time at every `x`; at least one stays."""
+        parts = np.abs([coefficient * term.values(x) for coefficient, term in self.terms])
+        shares = (parts / np.maximum(parts.sum(axis=0), 1e-300)).max(axis=1)
+        kept = shares >= min(share, shares.max())
+        return Law(tuple(term for term, keep in zip(self.terms, kept, strict=True) if keep))
+
+    def text(self, parameter: str, at: float) -> str:
+        """The sum for people, the largest term at `at` first: "103 1/threads + 1.8"."""
+        ordered = sorted(self.terms, key=lambda part: -abs(part[0] * float(part[1].values(np.array([at]))[0])))
+        words = [_product(coefficient, term.text(parameter)) for coefficient, term in ordered]
+        return " + ".join(words).replace("+ -", "- ")
+
     def formula(self, parameter: str, source: str, unit: str = "s") -> Formula:
         """The law as a formula of `parameter`, coefficients rounded to six digits."""
         x = symbol(parameter)
@@ -117,3 +155,8 @@ class Law:
     def change_points(self) -> tuple[float, ...]:
         """Knots of the bends in the law, sorted."""
         return tuple(sorted(term.knot for _, term in self.terms if isinstance(term, (SizeBend, WorkBend))))
+
+
+def _product(coefficient: float, text: str) -> str:
+    number = f"{coefficient:.4g}"
+    return number if text == "1" else number + text[1:] if text.startswith("1/") else f"{number} {text}"

@@ -16,8 +16,8 @@ ENOUGH_POINTS = 4
 WIDE = {"strong": 0.25}
 USUAL_WIDE = 0.20
 """Half-width of the 80 % band in log time beyond which an answer is wide."""
-REFUSED = {"strong": 0.42}
-USUAL_REFUSED = 0.23
+REFUSED = {"problem_size": 0.23}
+USUAL_REFUSED = 0.42
 """The same as it would be at twice the last value: beyond that a series is not to be extrapolated (about 15 % of the
 tuning predictions). It sorts out the worst better than the width at the target, which distance alone makes large."""
 
@@ -63,16 +63,20 @@ def verdicts(
         if crossed:
             reasons.append(f"crosses a border of the machine that no measurement crossed: {crossed[0]:g}")
         word: Word = "do not extrapolate" if doubling[i] > refused else "wide" if reasons else "trust"
-        steady = f"earlier extrapolations in this series missed by {doubt.misses[i]:.0%} and the families agree"
+        steady = f"{_missed(doubt, i)}, and the laws agree"
         found.append(Verdict(word, "; ".join(reasons) or steady))
     return found
 
 
 def _worst(doubt: Doubt, i: int) -> str:
     parts = {
-        f"earlier extrapolations in this series missed by {doubt.misses[i]:.0%}": MISSES * doubt.misses[i],
-        f"families disagree by {doubt.disagreement[i]:.0%}": DISAGREEMENT * doubt.disagreement[i],
-        "earlier extrapolations all fell short: a change point may be under way": SHORTFALL * doubt.shortfall[i],
+        _missed(doubt, i): MISSES * doubt.misses[i],
+        f"laws that fit about as well differ by {doubt.disagreement[i]:.0%} here": DISAGREEMENT * doubt.disagreement[i],
+        "the last points were slower than foretold: a change point may be under way": (SHORTFALL * doubt.shortfall[i]),
         "the last step bends upward: non-monotone, or a change point under way": BENDING * doubt.bending[i],
     }
     return max(parts, key=lambda reason: float(np.asarray(parts[reason])))
+
+
+def _missed(doubt: Doubt, i: int) -> str:
+    return f"the last points, predicted from the earlier ones, were missed by {doubt.misses[i]:.0%}"

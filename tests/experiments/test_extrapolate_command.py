@@ -35,9 +35,18 @@ def test_the_xeon_phi_contention_line(phi_file: str, capsys: pytest.CaptureFixtu
 
 def test_a_table_says_what_it_assumed_first(phi_file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["extrapolate", phi_file, "--to", "480", "--machine", "xeon-phi-7120p", "--next", "2"]) == 0
-    said = capsys.readouterr().out
+    said = " ".join(capsys.readouterr().out.split())
     assert said.startswith("assuming: weak scaling in threads (taken from the name")
     assert "time [s] =" in said and "border of the machine" in said and "measure next" in said
+
+
+def test_the_formula_is_said_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "amdahl.csv"
+    path.write_text("threads,time_s\n" + "".join(f"{p},{2 + 96 / p}\n" for p in (1, 2, 4, 8, 16)))
+    assert run(["extrapolate", str(path), "--to", "48", "--family", "amdahl"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert "time [s] = 2 + 96/threads" in said
+    assert "at threads = 48 that is 50% constant, 50% 1/threads" in said
 
 
 def test_regions_are_ranked_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,6 +55,12 @@ def test_csv_with_parameter_and_value_columns(tmp_path: Path) -> None:
     assert (series.parameter, series.x, series.y) == ("cores", (2.0, 4.0), (5.0, 3.0))
 
 
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_columns_may_be_separated_by_semicolons_or_tabs(tmp_path: Path, mark: str) -> None:
+    (series,) = read(write(tmp_path, "a.csv", f"threads{mark}time [ms]\n1{mark}8000\n2{mark}4100\n")).series()
+    assert (series.x, series.y) == ((1.0, 2.0), (8.0, 4.1))
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -66,6 +72,10 @@ def test_csv_with_parameter_and_value_columns(tmp_path: Path) -> None:
         ("threads,time_s,runtime\n1,2,3\n", r"several columns look like times \(time_s, runtime\)"),
         ("host,time_s\na,2\n", r"no parameter column with numbers"),
         ("threads,time_s\n1,2,3\n", r"line 2: 3 values for 2 columns"),
+        ("1,104.04\n2,52.5\n", r"line 1: want the names of the columns, such as threads,time_s; got 1, 104.04"),
+        ("threads;time_s\n1;104,04\n", r"line 2: time_s = '104,04': want a decimal point, not a comma"),
+        ("threads,time_s\n1,2\n2,\n", r"line 3: time_s is empty"),
+        ("threads,time_s\n1,2\n2,-4\n", r"line 3: time_s = -4, want a finite number > 0"),
     ],
 )
 def test_bad_csv_is_refused(tmp_path: Path, text: str, words: str) -> None:
