@@ -108,6 +108,20 @@ def _roofline_dispatch() -> Any:
     return Composite(Roofline(), AsynchronousDispatch(), "roofline, asynchronous dispatch")
 
 
+def _contended_dispatch() -> Any:
+    from estimators.composite import Composite
+    from estimators.operation.roofline import Roofline
+    from estimators.schedule.dispatch import ContendedDispatch
+
+    return Composite(Roofline(), ContendedDispatch(), "roofline, streams that share the memory's bandwidth, simulated")
+
+
+def _collectives() -> Any:
+    from estimators.parallel_training import collective_times
+
+    return collective_times()
+
+
 def _measure() -> Any:
     from experiments.measure.clocked import Clocked
 
@@ -139,6 +153,8 @@ def _estimators() -> dict[str, Callable[[], Any]]:
         "tiled-roofline": _tiled,
         "roofline-critical-path": _roofline_critical_path,
         "roofline-dispatch": _roofline_dispatch,
+        "collectives": _collectives,
+        "contended-dispatch": _contended_dispatch,
         "cpu": _cpu,
         "data-parallel-dispatch": _data_parallel_dispatch,
         "parallel-training": _parallel_training,
@@ -152,6 +168,9 @@ def _estimators() -> dict[str, Callable[[], Any]]:
         "phi-simulated": _phi("simulated"),
         "phi-queue": _phi("queue"),
     }
+
+
+COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "send-recv")
 
 
 def estimator_names() -> list[str]:
@@ -181,6 +200,8 @@ def default_estimator(workload_name: str) -> str:
     """The estimator that a workload is asked of where none is named."""
     if workload_name == "data-parallel-mlp":
         return "tpu"
+    if workload_name in COLLECTIVES:
+        return "collectives"
     if workload_name.startswith("megatron-"):
         return "parallel-training"
     if workload_name.endswith("-data-parallel"):

@@ -15,7 +15,7 @@ MATRIX_FILES = (".mtx", ".edges", ".triplet0", ".npz")
 
 
 def _builders() -> dict[str, Callable[[], Workload]]:
-    from workloads.kernels import examples, plain
+    from workloads.kernels import collective, examples, plain
     from workloads.networks import data_parallel, deepspeech2, gnmt, megatron, mlp, phi_cnn, resnet, transformer, vgg
 
     builders: dict[str, Callable[[], Workload]] = {
@@ -40,7 +40,7 @@ def _builders() -> dict[str, Callable[[], Workload]]:
     for name in ("bert-base", "bert-large", "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl"):
         builders[f"{name}-data-parallel"] = partial(_data_parallel, networks[name])
     builders["data-parallel-mlp"] = data_parallel.data_parallel_mlp
-    builders |= examples.builders()
+    builders |= collective.builders() | examples.builders()
     for name, build in networks.items():
         builders[name] = partial(build, purpose="training")
         builders[f"{name}-inference"] = partial(build, purpose="inference")

@@ -133,7 +133,11 @@ class Collectives(FormulaModel):
         data = symbol("operation.elements") * SIZE_BYTES[op.dtype]
         passes = TRAFFIC.get(function, 1)
         moved = data * passes * (peers - 1) / peers if function in TRAFFIC else data
-        slowest = Largest(*(level.crossed / level.rate for level in levels))
+        if function == "all_to_all":  # what a device sends beyond its neighbours goes over its own part of a link
+            moved, spread = data, [(peers - level.inside) / peers / level.alone for level in levels]
+        else:
+            spread = [level.crossed / level.rate for level in levels]
+        slowest = Largest(*spread)
         wait = passes * sum((level.hops * level.latency for level in levels), start=sp.Integer(0))
         depth = 2 * sum((level.depth * level.latency for level in levels), start=sp.Integer(0))
         base, share, latency, tree = (symbol(f"choice.{name}") for name in ("base", "share", "latency", "tree"))
@@ -144,7 +148,7 @@ class Collectives(FormulaModel):
         # A group of one has nothing to say and takes no time.
         several = Smallest(1, peers - 1)
         time = several * Largest(least, launch + base + latency * steps + volume * slowest / share)
-        terms = Table({level.name: moved * level.crossed / level.rate for level in levels})
+        terms = Table({level.name: moved * each for level, each in zip(levels, spread, strict=True)})
         return Least(time, "s", SOURCE, terms, self._ways(function))
 
     def _ways(self, function: str) -> Table[tuple[float, ...]]:
@@ -157,7 +161,9 @@ class Collectives(FormulaModel):
 
 @dataclass(frozen=True)
 class _Level:
-    """A link as a group of devices meets it: steps of a ring and a tree over it, whether it is crossed, its rate."""
+    """A link as a group of devices meets it: steps of a ring and a tree over it, whether it is crossed, its rate for
+    all devices on one side (they pass a ring's data in parts), for one of them, and how many those are (`inside`).
+    """
 
     name: str
     latency: sp.Expr
@@ -165,6 +171,8 @@ class _Level:
     depth: sp.Expr
     crossed: sp.Expr
     rate: sp.Expr
+    alone: sp.Expr
+    inside: sp.Expr
 
 
 def _levels(op: Op, machine: Machine, efficiency: Table[float], reducing: Table[float] | None) -> list[_Level]:
@@ -186,8 +194,11 @@ def _levels(op: Op, machine: Machine, efficiency: Table[float], reducing: Table[
         if reducing is not None:
             reached *= symbol(f"parameter.reducing.{name if name in reducing else 'default'}")
         together = Largest(1 / sharing, members / symbol(f"{path}.shared_by"))
-        rate = symbol(f"{path}.bandwidth") * reached * together
+        full = symbol(f"{path}.bandwidth") * reached
+        alone = full / Smallest(Largest(members, sharing), symbol(f"{path}.shared_by"))
         depth = sp.log(Largest(units / outside, 1), 2) if last else sp.ceiling(within / members) - 1
-        levels.append(_Level(name, symbol(f"{path}.latency"), hops, depth, Smallest(1, hops), rate))
+        levels.append(
+            _Level(name, symbol(f"{path}.latency"), hops, depth, Smallest(1, hops), full * together, alone, members)
+        )
         members = within
     return levels

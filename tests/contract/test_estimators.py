@@ -25,6 +25,7 @@ from hwmodels.catalog import machine
 from hwmodels.files import InputError
 from hwmodels.machine import Machine
 from hwmodels.records import Table, content_digest
+from workloads.kernels.collective import collective
 from workloads.kernels.generators import rmat, stencil
 from workloads.kernels.pagerank import pagerank, pagerank_problem
 from workloads.kernels.spmv import spmv
@@ -56,6 +57,8 @@ CASES: dict[str, tuple[Callable[[], Any], Workload, dict[str, float]]] = {
     "systolic": (lambda: registry.estimator("systolic"), NET, {}),
     "roofline-dispatch": (lambda: registry.estimator("roofline-dispatch"), NET, {}),
     "measured": (measured, NET, {}),
+    "contended-dispatch": (lambda: registry.estimator("contended-dispatch"), NET, {}),
+    "collectives": (lambda: registry.estimator("collectives"), collective("all_reduce"), {"devices": 16}),
     "parallel-training": (
         lambda: registry.estimator("parallel-training"),
         parallel_gpt("small", layers=4, width=256, heads=4, vocabulary=512, seq_len=128),

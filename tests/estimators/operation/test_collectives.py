@@ -65,6 +65,18 @@ def test_a_ring_inside_a_node_is_alpha_beta(p: int, n: float, bandwidth: float, 
         assert seconds(Collectives(), on, collective(function, n, p)) == pytest.approx(time, rel=1e-12)
 
 
+@given(st.integers(2, 8), st.sampled_from([1, 2, 4]), sizes, rates)
+def test_an_all_to_all_sends_what_leaves_its_node_over_each_devices_own_card(
+    nodes: int, cards: int, n: float, far: float
+) -> None:
+    """No ring passes parts on: (p - 8) / p of a device's data leaves the node, over its part of a card."""
+    on = linked(near=1e15, far=far, latency=0.0, wait=0.0, cards=cards)
+    p = NODE * nodes
+    expected = 2 * n * (p - NODE) / p * cards / far
+    assert seconds(Collectives(), on, collective("all_to_all", n, p)) == pytest.approx(expected, rel=1e-9)
+    assert seconds(Collectives(), on, collective("all_gather", n, p)) < expected
+
+
 @given(peers, sizes, rates, rates, waits, waits)
 def test_an_all_reduce_by_a_ring_is_a_reduce_scatter_and_an_all_gather(
     p: int, n: float, near: float, far: float, alpha: float, wait: float
