@@ -12,7 +12,7 @@ from estimators.compiled import NAMESPACES
 from estimators.formula import FloatArray
 from estimators.schedule.model import check_count
 from experiments.question import machine_change, number_of
-from hwmodels.files import InputError
+from hwmodels.files import InputError, whole_number
 from hwmodels.machine import Machine
 
 MAX_POINTS = 10_000_000
@@ -74,9 +74,10 @@ def counts_axis(text: str, on: Machine) -> tuple[str, FloatArray]:
 def merged_steps(name: str, written: str, values: int) -> str:
     """What to say where ``low..high:nlog`` gave fewer values than steps, since counts are whole; "" otherwise."""
     steps = written.rpartition(":")[2].removesuffix("log") if ".." in written else ""
-    if not steps.isdigit() or int(steps) <= values:
+    count = whole_number(steps)
+    if count is None or count <= values:
         return ""
-    return f"{name}: {values} different whole numbers in the {int(steps)} steps of {written}"
+    return f"{name}: {values} different whole numbers in the {count} steps of {written}"
 
 
 def _steps(name: str, first: float, last: float, steps: str) -> FloatArray:
@@ -84,14 +85,14 @@ def _steps(name: str, first: float, last: float, steps: str) -> FloatArray:
         if last - first > MAX_POINTS:
             raise InputError(f"{name}: more than {MAX_POINTS} values; say how many steps (low..high:n)")
         return np.arange(math.ceil(first), math.floor(last) + 1, dtype=np.float64)
-    count = steps.removesuffix("log")
-    if not count.isdigit() or not 2 <= int(count) <= MAX_POINTS:
+    count = whole_number(steps.removesuffix("log"))
+    if count is None or not 2 <= count <= MAX_POINTS:
         raise InputError(f"{name}: {steps[:20]!r} steps: want a whole number from 2 to {MAX_POINTS}, or one with 'log'")
     if steps.endswith("log"):
         if first <= 0:
             raise InputError(f"{name}: equal ratios need values > 0")
-        return np.geomspace(first, last, int(count))
-    return np.linspace(first, last, int(count))
+        return np.geomspace(first, last, count)
+    return np.linspace(first, last, count)
 
 
 def _field(name: str, on: Machine) -> Any:

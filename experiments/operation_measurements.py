@@ -10,7 +10,7 @@ import numpy as np
 
 from estimators.across_devices.operation_times import FIXED, OperationTimes
 from hwmodels.catalog import machine
-from hwmodels.files import InputError, read_csv_rows, read_number, unknown_name
+from hwmodels.files import InputError, read_csv_rows, read_number, unknown_name, whole_number
 from hwmodels.machine import Machine
 from workloads.kinds import KINDS
 
@@ -102,8 +102,8 @@ def _attributes(row: Mapping[str, str], path: Path, line: int) -> dict[str, Any]
             found[name] = row[name] == "yes"
     for name in PAIRS:
         if name in row:
-            sides = row[name].split("x")
-            if not all(side.isdigit() for side in sides) or len(sides) > 3:
+            sides = [whole_number(side) for side in row[name].split("x")]
+            if None in sides or len(sides) > 3:
                 raise InputError(f"{path}: line {line}: {name} = {row[name][:40]!r}: want whole numbers such as 1x1")
-            found[name] = tuple(map(int, sides))
+            found[name] = tuple(sides)
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 from experiments.readings import Readings, Row, readings
 from experiments.series_fields import as_list, as_number, as_point, field_of
-from hwmodels.files import InputError, check_depth, read_text, require_mapping, unknown_name
+from hwmodels.files import InputError, parse_json, read_text, require_mapping, unknown_name
 
 
 def read_extrap_text(path: Path, metric: str | None = None) -> Readings:
@@ -135,11 +134,7 @@ def read_extrap_lines(path: Path, metric: str | None = None) -> Readings:
         if not text.strip():
             continue
         where = f"{path}: line {line}"
-        try:
-            entry = json.loads(text)
-        except (json.JSONDecodeError, RecursionError):
-            raise InputError(f"{where}: not JSON") from None
-        check_depth(entry, where)
+        entry = parse_json(text, where)
         params = require_mapping(field_of(entry, "params", where), where, "params")
         parameters = parameters or list(params)
         if set(params) != set(parameters):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import warnings
 from collections.abc import Callable, Collection
 from functools import lru_cache
 from typing import Any
@@ -16,6 +17,11 @@ MAX_LENGTH = 20_000
 MAX_NODES = 5_000
 MAX_EXPONENT = 64
 MAX_DIGITS = 300
+MAX_DEPTH = 100
+MAX_CHOICES = 16
+MAX_COMPARED = 4
+# beyond it a float holds no fractions, and to round an irrational number takes ever more digits
+MAX_ROUNDED = 1e15
 
 _FUNCTIONS: dict[str, Callable[..., sp.Expr]] = {
     "Max": sp.Max,
@@ -66,16 +72,20 @@ def parse_expression(text: str, names: Collection[str] | None = None, where: str
     if not isinstance(text, str) or len(text) > MAX_LENGTH:
         raise InputError(f"{where}: formula is no text of at most {MAX_LENGTH} characters")
     try:
-        tree = ast.parse(text.strip(), mode="eval")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)
+            tree = ast.parse(text.strip(), mode="eval")
         if sum(1 for _ in ast.walk(tree)) > MAX_NODES:
             raise InputError(f"{where}: formula has more than {MAX_NODES} parts")
         result = _read(tree.body, names, where)
-    except (SyntaxError, ValueError, RecursionError, MemoryError, TypeError, OverflowError, ZeroDivisionError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError, TypeError, ArithmeticError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{where}: formula {text[:60]!r} cannot be read ({type(error).__name__})") from None
     if result.has(sp.zoo, sp.nan, sp.oo, -sp.oo):
         raise InputError(f"{where}: formula {text[:60]!r} divides by zero")
+    if text.count("(") > MAX_DEPTH // 2 and _depth(result) > MAX_DEPTH:
+        raise InputError(f"{where}: formula is nested deeper than {MAX_DEPTH} levels")
     return result
 
 
@@ -99,21 +109,74 @@ def _read(node: ast.expr, names: Collection[str] | None, where: str) -> sp.Expr:
         case ast.UnaryOp(op=ast.UAdd(), operand=operand):
             return _read(operand, names, where)
         case ast.BinOp(left=left, op=ast.Pow(), right=right):
-            base, exponent = _read(left, names, where), _read(right, names, where)
-            if exponent.is_number and not abs(float(exponent)) <= MAX_EXPONENT:
-                raise InputError(f"{where}: exponent {exponent} lies outside [-{MAX_EXPONENT}, {MAX_EXPONENT}]")
-            if base.is_number and exponent.is_number and base != 0:
-                digits = abs(float(sp.log(abs(base), 10).evalf())) * abs(float(exponent))
-                if digits > MAX_DIGITS:
-                    raise InputError(f"{where}: power with {digits:.0f} digits in formula")
-            return base**exponent
+            return _finite(_power(_read(left, names, where), _read(right, names, where), where), where)
         case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _OPERATORS:
-            return sp.sympify(_OPERATORS[type(operator)](_read(left, names, where), _read(right, names, where)))
+            sides = [_read(left, names, where), _read(right, names, where)]
+            if isinstance(operator, (ast.FloorDiv, ast.Mod)):
+                _check_rounded(sides, where)
+            return _finite(sp.sympify(_OPERATORS[type(operator)](*sides)), where)
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _FUNCTIONS:
-            return sp.sympify(_FUNCTIONS[name](*(_read(argument, names, where) for argument in arguments)))
+            values = [_read(argument, names, where) for argument in arguments]
+            if name in ("Max", "Min"):
+                _check_choices(values, where)
+                # sympy compares each with each to drop some: not worth it where there are many
+                return _finite(_FUNCTIONS[name](*values, evaluate=len(values) <= MAX_COMPARED), where)
+            if name in ("floor", "ceiling", "Mod"):
+                _check_rounded(values, where)
+            return _finite(sp.sympify(_FUNCTIONS[name](*values)), where)
         case ast.Call():
             raise InputError(f"{where}: only these functions may be called in a formula: {', '.join(_FUNCTIONS)}")
     raise InputError(f"{where}: {type(node).__name__} is not accepted in a formula")
+
+
+def _power(base: sp.Expr, exponent: sp.Expr, where: str) -> sp.Expr:
+    """base ** exponent, where no number in the exponent makes more digits than a float has range."""
+    # sympy takes numbers out of a symbolic exponent: 2**(n + 10**40) would become 2**(10**40) * 2**n
+    for number in [exponent] if exponent.is_number else sorted(exponent.atoms(sp.Number)):
+        if not abs(float(number)) <= MAX_EXPONENT:
+            raise InputError(f"{where}: exponent {number} lies outside [-{MAX_EXPONENT}, {MAX_EXPONENT}]")
+    if base.is_number and exponent.is_number and base != 0:
+        digits = abs(float(sp.log(abs(base), 10).evalf())) * abs(float(exponent))
+        if digits > MAX_DIGITS:
+            raise InputError(f"{where}: power with {digits:.0f} digits in formula")
+    return base**exponent
+
+
+def _finite(value: sp.Expr, where: str) -> sp.Expr:
+    """The expression; where it is a number, one that a float can hold."""
+    if value.is_number and not isinstance(value, (sp.Integer, sp.Float)):
+        if value.has(sp.zoo, sp.nan, sp.oo, -sp.oo):
+            return value
+        size = sp.Abs(value).evalf(3)
+        if not size <= sp.Float(f"1e{MAX_DIGITS}"):
+            raise InputError(f"{where}: number beyond 1e{MAX_DIGITS} in formula")
+        if not value.is_real:
+            raise InputError(f"{where}: {str(value)[:40]} is no real number")
+    return value
+
+
+def _check_rounded(values: list[sp.Expr], where: str) -> None:
+    """Refuse to round what is no fraction of whole numbers and too large for its digits to be told."""
+    for value in values:
+        for part in (value, *value.args):
+            if part.is_number and not part.is_Rational and abs(float(part)) > MAX_ROUNDED:
+                raise InputError(f"{where}: {float(part):g} is too large to be rounded in a formula")
+
+
+def _check_choices(values: list[sp.Expr], where: str) -> None:
+    """Refuse more choices than can be compared with one another, those of nested choices among them."""
+    count = sum(len(value.args) if isinstance(value, (sp.Max, sp.Min)) else 1 for value in values)
+    if count > MAX_CHOICES:
+        raise InputError(f"{where}: more than {MAX_CHOICES} values to choose from in formula")
+
+
+def _depth(expression: sp.Basic) -> int:
+    """Levels of an expression, counted without recursion."""
+    level, depth = [expression], 0
+    while level:
+        depth += 1
+        level = [argument for part in level for argument in part.args]
+    return depth
 
 
 def _dotted(node: ast.expr, where: str) -> str:

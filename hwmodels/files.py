@@ -122,7 +122,7 @@ class _PlainLoader(yaml.SafeLoader):
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         self.nodes += 1
-        line = self.peek_event().start_mark.line + 1
+        line = self.peek_event().start_mark.line + 1  # type: ignore[no-untyped-call]
         if self.nodes > MAX_YAML_NODES:
             raise InputError(f"line {line}: more than {MAX_YAML_NODES} YAML nodes")
         if self.check_event(yaml.AliasEvent):

@@ -52,7 +52,10 @@ def _registry() -> pint.UnitRegistry[float]:
     return registry
 
 
-_QUANTITY = re.compile(r"\s*([-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(.*?)\s*\Z")
+_QUANTITY = re.compile(r"\s*([-+]?(?:[0-9][0-9_]*\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*(.*?)\s*\Z")
+_UNIT = re.compile(r"[A-Za-zµμ°%$ */^0-9.()-]+")
+# a power of one digit of a name: powers of numbers or of powers would take for ever
+_POWERS = re.compile(r"(?<=[A-Za-z])\s*(?:\*\*|\^)\s*-?[0-9](?![0-9.^]|\s*\*\*)")
 
 
 def parse_quantity(value: object, unit: str) -> float:
@@ -95,7 +98,7 @@ def _factor(written: str, unit: str) -> float:
     import pint
 
     registry = _registry()
-    if not re.fullmatch(r"[A-Za-zµμ°%$ */^0-9.()-]+", written):
+    if not _UNIT.fullmatch(written) or re.search(r"\*\*|\^", _POWERS.sub("", written)):
         raise ValueError(f"unknown unit {written!r}: want one that converts to {unit}")
     try:
         base = registry.Unit("dimensionless" if unit == "1" else _spelling(unit))
@@ -113,8 +116,7 @@ def _spelling(written: str) -> str:
     text = text.replace("%", "percent").replace("$", "dollar")
     text = re.sub(r"\b([KMGTP]i?|k)?B\b", r"\1byte", text)
     text = re.sub(r"\b([kMGTPE]?)(?:FLOPs?|FLOPS|flops)\b", r"\1flop", text)
-    text = re.sub(r"\bK(?=byte|flop)", "k", text)
-    return text.replace("Kibyte", "Kibyte")
+    return re.sub(r"\bK(?=byte|flop)", "k", text)
 
 
 Hertz = Annotated[float, Unit("Hz", low=1e3)]

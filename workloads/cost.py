@@ -12,6 +12,7 @@ from hwmodels.files import InputError
 from hwmodels.records import Table
 
 Amount: TypeAlias = "int | float | sp.Expr"
+LARGEST = 1e300
 
 RESOURCES = {
     "flop": "flop.UNIT.DTYPE: floating-point operations of a unit (matrix, vector, special); a multiply-add is two",
@@ -116,7 +117,13 @@ def _symbols_of(expression: sp.Basic) -> frozenset[str]:
 
 
 def bind_amount(amount: Amount, values: Mapping[str, Amount]) -> Amount:
-    """The amount with symbols replaced by name; a plain number where nothing is left open."""
+    """The amount with symbols replaced by name; a plain number where nothing is left open.
+
+    Raises
+    ------
+    InputError
+        Where that is no real number, or one beyond 1e300.
+    """
     if not isinstance(amount, sp.Basic):
         return amount
     named = [symbol for symbol in amount.free_symbols if str(symbol) in values]
@@ -124,4 +131,7 @@ def bind_amount(amount: Amount, values: Mapping[str, Amount]) -> Amount:
     if bound.free_symbols:
         return bound
     number = bound.doit()
+    if not number.is_real or abs(number) > LARGEST:
+        where = ", ".join(f"{symbol} = {values[str(symbol)]}" for symbol in sorted(named, key=str))
+        raise InputError(f"{str(amount)[:60]} at {where} is {str(number)[:20]}: want a number up to {LARGEST:g}")
     return int(number) if number.is_integer else float(number)

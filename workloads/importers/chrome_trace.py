@@ -123,6 +123,8 @@ class _Window:
                 raise InputError(f"{self.name}: not JSON ({error.msg}) near {around!r}") from error
             except RecursionError as error:
                 raise InputError(f"{self.name}: values nested too deeply") from error
+            except ValueError as error:
+                raise InputError(f"{self.name}: an integer of thousands of digits") from error
             if end == len(self.text) and self.grow():  # a number may go on in the next chunk
                 continue
             self.position = end

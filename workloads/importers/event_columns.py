@@ -81,7 +81,7 @@ class Columns:
         """The code of a head: the text of an event between `"ph"` and `"ts"`, decoded when it is first seen."""
         try:
             fields = json.loads('{"ph"' + head.rstrip(" \t\r\n,") + "}")
-        except json.JSONDecodeError as error:
+        except ValueError as error:
             raise IrregularError from error
         self.decoded.append(tuple(str(fields.get(key, "")) for key in ("name", "cat", "pid", "tid")))  # type: ignore[arg-type]
         self.heads[head] = len(self.decoded) - 1

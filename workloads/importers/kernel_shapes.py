@@ -184,7 +184,7 @@ def _argument(dims: Any, kind: str, concrete: Any) -> Any:
     text = {"True": "true", "False": "false"}.get(concrete, concrete)
     try:
         value = json.loads(text.replace("True", "true").replace("False", "false"))
-    except (json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return text
     return tuple(value) if isinstance(value, list) else value
 

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from hwmodels.files import InputError
+from hwmodels.files import InputError, whole_number
 from workloads.importers.torch_recorder import Input
 
 Inputs = Sequence[Input] | Mapping[str, Input]
@@ -73,9 +73,9 @@ def inputs_from_text(shapes: Sequence[str]) -> Inputs:
         name, _, rest = text.rpartition("=")
         sizes, _, dtype = rest.partition(":")
         parts = [part.strip() for part in sizes.split(",")]
-        if not all(part.isidentifier() or part.isdigit() for part in parts):
-            raise InputError(f"input {text!r}: want sizes or names with commas between, as batch,3,224,224")
-        given = Input(tuple(int(part) if part.isdigit() else part for part in parts), dtype or "float32")
+        if not all(part.isidentifier() or whole_number(part) for part in parts):
+            raise InputError(f"input {text!r}: want sizes >= 1 or names with commas between, as batch,3,224,224")
+        given = Input(tuple(whole_number(part) or part for part in parts), dtype or "float32")
         if name:
             named[name] = given
         else:
