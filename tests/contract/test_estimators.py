@@ -53,6 +53,7 @@ CASES: dict[str, tuple[Callable[[], Any], Workload, dict[str, float]]] = {
     "roofline-critical-path": (lambda: Composite(Roofline(0.5, 0.5, 1e-6), CriticalPath()), NET, {}),
     "cpu": (lambda: registry.estimator("cpu"), NET, {}),
     "spmv": (lambda: registry.estimator("spmv"), spmv(stencil((60, 60), 5)), {}),
+    "spmv-devices": (lambda: registry.estimator("spmv-devices"), spmv(stencil((60, 60), 5)), {}),
     "spmv-pagerank": (lambda: registry.estimator("spmv"), pagerank(pagerank_problem(rmat(9, 3000, 1)), 12), {}),
     "systolic": (lambda: registry.estimator("systolic"), NET, {}),
     "roofline-dispatch": (lambda: registry.estimator("roofline-dispatch"), NET, {}),
