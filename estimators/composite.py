@@ -19,7 +19,9 @@ from hwmodels.expressions import symbol
 from hwmodels.files import InputError, unknown_name
 from hwmodels.machine import Machine
 from hwmodels.records import Table
+from hwmodels.units import format_quantity
 from workloads.cost import symbols_of
+from workloads.footprint import resident_bytes
 from workloads.fusion import fused
 from workloads.workload import Workload
 
@@ -63,6 +65,7 @@ class Composite:
             assumptions=(
                 *self.assumptions(bound, machine),
                 *_fusion_said(workload, bound),
+                *_memory_said(bound, machine),
                 *_defaults_used(workload, run),
                 *outcome.assumptions,
             ),
@@ -236,6 +239,19 @@ def as_compiled(workload: Workload, machine: Machine) -> Workload:
 
 def _fusion_said(before: Workload, after: Workload) -> tuple[str, ...]:
     return (f"{len(before)} operations fused into {len(after)}",) if len(after) < len(before) else ()
+
+
+def _memory_said(workload: Workload, machine: Machine) -> tuple[str, ...]:
+    """That the machine cannot hold the workload, where the graph says so; graphs of many devices say their own."""
+    kept = None if "devices" in workload.metadata else resident_bytes(workload)
+    main = machine.main_memory
+    there = machine.memory[main].capacity * machine.instances(main)
+    if kept is None or not there or kept <= there:
+        return ()
+    updates = any(op.kind == "optimizer" for op in workload)
+    what = "parameters, gradients and optimizer state alone take" if updates else "parameters alone take"
+    sizes = [format_quantity(size, "byte") for size in (kept, there)]
+    return (f"does not fit: {what} {sizes[0]}, {main} of {machine.name} has {sizes[1]}",)
 
 
 def _defaults_used(workload: Workload, run: Mapping[str, float]) -> tuple[str, ...]:

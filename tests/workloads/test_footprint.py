@@ -1,0 +1,46 @@
+"""What does not fit into a machine's memory is said in one line."""
+
+from __future__ import annotations
+
+import pytest
+
+from estimators.estimate import Estimate
+from experiments import registry
+from hwmodels.catalog import machine
+from workloads.catalog import workload
+from workloads.footprint import resident_bytes
+from workloads.layers import dense
+from workloads.workload import Workload
+
+GPT2_XL = 1_557_611_200  # parameters of its published checkpoint
+
+
+def _estimate(name: str, on: str) -> Estimate:
+    answer: Estimate = registry.estimator("roofline").estimate(workload(name), machine(on))
+    return answer
+
+
+def _said(name: str, on: str) -> list[str]:
+    return [text for text in _estimate(name, on).assumptions if "does not fit" in text]
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [("gpt2-xl", 4), ("gpt2-xl-inference", 1)],  # AdamW: the parameter, its gradient and two moments
+)
+def test_a_network_keeps_its_parameters_and_what_its_optimizer_needs(name: str, parts: int) -> None:
+    kept = resident_bytes(workload(name).bound())
+    assert kept == pytest.approx(parts * 4 * GPT2_XL, rel=1e-12)
+
+
+def test_what_does_not_fit_is_said_and_what_fits_is_not() -> None:
+    assert _said("gpt2-xl", "v100-sxm") == [
+        "does not fit: parameters, gradients and optimizer state alone take 24.92 GB, "
+        "HBM2 of Tesla V100 SXM2 16 GB has 16 GB"
+    ]
+    assert _said("gpt2-xl", "a100-80-dgx") == []
+    assert _said("gpt2-xl-inference", "v100-sxm") == []
+
+
+def test_a_graph_that_does_not_know_is_silent() -> None:
+    assert resident_bytes(Workload("one", (dense("a", 8, 16, 32),))) is None
