@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,13 +12,21 @@ from estimators.across_devices.operation_times import OperationTimes
 from estimators.calibration import Calibration
 from experiments import registry
 from experiments.operation_measurements import read_operation_times
+from experiments.own import require_trusted
 from experiments.question import Question, assignments, parameter_values, set_parameters
 from hwmodels.catalog import machine
 from hwmodels.files import InputError, read_json, require_mapping
 from hwmodels.machine import Machine
 
 
-def calibrated(asked: Question, on: str, path: str, anchors: str | None, settings: Sequence[str]) -> Question:
+def calibrated(
+    asked: Question,
+    on: str,
+    path: str,
+    anchors: str | None,
+    settings: Sequence[str],
+    trusted: Collection[str] = (),
+) -> Question:
     """The same question, answered by the calibration in a file.
 
     Parameters
@@ -29,6 +37,8 @@ def calibrated(asked: Question, on: str, path: str, anchors: str | None, setting
         A CSV of rows measured on that machine (`read_operation_times`); for a calibration across devices.
     settings
         Those of the question; ``estimator.NAME=value`` among them overrides what was fitted.
+    trusted
+        Estimators MODULE:ATTRIBUTE that the file may name: what the user named himself.
 
     Raises
     ------
@@ -39,7 +49,7 @@ def calibrated(asked: Question, on: str, path: str, anchors: str | None, setting
     of = (
         _for_machine(asked, on, path, anchors)
         if fields.get("schema") == devices_file.SCHEMA
-        else _plain(fields, path, anchors)
+        else _plain(fields, path, anchors, trusted)
     )
     own = assignments([text for text in settings if text.startswith("estimator.")], ("estimator",))["estimator"]
     return replace(asked, estimator=set_parameters(of, parameter_values(of, own)) if own else of)
@@ -63,7 +73,9 @@ def _anchors(path: str, on: str, base: Machine) -> list[OperationTimes]:
     return found
 
 
-def _plain(fields: Mapping[str, Any], path: str, anchors: str | None) -> Calibration:
+def _plain(fields: Mapping[str, Any], path: str, anchors: str | None, trusted: Collection[str]) -> Calibration:
     if anchors:
         raise InputError(f"--anchors {anchors}: {path} is no calibration across devices")
-    return calibration_file.load(path, registry.estimator(str(fields.get("estimator"))))
+    name = str(fields.get("estimator"))
+    require_trusted(name, trusted, path)
+    return calibration_file.load(path, registry.estimator(name))

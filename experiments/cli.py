@@ -93,7 +93,7 @@ def run(arguments: list[str] | None = None) -> int:
         return 0
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        print(f"slipstick: {where}{error.strerror or error}", file=sys.stderr)
+        print(f"slipstick: {_one_line(f'{where}{error.strerror or error}')}", file=sys.stderr)
         return 2
     return code if isinstance(code, int) else 0
 
@@ -111,4 +111,6 @@ def _one_line_each(usual: Callable[..., None]) -> Callable[..., None]:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    from experiments.output import visible
+
+    return visible(" ".join(text.split()))

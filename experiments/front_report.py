@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,8 +43,8 @@ def front_section(frame: pd.DataFrame, names: Sequence[str], identifier: str) ->
         return []
     of = work_columns(frame)
     count, work = int(frame[FRONT].sum()), [name for name in of if name != "workload"]
-    said = f"{count} of {len(frame)} points are beaten by no other in {', '.join(names)} together"
-    said += f", each compared with those of its {', '.join(work)}." if work else "."
+    said = f"{count} of {len(frame)} points are beaten by no other in {escape(', '.join(names))} together"
+    said += f", each compared with those of its {escape(', '.join(work))}." if work else "."
     if count <= (len(frame.drop_duplicates(of)) if of else 1):
         return [Section("The front", f"<p class=note>{said} One point beats all others of equal work.</p>")]
     figures = [

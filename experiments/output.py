@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,6 +14,12 @@ from hwmodels.files import unknown_name
 
 FORMATS = ("table", "json", "csv")
 FORMAT_HELP = "table | json | csv"
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def visible(text: str) -> str:
+    """A text for a terminal: what would steer it, or turn the direction of writing, is shown as ``\\x1b``."""
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def emit(rows: Sequence[Mapping[str, Any]], form: str = "table", title: str = "", notes: Sequence[str] = ()) -> None:
@@ -26,9 +33,10 @@ def emit(rows: Sequence[Mapping[str, Any]], form: str = "table", title: str = ""
     if form == "json":
         print(json.dumps([{key: plain(value) for key, value in row.items()} for row in rows], indent=1))
     elif form == "csv":
-        writer = csv.DictWriter(sys.stdout, list(rows[0]) if rows else [], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({key: "" if value is None else value for key, value in row.items()} for row in rows)
+        names = {name: visible(name) for name in rows[0]} if rows else {}
+        writer = csv.DictWriter(sys.stdout, list(names), lineterminator="\n")
+        writer.writerow(names)
+        writer.writerows({key: _csv_value(value) for key, value in row.items()} for row in rows)
     elif form == "table":
         _table(rows, title, notes)
     else:
@@ -48,21 +56,28 @@ def plain(value: Any) -> Any:
     return value
 
 
+def _csv_value(value: Any) -> Any:
+    return "" if value is None else visible(value) if isinstance(value, str) else value
+
+
 def _table(rows: Sequence[Mapping[str, Any]], title: str, notes: Sequence[str]) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     width = None if sys.stdout.isatty() else 200
     console = Console(width=width, highlight=False)
     for note in notes:
-        console.print(note, markup=False)
+        console.print(visible(note), markup=False)
     if not rows:
         console.print("(nothing)")
         return
-    table = Table(title=title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    table = Table(
+        title=escape(visible(title)) or None, title_justify="left", box=None, pad_edge=False, header_style="bold"
+    )
     for name, value in rows[0].items():
         numeric = isinstance(value, (int, float)) and not isinstance(value, bool)
-        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+        table.add_column(escape(visible(name)), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(_cell(value) for value in row.values()))
     console.print(table)
@@ -78,5 +93,5 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.5g}"
     if isinstance(value, Mapping):
-        return escape(", ".join(f"{key} {_cell(entry)}" for key, entry in value.items()))
-    return escape(str(value))
+        return escape(", ".join(f"{visible(str(key))} {_cell(entry)}" for key, entry in value.items()))
+    return escape(visible(str(value)))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any, Literal
 
 from estimators.formula import FloatArray
+from hwmodels.files import atomic_write
 
 Scale = Literal["linear", "log"]
 Numbers = Sequence[float] | FloatArray
@@ -82,14 +84,14 @@ def plotly_chart(chart: Chart) -> Any:
                 hoverinfo="skip",
                 showlegend=False,
                 legendgroup=group,
-                name=f"{line.label}, band",
+                name=_text(f"{line.label}, band"),
             )
         figure.add_scatter(
             x=list(line.x),
             y=list(line.y),
             mode="lines",
             line={"color": colour, "width": 2},
-            name=line.label,
+            name=_text(line.label),
             legendgroup=group,
         )
     for mark in chart.marks:
@@ -97,7 +99,7 @@ def plotly_chart(chart: Chart) -> Any:
         marker = {"color": colour, "size": 9, "symbol": "circle-open", "line": {"width": 2}}
         if mark.shape == "dot":
             marker = {"color": _faint(colour, 0.35), "size": 4}
-        figure.add_scatter(x=list(mark.x), y=list(mark.y), mode="markers", name=mark.label, marker=marker)
+        figure.add_scatter(x=list(mark.x), y=list(mark.y), mode="markers", name=_text(mark.label), marker=marker)
     if chart.border is not None:
         dotted = {"dash": "dot", "color": "#888888"}
         figure.add_shape(type="line", x0=chart.border, x1=chart.border, y0=0, y1=1, yref="paper", line=dotted)
@@ -105,7 +107,7 @@ def plotly_chart(chart: Chart) -> Any:
         at = math.log10(chart.border) if chart.x_scale == "log" else chart.border
         font = {"size": 11, "color": "#666666"}
         figure.add_annotation(
-            x=at, y=1, yref="paper", yanchor="bottom", text=chart.border_label, font=font, showarrow=False
+            x=at, y=1, yref="paper", yanchor="bottom", text=_text(chart.border_label), font=font, showarrow=False
         )
     _layout(figure, chart.title, chart.x_title, chart.y_title)
     figure.update_xaxes(type=chart.x_scale, exponentformat="SI")
@@ -122,7 +124,7 @@ def plotly_bars(bars: Bars) -> Any:
         go.Bar(
             x=spans,
             base=list(bars.low),
-            y=list(bars.labels),
+            y=[_text(label) for label in bars.labels],
             orientation="h",
             marker={"color": COLOURS[0]},
             customdata=[[low, high] for low, high in zip(bars.low, bars.high, strict=True)],
@@ -168,8 +170,13 @@ def _layout(figure: Any, title: str, x_title: str, y_title: str) -> None:
         hoverlabel={"namelength": -1},
         height=440,
     )
-    figure.update_xaxes(title=x_title, ticks="outside")
-    figure.update_yaxes(title=y_title, ticks="outside")
+    figure.update_xaxes(title=_text(x_title), ticks="outside")
+    figure.update_yaxes(title=_text(y_title), ticks="outside")
+
+
+def _text(label: str) -> str:
+    """A label as it stands: plotly reads some HTML in what it shows (links, bold)."""
+    return escape(label, quote=False)
 
 
 def _faint(colour: str, share: float = 0.16) -> str:
@@ -203,6 +210,5 @@ def draw_charts(charts: Sequence[Chart], path: str | Path) -> None:
         axes.set(xscale=chart.x_scale, yscale=chart.y_scale)
         axes.grid(visible=True, alpha=0.25)
         axes.legend(fontsize=8)
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
+    with atomic_write(path, "wb") as stream:
+        figure.savefig(stream, format=Path(path).suffix[1:] or "png")

@@ -247,7 +247,8 @@ window.slipstick = slipstick;
       {...plain, ...around, fill: 'toself', fillcolor: faint, line: {width: 0, color: faint}, hoverinfo: 'skip'},
       {...plain, x, y, name: 'ratio', line: {color: '#1f5a91'}},
       {...plain, x: [now[place]], y: [ratio], mode: 'markers', name: 'here', marker: {size: 10, color: '#c2571a'}},
-    ], {margin: {l: 56, r: 12, t: 12, b: 46}, xaxis: {title: {text: model.names[place]}, type: 'log'},
+    ], {margin: {l: 56, r: 12, t: 12, b: 46},
+        xaxis: {title: {text: model.names[place].replaceAll('<', '&lt;')}, type: 'log'},
         yaxis: {title: {text: "time / today's time"}, type: 'log'}}, {displayModeBar: false, responsive: true});
   };
   let asked = false;

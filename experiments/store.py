@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -100,7 +101,8 @@ class Store:
         """Keep a second writer out; the lock ends with the process, also when it is killed."""
         import fcntl
 
-        with open(self.folder / ".lock", "w") as handle:
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW  # a link may lead to a file that is not ours
+        with open(os.open(self.folder / ".lock", flags, 0o666), "r+b") as handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:

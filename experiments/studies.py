@@ -16,7 +16,7 @@ from estimators.estimate import DEFAULT_LEVEL, Measurement
 from experiments.axes import counts_axis, merged_steps, quantity
 from experiments.measurements import read_measurements
 from experiments.own import require_trusted
-from experiments.question import Question, name_and_value, question
+from experiments.question import Question, name_and_value, number_of, question
 from experiments.space import Range, Space
 from experiments.toml_text import toml_text
 from hwmodels.catalog import machine
@@ -103,6 +103,7 @@ class Study(Record):
 
     _folder: Path = PrivateAttr(default=Path())
     _file: str = PrivateAttr(default="")
+    _trusted: frozenset[str] = PrivateAttr(default=frozenset())
 
     @model_validator(mode="after")
     def _something_varies(self) -> Self:
@@ -179,7 +180,8 @@ class Study(Record):
             files = [
                 None if name is None else str(self._folder / name) for name in (self.calibration_file, self.anchors)
             ]
-            return calibrated(asked, self._path(machine), str(files[0]), files[1], settings)
+            trusted = self._trusted | ({self.estimator} if self.estimator else set())
+            return calibrated(asked, self._path(machine), str(files[0]), files[1], settings, trusted)
         if self.anchors:
             raise InputError(f"study {self.name!r}: anchors need calibration = FILE, a calibration across devices")
         if self.fit is None:
@@ -202,11 +204,17 @@ class Study(Record):
         """The measurements that are fitted; none where nothing is."""
         if self.fit is None:
             return ()
-        settings = [f"{name}={value}" for name, value in self.set.items() if not name.startswith("estimator.")]
+        stays = {name: str(value) for name, value in self.set.items() if not name.startswith("estimator.")}
+        symbols = {name: text for name, text in stays.items() if name.startswith("workload.")}
+        settings = [f"{name}={text}" for name, text in stays.items() if name not in symbols]
         workload, machine = self.fit.workload or self.workloads[0], self.fit.machine or self.machines[0]
         asked = question(self._path(workload), self._path(machine), self.estimator, settings)
         found = read_measurements(str(self._folder / self.fit.measured), asked.workload, asked.machine)
-        return tuple(replace(one, run=Table({**asked.run, **one.run})) for one in found)
+        # what a row says of the workload goes before what stays, which is for the question
+        rest = {name.partition(".")[2]: number_of(name, text) for name, text in symbols.items()}
+        return tuple(
+            replace(one, workload=one.workload.bind_known(rest), run=Table({**asked.run, **one.run})) for one in found
+        )
 
     def spaces(self) -> list[Space]:
         """The points of a workload on each machine, in the order of `machines`: nothing is asked for it."""
@@ -273,7 +281,7 @@ def load_study(path: str | os.PathLike[str], trusted: Collection[str] = ()) -> S
     Parameters
     ----------
     trusted
-        Estimators MODULE:ATTRIBUTE that the file may name: what the user named himself.
+        Estimators MODULE:ATTRIBUTE that the file, or its calibration, may name: what the user named himself.
 
     Raises
     ------
@@ -282,7 +290,7 @@ def load_study(path: str | os.PathLike[str], trusted: Collection[str] = ()) -> S
     """
     study = validated(Study, read_toml(path), str(path))
     require_trusted(study.estimator, trusted, path)
-    study._folder, study._file = Path(path).parent, str(path)
+    study._folder, study._file, study._trusted = Path(path).parent, str(path), frozenset(trusted)
     return study
 
 

@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
         if calibration:
             from experiments.calibrated import calibrated
 
-            asked = calibrated(asked, on, calibration, anchors, set or [])
+            asked = calibrated(asked, on, calibration, anchors, set or [], [estimator] if estimator else [])
         elif anchors:
             raise InputError("--anchors need --calibration FILE, a calibration across devices")
         answer = asked.answer()

@@ -56,7 +56,7 @@ def register(app: typer.Typer) -> None:
         """Write report.html and report.png of a study's results; the Pareto front to front.parquet, and here."""
         from experiments.front_report import marked
         from experiments.objectives import FRONT, known_only
-        from experiments.output import emit
+        from experiments.output import emit, visible
         from experiments.runner import plan
         from experiments.store import load
         from experiments.studies import load_study, study_path
@@ -77,7 +77,7 @@ def register(app: typer.Typer) -> None:
             emit(frame_rows(front, made.notes), format)
             return
         for text in dict.fromkeys([*made.notes, *(text for case in made.cases for text in case.work.unknown)]):
-            print(text)
+            print(visible(text))
         if missing:
             print(f"note: {missing} of {len(made.chunks)} chunks are not answered yet (slipstick study resume {file})")
         if names:
@@ -99,6 +99,7 @@ def _add(study: typer.Typer, name: str, text: str, check: Callable[[Path, str, s
         trusted: Trusted = None,
     ) -> None:
         from experiments import runner
+        from experiments.output import visible
         from experiments.progress import shown
         from experiments.studies import load_study, study_path
 
@@ -107,7 +108,9 @@ def _add(study: typer.Typer, name: str, text: str, check: Callable[[Path, str, s
         place = _folder(asked.name, folder)
         check(place, made.fingerprint, file)
         counts = f"{made.points:,} points in {len(made.chunks):,} chunks, {len(made.cases):,} cases"
-        print(*(f"{asked.name}: {text}" for text in (counts, *made.notes)), sep="\n", file=sys.stderr, flush=True)
+        print(
+            *(visible(f"{asked.name}: {text}") for text in (counts, *made.notes)), sep="\n", file=sys.stderr, flush=True
+        )
         with runner.executor(executor, workers, scheduler) as pool, shown(asked.name, made.points) as progress:
             store = runner.run(made, place, pool, progress)
         print(f"{asked.name}: {made.points} points in {len(made.chunks)} chunks: {store.results.resolve()}")
