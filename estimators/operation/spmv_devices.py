@@ -1,7 +1,8 @@
 """A sparse product on a whole device from statistics of its rows: five physical costs, pooled over measured relatives.
 
 Where columns lie is not asked, so this serves devices on which nobody measured blocks. Each measured device has costs
-of its own; one that nobody measured gets the geometric mean of what the others would take, relatives counting more.
+of its own; one that nobody measured gets the geometric mean of what the others would take, relatives counting more, and
+of what their usual share of the data sheet's rates would.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import sympy as sp
 
-from estimators.across_devices.pooling import RELATIVES, shared_words
+from estimators.across_devices.pooling import PRIOR_WEIGHT, RELATIVES, shared_words
 from estimators.formula import FloatArray, Formula
 from estimators.operation.model import FormulaModel, machine_values
 from estimators.operation.residency import share_beyond
@@ -61,12 +62,16 @@ class DeviceCosts:
 
 @dataclass(frozen=True)
 class SpmvDevices(FormulaModel):
-    """T = factor x product over devices of (sum over terms of cost x amount) ^ share, for operations of kind "spmv".
+    """T = factor x product over laws of (sum over terms of cost x amount) ^ share, for operations of kind "spmv".
+
+    Laws are the measured devices and, with the weight of a prior, the roofline at its usual share.
 
     Parameters
     ----------
     devices
         Those measured; one of them asked for answers alone.
+    usual
+        Median over all products of measured seconds over the terms "call" and "stream" at a cost of one.
     call
         Seconds of a call under the protocol asked: back to back, or each waited for.
     factor
@@ -74,12 +79,16 @@ class SpmvDevices(FormulaModel):
     """
 
     devices: tuple[DeviceCosts, ...]
+    usual: float
     call: float = CALL
     factor: Annotated[float, Parameter("1", "of every time on the machine asked, as anchors tell", 1e-3, 1e3)] = 1.0
 
     def __post_init__(self) -> None:
-        if not self.devices or not self.call > 0:
-            raise InputError(f"{len(self.devices)} devices, call = {self.call:g} s: want at least one, and above 0 s")
+        if not self.devices or not (self.call > 0 and self.usual > 0):
+            raise InputError(
+                f"{len(self.devices)} devices, call = {self.call:g} s, usual = {self.usual:g}: want at least one, and"
+                " numbers above 0"
+            )
         check_parameters(self)
 
     def key(self, op: Op, machine: Machine) -> Hashable:
@@ -100,14 +109,11 @@ class SpmvDevices(FormulaModel):
                 f"operation {op.name!r} ({op.kind}) is no sparse product with {', '.join(missing or DIMS)}"
             )
         parts = amounts(machine, self.call)
-        shares = self.shares(machine)
+        costs, shares = self.costs, self.shares(machine)
         factor = symbol("parameter.factor")
-        whole = sp.Mul(
-            *(_sum(device.cost, parts) ** share for device, share in zip(self.devices, shares, strict=True) if share)
-        )
+        whole = sp.Mul(*(_sum(cost, parts) ** share for cost, share in zip(costs, shares, strict=True) if share))
         terms = {
-            term: factor * part * float(shares @ np.array([device.cost[term] for device in self.devices]))
-            for term, part in parts.items()
+            term: factor * part * float(mean) for (term, part), mean in zip(parts.items(), shares @ costs, strict=True)
         }
         return Formula(factor * whole, "s", SOURCE, Table(terms))
 
@@ -117,22 +123,28 @@ class SpmvDevices(FormulaModel):
 
     def seconds(self, dims: Mapping[str, npt.ArrayLike], machine: Machine) -> FloatArray:
         """Of many products at once; `dims` as in `DIMS`, shape (products,) each."""
-        amount = amount_table(dims, machine, self.call)
-        logs = np.log(np.stack([amount @ [device.cost[term] for term in TERMS] for device in self.devices]))
-        return np.asarray(self.factor * np.exp(self.shares(machine) @ logs))
+        logs = np.log(amount_table(dims, machine, self.call) @ self.costs.T)
+        return np.asarray(self.factor * np.exp(logs @ self.shares(machine)))
+
+    @property
+    def costs(self) -> FloatArray:
+        """Of every law, shape (devices + 1, terms); the last is the prior."""
+        prior = [self.usual if term in ("call", "stream") else 0.0 for term in TERMS]
+        return np.array([*([device.cost[term] for term in TERMS] for device in self.devices), prior])
 
     def knows(self, machine: Machine) -> bool:
         """Whether the machine is one of those measured."""
         return any(device.machine == machine.name for device in self.devices)
 
     def shares(self, machine: Machine) -> FloatArray:
-        """What each device counts for this machine, adding up to one: only those of its kind, where there are any."""
+        """What each law counts for this machine, adding up to one; devices of its kind alone, where there are any."""
         own = np.array([device.machine == machine.name for device in self.devices], dtype=np.float64)
-        if not own.any():
-            alike = np.array([device.accelerator == is_accelerator(machine) for device in self.devices])
-            kin = np.array([RELATIVES[shared_words(device.family, machine.family)] for device in self.devices])
-            own = kin * alike if alike.any() else kin
-        return np.asarray(own / own.sum())
+        if own.any():
+            return np.append(own / own.sum(), 0.0)
+        alike = np.array([device.accelerator == is_accelerator(machine) for device in self.devices])
+        kin = np.array([RELATIVES[shared_words(device.family, machine.family)] for device in self.devices])
+        weights = np.append(kin * alike if alike.any() else kin, PRIOR_WEIGHT)
+        return np.asarray(weights / weights.sum())
 
 
 def amounts(machine: Machine, call: float = CALL) -> dict[str, sp.Expr]:
@@ -228,7 +240,7 @@ class TrainedDevices:
             for one in self.model.devices
         ]
         spreads = {"machine_spread": self.machine_spread, "matrix_spread": self.matrix_spread}
-        return {"schema": SCHEMA, "source": self.source, **spreads, "devices": devices}
+        return {"schema": SCHEMA, "source": self.source, "usual": self.model.usual, **spreads, "devices": devices}
 
 
 def load_devices(path: str | Path = SHIPPED) -> TrainedDevices:
@@ -252,14 +264,14 @@ def load_devices(path: str | Path = SHIPPED) -> TrainedDevices:
             )
             for one in document["devices"]
         )
-        spreads = [float(document[name]) for name in ("machine_spread", "matrix_spread")]
+        usual, between, within = (float(document[name]) for name in ("usual", "machine_spread", "matrix_spread"))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{path}: devices without a usable {error}") from None
-    return TrainedDevices(SpmvDevices(devices), spreads[0], spreads[1], str(document.get("source", "")))
+    return TrainedDevices(SpmvDevices(devices, usual), between, within, str(document.get("source", "")))
 
 
-def _sum(cost: Mapping[str, float], parts: Mapping[str, sp.Expr]) -> sp.Expr:
-    return sp.Add(*(cost[term] * part for term, part in parts.items()))
+def _sum(cost: FloatArray, parts: Mapping[str, sp.Expr]) -> sp.Expr:
+    return sp.Add(*(float(one) * part for one, part in zip(cost, parts.values(), strict=True)))
 
 
 def spread_of(logs: Sequence[FloatArray]) -> tuple[float, float]:

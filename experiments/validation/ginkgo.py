@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from estimators.estimate import DEFAULT_LEVEL, quantile
 from estimators.operation.spmv_anchors import anchored
-from estimators.operation.spmv_devices import DeviceCosts, SpmvDevices, TrainedDevices, fit_device, spread_of
+from estimators.operation.spmv_devices import TERMS, DeviceCosts, SpmvDevices, TrainedDevices, fit_device, spread_of
 from experiments.rows import ValidationRow, skipped
 from experiments.validation.data import scored_file, training_file, why_missing
 from experiments.validation.ginkgo_times import MATRICES, TIMES, Floats, Products, read_products
@@ -38,8 +39,8 @@ def rows(scored: Path | None) -> list[ValidationRow]:
             result.append(skipped(f"{DATASET}: {test.device}", "no other device to learn from"))
             continue
         trained = left_out(train, costs)
-        predicted = predict(trained.model.devices, test)
-        result.append(_row(test, list(train.values()), trained, predicted))
+        predicted = predict(trained.model, test)
+        result.append(_row(test, trained, predicted))
         result += [_anchored_row(test, trained, predicted, count) for count in ANCHORS]
     return result
 
@@ -64,24 +65,34 @@ def left_out(known: Mapping[str, Products], costs: Mapping[str, DeviceCosts]) ->
     """These devices with their costs, and the spreads of each predicted by the others (0 where it is the only one)."""
     logs = []
     for name, own in known.items():
-        others = tuple(costs[other] for other in known if other != name)
+        others = [other for other in known if other != name]
         if others:
-            logs.append(np.log(own.seconds / predict(others, own)))
+            logs.append(np.log(own.seconds / predict(pooled(known, costs, others), own)))
     between, within = spread_of(logs) if logs else (0.0, 0.0)
     count = sum(len(own.seconds) for own in known.values())
     source = f"{len(known)} devices, {count:,} products of SuiteSparse matrices in Ginkgo (CC-BY-4.0)"
-    return TrainedDevices(SpmvDevices(tuple(costs[name] for name in known)), between, within, source)
+    return TrainedDevices(pooled(known, costs, list(known)), between, within, source)
 
 
-def predict(devices: Sequence[DeviceCosts], asked: Products) -> Floats:
+def pooled(known: Mapping[str, Products], costs: Mapping[str, DeviceCosts], names: Sequence[str]) -> SpmvDevices:
+    """The model of some of the devices."""
+    ratios = np.concatenate([known[name].seconds / known[name].roofline for name in names])
+    return SpmvDevices(tuple(costs[name] for name in names), float(np.median(ratios)))
+
+
+def predict(model: SpmvDevices, asked: Products) -> Floats:
     """Seconds of the products asked, under their protocol of calls."""
-    return SpmvDevices(tuple(devices), asked.call).seconds(asked.dims, asked.machine)
+    return replace(model, call=asked.call).seconds(asked.dims, asked.machine)
 
 
-def _row(test: Products, train: Sequence[Products], trained: TrainedDevices, predicted: Floats) -> ValidationRow:
+def _row(test: Products, trained: TrainedDevices, predicted: Floats) -> ValidationRow:
     error = np.abs(predicted / test.seconds - 1)
-    ratios = np.concatenate([own.seconds / own.roofline for own in train])
-    own_line = fit_device(test.amount * [1, 1, 0, 0, 0], test.seconds, test.machine)
+
+    def hindsight(terms: list[int]) -> float:
+        amount = test.amount * terms
+        cost = fit_device(amount, test.seconds, test.machine).cost
+        return float(np.mean(np.abs(amount @ [cost[term] for term in TERMS] / test.seconds - 1)))
+
     goal = GOALS.get(test.device)
     value = float(error.mean())
     half = quantile(DEFAULT_LEVEL, None) * float(np.hypot(trained.machine_spread, trained.matrix_spread))
@@ -94,11 +105,9 @@ def _row(test: Products, train: Sequence[Products], trained: TrainedDevices, pre
         "1",
         value,
         {
-            "roofline x median efficiency of the other devices": _error(test.roofline * np.median(ratios), test),
-            "start + bytes / bandwidth fitted on this device": _error(predict([own_line], test), test),
-            "all five costs fitted on this device": _error(
-                predict([fit_device(test.amount, test.seconds, test.machine)], test), test
-            ),
+            "roofline x median efficiency of the other devices": _error(test.roofline * trained.model.usual, test),
+            "start + bytes / bandwidth fitted on this device": hindsight([1, 1, 0, 0, 0]),
+            "all five costs fitted on this device": hindsight([1, 1, 1, 1, 1]),
         },
         goal,
         None if goal is None else value <= goal,

@@ -83,7 +83,7 @@ def test_costs_that_made_the_times_are_found_and_never_negative() -> None:
 def test_one_product_and_many_agree_and_the_device_measured_answers_alone() -> None:
     model, v100 = load_devices().model, machine("v100-sxm")
     assert model.knows(v100)
-    assert model.shares(v100).tolist() == [float(one.machine == v100.name) for one in model.devices]
+    assert model.shares(v100).tolist() == [float(one.machine == v100.name) for one in model.devices] + [0.0]
     matrix = uniform((4000, 4000), 8.0, 1, "poisson")
     op = rows_operation(matrix)
     for asked in (v100, machine("a100-pcie-40gb"), machine("mi100")):
@@ -95,12 +95,22 @@ def test_relatives_count_more_and_processors_do_not_tell_of_accelerators() -> No
     near, far = device("a", "nvidia-volta-gv100", stream=1.0), device("b", "amd-vega20", stream=4.0)
     core = DeviceCosts("c", "intel-cascade-lake", False, Table({**dict.fromkeys(TERMS, 0.0), "stream": 99.0}))
     new = machine("v100-pcie")
-    shares = SpmvDevices((near, far, core)).shares(new)
+    shares = SpmvDevices((near, far, core), 2.0).shares(new)
     assert shares[2] == 0 and shares.sum() == pytest.approx(1)
     assert shares[0] / shares[1] == pytest.approx(300)  # same chip against another vendor
+    assert shares[0] / shares[3] == pytest.approx(150)  # and against the prior
     both = products(5)
-    alone, pooled = (SpmvDevices(known).seconds(both, new) for known in ((near,), (near, far, core)))
+    alone, pooled = (SpmvDevices(known, 2.0).seconds(both, new) for known in ((near,), (near, far, core)))
     assert np.all(pooled >= alone) and np.all(pooled < 1.01 * alone)
+
+
+def test_a_stranger_gets_the_geometric_mean_of_the_others_and_the_usual_roofline() -> None:
+    """Weights 0.1 and 0.2: a third of the measured device, two thirds of the prior."""
+    model = SpmvDevices((device("a", "nvidia-volta-gv100", stream=1.0),), 8.0)
+    both, stranger = products(5), machine("mi100")
+    amount = amount_table(both, stranger)
+    prior = 8 * (amount[:, 0] + amount[:, 1])
+    assert model.seconds(both, stranger) == pytest.approx(amount[:, 1] ** (1 / 3) * prior ** (2 / 3))
 
 
 def test_many_anchors_are_believed_and_one_in_part() -> None:
