@@ -49,6 +49,8 @@ def register(app: typer.Typer) -> None:
             return
         if not (workload and on and vary):
             raise InputError("give a WORKLOAD, --on MACHINE and --vary NAME=VALUES (or --trace FILE)")
+        if bool(measured) != bool(fit):
+            raise InputError("give --measured FILE and --fit NAME together: times, and what is fitted to them")
         from experiments.objectives import known_only, with_front
         from experiments.output import emit
         from experiments.studies import Fitting, Study
@@ -79,6 +81,8 @@ def register(app: typer.Typer) -> None:
             f"today, {asked.machine.name}: {format_quantity(found.today.time, 's')}{between}"
             + ("" if band else "; no band: the estimator is not calibrated"),
         ]
+        if band and "low_ratio" in frame:
+            notes.append("bands of ratios: what was fitted is one for both times, their scatter around the fit is not")
         notes += [*found.unknown, *merged]
         if names:
             notes.append(
