@@ -6,9 +6,10 @@ import gzip
 import re
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from estimators.operation.kernels import dtype_on, in_dtype
 from estimators.schedule.replay import graph_of
 from hwmodels.catalog import machine
 from hwmodels.files import InputError, read_json, require_mapping
@@ -103,12 +104,19 @@ def read_recorded(path: str, on: Machine | None = None) -> Recorded:
     from estimators.operation.roofline import Roofline
     from workloads.importers.execution_trace import import_execution_trace
 
-    workload = import_execution_trace(path).bound()
+    read = import_execution_trace(path).bound()
+    workload = replace(read, operations=tuple(_as_run(op, on) for op in read))
     graph = graph_of(workload, Roofline().times(workload.operations, on), on)
     places = {node.name: node.correlation for node in graph.nodes if node.correlation >= 0}
     operations = {places[op.name]: op for op in workload}
     note = f"{len(workload)} operations of a Chakra trace without durations: estimated by the roofline of {on.name}"
     return Recorded(graph, operations, on, note)
+
+
+def _as_run(op: Op, on: Machine) -> Op:
+    """The operation in the dtype that the frameworks run it in there: convolutions of float32 are rounded on some."""
+    dtype = dtype_on(on, op.name, op.dtype) if op.kind == "convolution" else op.dtype
+    return in_dtype(op, dtype)
 
 
 def _is_chakra(path: str) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Annotated, Literal
 
@@ -24,6 +24,8 @@ from estimators.parameters import Parameter, check_parameters
 from hwmodels.files import InputError
 from hwmodels.machine import Machine
 from hwmodels.records import Table
+from workloads.cost import Cost
+from workloads.kinds import operation
 from workloads.workload import Op
 
 Floats = npt.NDArray[np.float64]
@@ -179,20 +181,25 @@ PRODUCTS = ("gemm", "convolution", "attention")
 @lru_cache(maxsize=65536)
 def predicted(op: Op, dtype: str, machine: Machine) -> float | None:
     """Seconds of one execution by the tiled roofline, launch apart; None where the machine cannot do it."""
-    from dataclasses import replace
-
-    from workloads.kinds import operation
-
     matrix, memory = reached(machine)
     share = matrix * (ROUNDED if dtype == "tfloat32" else 1.0)
     own = KernelParameters(compute_efficiency=share, memory_efficiency=memory)
     try:
-        if dtype != op.dtype:
-            op = replace(operation(op.name, op.kind, op.dims, dtype, op.attributes), times=op.times)
+        op = in_dtype(op, dtype)
         (time,) = TiledRoofline(Table(default=own)).times((op,), _without_launch(machine))
     except InputError:
         return None
     return float(time) if np.isfinite(time) and time > 0 else None
+
+
+def in_dtype(op: Op, dtype: str) -> Op:
+    """The same operation in another dtype; rounded to tfloat32, only its matrix arithmetic is."""
+    if dtype == op.dtype:
+        return op
+    if dtype == "tfloat32":
+        rounded = {name.replace("flop.matrix.float32", "flop.matrix.tfloat32"): v for name, v in op.cost.items()}
+        return replace(op, dtype=dtype, cost=Cost(rounded))
+    return operation(op.name, op.kind, op.dims, dtype, op.attributes, times=op.times)
 
 
 @lru_cache(maxsize=64)

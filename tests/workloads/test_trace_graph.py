@@ -10,6 +10,7 @@ from estimators.operation.kernels import KernelScaling, reached, resource_of
 from estimators.schedule.replay import replay, under_runtime, with_workers
 from experiments.recorded import read_recorded
 from experiments.trace_whatif import Change, changes, trace_whatif
+from experiments.validation.data import training_file
 from hwmodels.catalog import machine
 from hwmodels.files import InputError
 from workloads.importers.kernel_shapes import read_kernel_operations
@@ -257,6 +258,15 @@ def test_a_chakra_trace_without_durations_wants_a_machine(tmp_path: Path) -> Non
     path = chakra(tmp_path, [{"id": 1, "name": "aten::relu", "inputs": {}, "outputs": {}}])
     with pytest.raises(InputError, match="say --from MACHINE"):
         read_recorded(str(path))
+
+
+def test_convolutions_without_durations_are_rounded_where_frameworks_round_them() -> None:
+    found = training_file("traces/chakra_resnet18_own.json.gz")
+    if found is None:
+        pytest.skip("no traces/chakra_resnet18_own.json.gz (set SLIPSTICK_DATA)")
+    for name, dtype in (("a100-sxm-80gb", "tfloat32"), ("v100-sxm", "float32"), ("mi300x", "float32")):
+        operations = read_recorded(str(found), machine(name)).operations.values()
+        assert {op.dtype for op in operations if op.kind == "convolution"} == {dtype}
 
 
 def test_wrong_traces_are_refused(tmp_path: Path) -> None:
