@@ -31,6 +31,9 @@ SKIPPED_CATEGORIES = frozenset(
 _LARGEST_LINE = 1 << 24
 _MOST = 10**15
 """Invocations of one operation in a step."""
+_LONGEST = 1e12
+"""Seconds that are no time of a run any more (30,000 years): their sums would overflow."""
+_REPEATED_GROUP = re.compile(r"(?<!\\)\)[*+{]")
 
 Place = Literal["host", "device"]
 
@@ -88,6 +91,8 @@ def profile_steps(events: EventTable, marker: str = r"ProfilerStep#(\d+)") -> li
     else to the step in which it starts. Events outside all steps are left out. Raises InputError where there is no
     marker.
     """
+    if _REPEATED_GROUP.search(marker):  # such as (a+)+$: may take for ever on a name of forty letters
+        raise InputError(f"step marker {marker!r}: a group may not be repeated as a whole")
     if re.compile(marker).groups < 1:
         raise InputError(f"step marker {marker!r}: want a group that holds the step's number, such as Step#(\\d+)")
     matches = ((code, re.fullmatch(marker, name)) for code, name in enumerate(events.names))
@@ -98,6 +103,8 @@ def profile_steps(events: EventTable, marker: str = r"ProfilerStep#(\d+)") -> li
     where: dict[int, int] = {}
     for row in np.flatnonzero(np.isin(events.name, list(numbers))).tolist():
         where.setdefault(numbers[int(events.name[row])], row)
+    if not where:
+        raise InputError(f"no event named like {marker!r} has a finite start and a duration: the trace has no steps")
     rows = np.array([row for _, row in sorted(where.items(), key=lambda each: events.start[each[1]])])
     steps = [numbers[int(events.name[row])] for row in rows]
     begins = events.start[rows]
@@ -272,6 +279,6 @@ def _operation(name: str, count: float, time: float, place: str) -> Operation:
 
 def _seconds(value: Any, what: str, low: float = 0.0) -> float:
     number = float(value)
-    if not (np.isfinite(number) and number >= low):
-        raise InputError(f"{what} = {number:g} s: want a finite number" + (" >= 0" if low == 0 else ""))
+    if not max(low, -_LONGEST) <= number <= _LONGEST:
+        raise InputError(f"{what} = {number:g} s: want a number of {max(low, -_LONGEST):g} to {_LONGEST:g}")
     return number

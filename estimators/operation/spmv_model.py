@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +13,8 @@ from estimators.formula import FloatArray
 from estimators.operation.boosted import BoostedTrees, fit_boosted
 from estimators.operation.reuse import CacheSizes, LabelKind, ReuseModel, fit_reuse
 from estimators.operation.spmv_costs import caches_of_core
-from hwmodels.files import InputError, atomic_write, read_bytes, unknown_name
+from hwmodels.arrays import read_arrays, text_fields
+from hwmodels.files import InputError, atomic_write, unknown_name
 from hwmodels.machine import Machine
 from hwmodels.records import Table, content_digest
 from workloads.kernels.blocks import BLOCK, BlockTable, block_features
@@ -172,15 +171,10 @@ def load_spmv_model(path: str | Path) -> SpmvModel:
     InputError
         Where the file is no such model.
     """
-    try:
-        with np.load(io.BytesIO(read_bytes(path, MODEL_BYTES)), allow_pickle=False) as archive:
-            head = json.loads(str(archive["head"]))
-            arrays = {name: archive[name] for name in archive.files if name != "head"}
-    except (ValueError, OSError, KeyError, EOFError, BadZipFile) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path}: no SpMV model ({error})") from None
-    if not isinstance(head, dict) or head.get("schema") != SCHEMA:
+    arrays = read_arrays(path, MODEL_BYTES, "SpMV model")
+    head = text_fields(arrays, "head", path)
+    del arrays["head"]
+    if head.get("schema") != SCHEMA:
         raise InputError(f"{path}: want an SpMV model of schema {SCHEMA!r} (slipstick spmv train writes one)")
     try:
         caches = CacheSizes(**{name: float(value) for name, value in head["caches_bytes"].items()})

@@ -8,20 +8,19 @@ prediction; shapes and files do without. Training: `estimators.operation.spmv_tr
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 
 from estimators.formula import FloatArray
-from hwmodels.files import InputError, atomic_write, read_bytes
+from hwmodels.arrays import read_arrays, text_fields
+from hwmodels.files import InputError, atomic_write
 from hwmodels.records import Table
 from workloads.kernels.blocks import BLOCK, network_input
 from workloads.kernels.sparse import SparseMatrix
@@ -135,9 +134,9 @@ def load_net(path: str | Path) -> SpmvNet:
         Where the file is no such network, or its weights do not fit its shape.
     """
     try:
-        with np.load(io.BytesIO(read_bytes(path, WEIGHT_BYTES)), allow_pickle=False) as archive:
-            head = json.loads(str(archive["head"]))
-            weights = {name: archive[name].astype(np.float32) for name in archive.files if name != "head"}
+        arrays = read_arrays(path, WEIGHT_BYTES, "SpMV network")
+        head = text_fields(arrays, "head", path)
+        weights = {name: array.astype(np.float32) for name, array in arrays.items() if name != "head"}
         if head.get("schema") != SCHEMA:
             raise InputError(f"{path}: want a network of schema {SCHEMA!r}, got {str(head.get('schema'))[:40]!r}")
         fields: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in head["shape"].items()}
@@ -146,7 +145,7 @@ def load_net(path: str | Path) -> SpmvNet:
         )
     except InputError:
         raise
-    except (ValueError, OSError, KeyError, TypeError, AttributeError, EOFError, BadZipFile) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path}: no SpMV network ({error})") from None
     if sum(array.size for array in weights.values()) != net.shape.parameters:
         raise InputError(f"{path}: {sum(a.size for a in weights.values())} weights, want {net.shape.parameters}")

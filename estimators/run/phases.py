@@ -216,7 +216,8 @@ def step_features(table: StepTable, dimensions: int = 100) -> npt.NDArray[np.flo
     mean total duration, so both halves weigh the same and a column weighs by its share.
     """
     counts, times = table.counts.toarray(), table.times.toarray()
-    features = np.hstack([block / mean for block in (counts, times) if (mean := block.sum(axis=1).mean()) > 0])
+    known = [block / mean for block in (counts, times) if (mean := block.sum(axis=1).mean()) > 0]
+    features = np.hstack(known) if known else np.zeros((len(table.steps), 1))  # without operations all are alike
     if min(features.shape) > dimensions:
         from sklearn.decomposition import PCA
 

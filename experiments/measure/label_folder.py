@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import json
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import BadZipFile
 
 import numpy as np
 
 from estimators.operation.reuse import CacheSizes
 from experiments.measure.labels import SCHEMA, Labels
 from experiments.measure.spmv import BlockTimes
-from hwmodels.files import InputError, atomic_write, read_bytes
+from hwmodels.arrays import read_arrays, text_fields
+from hwmodels.files import InputError, atomic_write
 from hwmodels.machine import Machine
 from workloads.kernels.blocks import BLOCK
 from workloads.kernels.sparse import SparseMatrix
@@ -87,16 +86,11 @@ class FolderLabels(Labels):
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    try:
-        with np.load(io.BytesIO(read_bytes(path, FILE_BYTES)), allow_pickle=False) as archive:
-            facts = json.loads(str(archive["facts"]))
-            arrays = {name: archive[name] for name in ("streaming", "hot_index", "hot")}
-            needed = ("matrix", "file", "digest", "nonzeros", "machine", "caches_bytes", "clock_hz", "date")
-            missing = [name for name in needed if name not in facts]
-    except (ValueError, OSError, KeyError, TypeError, EOFError, BadZipFile) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path}: no labels of slipstick measure spmv ({error})") from None
+    arrays = read_arrays(path, FILE_BYTES, "labels of slipstick measure spmv")
+    facts = dict(text_fields(arrays, "facts", path))
+    needed = ("matrix", "file", "digest", "nonzeros", "machine", "caches_bytes", "clock_hz", "date")
+    missing = [name for name in needed if name not in facts]
+    missing += [name for name in ("streaming", "hot_index", "hot") if name not in arrays]
     if missing:
         raise InputError(f"{path}: labels without {', '.join(missing)}: measure again")
     return facts, arrays

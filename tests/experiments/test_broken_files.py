@@ -120,7 +120,7 @@ def test_recordings_with_impossible_times_are_refused_by_line(tmp_path: Path) ->
     path = tmp_path / "a.jsonl"
     for wrong, words in (("-1.0", "duration_s = -1 s"), ("NaN", "duration_s = nan s")):
         path.write_text(recorded().decode().replace('"duration_s": 1.0', f'"duration_s": {wrong}', 2))
-        with pytest.raises(InputError, match=f"line 1.*{words}: want a finite number >= 0"):
+        with pytest.raises(InputError, match=f"line 1.*{words}: want a number of 0 to"):
             read_steps(path, MARKER)
 
 
@@ -151,3 +151,52 @@ def test_a_limit_that_is_not_reached_is_said(tmp_path: Path, capsys: pytest.Capt
     assert command(["seqpoint", str(path), "--error", "90%", "--format", "json"]) == 0
     out, said = capsys.readouterr()
     assert json.loads(out)[0]["error_reached"] is True and said == ""
+
+
+ODD_STARTS = {"huge": 1e308, "not a number": math.nan}
+
+
+@pytest.mark.parametrize("verb", ["phases", "seqpoint"])
+@pytest.mark.parametrize("start", sorted(ODD_STARTS))
+def test_steps_that_start_nowhere_are_none(
+    verb: str, start: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = json.loads(trace())
+    for event in document["traceEvents"]:
+        event["ts"] = ODD_STARTS[start]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(document))
+    assert command([verb, str(path)]) == 2
+    assert re.search("the trace has no steps|NaN is no JSON number", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [
+        ({"duration_s": 1e308, "operations": {"a": [1, 0.5, "host"]}}, "line 1.*duration_s = 1e.308 s: want a number"),
+        ({"duration_s": 1.0, "operations": {"a": [1, 1e308, "host"]}}, "line 1.*'a' = 1e.308 s: want a number"),
+    ],
+)
+def test_recordings_that_say_nothing(
+    record: dict[str, object], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"step": 0, "start_s": 0.0, **record}))
+    assert command(["phases", str(path)]) == 2
+    assert re.search(words, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("steps", [1, 5])
+def test_steps_without_operations_are_one_phase(steps: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.jsonl"
+    one = {"start_s": 0.0, "duration_s": 1.0, "operations": {}}
+    path.write_text("\n".join(json.dumps({"step": number, **one}) for number in range(steps)))
+    assert command(["phases", str(path)]) == 0
+    assert "three longest phases: 100.0%" in capsys.readouterr().out
+
+
+def test_markers_that_never_end_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(trace().replace(b"op1", b"a" * 41 + b"!"))
+    assert command(["phases", str(path), "--marker", "(a+)+$"]) == 2
+    assert "a group may not be repeated" in capsys.readouterr().err

@@ -6,11 +6,11 @@ import io
 import warnings
 from pathlib import Path
 from typing import Literal
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 
+from hwmodels.arrays import read_arrays
 from hwmodels.files import InputError, read_bytes
 from workloads.kernels.sparse import ROWS_LIMIT, SparseMatrix
 
@@ -131,29 +131,28 @@ def _table(path: Path, at_least: int) -> npt.NDArray[np.float64]:
 
 def _npz(name: str, path: Path) -> SparseMatrix:
     """The compressed-row file of scipy.sparse.save_npz; pickled contents are refused."""
-    data = read_bytes(path, FILE_BYTES)
+    arrays = read_arrays(path, FILE_BYTES, "npz matrix")
+    missing = {"indices", "indptr", "shape"} - set(arrays)
+    if missing:
+        raise InputError(
+            f"{path}: no array {', '.join(sorted(missing))} in this npz; wanted indices, indptr, shape"
+            " as scipy.sparse.save_npz writes them"
+        )
+    layout = arrays["format"] if "format" in arrays else np.array("csr")
+    if layout.ndim != 0 or layout.item() not in ("csr", b"csr"):
+        raise InputError(f"{path}: layout {str(layout)[:40]!r}; only csr is read")
+    shape = arrays["shape"]
+    for array, wanted in (("indices", None), ("indptr", None), ("shape", 2)):
+        own = arrays[array]
+        if own.ndim != 1 or own.dtype.kind not in "iu" or (wanted is not None and len(own) != wanted):
+            raise InputError(
+                f"{path}: array {array!r} of shape {own.shape} and type {own.dtype}: want one dimension of"
+                f" {'whole numbers' if wanted is None else f'{wanted} whole numbers'}"
+            )
     try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            missing = {"indices", "indptr", "shape"} - set(archive.files)
-            if missing:
-                raise InputError(
-                    f"{path}: no array {sorted(missing)} in this npz; wanted indices, indptr, shape"
-                    " as scipy.sparse.save_npz writes them"
-                )
-            layout = bytes(archive["format"].item()) if "format" in archive.files else b"csr"
-            if layout != b"csr":
-                raise InputError(f"{path}: layout {layout.decode()!r}; only csr is read")
-            shape = archive["shape"]
-            for array, wanted in (("indices", None), ("indptr", None), ("shape", 2)):
-                own = archive[array]
-                if own.ndim != 1 or own.dtype.kind not in "iu" or (wanted is not None and len(own) != wanted):
-                    raise InputError(
-                        f"{path}: array {array!r} of shape {own.shape} and type {own.dtype}: want one dimension of"
-                        f" {'whole numbers' if wanted is None else f'{wanted} whole numbers'}"
-                    )
-            values = archive["data"].astype(np.float64) if "data" in archive.files else None
-            return SparseMatrix(name, (int(shape[0]), int(shape[1])), archive["indptr"], archive["indices"], values)
-    except (ValueError, OSError, KeyError, BadZipFile) as error:
+        values = arrays["data"].astype(np.float64) if "data" in arrays else None
+        return SparseMatrix(name, (int(shape[0]), int(shape[1])), arrays["indptr"], arrays["indices"], values)
+    except (ValueError, TypeError) as error:
         raise InputError(f"{path}: not a usable npz matrix: {error}") from None
 
 
