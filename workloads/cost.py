@@ -15,7 +15,7 @@ Amount: TypeAlias = "int | float | sp.Expr"
 LARGEST = 1e300
 
 RESOURCES = {
-    "flop": "flop.UNIT.DTYPE: floating-point operations of a unit (matrix, vector, special); a multiply-add is two",
+    "flop": "flop.UNIT.DTYPE: operations of a unit (matrix, vector, special) on floats or int8; a multiply-add is two",
     "read": "bytes read from memory",
     "written": "bytes written to memory",
     "link": "link.NAME: bytes over a link (infeed, network, ...)",

@@ -25,6 +25,8 @@ SIZE_BYTES: Mapping[str, float] = {
     "uint8": 1,
     "bool": 1,
 }
+RATED_AS: Mapping[str, str] = {"complex64": "float32", "complex128": "float64", "uint8": "int8"}
+"""Data types that machines state no rate for: the one whose rate serves them."""
 INDEX_BYTES = 8
 
 
@@ -47,8 +49,9 @@ class Work:
         if dtype not in SIZE_BYTES:
             raise unknown_name("data type", dtype, list(SIZE_BYTES))
         size = SIZE_BYTES[dtype]
-        unit = {"complex64": "float32", "complex128": "float64"}.get(dtype, dtype)
-        counts_flop = "float" in unit  # work on integers and truth values is traffic only
+        unit = RATED_AS.get(dtype, dtype)
+        # Wide integers and truth values are indices and masks, traffic only; a product of integers is arithmetic.
+        counts_flop = "float" in unit or unit == "int8" or self.matrix != 0
         return Cost(
             {
                 f"flop.matrix.{unit}": self.matrix if counts_flop else 0,

@@ -12,6 +12,7 @@ from hwmodels.files import InputError
 from workloads.catalog import workload
 from workloads.compiled import compile_workload
 from workloads.kinds import KINDS, operation
+from workloads.layers import elementwise, gemm
 from workloads.tape import Tape
 from workloads.workload import Workload
 
@@ -79,7 +80,15 @@ def test_every_kind_says_what_its_dims_mean_and_costs_something(kind: str) -> No
     assert bound.cost
 
 
-def test_work_on_integers_is_traffic_only() -> None:
+def test_a_product_of_integers_is_arithmetic() -> None:
+    assert gemm("a", m=64, n=32, k=16, dtype="int8").cost["flop.matrix.int8"] == 2 * 64 * 32 * 16
+    assert gemm("a", m=64, n=32, k=16, dtype="uint8").cost["flop.matrix.int8"] == 2 * 64 * 32 * 16
+    wide = operation("a", "convolution", convolution(1, 16, 12, 3), "int32")
+    assert wide.cost["flop.matrix.int32"] == 2 * 2 * 16 * 16 * 9 * 100
+    assert elementwise("a", 100, dtype="int8").cost["flop.vector.int8"] == 100
+
+
+def test_work_on_indices_is_traffic_only() -> None:
     op = operation("add", "elementwise", {"elements": 10, "reads": 20, "writes": 10}, "int64", {"function": "add"})
     assert op.cost.flop == 0
     assert op.cost.bytes_moved == 8 * 30
