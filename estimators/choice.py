@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from estimators.formula import FloatArray, Formula, evaluate
+from estimators.formula import FloatArray, Formula, evaluate, names_of
 from hwmodels.files import InputError
 from hwmodels.records import Table
 
@@ -60,8 +60,8 @@ class Least(Formula):
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the symbols that are not chosen, sorted."""
-        symbols = self.expression.free_symbols | (self.criterion.free_symbols if self.criterion is not None else set())
-        return tuple(sorted({str(s) for s in symbols} - set(self.menu)))
+        rule = names_of(self.criterion) if self.criterion is not None else ()
+        return tuple(sorted({*names_of(self.expression), *rule} - set(self.menu)))
 
     def evaluate(self, values: Mapping[str, Any]) -> FloatArray:
         """The least value on arrays that broadcast against each other.

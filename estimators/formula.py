@@ -49,7 +49,7 @@ class Formula:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the symbols, sorted."""
-        return _names(self.expression)
+        return names_of(self.expression)
 
     def evaluate(self, values: Mapping[str, Any]) -> FloatArray:
         """The value on arrays that broadcast against each other.
@@ -100,7 +100,7 @@ class Formula:
 
 def evaluate(expression: sp.Expr, values: Mapping[str, Any]) -> FloatArray:
     """An expression on arrays, symbols found by name."""
-    names = _names(expression)
+    names = names_of(expression)
     missing = [name for name in names if name not in values]
     if missing:
         raise InputError(f"no value for {', '.join(missing)} in a formula")
@@ -108,7 +108,8 @@ def evaluate(expression: sp.Expr, values: Mapping[str, Any]) -> FloatArray:
 
 
 @lru_cache(maxsize=4096)
-def _names(expression: sp.Expr) -> tuple[str, ...]:
+def names_of(expression: sp.Expr) -> tuple[str, ...]:
+    """Names of an expression's symbols, sorted."""
     return tuple(sorted(str(s) for s in expression.free_symbols))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -122,8 +122,14 @@ class Study:
         return Iterations(self.epoch, self.times[configuration], source=f"{self.network} {configuration}, simulated")
 
     def selection(self, method: str) -> Selection:
-        """Chosen on #1."""
-        return select(method, self.iterations("#1"), **METHODS.get(method, {}))
+        """Chosen on #1, once."""
+        if method not in self._selections:
+            self._selections[method] = select(method, self.iterations("#1"), **METHODS.get(method, {}))
+        return self._selections[method]
+
+    @cached_property
+    def _selections(self) -> dict[str, Selection]:
+        return {}
 
     def time_errors(self, method: str) -> dict[str, float]:
         """|projected / whole - 1| of the epoch's time on each configuration."""
@@ -175,6 +181,7 @@ class Study:
         return total
 
 
+@cache
 def vega(configuration: str = "#1") -> Machine:
     """The Radeon Vega Frontier Edition in one configuration of Table II."""
     return machine("vega-fe").using(dict(CONFIGURATIONS[configuration]))
