@@ -26,6 +26,8 @@ KNEE = 1.4e9
 """Clock in Hz above which a chip needs more voltage, so that energy per flop grows with its square."""
 MATRIX_ENERGY = {"bfloat16": 0.09, "float16": 0.09, "tfloat32": 0.15, "float8": 0.045, "int8": 0.045, "float32": 0.5}
 """Energy of a flop in a matrix engine over that of a float32 flop in a vector engine."""
+LEAST_POWER = 1e-3
+"""Share of the cap that is left for work where idle takes all of it: the time grows, and stays a number."""
 DEFAULTS = Table({"default": KernelParameters()})
 ROWWISE = ("softmax", "norm")
 
@@ -156,7 +158,8 @@ def _under_cap(time: sp.Expr, flop_time: sp.Expr, flop: sp.Expr, machine: Machin
     power = machine.power
     if power.cap is None or power.per_flop is None or flop == 0:
         return time
-    allowed = symbol("machine.power.cap") - (symbol("machine.power.idle") if power.idle else 0)
+    cap = symbol("machine.power.cap")
+    allowed = Largest(cap - symbol("machine.power.idle"), LEAST_POWER * cap) if power.idle else cap
     joules = flop * symbol("machine.power.per_flop") * symbol(f"{prefix}energy")
     at_knee = joules / allowed
     squeezed = flop_time ** sp.Rational(2, 3) * (at_knee * (symbol("machine.clock") / KNEE) ** 2) ** sp.Rational(1, 3)

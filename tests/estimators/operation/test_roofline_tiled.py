@@ -99,6 +99,12 @@ def test_long_products_run_into_the_power_cap(name: str, peak: float, low: float
     assert low < share < high
 
 
+def test_a_cap_below_idle_makes_work_slow_and_not_unknown() -> None:
+    op, on = gemm("a", 8192, 8192, 8192), machine("a100-sxm-80gb")  # 60 W idle
+    found = [seconds(op, on.using({"power.cap": cap}), TiledRoofline()) for cap in (400.0, 100.0, 61.0, 50.0)]
+    assert found == sorted(found) and found[-1] > 100 * found[0]
+
+
 def test_attention_of_one_query_is_bound_by_its_keys() -> None:
     """Decode reads the key-value cache once: 64 sequences x 8 heads x 8192 keys x 2 x 128 x 2 bytes over 2039 GB/s."""
     dims = {"batch": 64, "heads": 8, "kv_heads": 8, "queries": 1, "keys": 8192, "head_dim": 128, "value_dim": 128}
