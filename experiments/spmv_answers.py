@@ -8,7 +8,8 @@ from typing import Any
 from estimators.operation.reuse import label_kind
 from estimators.operation.spmv import estimate_spmv
 from estimators.operation.spmv_costs import is_accelerator
-from estimators.operation.spmv_model import load_spmv_model, trained_model
+from estimators.operation.spmv_devices import TrainedDevices, load_devices
+from estimators.operation.spmv_model import SpmvModel, load_spmv_model, trained_model
 from hwmodels.catalog import machine
 from hwmodels.files import InputError, read_csv_rows, read_number
 from hwmodels.units import parse_quantity
@@ -30,17 +31,18 @@ def answer(
     """
     asked_label = label_kind(label)
     host = machine(on) if on else None
-    chosen = load_spmv_model(model) if model else trained_model(asked_label) if asked_label != "streaming" else None
+    chosen = _model(model) if model else trained_model(asked_label) if asked_label != "streaming" else None
     matrix = read_matrix(path)
     known = read_anchors(anchors) if anchors else []
     estimate = estimate_spmv(matrix, host, chosen, None if power is None else parse_quantity(power, "W"), known)
     band = estimate.interval()
+    by_rows = isinstance(chosen, TrainedDevices) or (host is not None and is_accelerator(host))
     row = {
         "matrix": matrix.name,
         "rows": matrix.shape[0],
         "columns": matrix.shape[1],
         "nonzeros": matrix.nonzeros,
-        "label": None if host is not None and is_accelerator(host) else chosen.label if chosen else asked_label,
+        "label": chosen.label if isinstance(chosen, SpmvModel) else None if by_rows else asked_label,
         "time_s": estimate.time,
         "low_s": band[0] if band else None,
         "high_s": band[1] if band else None,
@@ -49,6 +51,10 @@ def answer(
         "energy_J": estimate.energy,
     }
     return row, estimate.assumptions
+
+
+def _model(path: Path) -> SpmvModel | TrainedDevices:
+    return load_devices(path) if path.suffix == ".json" else load_spmv_model(path)
 
 
 def read_anchors(path: Path) -> list[tuple[SparseMatrix, float]]:

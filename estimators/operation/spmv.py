@@ -132,14 +132,18 @@ class OnDevice:
         return float(self.trained.model.times([rows_operation(matrix)], self.machine)[0]), {}
 
 
-def predictor(machine: Machine | None = None, model: SpmvModel | None = None) -> Predictor:
+def predictor(machine: Machine | None = None, model: SpmvModel | TrainedDevices | None = None) -> Predictor:
     """What answers for a machine (None: the host that the labels were measured on).
 
     Raises
     ------
     InputError
-        Where a model of blocks is given for an accelerator.
+        Where a model of blocks is given for an accelerator, or one of devices for no machine.
     """
+    if isinstance(model, TrainedDevices):
+        if machine is None:
+            raise InputError("a model of whole devices: want a machine that it is asked for")
+        return OnDevice(model, machine)
     if machine is None or not is_accelerator(machine):
         return OnCore(trained_model() if model is None else model, machine)
     if model is not None:
@@ -150,7 +154,7 @@ def predictor(machine: Machine | None = None, model: SpmvModel | None = None) ->
 def estimate_spmv(
     matrix: SparseMatrix,
     machine: Machine | None = None,
-    model: SpmvModel | None = None,
+    model: SpmvModel | TrainedDevices | None = None,
     power_watts: float | None = None,
     anchors: Sequence[tuple[SparseMatrix, float]] = (),
 ) -> Estimate:
@@ -163,7 +167,7 @@ def estimate_spmv(
     Parameters
     ----------
     model
-        Of blocks on one core; the one that ships for streaming labels if None.
+        Of blocks on one core, or of whole devices; those that ship if None (streaming labels).
     anchors
         Matrices, and the seconds of a product with each as measured on the machine: they scale every answer for it and
         narrow the interval.

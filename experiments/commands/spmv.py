@@ -32,7 +32,9 @@ def predict(
         ),
     ] = "",
     label: Annotated[str, typer.Option(help="of one core: streaming (sweeps) or hot (first cache)")] = "streaming",
-    model: Annotated[Path | None, typer.Option(help="of one core: a model of 'slipstick spmv train'")] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="of 'slipstick spmv train': .npz (a core), .json (devices)")
+    ] = None,
     anchors: Annotated[
         Path | None, typer.Option(help="CSV of products measured on the machine: matrix (a file beside it), time_s")
     ] = None,

@@ -161,6 +161,8 @@ def test_machines_without_a_cache_and_models_of_a_core_for_accelerators_are_refu
         estimate_spmv(matrix, load_machine(tmp_path / "bare.yaml"))
     with pytest.raises(InputError, match="a model of one core's blocks is not for it"):
         estimate_spmv(matrix, machine("v100-sxm"), trained_model())
+    with pytest.raises(InputError, match="a model of whole devices: want a machine"):
+        estimate_spmv(matrix, None, load_devices())
 
 
 def test_the_estimator_of_workloads_is_the_same_model() -> None:
@@ -169,6 +171,8 @@ def test_the_estimator_of_workloads_is_the_same_model() -> None:
     assert answer.time == pytest.approx(estimate_spmv(matrix, asked).time)
     assert any("leaves there" in text for text in answer.assumptions)
     assert not any("cold" in text for text in answer.assumptions)
+    whole, core = machine("xeon-gold-6230"), stencil((300, 300), 5)
+    assert estimate_spmv(core, whole, load_devices()).time < estimate_spmv(core, whole).time  # 20 cores against one
 
 
 def test_files_that_are_no_devices_are_refused(tmp_path: Path) -> None:
