@@ -142,23 +142,10 @@ def recurrent_work(d: Dims, a: Facts) -> Work:
     states = batch * hidden
     if a.get("projection"):
         weights, matrix = weights + hidden * outputs, matrix + 2 * batch * hidden * outputs
+    moved = batch * gates * hidden + 2 * states
     if a.get("pass") == "backward":
-        return Work(
-            matrix,
-            2 * vector * states,
-            0,
-            read=weights + batch * gates * hidden + 3 * states,
-            written=batch * gates * hidden + 2 * states,
-            launches=2,
-        )
-    return Work(
-        matrix,
-        vector * states,
-        special * states,
-        read=weights + batch * gates * hidden + 2 * states,
-        written=batch * gates * hidden + 2 * states,
-        launches=2,
-    )
+        return Work(matrix, 2 * vector * states, 0, read=weights + moved + states, written=moved, launches=2)
+    return Work(matrix, vector * states, special * states, read=weights + moved, written=moved, launches=2)
 
 
 def norm_work(d: Dims, a: Facts) -> Work:
@@ -166,12 +153,9 @@ def norm_work(d: Dims, a: Facts) -> Work:
     elements, groups = d["elements"], d["groups"]
     if a.get("pass") == "backward":
         return Work(vector=11 * elements, special=0, read=3 * elements + 2 * groups, written=elements + 2 * groups)
-    if a.get("statistics") == "running":
-        return Work(vector=4 * elements, special=groups, read=elements + 4 * groups, written=elements)
     per_element = 4 if a.get("function") == "rms" else 8
-    return Work(
-        vector=per_element * elements, special=groups, read=elements + 2 * groups, written=elements + 2 * groups
-    )
+    moved = elements + 2 * groups
+    return Work(vector=per_element * elements, special=groups, read=moved, written=moved)
 
 
 def softmax_work(d: Dims, a: Facts) -> Work:
@@ -197,28 +181,11 @@ def _indices(count: Amount, a: Facts) -> Amount:
 
 # (vector flop, special functions) per output element, where it is not (1, 0).
 _FUNCTIONS: Mapping[str, tuple[int, int]] = {
-    **dict.fromkeys(
-        (
-            "exp",
-            "log",
-            "sqrt",
-            "rsqrt",
-            "sin",
-            "cos",
-            "tanh",
-            "erf",
-            "pow",
-            "reciprocal",
-            "log1p",
-            "expm1",
-            "log2",
-            "atan2",
-        ),
-        (0, 1),
-    ),
-    **dict.fromkeys(
-        ("copy", "cast", "not", "bitwise_not", "logical_not", "eq", "ne", "where", "masked_fill", "isnan"), (0, 0)
-    ),
+    **dict.fromkeys(("exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf"), (0, 1)),
+    **dict.fromkeys(("pow", "reciprocal", "log1p", "expm1", "log2", "atan2"), (0, 1)),
+    **dict.fromkeys(("copy", "cast", "not", "bitwise_not", "logical_not"), (0, 0)),
+    **dict.fromkeys(("eq", "ne", "where", "masked_fill", "isnan"), (0, 0)),
+    "batch_norm": (4, 0),
     "sigmoid": (3, 1),
     "silu": (4, 1),
     "gelu": (5, 1),
@@ -327,13 +294,9 @@ def host_work(d: Dims, a: Facts) -> Work:
 def sparse_work(d: Dims, a: Facts) -> Work:
     """Two flop a stored element and vector; indices of four bytes."""
     vectors, nonzeros = d["vectors"], d["nonzeros"]
-    return Work(
-        matrix=0,
-        vector=2 * nonzeros * vectors,
-        read=nonzeros + d["columns"] * vectors,
-        written=d["rows"] * vectors,
-        index_bytes=4 * (nonzeros + d["rows"] + 1),
-    )
+    indices = 4 * (nonzeros + d["rows"] + 1)
+    read, written = nonzeros + d["columns"] * vectors, d["rows"] * vectors
+    return Work(vector=2 * nonzeros * vectors, read=read, written=written, index_bytes=indices)
 
 
 def unknown_work(d: Dims, a: Facts) -> Work:

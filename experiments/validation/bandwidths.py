@@ -9,7 +9,7 @@ from pathlib import Path
 from estimators.operation.bandwidth import Borders
 from hwmodels.catalog import machine
 from hwmodels.files import read_csv_rows, read_number
-from hwmodels.importers.kerncraft import Streams
+from hwmodels.importers.kerncraft_machine import Streams
 from hwmodels.machine import Machine
 
 FILE = "cpu/bandwidth_scaling.csv"

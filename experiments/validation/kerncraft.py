@@ -28,7 +28,8 @@ from experiments.validation.bandwidths import FILE as BANDWIDTHS
 from experiments.validation.data import data_folder, scored_file, why_missing
 from hwmodels.catalog import machine as shipped
 from hwmodels.files import InputError, read_json, require_mapping
-from hwmodels.importers.kerncraft import KerncraftMachine, load_kerncraft
+from hwmodels.importers.kerncraft import load_kerncraft
+from hwmodels.importers.kerncraft_machine import KerncraftMachine
 from hwmodels.machine import Machine
 from hwmodels.records import Table
 

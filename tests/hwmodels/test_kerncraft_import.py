@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from hwmodels.files import InputError
-from hwmodels.importers.kerncraft import Streams, load_kerncraft
+from hwmodels.importers.kerncraft import load_kerncraft
+from hwmodels.importers.kerncraft_machine import Streams
 
 FILE = Path(__file__).parents[1] / "data" / "kerncraft_cod.yml"
 
