@@ -18,11 +18,15 @@ BORDER = 20e-6
 """Seconds that part short operations from long ones."""
 LARGEST = 0.6
 """Log errors beyond count as this: an outlier in a hundred is no reason for a band that holds it."""
+TAILS = 0.88
+"""Errors have longer tails than a normal law: 80 % of them lie within so much of its band. Of 0.78, 0.88 and 1 the one
+with the least interval score over all public GPU data, every machine left out; it covers 80 % on the mean."""
 
 
 @dataclass(frozen=True)
 class Scatter:
-    """Standard deviation of log(measured / predicted), of operations predicted below and above `BORDER`."""
+    """Standard deviations of the normal law whose 80 % band holds log(measured / predicted) of operations predicted
+    below and above `BORDER`."""
 
     short: float
     long: float
@@ -33,7 +37,7 @@ class Scatter:
 
 
 def scatter(errors: Sequence[FloatArray], predicted: Sequence[FloatArray], share: Sequence[float]) -> Scatter:
-    """Root mean square of log errors, each machine's rows together counting as its share.
+    """`TAILS` times the root mean square of log errors, each machine's rows together counting as its share.
 
     A rms, and not quantiles: over all public GPU data, every machine left out, their interval scores are equal.
 
@@ -54,7 +58,7 @@ def scatter(errors: Sequence[FloatArray], predicted: Sequence[FloatArray], share
             chosen = np.minimum(np.abs(error[(time < BORDER) == brief]), LARGEST)
             if len(chosen):
                 squares, counts = squares + weight * float(np.mean(chosen**2)), counts + weight
-        ends.append(float(np.sqrt(squares / counts)) if counts else None)
+        ends.append(TAILS * float(np.sqrt(squares / counts)) if counts else None)
     short, long = ends
     if short is None and long is None:
         raise InputError("no error to tell a scatter from")

@@ -31,7 +31,7 @@ ENOUGH = 24
 """Rows of a class from which a machine has its own fit; fewer are anchors."""
 SAMPLE = 400
 """Rows of a machine, class and source that a fit looks at."""
-KEPT = 1500
+KEPT = 5000
 """Rows of a machine, class and source that are kept for their shapes."""
 MOST_SURE = 0.9
 """Of a band, what uncertain parameters may explain: the rest scatters from operation to operation."""

@@ -21,7 +21,7 @@ ASKED = 300
 """Rows of a machine at which is learned how far others tell it."""
 CUT = 1.5
 """Log residuals beyond are cut: they are outliers."""
-NEIGHBOURS = 3
+NEIGHBOURS = 6
 REACH = 0.1
 """Octaves within which neighbouring shapes count alike."""
 

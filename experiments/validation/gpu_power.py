@@ -31,6 +31,8 @@ KINDS_OF = {
 UNKNOWN_KIND = 0.5
 """Share of the cap that a kernel of a kind never measured is drawn to, halfway in the logarithm: what another kind
 draws beside its flop and bytes says little about it."""
+SAME = 0.05
+"""Octaves in time, flop and bytes within which two kernels are one to a power meter."""
 LONGEST = 6000
 """Rows of a kind and machine that are looked at."""
 
@@ -104,7 +106,27 @@ def _row(
         "half the cap": float(np.mean(np.abs(0.5 * cap / watts - 1))),
     }
     ours = float(np.mean(np.abs(told / watts - 1)))
-    return ValidationRow(title, f"{name}, {on}", held_out, len(frame), "MAPE", "1", ours, base, GOAL, ours <= GOAL)
+    floor = _floor(time, flop, moved, watts)
+    case = f"{name}, {on}"
+    return ValidationRow(
+        title, case, held_out, len(frame), "MAPE", "1", ours, base, GOAL, ours <= GOAL, noise_floor=floor
+    )
+
+
+def _floor(time: FloatArray, flop: FloatArray, moved: FloatArray, watts: FloatArray) -> float | None:
+    """How far readings of kernels of one time, work and traffic lie apart: what no model of the machine can know.
+
+    Mean |log ratio| of each row and the nearest within `SAME` octaves, over the square root of two (each of the two
+    errs); None where there are few.
+    """
+    from scipy.spatial import cKDTree
+
+    places = np.log2(np.stack([time, flop, moved], axis=1))
+    distance, index = cKDTree(places).query(places, k=2)
+    same = distance[:, 1] < SAME
+    if same.sum() < 50:
+        return None
+    return float(np.mean(np.abs(np.log(watts / watts[index[:, 1]])[same])) / np.sqrt(2))
 
 
 def _frame(folder: Path, name: str) -> pd.DataFrame:

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from estimators.across_devices import devices_file
-from estimators.across_devices.bands import LARGEST, scatter
+from estimators.across_devices.bands import LARGEST, TAILS, scatter
 from estimators.across_devices.devices import fit_devices
 from estimators.across_devices.pooling import MachineFit, pooled, shared_words, weights
 from estimators.across_devices.trials import SHARE, Trial, left, repeats
@@ -63,9 +63,9 @@ def test_a_scatter_is_what_it_was_made_of() -> None:
     predicted = np.repeat([1e-6, 1e-3], 4000)
     error = np.concatenate([generator.normal(0, 0.2, 4000), generator.normal(0, 0.1, 4000)])
     made = scatter([error, np.full(9, LARGEST)], [predicted, np.full(9, 1.0)], [1.0, 0.0])
-    assert made.of(np.array([1e-6, 1e-3])) == pytest.approx([0.2, 0.1], rel=0.05)
+    assert made.of(np.array([1e-6, 1e-3])) == pytest.approx([0.2 * TAILS, 0.1 * TAILS], rel=0.05)
     both = scatter([np.full(5, 0.1), np.full(500, 0.3)], [np.ones(5), np.ones(500)], [1.0, 1.0])
-    assert both.long == pytest.approx(np.sqrt((0.01 + 0.09) / 2)) and both.short == both.long
+    assert both.long == pytest.approx(TAILS * np.sqrt((0.01 + 0.09) / 2)) and both.short == both.long
 
 
 def test_a_scatter_of_nothing_is_refused() -> None:
