@@ -35,7 +35,7 @@ def answer(
     """Print the rows of a trace's what-if (also `slipstick whatif --trace`)."""
     from experiments.output import emit
     from experiments.recorded import read_recorded
-    from experiments.trace_whatif import changes, rows
+    from experiments.trace_rows import changes, rows
     from hwmodels.catalog import machine
 
     other = machine(on) if on else None

@@ -9,7 +9,8 @@ import pytest
 from estimators.operation.kernels import KernelScaling, reached, resource_of
 from estimators.schedule.replay import replay, under_runtime, with_workers
 from experiments.recorded import read_recorded
-from experiments.trace_whatif import Change, changes, trace_whatif
+from experiments.trace_rows import changes
+from experiments.trace_whatif import Change, trace_whatif
 from experiments.validation.data import training_file
 from hwmodels.catalog import machine
 from hwmodels.files import InputError
