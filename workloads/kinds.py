@@ -41,7 +41,7 @@ from workloads.work import (
 )
 from workloads.workload import Attribute, Op, Workload
 
-__all__ = ["AXES", "KINDS", "SIZE_BYTES", "Kind", "Work", "operation", "product"]
+__all__ = ["AXES", "KINDS", "SIZE_BYTES", "Kind", "Work", "operation", "product", "stored_norm"]
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ KINDS: Mapping[str, Kind] = {
         Kind(
             "norm",
             ("elements", "groups"),
-            "batch, layer, group or rms norm; groups share statistics",
+            "batch, layer, group or rms norm; groups share statistics, taken here (stored ones: `stored_norm`)",
             norm_work,
         ),
         Kind("softmax", ("rows", "columns"), "softmax or log-softmax over columns", softmax_work),
@@ -154,3 +154,13 @@ def operation(
     facts = dict(attributes or {})
     cost = entry.work(dims, facts).cost(dtype)
     return Op(name, kind, Table(dict(dims)), dtype, cost, times, Table(facts), body)
+
+
+def stored_norm(elements: Amount, channels: Amount) -> tuple[str, dict[str, Amount], dict[str, Attribute]]:
+    """Kind, dims and attributes of a batch norm at inference: mean, variance, scale and shift of a channel are data.
+
+    Nothing is reduced: each element is read, scaled and shifted (four flop) and written, as elementwise work is, and a
+    compiler makes it the end of the product before it.
+    """
+    dims = {"elements": elements, "reads": elements + 4 * channels, "writes": elements}
+    return "elementwise", dims, {"function": "batch_norm"}

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from workloads.cost import Amount
 from workloads.gradient_tape import Value, flags
 from workloads.image_layers import ImageLayers
-from workloads.kinds import product
+from workloads.kinds import product, stored_norm
 from workloads.sequence_layers import SequenceLayers
 from workloads.workload import Attribute
 
@@ -65,13 +65,15 @@ class Tape(ImageLayers, SequenceLayers):
         """Normalisation with scale and shift.
 
         "batch" over all but the channels of images (the last axis of sequences), "layer" or "rms" over the last axis.
+        Statistics are those of the "batch" or, of a batch norm at inference, "running" ones (`stored_norm`).
         """
         features = x.shape[1] if function == "batch" and len(x.shape) > 3 else x.shape[-1]
         groups = features if function == "batch" else product(x.shape[:-1])
         self._parameter(name, features if function == "rms" else 2 * features)
         dims: dict[str, Amount] = {"elements": x.elements, "groups": groups}
-        extra: dict[str, Attribute] = {"statistics": "running"} if statistics == "running" else {}
-        made = self._add(name, "norm", dims, [x.made_by], {"function": function, **extra})
+        plain: tuple[str, dict[str, Amount], dict[str, Attribute]] = ("norm", dims, {"function": function})
+        kind, sizes, facts = stored_norm(x.elements, groups) if statistics == "running" else plain
+        made = self._add(name, kind, sizes, [x.made_by], facts)
 
         def backward(gradient: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
             back = self._add(

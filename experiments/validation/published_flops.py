@@ -155,7 +155,7 @@ def _table_flop(op: Op, graph: Workload, gates: dict[str, Any], inner: frozenset
         # Without a bias the first addition of a sum is none; the table takes one off a weight of a convolution.
         first = d["m"] * d["n"] if op.kind == "gemm" else d["channels_in"] * d["channels_out"] // d["groups"]
         return float(op.cost["flop.matrix.float32"] - (0 if op.attributes.get("bias") else first))
-    if op.kind == "norm":
+    if op.kind == "norm" or op.attributes.get("function") == "batch_norm":
         return float(4 * d["elements"])
     if op.kind == "pool":
         return float(d["outputs"] * d["window"])

@@ -214,6 +214,15 @@ def test_forward_equals_torch_s_counter_where_that_is_right(model: Any, shape: t
     assert matrix_flop(import_torch(model, [Input(shape)], purpose="inference"), "forward") == counter.get_total_flops()
 
 
+def test_batch_norm_with_stored_statistics_is_elementwise_and_with_the_batch_s_a_norm() -> None:
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)).eval()
+    stored = import_torch(model, [Input((2, 3, 6, 6))], purpose="inference").operations[-1]
+    assert (stored.kind, stored.attributes["function"]) == ("elementwise", "batch_norm")
+    elements = 2 * 8 * 4 * 4
+    assert dict(stored.dims) == {"elements": elements, "reads": elements + 4 * 8, "writes": elements}
+    assert "norm" in kinds(import_torch(model.train(), [Input((2, 3, 6, 6))]))
+
+
 def test_the_module_is_left_as_it_was() -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.Dropout())
     model.eval()

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import sympy
 
 from workloads.importers.assembly import Number, Piece, Tensor
-from workloads.kinds import AXES, product
+from workloads.kinds import AXES, product, stored_norm
 
 
 @dataclass(frozen=True)
@@ -133,9 +133,12 @@ def read_norm(function: str, rows: Callable[[Call], Number]) -> Reader:
         backward = "backward" in call.name
         x = call.tensors()[1 if backward else 0]
         attributes: dict[str, Any] = {"function": function}
+        stored = function == "batch" and not _trains(call)
         if backward:
             attributes["pass"] = "backward"
-        if function == "batch" and not _trains(call):
+        if stored and not backward:
+            return [Piece(*stored_norm(x.elements, rows(call)))]
+        if stored:
             attributes["statistics"] = "running"
         return [Piece("norm", {"elements": x.elements, "groups": rows(call)}, attributes)]
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from hwmodels.files import InputError
 from workloads.importers.assembly import Number, Piece, Tensor
 from workloads.importers.torch_recurrent import recurrent_pieces
-from workloads.kinds import AXES, product
+from workloads.kinds import AXES, product, stored_norm
 
 Facts: TypeAlias = Mapping[str, Any]
 Tensors: TypeAlias = Sequence[Tensor | None]
@@ -96,9 +96,9 @@ def _norm(kind: str, a: Facts, reads: list[Tensor], writes: list[Tensor]) -> lis
     function = {"BatchNormalization": "batch", "LayerNormalization": "layer", "InstanceNormalization": "instance"}
     groups: Number = x.shape[1]
     facts: dict[str, Any] = {"function": function.get(kind, "group" if kind.startswith("Group") else "local_response")}
-    if kind == "BatchNormalization":
-        facts["statistics"] = "running"
-    elif kind == "LayerNormalization":
+    if kind == "BatchNormalization" and not a.get("training_mode"):
+        return [Piece(*stored_norm(x.elements, groups))]
+    if kind == "LayerNormalization":
         groups = product(x.shape[: int(a.get("axis", -1))])
     elif kind == "InstanceNormalization":
         groups = x.shape[0] * x.shape[1]
