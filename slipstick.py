@@ -55,7 +55,7 @@ _HOMES = {
     "pagerank": "workloads.kernels.pagerank",
     "pagerank_problem": "workloads.kernels.pagerank",
     "read_log": "experiments.logs",
-    "read_matrix": "workloads.kernels.sparse",
+    "read_matrix": "workloads.kernels.sparse_files",
     "select": "estimators.run.representative",
     "spmv": "workloads.kernels.spmv",
     "whatif": "experiments.whatif",
