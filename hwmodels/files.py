@@ -11,6 +11,7 @@ import io
 import json
 import math
 import os
+import re
 import secrets
 import tomllib
 import zlib
@@ -28,6 +29,7 @@ MAX_DEPTH = 64
 MAX_YAML_NODES = 200_000
 MAX_INTEGER = 10**40
 _TOO_LARGE = "an integer beyond 1e40"
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class InputError(ValueError):
@@ -97,6 +99,11 @@ def parse_json(text: str, where: object) -> Any:
     except ValueError as error:
         raise error if isinstance(error, InputError) else InputError(f"{where}: {_TOO_LARGE}") from None
     check_bounds(document, where)
+    if _SURROGATE.search(text):
+        try:
+            json.dumps(document, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise InputError(f"{where}: half of a surrogate pair (such as \\ud800) is no text") from None
     return document
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import os
 from collections.abc import Mapping
 from functools import lru_cache
@@ -75,9 +76,11 @@ def from_json(document: Any, where: str) -> Workload:
     document = require_mapping(document, where, "the document")
     if document.get("schema") != SCHEMA:
         raise InputError(f"{where}: schema = {str(document.get('schema'))[:40]!r}: want {SCHEMA!r}")
-    for name, wanted in (("name", str), ("nodes", list), ("links", list)):
-        if not isinstance(document.get(name), wanted):
+    for name, wanted in (("name", str), ("nodes", list), ("links", list), ("uncounted", list)):
+        if not isinstance(document.get(name, [] if name == "uncounted" else None), wanted):
             raise InputError(f"{where}: field {name!r}: want a {wanted.__name__}")
+    if not document["nodes"]:
+        raise InputError(f"{where}: field 'nodes': want at least one operation")
     operations = tuple(_op_from_json(node, where) for node in document["nodes"])
     edges = []
     for link in document["links"]:
@@ -85,9 +88,11 @@ def from_json(document: Any, where: str) -> Workload:
         edges.append((str(link.get("source")), str(link.get("target"))))
     metadata = _attributes(document.get("metadata", {}), f"{where}: metadata")
     uncounted = tuple(str(entry) for entry in document.get("uncounted", ()))
-    return Workload(
-        document["name"], operations, tuple(edges), Table(_amounts(document, "defaults", where)), metadata, uncounted
-    )
+    defaults = require_mapping(document.get("defaults", {}), where, "defaults")
+    for name, value in defaults.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
+            raise InputError(f"{where}: defaults.{name} = {str(value)[:40]!r}: want a finite number > 0")
+    return Workload(document["name"], operations, tuple(edges), Table(defaults), metadata, uncounted)
 
 
 def _op_from_json(node: Any, where: str) -> Op:
@@ -132,8 +137,8 @@ def _amount_from_json(value: Any, where: str) -> Amount:
             return _parsed(value)
         except InputError:
             return parse_expression(value, where=where)  # the same error, with its place
-    if not value >= 0:
-        raise InputError(f"{where} = {value!r}: want an amount >= 0")
+    if not 0 <= value < math.inf:
+        raise InputError(f"{where} = {value!r}: want a finite amount >= 0")
     return value
 
 

@@ -104,13 +104,17 @@ def _imported(file: Path, benchmark: str, clock: str) -> Any:
         return load_kerncraft(file).machine(benchmark)
     from hwmodels.importers.lscpu import parse_hwloc, parse_lscpu
 
-    if file.suffix == ".json":
-        return parse_lscpu(read_text(file)).machine(file.stem)
-    if file.suffix == ".xml":
-        if not clock:
-            raise InputError(f"{file}: hwloc does not tell the clock: give --clock, such as --clock 2.5GHz")
-        try:
-            return parse_hwloc(read_text(file), clock=parse_quantity(clock, "Hz")).machine(file.stem)
-        except ValueError as error:
-            raise InputError(f"{file}: --clock {clock}: {error}") from None
-    raise unknown_name("kind of machine file", file.suffix, [".yml", ".json", ".xml"])
+    if file.suffix not in (".json", ".xml"):
+        raise unknown_name("kind of machine file", file.suffix, [".yml", ".json", ".xml"])
+    if file.suffix == ".xml" and not clock:
+        raise InputError(f"{file}: hwloc does not tell the clock: give --clock, such as --clock 2.5GHz")
+    text = read_text(file)
+    try:
+        hertz = parse_quantity(clock, "Hz") if clock else None
+    except ValueError as error:
+        raise InputError(f"--clock {clock}: {error}") from None
+    try:
+        topology = parse_lscpu(text) if file.suffix == ".json" else parse_hwloc(text, clock=hertz)
+        return topology.machine(file.stem)
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from None

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hwmodels.files import InputError
+from hwmodels.files import InputError, whole_number
 from hwmodels.machine import Machine
 from hwmodels.records import validated
 
@@ -34,9 +34,9 @@ VECTOR_UNITS: dict[str, tuple[float, str]] = {
 CACHE_RATES = {"L1": 64.0, "L2": 64.0, "L3": 16.0}
 """Bytes a cycle and core of the path to the nearer level, until measured: those of recent server cores."""
 
-_SIZE = re.compile(r"\s*([\d.,]+)\s*([KMGT]?)i?B?\b")
+_SIZE = re.compile(r"\s*(\d+(?:[.,]\d+)?)\s*([KMGT]?)(?:i?B)?(?![\w.,])", re.ASCII)
 _INSTANCES = re.compile(r"\((\d+) instances?\)")
-_MODEL_CLOCK = re.compile(r"@\s*([\d.]+)\s*([GM])Hz")
+_MODEL_CLOCK = re.compile(r"@\s*(\d+(?:\.\d+)?)\s*([GM])Hz", re.ASCII)
 _FACTORS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 
 
@@ -227,9 +227,9 @@ def _caches(fields: Mapping[str, str]) -> Iterator[Cache]:
         if text is None:
             continue
         size, instances = _SIZE.match(text), _INSTANCES.search(text)
-        if size is None:
+        count = whole_number(instances[1]) if instances else 1
+        if size is None or not count:
             raise InputError(f"lscpu: {name} cache = {text[:40]!r}: want a size such as '1 MiB (2 instances)'")
-        count = int(instances[1]) if instances else 1
         total = float(size[1].replace(",", ".")) * _FACTORS[size[2]]
         # with instances named, the size is that of all together (util-linux 2.37 and later)
         yield Cache(name.removesuffix("d"), float(round(total / count if instances else total)), count)
@@ -251,11 +251,12 @@ def _whole(fields: Mapping[str, str], name: str, default: int | None = None) -> 
     text = fields.get(name)
     if text is None and default is not None:
         return default
-    if text is None or not text.isdigit() or not 1 <= int(text) <= 1_000_000:
+    number = None if text is None else whole_number(text)
+    if number is None or not 1 <= number <= 1_000_000:
         if default is not None and text in ("-", ""):
             return default
         raise InputError(f"lscpu: {name} = {text!r}: want a whole number of 1 or more")
-    return int(text)
+    return number
 
 
 def _cache_level(node: ET.Element) -> str:
@@ -267,6 +268,7 @@ def _cache_level(node: ET.Element) -> str:
 
 def _xml_whole(node: ET.Element, name: str) -> int:
     text = node.get(name, "0")
-    if not text.isdigit():
+    number = whole_number(text)
+    if number is None:
         raise InputError(f"hwloc: {node.get('type')}.{name} = {text[:40]!r}: want a whole number")
-    return int(text)
+    return number

@@ -112,7 +112,7 @@ def complains(arguments: list[str], words: str, capsys: pytest.CaptureFixture[st
     assert captured.out == ""
 
 
-NOT_FILES: dict[str, tuple[Callable[[Path], None], str]] = {
+NOT_FILES: dict[str, tuple[Callable[[Path], object], str]] = {
     "missing": (lambda path: None, "no such file"),
     "a folder": (lambda path: path.mkdir(), "is a folder"),
     "binary": (lambda path: path.write_bytes(b"\xff\xfe\x00\x01"), "not UTF-8"),
@@ -235,7 +235,7 @@ WORKLOADS: dict[str, tuple[str | bytes, str]] = {
     ),
     "a negative cost": (
         workload_file(nodes=[{"id": "a", "kind": "gemm", "cost": {"read": -1}}]),
-        "want an amount >= 0",
+        "want a finite amount >= 0",
     ),
     "NaN": (workload_file().replace('"gemm"', '"gemm", "times": NaN'), "NaN is no JSON number"),
     "two nodes of a name": (workload_file(nodes=[{"id": "a", "kind": "k"}] * 2), "two operations are named 'a'"),
@@ -248,6 +248,15 @@ WORKLOADS: dict[str, tuple[str | bytes, str]] = {
         "wait for each other: a -> b",
     ),
     "deep": ("[" * 5000 + "]" * 5000, "nested deeper"),
+    "nothing to do": (workload_file(nodes=[]), "mine.json: field 'nodes': want at least one"),
+    "uncounted is a number": (workload_file(uncounted=5), "mine.json: field 'uncounted': want a list"),
+    "a default of itself": (workload_file(defaults={"batch": "batch"}), "defaults.batch = 'batch': want a finite"),
+    "a formula for a default": (workload_file(defaults={"b": "floor(3.5)"}), "defaults.b = 'floor(3.5)': want a"),
+    "a default of nothing": (workload_file(defaults={"b": 0}), "defaults.b = '0': want a finite number > 0"),
+    "an endless default": (workload_file(defaults={"b": 1}).replace("1}", "1e999}"), "defaults.b = 'inf': want a"),
+    "endless times": (workload_file().replace('"gemm"', '"gemm", "times": 1e999'), "times = inf: want a finite amount"),
+    "more times than digits": (workload_file(nodes=[{"id": "a", "kind": "k", "times": 10**400}]), "beyond 1e40"),
+    "half a surrogate pair": (workload_file(name="\ud800"), "half of a surrogate pair"),
 }
 
 

@@ -93,6 +93,10 @@ def test_hwloc_sees_core_complexes() -> None:
         ("[]", "no list 'lscpu'"),
         (flat(**{"Core(s) per socket:": "many"}), "Core\\(s\\) per socket = 'many'"),
         (flat(**{"L2 cache:": "big"}), "L2 cache = 'big'"),
+        (flat(**{"L2 cache:": "1 MiB (0 instances)"}), "L2 cache = '1 MiB .0 instances.'"),
+        (flat(**{"L2 cache:": "1.2.3 MiB"}), "L2 cache = '1.2.3 MiB'"),
+        (flat(**{"Core(s) per socket:": "\u00b2"}), "want a whole number"),
+        (flat(**{"Core(s) per socket:": "9" * 5000}), "want a whole number"),
     ],
 )
 def test_bad_lscpu(text: str, words: str) -> None:
@@ -113,6 +117,8 @@ def test_no_clock_no_machine() -> None:
         ("<topology/>", "no object of type Core"),
         ('<!DOCTYPE t [<!ENTITY a "b">]><topology>&a;</topology>', "XML entities are not accepted"),
         ('<t><object type="Core"/><object type="L2Cache" cache_size="lots"/></t>', "cache_size = 'lots'"),
+        (f'<t><object type="Core"/><object type="NUMANode" local_memory="{10**400}"/></t>', "local_memory = '1000"),
+        ('<t><object type="Core"/><object type="NUMANode" local_memory="\u00b2"/></t>', "want a whole number"),
     ],
 )
 def test_bad_hwloc(text: str, words: str) -> None:

@@ -67,6 +67,8 @@ def inputs_from_text(shapes: Sequence[str]) -> Inputs:
     InputError
         Where one cannot be read, or some are named and some are not.
     """
+    import torch
+
     positional: list[Input] = []
     named: dict[str, Input] = {}
     for text in shapes:
@@ -75,6 +77,8 @@ def inputs_from_text(shapes: Sequence[str]) -> Inputs:
         parts = [part.strip() for part in sizes.split(",")]
         if not all(part.isidentifier() or whole_number(part) for part in parts):
             raise InputError(f"input {text!r}: want sizes >= 1 or names with commas between, as batch,3,224,224")
+        if not isinstance(getattr(torch, dtype or "float32", None), torch.dtype):
+            raise InputError(f"input {text!r}: {dtype[:40]!r} is no type of torch; want float32, int64, bfloat16, ...")
         given = Input(tuple(whole_number(part) or part for part in parts), dtype or "float32")
         if name:
             named[name] = given
