@@ -133,6 +133,8 @@ def run(
     if executor is not None and any(getattr(case.work.function, "alone", False) for case in made.cases):
         raise InputError("points of this estimator are taken one at a time: use the serial executor")
     store = create(folder, made.fingerprint, about)
+    if store.today and len(store.today) != len(made.cases):
+        raise InputError(f"{folder}/study.json: today_s has {len(store.today)} times for {len(made.cases)} cases")
     made = made.relative_to(store.today) if store.today else made
     with store.locked():
         stored = store.verify()

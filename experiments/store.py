@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SCHEMA = "slipstick-results-1"
+COLUMNS = ("workload", "machine", "point", "time_ratio", "time_s")
+"""What every part holds, beside what varies."""
 _PART = re.compile(r"part-(\d{8})-([0-9a-f]{16})\.parquet")
 
 
@@ -182,11 +184,21 @@ def _read_part(path: Path, fingerprint: str) -> pd.DataFrame:
     match = _PART.fullmatch(path.name)
     if match is None or _digest(content) != match[2]:
         raise InputError(f"{path}: is damaged (its content is not what its name says); remove it and resume the study")
-    table = pq.read_table(pa.BufferReader(content))
+    try:
+        table = pq.read_table(pa.BufferReader(content))
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{path}: is no Parquet ({_first_line(error)}); remove it and resume the study") from None
     if (table.schema.metadata or {}).get(b"slipstick", b"").decode() != fingerprint:
         raise InputError(f"{path}: belongs to another study; remove it and resume")
+    missing = [name for name in COLUMNS if name not in table.column_names]
+    if missing:
+        raise InputError(f"{path}: has no column {', '.join(missing)}; remove it and resume")
     frame: pd.DataFrame = table.to_pandas()
     return frame
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0][:100]
 
 
 def _digest(content: bytes) -> str:

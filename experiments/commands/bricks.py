@@ -147,7 +147,7 @@ def score(
     rows: list[dict[str, Any]] = []
     notes = []
     for path in store or [STORE]:
-        kept = BrickStore(path)
+        kept = BrickStore.existing(path)
         for measured in kept.measured():
             scores = leave_one_model_out(measured, kept.models(granularity), free or PARAMETERS)
             figures = ", ".join(f"{key} {value:.4g}" for key, value in summary(scores).items())
@@ -177,7 +177,7 @@ def _rows(
     from hwmodels.files import InputError
 
     chosen = paths or [STORE]
-    stores = [BrickStore(path) for path in chosen]
+    stores = [BrickStore.existing(path) for path in chosen]
     if not any(store.contents() for store in stores):
         raise InputError(f"{', '.join(map(str, chosen))}: holds no measured brick (slipstick measure bricks MODEL ...)")
     return latencies({name: _workload(name, given)[0] for name in models}, granularity, stores, schedule)

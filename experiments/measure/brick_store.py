@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 import statistics
 from collections.abc import Iterator, Sequence
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.measure.timing import Timing
-from hwmodels.files import InputError
+from hwmodels.files import InputError, parse_json, require_mapping
 from hwmodels.machine import Machine
 from hwmodels.records import Table, validated
 
@@ -88,6 +89,19 @@ class BrickStore:
             database.execute("CREATE TABLE IF NOT EXISTS machines (fingerprint TEXT PRIMARY KEY, description TEXT)")
             database.execute(f"CREATE TABLE IF NOT EXISTS models ({MODEL_COLUMNS}, PRIMARY KEY (name, granularity))")
 
+    @classmethod
+    def existing(cls, path: Path) -> BrickStore:
+        """The store in a file, for reading: none is made.
+
+        Raises
+        ------
+        InputError
+            Where there is no such file, or it is no store.
+        """
+        if not path.is_file():
+            raise InputError(f"{path}: no such store of bricks (slipstick measure bricks MODEL ... makes one)")
+        return cls(path)
+
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
         try:
@@ -134,6 +148,10 @@ class BrickStore:
         question = "SELECT identity, seconds, reference FROM bricks WHERE machine = ? AND software = ? AND protocol = ?"
         with self._connection() as database:
             found = database.execute(question, (machine, software, protocol)).fetchall()
+        for identity, value, reference in found:
+            self._check_seconds(f"brick {identity!r}: seconds", value)
+            if reference is not None:
+                self._check_seconds(f"brick {identity!r}: reference", reference)
         references = [reference for _, _, reference in found if reference]
         middle = statistics.median(references) if references else 1.0
         return Table(
@@ -158,11 +176,22 @@ class BrickStore:
         with self._connection() as database:
             found = database.execute(question, (granularity,)).fetchall()
         return [
-            Composition(
-                name, whole, Table({str(identity): int(count) for identity, count in json.loads(bricks).items()})
-            )
+            Composition(str(name), str(whole), self._counts(bricks, f"{self.path}: model {name!r}"))
             for name, whole, bricks in found
         ]
+
+    def _check_seconds(self, what: str, value: object) -> None:
+        if not (isinstance(value, (int, float)) and 0 < value < math.inf):
+            raise InputError(f"{self.path}: {what} = {str(value)[:40]!r}: want a finite time > 0 s")
+
+    @staticmethod
+    def _counts(text: object, where: str) -> Table[int]:
+        """How often each brick stands in a model."""
+        counts = require_mapping(parse_json(str(text), where), where, "bricks")
+        for identity, count in counts.items():
+            if not (type(count) is int and count > 0):
+                raise InputError(f"{where}: bricks.{identity[:40]} = {str(count)[:40]!r}: want a whole number > 0")
+        return Table(counts)
 
     def measured(self) -> list[Measured]:
         """The results by machine, software and protocol, cold and warm together."""
@@ -183,12 +212,12 @@ class BrickStore:
             known = dict(database.execute("SELECT fingerprint, description FROM machines").fetchall())
             found = database.execute(counts).fetchall()
         return [
-            (
-                validated(Machine, json.loads(known[machine]), f"{self.path}: machine {machine}"),
-                software,
-                protocol,
-                count,
-            )
+            (self._machine(machine, known[machine]), str(software), str(protocol), count)
             for machine, software, protocol, count in found
             if machine in known
         ]
+
+    def _machine(self, fingerprint: str, description: object) -> Machine:
+        where = f"{self.path}: machine {str(fingerprint)[:40]}"
+        machine: Machine = validated(Machine, parse_json(str(description), where), where)
+        return machine

@@ -1,8 +1,11 @@
 """Bricks of torch models run on their own, results outlive a kill, overhead is found again."""
 
 import json
+import re
+import sqlite3
 import time
 from collections import Counter
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -149,6 +152,41 @@ def test_the_store_keeps_results_by_key_and_asks_only_for_what_is_new(tmp_path: 
     broken.write_text("not a database, but long enough to be looked at " * 40)
     with pytest.raises(InputError, match="no store of bricks"):
         BrickStore(broken)
+
+
+BROKEN_ROWS = {
+    "a description that is no JSON": ("UPDATE machines SET description = '{'", "machine .*: line 1: not JSON"),
+    "a description of another thing": ("UPDATE machines SET description = '[]'", "machine .*"),
+    "seconds in words": ("UPDATE bricks SET seconds = 'abc'", "brick 'a': seconds = 'abc': want a finite time > 0 s"),
+    "no seconds": ("UPDATE bricks SET seconds = NULL", "brick 'a': seconds = 'None'"),
+    "endless seconds": ("UPDATE bricks SET seconds = 9e999", "brick 'a': seconds = 'inf'"),
+    "a reference in words": ("UPDATE bricks SET reference = 'abc'", "brick 'a': reference = 'abc'"),
+    "a list of bricks": ("UPDATE models SET bricks = '[1]'", "model 'net': bricks: want named fields"),
+    "bricks that are no JSON": ("UPDATE models SET bricks = '{'", "model 'net': line 1: not JSON"),
+    "a count in words": ("""UPDATE models SET bricks = '{"i": "x"}'""", "model 'net': bricks.i = 'x': want a whole"),
+}
+
+
+@pytest.mark.parametrize("case", sorted(BROKEN_ROWS))
+def test_rows_that_somebody_else_wrote(case: str, tmp_path: Path, phi, capsys: pytest.CaptureFixture[str]) -> None:
+    change, words = BROKEN_ROWS[case]
+    path = tmp_path / "bricks.sqlite"
+    store = BrickStore(path)
+    store.add_machine(phi)
+    store.add(Where(phi.fingerprint, "torch"), [result("a", 1e-3)])
+    store.add_model(1, Composition("net", "whole", Table({"a": 3})))
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute(change)
+    assert run(["bricks", "compose", "mlp", "--store", str(path)]) == 2
+    assert re.search(f"^slipstick: {re.escape(str(path))}: {words}", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("verb", [["compose", "mlp"], ["advise", "mlp"], ["score"]])
+def test_reading_makes_no_store(verb: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "nope" / "there.sqlite"
+    assert run(["bricks", *verb, "--store", str(path)]) == 2
+    assert f"{path}: no such store of bricks" in capsys.readouterr().err
+    assert not path.parent.exists()
 
 
 def test_sessions_are_brought_to_one_speed_by_their_reference(tmp_path: Path, phi) -> None:

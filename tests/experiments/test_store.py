@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import multiprocessing
 import os
@@ -126,6 +127,31 @@ def test_every_stretch_of_a_flipped_byte_is_found(tmp_path: Path) -> None:
         run(made, tmp_path / "out")
     path.unlink()
     assert len(run(made, tmp_path / "out").frame()) == 100
+
+
+def test_parts_that_somebody_else_wrote_are_refused(tmp_path: Path) -> None:
+    made = _plan(tmp_path, count=5)
+    store = run(made, tmp_path / "out")
+    path = store.parts()[0]
+    frame = pd.read_parquet(path)
+    path.unlink()
+    store.append(0, frame.drop(columns=["time_ratio"]))
+    with pytest.raises(InputError, match=r"part-00000000.*has no column time_ratio; remove it"):
+        store.frame()
+    store.parts()[0].unlink()
+    junk = b"PAR1 and no more"
+    (store.results / f"part-00000000-{hashlib.sha256(junk).hexdigest()[:16]}.parquet").write_bytes(junk)
+    with pytest.raises(InputError, match="is no Parquet"):
+        store.frame()
+
+
+def test_times_of_today_for_other_cases_are_refused(tmp_path: Path) -> None:
+    made = _plan(tmp_path, count=5)
+    manifest = run(made, tmp_path / "out").folder / "study.json"
+    document = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({**document, "today_s": document["today_s"] * 2}))
+    with pytest.raises(InputError, match=r"study\.json: today_s has 2 times for 1 cases"):
+        run(made, tmp_path / "out")
 
 
 def test_studies_are_not_mixed(tmp_path: Path) -> None:
