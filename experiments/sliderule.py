@@ -40,6 +40,12 @@ class _Printer(JavascriptCodePrinter):  # type: ignore[misc]
     def _print_Float(self, expr: sp.Float) -> str:
         return repr(float(expr))
 
+    def _print_Largest(self, expr: sp.Expr) -> str:
+        return f"Math.max({self.stringify(expr.args, ', ')})"
+
+    def _print_Smallest(self, expr: sp.Expr) -> str:
+        return f"Math.min({self.stringify(expr.args, ', ')})"
+
 
 def script_value(value: Any) -> str:
     """Plain data as a JavaScript literal that may stand inside a page."""

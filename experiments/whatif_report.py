@@ -32,6 +32,7 @@ from hwmodels.units import format_quantity
 if TYPE_CHECKING:
     import pandas as pd
 
+MAX_WRITTEN_OPERATIONS = 60
 MAX_LINES = 8
 MAX_LINE_POINTS = 2000
 SUMMARY_STRETCHES = 60
@@ -163,8 +164,12 @@ def formula_sections(found: WhatIf) -> list[Section]:
     """The formula, where the estimator is one."""
     inner = found.asked.estimator
     inner = inner.estimator if isinstance(inner, Calibration) else inner
+    workload = found.asked.workload
+    if len(workload) > MAX_WRITTEN_OPERATIONS:
+        note = f"The formula is the sum over {len(workload)} operations; slipstick explain prints it by part."
+        return [Section("The formula", f"<p class=note>{note}</p>")]
     try:
-        formula = inner.formula(found.asked.workload, found.asked.machine)
+        formula = inner.formula(workload, found.asked.machine)
     except (InputError, AttributeError):
         return [Section("The formula", "<p class=note>This estimator is no formula (a table or a simulation).</p>")]
     if formula.expression.count_ops() > 400:
