@@ -156,6 +156,9 @@ def _next(prediction: Prediction, request: Request) -> dict[str, Any]:
 
 
 def _surface(readings: Readings, request: Request, form: str) -> None:
+    unused = [name for name in ("machine", "family", "next", "plot") if getattr(request, name)]
+    if unused:
+        raise InputError(f"--{unused[0]} is for one parameter, but {', '.join(readings.varying())} vary")
     given: dict[str, float] = {}
     for word in request.to.split(","):
         name, _, value = word.partition("=")
@@ -168,7 +171,7 @@ def _surface(readings: Readings, request: Request, form: str) -> None:
     varying = readings.varying()
     missing = [name for name in varying if name not in given]
     if missing:
-        raise InputError(f"--to gives no value for {', '.join(missing)}, which vary too")
+        raise InputError(f"--to gives no value for {', '.join(missing)}: several parameters vary, and each needs one")
     columns = [readings.parameters.index(name) for name in varying]
     names = np.asarray(readings.regions) if readings.regions else np.zeros(len(readings.times), dtype=str)
     kinds = {varying[0]: request.kind} if request.kind else None

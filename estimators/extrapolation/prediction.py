@@ -161,8 +161,8 @@ class Prediction:
             )
         axes.plot(self.series.x, self.series.y, "o", color="black", label="measured (median)")
         axes.plot(self.x, self.value, "s", color="C1", label="predicted")
-        for knot in self.change_points:
-            axes.axvline(knot, color="grey", linestyle=":", linewidth=1)
+        for i, knot in enumerate(self.main_law.change_points):
+            axes.axvline(knot, color="grey", linestyle=":", linewidth=1, label="" if i else "change point")
         axes.set(xscale="log", yscale="log", xlabel=self.series.parameter, ylabel="time [s]", title=self.series.name)
         axes.legend()
         return axes

@@ -69,6 +69,8 @@ def test_two_parameters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert run(["extrapolate", str(path), "--to", "threads=64,size=3200", "--format", "json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert row["time_s"] == pytest.approx(3200 * (0.02 + 1 / 64), rel=1e-3)
+    assert run(["extrapolate", str(path), "--to", "threads=64,size=3200", "--machine", "xeon-phi-7120p"]) == 2
+    assert "--machine is for one parameter, but threads, size vary" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
