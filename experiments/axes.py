@@ -15,7 +15,8 @@ from experiments.question import machine_change, number_of
 from hwmodels.files import InputError, whole_number
 from hwmodels.machine import Machine
 
-MAX_POINTS = 10_000_000
+MAX_POINTS = 1_000_000
+"""Values of one axis: a second to make. More points are a sample, or several axes."""
 
 
 def axis(text: str, on: Machine) -> tuple[str, FloatArray]:
@@ -45,8 +46,7 @@ def axis(text: str, on: Machine) -> tuple[str, FloatArray]:
         if not last > first:
             raise InputError(f"{name}={written[:40]}: want low..high with high > low")
         values = _steps(name, first, last, steps)
-        counted = name.startswith(("run.", "workload.")) and not name.endswith("_ratio")
-        if counted or isinstance(_field(name, on), int):
+        if is_count(name, on):
             whole = math.floor(last) - math.ceil(first) + 1
             if len(values) > whole:
                 raise InputError(f"{name}={written[:40]}: {len(values)} steps in {max(whole, 0)} whole numbers")
@@ -54,6 +54,12 @@ def axis(text: str, on: Machine) -> tuple[str, FloatArray]:
     if len(values) > MAX_POINTS:
         raise InputError(f"{name}: {len(values)} values are more than {MAX_POINTS}")
     return name, values
+
+
+def is_count(name: str, on: Machine) -> bool:
+    """Whether a quantity has whole values only: numbers of the run and workload, and whole fields of the machine."""
+    counted = name.startswith(("run.", "workload.")) and not name.endswith("_ratio")
+    return counted or isinstance(_field(name, on), int)
 
 
 def counts_axis(text: str, on: Machine) -> tuple[str, FloatArray]:

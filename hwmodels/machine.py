@@ -115,14 +115,15 @@ class Machine(Record):
             Where there is no such field.
         """
         value: Any = self
+        above = ""
         for name in path.split("."):
             fields = _fields(value)
             if name not in fields:
-                head = path.split(f"{name}")[0]
                 raise unknown_name(
-                    f"field of machine {self.name!r}:", path, [f"{head}{field}" for field in sorted(fields)]
+                    f"field of machine {self.name!r}:", path, [f"{above}{field}" for field in sorted(fields)]
                 )
             value = fields[name]
+            above += f"{name}."
         return value
 
     @cached_property

@@ -119,3 +119,10 @@ def test_unit_strings(text: str, unit: str, value: float) -> None:
 @given(st.floats(1e-12, 1e15), st.sampled_from(["Hz", "byte/s", "W"]))
 def test_quantities_shown_are_read_back_to_four_digits(value: float, unit: str) -> None:
     assert parse_quantity(format_quantity(value, unit), unit) == pytest.approx(value, rel=6e-4)
+
+
+def test_the_nearest_field_is_named_with_its_whole_path() -> None:
+    with pytest.raises(InputError, match=r"'memory.L2.capcity'; did you mean 'memory.L2.capacity'\?"):
+        machine("v100-sxm").get("memory.L2.capcity")
+    with pytest.raises(InputError, match=r"\(known: memory.L2.bandwidth, "):
+        machine("v100-sxm").get("memory.L2.L")
