@@ -118,7 +118,7 @@ def test_the_verbs_answer_in_json(capsys: pytest.CaptureFixture[str], tmp_path: 
         ('schema = "slipstick-study-1"\nname = "x"\nworkloads = ["gnmt"]\nmachines = ["v"]\ncolour = 1', "colour"),
         (
             'schema = "slipstick-study-1"\nname = "x"\nworkloads = ["gnmtt"]\nmachines = ["v100-sxm"]\n'
-            '[vary]\n"machine.clock" = [1]',
+            '[vary]\n"machine.clock" = [1e9]',
             "did you mean 'gnmt'",
         ),
         (
