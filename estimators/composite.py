@@ -21,6 +21,7 @@ from hwmodels.machine import Machine
 from hwmodels.records import Table
 from hwmodels.units import format_quantity
 from workloads.cost import symbols_of
+from workloads.dtype import said as in_words
 from workloads.footprint import resident_bytes
 from workloads.fusion import fused
 from workloads.workload import Workload
@@ -155,11 +156,13 @@ class Composite:
     def assumptions(self, workload: Workload, machine: Machine) -> tuple[str, ...]:
         """What every answer takes for granted: runtime, dtypes, cache state."""
         runtime = machine.runtime
-        dtypes = sorted({name.split(".", 1)[1] for op in workload for name in op.cost if name.startswith("flop.")})
+        counts = sorted({name for op in workload for name in op.cost if name.startswith("flop.")})
+        dtypes = [_served(machine, *name.split(".")[1:]) for name in counts]
         counted = f"{len(workload.uncounted)} operations not counted" if workload.uncounted else ""
         texts = (
             f"{machine.name}, {runtime.mode} runtime{f' ({runtime.library})' if runtime.library else ''}",
             self._caches(machine),
+            *in_words(workload),
             f"flop as {', '.join(dtypes)}" if dtypes else "",
             counted,
         )
@@ -235,6 +238,13 @@ class Composite:
 def as_compiled(workload: Workload, machine: Machine) -> Workload:
     """The workload as the machine's runtime hands it over: a compiled one has fused operations."""
     return fused(workload, machine.runtime.free_kinds) if machine.runtime.mode == "compiled" else workload
+
+
+def _served(machine: Machine, unit: str, dtype: str) -> str:
+    """UNIT.DTYPE; a product that another engine serves, since the matrix engine lacks the data type, says which."""
+    rated = [name for name in ("matrix", "vector") if name in machine.engines]
+    rated = [name for name in rated if dtype in machine.engines[name].flop_per_cycle]
+    return f"{unit}.{dtype}" + (" on the vector engine" if unit == "matrix" and rated == ["vector"] else "")
 
 
 def _fusion_said(before: Workload, after: Workload) -> tuple[str, ...]:

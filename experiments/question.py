@@ -19,6 +19,7 @@ from hwmodels.files import InputError, unknown_name
 from hwmodels.machine import Machine
 from hwmodels.units import parse_quantity
 from workloads.catalog import workload
+from workloads.dtype import in_dtype
 from workloads.workload import Workload
 
 
@@ -38,9 +39,13 @@ class Question:
 
 
 def question(
-    workload_name: str | Workload, machine_name: str | Machine, estimator_name: Any, set_: Sequence[str]
+    workload_name: str | Workload,
+    machine_name: str | Machine,
+    estimator_name: Any,
+    set_: Sequence[str],
+    dtype: str | None = None,
 ) -> Question:
-    """A question from names (or the things themselves) and settings ``namespace.name=value``.
+    """A question from names (or the things themselves), settings ``namespace.name=value`` and a data type.
 
     Raises
     ------
@@ -49,6 +54,7 @@ def question(
     """
     values = assignments(set_, NAMESPACES)
     asked = workload(workload_name) if isinstance(workload_name, str) else workload_name
+    asked = in_dtype(asked, dtype) if dtype is not None else asked
     on = machine(machine_name) if isinstance(machine_name, str) else machine_name
     if values["machine"]:
         on = on.using(values["machine"])
@@ -74,6 +80,8 @@ def with_sizes(asked: Workload, texts: Mapping[str, str]) -> Workload:
     InputError
         Where a name is no symbol of the workload or a text is no number above 0.
     """
+    if "dtype" in texts:
+        raise InputError("workload.dtype is no size: give --dtype NAME, in a study file dtype = 'NAME'")
     sizes = {name: number_of(f"workload.{name}", text) for name, text in texts.items()}
     for name, value in sizes.items():
         if value <= 0:

@@ -13,7 +13,7 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from estimators.calibration import Calibration, calibrate
 from estimators.estimate import DEFAULT_LEVEL, Measurement
-from experiments.axes import counts_axis, merged_steps, quantity
+from experiments.axes import counts_axis, is_count, merged_steps, quantity
 from experiments.measurements import read_measurements
 from experiments.own import require_trusted
 from experiments.question import Question, name_and_value, number_of, question
@@ -32,12 +32,12 @@ Made = TypeVar("Made")
 
 
 class SampledRange(Record):
-    """Bounds of a sampled quantity, with units where its field has one."""
+    """Bounds of a sampled quantity, with units where its field has one; counts are drawn whole."""
 
     low: Value
     high: Value
     scale: Literal["linear", "log"] = "linear"
-    kind: Literal["real", "whole"] = "real"
+    kind: Literal["real", "whole"] | None = None
 
 
 class Sample(Record):
@@ -70,6 +70,8 @@ class Study(Record):
 
     Parameters
     ----------
+    dtype
+        The data type of every workload (bfloat16, ...); as each is written down if left out.
     set
         What stays ("run.threads" = 240).
     vary
@@ -89,6 +91,7 @@ class Study(Record):
     workloads: tuple[str, ...] = Field(min_length=1, max_length=1000)
     machines: tuple[str, ...] = Field(min_length=1, max_length=1000)
     estimator: str | None = None
+    dtype: str | None = None
     level: float = Field(default=DEFAULT_LEVEL, gt=0, lt=1)
     bands: Literal["auto", "always", "never"] = "auto"
     set: Table[Value] = Table()
@@ -140,6 +143,7 @@ class Study(Record):
         vary: Sequence[str],
         where: Sequence[str] = (),
         objectives: Sequence[str] = (),
+        dtype: str | None = None,
     ) -> Study:
         """A study from the texts of the command line."""
         return validated(
@@ -150,6 +154,7 @@ class Study(Record):
                 "workloads": [workload],
                 "machines": [machine],
                 "estimator": estimator,
+                "dtype": dtype,
                 "set": dict(name_and_value(text) for text in set_),
                 "vary": dict(name_and_value(text) for text in vary),
                 "where": list(where),
@@ -171,7 +176,7 @@ class Study(Record):
             Where a name or value cannot be used.
         """
         settings = [f"{name}={value}" for name, value in self.set.items()]
-        asked = question(self._path(workload), self._path(machine), self.estimator, settings)
+        asked = question(self._path(workload), self._path(machine), self.estimator, settings, self.dtype)
         if self.calibration_file:
             from experiments.calibrated import calibrated
 
@@ -208,7 +213,7 @@ class Study(Record):
         symbols = {name: text for name, text in stays.items() if name.startswith("workload.")}
         settings = [f"{name}={text}" for name, text in stays.items() if name not in symbols]
         workload, machine = self.fit.workload or self.workloads[0], self.fit.machine or self.machines[0]
-        asked = question(self._path(workload), self._path(machine), self.estimator, settings)
+        asked = question(self._path(workload), self._path(machine), self.estimator, settings, self.dtype)
         found = read_measurements(str(self._folder / self.fit.measured), asked.workload, asked.machine)
         # what a row says of the workload goes before what stays, which is for the question
         rest = {name.partition(".")[2]: number_of(name, text) for name, text in symbols.items()}
@@ -241,7 +246,8 @@ class Study(Record):
 
     def _range(self, name: str, limits: SampledRange, on: Machine) -> Range:
         low, high = quantity(name, str(limits.low), on), quantity(name, str(limits.high), on)
-        return self._said(lambda: Range(low, high, limits.scale, limits.kind), f"sample.ranges.{name}: ")
+        kind = limits.kind or ("whole" if is_count(name, on) else "real")
+        return self._said(lambda: Range(low, high, limits.scale, kind), f"sample.ranges.{name}: ")
 
     def _said(self, make: Callable[[], Made], field: str = "") -> Made:
         """What `make` gives; where it refuses, the file and the field are named."""

@@ -64,17 +64,26 @@ def workload_names() -> list[str]:
     return sorted(_builders()) + shipped
 
 
-def workload(name: str) -> Workload:
+def workload(name: str, dtype: str | None = None) -> Workload:
     """A workload by name, or one of your own by the path of its .json or .json.gz file.
 
     Networks are training steps (forward, backward, update); ``NAME-inference`` is the forward pass. A matrix file
     (.mtx, .edges, .triplet0, each also .gz, or .npz) is a sparse product with it, ``pagerank:FILE`` PageRank on it.
 
+    Parameters
+    ----------
+    dtype
+        The data type to compute in ("bfloat16"; see `workloads.dtype.in_dtype`); None: as it is written down.
+
     Raises
     ------
     InputError
-        Where the name is unknown, or the file is broken.
+        Where the name or the data type is unknown, or the file is broken.
     """
+    if dtype is not None:
+        from workloads.dtype import in_dtype
+
+        return in_dtype(workload(name), dtype)
     if name.endswith((".json", ".json.gz")):
         return load_workload(name)
     if name.startswith("pagerank:") or name.removesuffix(".gz").endswith(MATRIX_FILES):

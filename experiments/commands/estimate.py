@@ -23,6 +23,9 @@ def register(app: typer.Typer) -> None:
         calibration: Annotated[str | None, typer.Option(help="a file of slipstick calibrate --out")] = None,
         anchors: Annotated[str | None, typer.Option(help="CSV of operations measured on the machine")] = None,
         parts: Annotated[int, typer.Option(help="operations to list, slowest first", min=0)] = 10,
+        dtype: Annotated[
+            str | None, typer.Option(help="compute in this data type: bfloat16, float16, int8, ...")
+        ] = None,
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
         """How long a workload takes on a machine, with an 80 % band where it is known."""
@@ -33,7 +36,7 @@ def register(app: typer.Typer) -> None:
         from hwmodels.files import InputError
         from hwmodels.units import format_quantity
 
-        asked = question(workload, on, estimator, set or [])
+        asked = question(workload, on, estimator, set or [], dtype)
         if calibration:
             from experiments.calibrated import calibrated
 
@@ -70,6 +73,7 @@ def register(app: typer.Typer) -> None:
         }
         if format != "table":
             extra = {
+                "dtype": asked.workload.metadata.get("dtype"),
                 "assumptions": list(answer.assumptions),
                 "metrics": dict(answer.metrics),
                 "metric_intervals": {name: list(ends) for name, ends in answer.metric_intervals.items()},
@@ -78,7 +82,9 @@ def register(app: typer.Typer) -> None:
             emit([{**row, **extra} if format == "json" else row], format)
             return
         text = format_quantity(answer.time, "s")
-        between = f" (80 %: {format_quantity(band[0], 's')} .. {format_quantity(band[1], 's')})" if band else ""
+        between = "; no band: the estimator is not calibrated"
+        if band:
+            between = f" (80 %: {format_quantity(band[0], 's')} .. {format_quantity(band[1], 's')})"
         notes = [
             "assuming: " + "; ".join(answer.assumptions),
             f"{asked.workload.name} on {asked.machine.name}: {text}{between}",

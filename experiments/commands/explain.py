@@ -29,6 +29,9 @@ def register(app: typer.Typer) -> None:
         against: Annotated[list[str] | None, typer.Option(help="other machines: how surely is which faster?")] = None,
         report: Annotated[str | None, typer.Option(help="write a page, FILE.html, with sliders")] = None,
         rows: Annotated[int, typer.Option(help="rows of each table", min=1)] = 12,
+        dtype: Annotated[
+            str | None, typer.Option(help="compute in this data type: bfloat16, float16, int8, ...")
+        ] = None,
         format: Annotated[str, typer.Option(help="table | json | csv (csv: the elasticities)")] = "table",  # noqa: A002
     ) -> None:
         """What the time hangs on: bottlenecks, elasticities, ridge points, tornado, the cheapest change to a target."""
@@ -46,7 +49,7 @@ def register(app: typer.Typer) -> None:
             return
         if not (workload and on):
             raise InputError("give a WORKLOAD and --on MACHINE (or --trace FILE)")
-        asked = question(workload, on, estimator, set or [])
+        asked = question(workload, on, estimator, set or [], dtype)
         answer = asked.answer()
         tables = {
             "bottlenecks": why.bottleneck_rows(answer),
@@ -63,7 +66,7 @@ def register(app: typer.Typer) -> None:
             solved = cheapest_together(asked, target, prices(price))
             tables["together"] = [dict(row) for row in solved.rows]
         if against:
-            others = {name: question(workload, name, estimator, set or []) for name in [on, *against]}
+            others = {name: question(workload, name, estimator, set or [], dtype) for name in [on, *against]}
             tables["ranking"] = why.ranking(others)
         if report:
             from experiments.explain_report import write

@@ -37,6 +37,9 @@ def register(app: typer.Typer) -> None:
             list[str] | None, typer.Option(help="Pareto front over: time, energy, cost, or NAME=FORMULA of columns")
         ] = None,
         rows: Annotated[int, typer.Option(help="rows of the table, best first where there are more", min=1)] = 40,
+        dtype: Annotated[
+            str | None, typer.Option(help="compute in this data type: bfloat16, float16, int8, ...")
+        ] = None,
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
         """How much faster when numbers change: ratios to today first, with their band, then times."""
@@ -57,7 +60,7 @@ def register(app: typer.Typer) -> None:
         from experiments.whatif import answer, frame_rows
         from hwmodels.units import format_quantity
 
-        study = Study.of_question(workload, on, estimator, set or [], vary, where or [], objective or [])
+        study = Study.of_question(workload, on, estimator, set or [], vary, where or [], objective or [], dtype)
         if measured:
             study = study.model_copy(update={"fit": Fitting(measured=measured, parameters=tuple(fit or ()))})
         study = study.model_copy(update={"calibration_file": calibration, "anchors": anchors})
