@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.readings import Readings, Row, readings
-from experiments.series_fields import as_list, as_number, as_point, field_of
+from experiments.series_fields import as_identity, as_list, as_number, as_point, field_of
 from hwmodels.files import InputError, parse_json, read_text, require_mapping, unknown_name
 
 
@@ -84,7 +84,7 @@ def read_extrap_json(fields: Mapping[str, Any], path: object, metric: str | None
     """Extra-P 4 JSON: parameters, measurements[callpath][metric] = [{point, values}]; or the older layout with ids."""
     if "callpaths" in fields:
         return _extrap_json_ids(fields, path, metric)
-    parameters = [str(name) for name in fields["parameters"]]
+    parameters = [str(name) for name in as_list(fields["parameters"], f"{path}: parameters")]
     rows: dict[str, list[Row]] = {}
     for region, metrics in require_mapping(fields["measurements"], path, "measurements").items():
         for name, entries in require_mapping(metrics, path, f"measurements.{region}").items():
@@ -101,7 +101,10 @@ def _extrap_json_ids(fields: Mapping[str, Any], path: object, metric: str | None
     def named(field: str) -> dict[int, str]:
         entries = as_list(fields.get(field), f"{path}: {field}")
         return {
-            int(field_of(e, "id", f"{path}: {field}")): str(field_of(e, "name", f"{path}: {field}")) for e in entries
+            as_identity(field_of(e, "id", f"{path}: {field}"), f"{path}: {field}"): str(
+                field_of(e, "name", f"{path}: {field}")
+            )
+            for e in entries
         }
 
     parameters, regions, metrics = (named(field) for field in ("parameters", "callpaths", "metrics"))
@@ -109,13 +112,13 @@ def _extrap_json_ids(fields: Mapping[str, Any], path: object, metric: str | None
     for entry in as_list(fields.get("coordinates"), f"{path}: coordinates"):
         where = f"{path}: coordinates"
         pairs = as_list(field_of(entry, "parameter_value_pairs", where), where)
-        ordered = sorted(pairs, key=lambda pair: int(field_of(pair, "parameter_id", where)))
+        ordered = sorted(pairs, key=lambda pair: as_identity(field_of(pair, "parameter_id", where), where))
         values = [as_number(field_of(pair, "parameter_value", where), where) for pair in ordered]
-        points[int(field_of(entry, "id", where))] = as_point(values, len(parameters), where)
+        points[as_identity(field_of(entry, "id", where), where)] = as_point(values, len(parameters), where)
     rows: dict[str, list[Row]] = {}
     for entry in as_list(fields["measurements"], f"{path}: measurements"):
         where = f"{path}: measurements"
-        ids = [int(field_of(entry, key, where)) for key in ("coordinate_id", "callpath_id", "metric_id")]
+        ids = [as_identity(field_of(entry, key, where), where) for key in ("coordinate_id", "callpath_id", "metric_id")]
         tables: tuple[Mapping[int, object], ...] = (points, regions, metrics)
         for number, known, what in zip(ids, tables, ("point", "callpath", "metric"), strict=True):
             if number not in known:

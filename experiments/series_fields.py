@@ -47,6 +47,17 @@ def field_of(entry: object, key: str, where: str) -> Any:
     return entry[key]
 
 
+def optional_mapping(entry: object, key: str, where: object) -> Mapping[str, Any]:
+    """The named fields under a key of an entry; none where the key is missing or null."""
+    return require_mapping(as_mapping(entry, where).get(key) or {}, where, key)
+
+
+def as_identity(value: object, where: str) -> int:
+    if type(value) is not int:
+        raise InputError(f"{where}: id = {str(value)[:40]!r}: want a whole number")
+    return value
+
+
 def as_point(values: object, count: int, where: str) -> tuple[float, ...]:
     numbers = values if isinstance(values, list) else [values]
     if len(numbers) != count:

@@ -11,7 +11,15 @@ from typing import Any
 import numpy as np
 
 from experiments.readings import SECONDS, Readings, Row, readings
-from experiments.series_fields import as_list, as_mapping, as_number, field_of, is_number, numeric_names
+from experiments.series_fields import (
+    as_list,
+    as_mapping,
+    as_number,
+    field_of,
+    is_number,
+    numeric_names,
+    optional_mapping,
+)
 from hwmodels.files import InputError, require_mapping, unknown_name
 
 MAX_PROFILES = 10_000
@@ -20,14 +28,15 @@ MAX_PROFILES = 10_000
 def read_hyperfine(fields: Mapping[str, Any], path: object) -> Readings:
     """hyperfine --export-json with --parameter-scan or --parameter-list; seconds."""
     entries = as_list(fields["results"], f"{path}: results")
-    names = sorted({name for entry in entries for name in as_mapping(entry, path).get("parameters") or {}})
-    numeric = [n for n in names if all(is_number((e.get("parameters") or {}).get(n)) for e in entries)]
+    every = [optional_mapping(entry, "parameters", f"{path}: results[{i}]") for i, entry in enumerate(entries)]
+    names = sorted({name for given in every for name in given})
+    numeric = [name for name in names if all(is_number(given.get(name)) for given in every)]
     texts = [n for n in names if n not in numeric]
 
     def rows() -> Iterator[Row]:
         for i, entry in enumerate(entries):
             where = f"{path}: results[{i}]"
-            given = entry.get("parameters") or {}
+            given = every[i]
             point = tuple(as_number(given[name], f"{where}: {name}") for name in numeric)
             region = ", ".join(f"{name}={given.get(name)}" for name in texts)
             for seconds in as_list(entry.get("times") or [field_of(entry, "median", where)], where):
@@ -41,12 +50,13 @@ def read_hyperfine(fields: Mapping[str, Any], path: object) -> Readings:
 def read_pytest_benchmark(fields: Mapping[str, Any], path: object) -> Readings:
     """pytest-benchmark --benchmark-json: params of parametrised benchmarks; seconds."""
     entries = [as_mapping(entry, path) for entry in fields["benchmarks"]]
-    numeric = numeric_names([entry.get("params") or {} for entry in entries])
+    every = [optional_mapping(entry, "params", f"{path}: benchmarks[{i}]") for i, entry in enumerate(entries)]
+    numeric = numeric_names(every)
 
     def rows() -> Iterator[Row]:
         for i, entry in enumerate(entries):
             where = f"{path}: benchmarks[{i}]"
-            params = entry.get("params") or {}
+            params = every[i]
             stats = as_mapping(field_of(entry, "stats", where), where)
             rest = ", ".join(f"{key}={value}" for key, value in params.items() if key not in numeric)
             base = str(entry.get("name", "")).partition("[")[0]
@@ -95,7 +105,7 @@ def read_asv(fields: Mapping[str, Any], path: object) -> Readings:
     rows: list[Row] = []
     for name, entry in require_mapping(fields.get("results"), path, "results").items():
         values = dict(zip(columns, as_list(entry, f"{path}: results.{name}"), strict=False))
-        results, lists = values.get("result"), values.get("params") or []
+        results, lists = values.get("result"), as_list(values.get("params") or [], f"{path}: results.{name}: params")
         numeric = [p for p in lists if isinstance(p, list) and all(is_number(v) for v in p)]
         if not isinstance(results, list) or len(numeric) != 1 or ".mem_" in name or ".track_" in name:
             continue

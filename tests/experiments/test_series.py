@@ -228,3 +228,27 @@ def test_a_data_frame() -> None:
     assert readings.parameters == ("threads",) and np.allclose(readings.times, [4e-3, 2e-3])
     with pytest.raises(InputError, match="unknown column 'time_s'; did you mean 'time_ms'"):
         from_frame(frame)
+
+
+TIMED = {"times": [1.0], "median": 1.0}
+OLD_EXTRAP: dict[str, object] = {"callpaths": [], "metrics": [], "coordinates": [], "measurements": []}
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        ({"results": [{**TIMED, "parameters": 5}]}, r"results\[0\]: parameters: want named fields, got '5'"),
+        ({"results": [{**TIMED, "parameters": [1]}]}, r"results\[0\]: parameters: want named fields"),
+        ({"results": [{**TIMED, "parameters": {"n": 10**400}}]}, "an integer beyond 1e40"),
+        ({"benchmarks": [{"stats": {"data": [1]}, "params": 5}]}, r"benchmarks\[0\]: params: want named fields"),
+        ({"benchmarks": [{"name": "BM/1", "real_time": 10**400}]}, "an integer beyond 1e40"),
+        ({"parameters": 5, "measurements": {}}, "parameters: want a list, got '5'"),
+        ({"parameters": ["p"], "measurements": 5}, "measurements: want named fields, got '5'"),
+        ({"parameters": ["p"], "measurements": {"f": {"time": [{"point": [10**400], "values": [1]}]}}}, "beyond 1e40"),
+        ({"parameters": [{"id": "x", "name": "p"}], **OLD_EXTRAP}, "parameters: id = 'x': want a whole number"),
+        ({"result_columns": ["result", "params"], "results": {"f": [[1.0], 5]}}, "results.f: params: want a list"),
+    ],
+)
+def test_fields_of_another_kind_are_refused(document: object, words: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=words):
+        read(write(tmp_path, "a.json", document))
