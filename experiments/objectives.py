@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 COLUMNS = {"time": "time_s", "energy": ENERGY, "cost": COST}
 """Objectives by their word, and the columns that hold them."""
+BANDS = ("low_ratio", "high_ratio", "low_s", "high_s")
+"""The columns of a band, which only some estimators have."""
 FRONT = "front"
 """The column that marks the points of the front."""
 
@@ -153,6 +155,6 @@ def known_objectives(frame: pd.DataFrame) -> list[str]:
 
 
 def known_only(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows without energy and cost where no row knows them: what people need not see."""
-    empty = [name for name in (ENERGY, COST) if all(row.get(name) is None for row in rows)]
+    """Rows without bands, energy and cost where no row knows them: what people need not see."""
+    empty = [name for name in (*BANDS, ENERGY, COST) if all(row.get(name) is None for row in rows)]
     return [{name: value for name, value in row.items() if name not in empty} for row in rows]

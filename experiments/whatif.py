@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING, Any
 from estimators.consumption import COST, ENERGY
 from estimators.estimate import DEFAULT_LEVEL, Estimate
 from experiments.axes import axes_of
-from experiments.objectives import FRONT
+from experiments.objectives import BANDS, FRONT
 from experiments.question import Question, question
 from experiments.space import Space
 from experiments.sweep import sweep, task
+from hwmodels.files import InputError
 from hwmodels.records import Table
 
 if TYPE_CHECKING:
     import pandas as pd
+
+MAX_POINTS = 2_000_000
+"""Points of one table in memory; a study keeps its answers in a folder."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,8 @@ class WhatIf:
         machine does not say.
     unknown
         A line for each thing that the machine does not say.
+    notes
+        What varies and has no say in the time.
     """
 
     asked: Question
@@ -42,6 +48,7 @@ class WhatIf:
     frame: pd.DataFrame
     level: float
     unknown: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def to_frame(self) -> pd.DataFrame:
         """The tidy table."""
@@ -103,9 +110,17 @@ def answer(
     executor: Executor | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> WhatIf:
-    """The what-if of a question over a space."""
+    """The what-if of a question over a space.
+
+    Raises
+    ------
+    InputError
+        Where the points are more than `MAX_POINTS`.
+    """
+    if space.size > MAX_POINTS:
+        raise InputError(f"{space.counted}: want at most {MAX_POINTS:,} in one table; slipstick study run takes more")
     work = task(asked, space, level)
-    return WhatIf(asked, space, asked.answer(), sweep(work, executor, progress), level, work.unknown)
+    return WhatIf(asked, space, asked.answer(), sweep(work, executor, progress), level, work.unknown, work.notes)
 
 
 def frame_rows(frame: pd.DataFrame, notes: Sequence[str] = ()) -> list[dict[str, Any]]:
@@ -114,14 +129,16 @@ def frame_rows(frame: pd.DataFrame, notes: Sequence[str] = ()) -> list[dict[str,
     Where the table has a Pareto front, each row says whether it is on it. Notes on the whole table, where there are
     any, stand in a column `note`: JSON and CSV have no other place for them.
     """
-    tail = ["time_ratio", "low_ratio", "high_ratio", "time_s", "low_s", "high_s", ENERGY, COST]
+    tail = ["time_ratio", *BANDS[:2], "time_s", *BANDS[2:], ENERGY, COST]
     shown = [str(name) for name in frame.columns if name not in (*tail, "point", FRONT)]
     cases = ("workload", "machine")
     shares = [name for name in shown if "." not in name and name not in cases]  # what varies has a namespace
     varied = [name for name in shown if name not in shares]
-    names = [*varied, *(name for name in tail if name in frame.columns), *shares, *({FRONT} & set(frame.columns))]
-    rows = [dict(zip(names, row, strict=True)) for row in frame[names].itertuples(index=False, name=None)]
+    names = [*varied, *tail, *shares, *({FRONT} & set(frame.columns))]
+    rows = [
+        dict(zip(names, row, strict=True)) for row in frame.reindex(columns=names).itertuples(index=False, name=None)
+    ]
     for row in rows:
-        row |= {name: None for name in (ENERGY, COST) if name in row and row[name] != row[name]}
+        row |= {name: None for name in (*BANDS, ENERGY, COST) if row[name] != row[name]}
         row |= {"note": "; ".join(notes)} if notes else {}
     return rows

@@ -367,3 +367,25 @@ def test_a_name_does_not_steer_the_terminal(form: str, here: Path, capsys: pytes
     for text in (said.out, said.err):
         assert r"\x1b" in text or "\\u001b" in text
         assert not any((ord(sign) < 32 and sign != "\n") or 0x7F <= ord(sign) < 0xA0 for sign in text)
+
+
+IMAGINARY = "sqrt(-1)*machine.clock"
+ASKED_TOO_MUCH: dict[str, tuple[list[str], str]] = {
+    "values of an axis": (["machine.clock=1GHz..2GHz:10000000"], "want a whole number from 2 to 1000000"),
+    "points of a table": (["machine.clock=1GHz..2GHz:2000", "machine.cores=1..2000"], "4,000,000 points of"),
+    "an imaginary condition": (
+        ["machine.clock=1GHz,2GHz", "--where", f"{IMAGINARY} < 3"],
+        "I is no real number",
+    ),
+    "an imaginary objective": (
+        ["machine.clock=1GHz,2GHz", "--objective", "time", "--objective", f"a={IMAGINARY}"],
+        "I is no real number",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", sorted(ASKED_TOO_MUCH))
+def test_what_ifs_that_ask_too_much(case: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (first, *rest), words = ASKED_TOO_MUCH[case]
+    more = [part for text in rest for part in (["--vary", text] if text.startswith("machine.cores") else [text])]
+    complains(["whatif", "mlp-inference", "--on", "v100-sxm", "--vary", first, *more], words, capsys)
