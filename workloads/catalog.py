@@ -16,7 +16,18 @@ MATRIX_FILES = (".mtx", ".edges", ".triplet0", ".npz")
 
 def _builders() -> dict[str, Callable[[], Workload]]:
     from workloads.kernels import collective, examples, plain
-    from workloads.networks import data_parallel, deepspeech2, gnmt, megatron, mlp, phi_cnn, resnet, transformer, vgg
+    from workloads.networks import (
+        data_parallel,
+        deepspeech2,
+        gnmt,
+        llama,
+        megatron,
+        mlp,
+        phi_cnn,
+        resnet,
+        transformer,
+        vgg,
+    )
 
     builders: dict[str, Callable[[], Workload]] = {
         f"phi-cnn-{size}": partial(phi_cnn.phi_cnn, size) for size in ("small", "medium", "large")
@@ -40,6 +51,13 @@ def _builders() -> dict[str, Callable[[], Workload]]:
     for name in ("bert-base", "bert-large", "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl"):
         builders[f"{name}-data-parallel"] = partial(_data_parallel, networks[name])
     builders["data-parallel-mlp"] = data_parallel.data_parallel_mlp
+    decoders: dict[str, Callable[..., Workload]] = {
+        "llama-7b": llama.llama,
+        "llama-3-8b": partial(llama.llama, kv_heads=8, feed_forward=14_336, vocabulary=128_256, dtype="bfloat16"),
+    }
+    for name, build in decoders.items():
+        builders[f"{name}-decode"] = partial(build, purpose="decode")
+        builders[f"{name}-inference"] = partial(build, purpose="inference")
     builders |= collective.builders() | examples.builders()
     for name, build in networks.items():
         builders[name] = partial(build, purpose="training")
@@ -67,8 +85,9 @@ def workload_names() -> list[str]:
 def workload(name: str, dtype: str | None = None) -> Workload:
     """A workload by name, or one of your own by the path of its .json or .json.gz file.
 
-    Networks are training steps (forward, backward, update); ``NAME-inference`` is the forward pass. A matrix file
-    (.mtx, .edges, .triplet0, each also .gz, or .npz) is a sparse product with it, ``pagerank:FILE`` PageRank on it.
+    Networks are training steps (forward, backward, update); ``NAME-inference`` is the forward pass, ``NAME-decode`` one
+    new word from a cache of keys and values. A matrix file (.mtx, .edges, .triplet0, each also .gz, or .npz) is a
+    sparse product with it, ``pagerank:FILE`` PageRank on it.
 
     Parameters
     ----------

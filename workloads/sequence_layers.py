@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from workloads.cost import Amount
-from workloads.gradient_tape import GradientTape, Value
+from workloads.gradient_tape import GradientTape, Value, flags
 from workloads.kinds import operation, product
 from workloads.workload import Workload
 
@@ -82,6 +82,30 @@ class SequenceLayers(GradientTape):
             return [(to_a,), (to_b,)]
 
         return self._layer(name, [a, b], shape, made, backward)
+
+    def attention(
+        self, name: str, query: Value, key: Value, value: Value, heads: int, kv_heads: int, keys: Amount
+    ) -> Value:
+        """softmax(Q K^T) V in one operation; causal where there are as many queries as keys."""
+        batch, queries, width = query.shape
+        size = width // heads
+        dims: dict[str, Amount] = {"batch": batch, "heads": heads, "kv_heads": kv_heads, "queries": queries}
+        dims |= {"keys": keys, "head_dim": size, "value_dim": size}
+        made_by, facts = [query.made_by, key.made_by, value.made_by], flags(causal=keys == queries)
+        made = self._add(name, "attention", dims, made_by, facts)
+
+        def backward(gradient: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
+            after = [*gradient, made]
+            back = self._add(f"{name}.backward", "attention", dims, after, {**facts, "pass": "backward"})
+            return [(back,)] * 3
+
+        return self._layer(name, [query, key, value], query.shape, made, backward)
+
+    def kept(self, name: str, x: Value) -> Value:
+        """What is written into a cache for later steps to read."""
+        dims: dict[str, Amount] = {"reads": x.elements, "writes": x.elements}
+        made = self._add(name, "move", dims, [x.made_by], {"function": "copy"})
+        return self._layer(name, [x], x.shape, made, lambda gradient: [gradient])
 
     def concatenate(self, name: str, *inputs: Value) -> Value:
         """Values side by side along the last axis."""

@@ -186,6 +186,7 @@ _FUNCTIONS: Mapping[str, tuple[int, int]] = {
     **dict.fromkeys(("copy", "cast", "not", "bitwise_not", "logical_not"), (0, 0)),
     **dict.fromkeys(("eq", "ne", "where", "masked_fill", "isnan"), (0, 0)),
     "batch_norm": (4, 0),
+    "rotary": (3, 0),
     "sigmoid": (3, 1),
     "silu": (4, 1),
     "gelu": (5, 1),

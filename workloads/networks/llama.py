@@ -1,0 +1,82 @@
+"""Llama-style decoders, as they learn, read a prompt, and write one word after the other from a cache.
+
+Sources: Touvron et al., "LLaMA: Open and Efficient Foundation Language Models", arXiv 2302.13971, 2023, Table 2 (7B:
+4096 wide, 32 heads, 32 layers; SwiGLU of 2/3 x 4 x 4096, up to the next 256); Grattafiori et al., "The Llama 3 Herd of
+Models", arXiv 2407.21783, 2024, Table 3 (8B: 8 key and value heads, 14,336); vocabularies as their weights have them.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from hwmodels.expressions import symbol
+from hwmodels.files import InputError
+from workloads.cost import Amount
+from workloads.tape import Tape, Value
+from workloads.workload import Workload
+
+
+def llama(
+    purpose: Literal["training", "inference", "decode"] = "decode",
+    layers: int = 32,
+    width: int = 4096,
+    heads: int = 32,
+    kv_heads: int = 32,
+    feed_forward: int = 11_008,
+    vocabulary: int = 32_000,
+    optimizer: str = "adamw",
+    dtype: str = "float16",
+) -> Workload:
+    """A decoder with rotary positions, RMS norms, SwiGLU and a head of its own; Llama-7B by default.
+
+    Symbols: `batch` (sequences), `seq_len`. "inference" reads prompts of `seq_len` words; "decode" makes one new word
+    for each sequence, which attends to the keys and values of `seq_len` words (itself among them) in the cache.
+    Attention is one fused operation; where `kv_heads` < `heads`, groups of heads share keys and values.
+
+    Raises
+    ------
+    InputError
+        Where heads do not divide the width, or key and value heads the heads.
+    """
+    if width % heads or heads % kv_heads:
+        raise InputError(f"llama: width {width}, heads = {heads}, kv_heads = {kv_heads}: want each to divide the last")
+    batch, length = symbol("batch"), symbol("seq_len")
+    tape = Tape("llama", dtype)
+    x = tape.embedding("embedding.words", tape.input(batch, 1 if purpose == "decode" else length), vocabulary, width)
+    for index in range(layers):
+        name = f"layer{index}"
+        y = tape.norm(f"{name}.attention.norm", x, "rms")
+        y = _attention(tape, f"{name}.attention", y, heads, kv_heads, length)
+        x = tape.elementwise(f"{name}.attention.add", "add", y, x)
+        y = _swiglu(tape, f"{name}.feed_forward", tape.norm(f"{name}.feed_forward.norm", x, "rms"), feed_forward)
+        x = tape.elementwise(f"{name}.feed_forward.add", "add", y, x)
+    scores = tape.dense("head.words", tape.norm("head.norm", x, "rms"), vocabulary, bias=False)
+    if purpose == "training":
+        tape.loss("loss", scores)
+        return tape.training(optimizer, batch=1, seq_len=2048)
+    made = tape.inference(batch=1, seq_len=1024)
+    return (
+        made
+        if purpose == "inference"
+        else Workload("llama-decode", made.operations, made.edges, made.defaults, made.metadata)
+    )
+
+
+def _attention(tape: Tape, name: str, x: Value, heads: int, kv_heads: int, keys: Amount) -> Value:
+    """Self-attention over `keys` words; where x holds fewer, their keys and values join those in the cache."""
+    width = x.shape[-1]
+    size = width // heads
+    query = tape.elementwise(f"{name}.query.rotary", "rotary", tape.dense(f"{name}.query", x, width, bias=False))
+    key = tape.dense(f"{name}.key", x, kv_heads * size, bias=False)
+    key = tape.elementwise(f"{name}.key.rotary", "rotary", key)
+    value = tape.dense(f"{name}.value", x, kv_heads * size, bias=False)
+    if x.shape[1] != keys:
+        key, value = tape.kept(f"{name}.cache.keys", key), tape.kept(f"{name}.cache.values", value)
+    mixed = tape.attention(f"{name}.mix", query, key, value, heads, kv_heads, keys)
+    return tape.dense(f"{name}.output", mixed, width, bias=False)
+
+
+def _swiglu(tape: Tape, name: str, x: Value, wide: int) -> Value:
+    gate = tape.elementwise(f"{name}.silu", "silu", tape.dense(f"{name}.gate", x, wide, bias=False))
+    up = tape.dense(f"{name}.up", x, wide, bias=False)
+    return tape.dense(f"{name}.down", tape.elementwise(f"{name}.mul", "mul", gate, up), x.shape[-1], bias=False)
