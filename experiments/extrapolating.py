@@ -14,7 +14,7 @@ from estimators.extrapolation import Prediction, Series, extrapolate_many
 from estimators.extrapolation.next_point import next_points
 from estimators.extrapolation.regions import rank
 from estimators.extrapolation.surface import fit_surface
-from experiments.output import emit
+from experiments.output import emit, visible
 from experiments.readings import Readings
 from experiments.series import read
 from hwmodels.catalog import machine as load_machine
@@ -47,7 +47,7 @@ def answer(request: Request, form: str) -> None:
     """Print the answer in a format, and write the picture."""
     readings = read(request.file, request.time)
     for text in conflicts(readings):
-        print(f"slipstick: warning: {text}", file=sys.stderr)
+        print(visible(f"slipstick: warning: {text}"), file=sys.stderr)
     if "=" in request.to and len(readings.varying()) > 1:
         _surface(readings, request, form)
         return

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from experiments.cli import run
+from hwmodels.files import InputError
 
 GOOD = """
 name: mine
@@ -389,3 +390,27 @@ def test_what_ifs_that_ask_too_much(case: str, capsys: pytest.CaptureFixture[str
     (first, *rest), words = ASKED_TOO_MUCH[case]
     more = [part for text in rest for part in (["--vary", text] if text.startswith("machine.cores") else [text])]
     complains(["whatif", "mlp-inference", "--on", "v100-sxm", "--vary", first, *more], words, capsys)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "clock", "words"),
+    [
+        ("a.xml", "<t/>", "2GHz", "a.xml: hwloc: no object of type Core"),
+        ("a.xml", "<t/>", "2kg", "--clock 2kg: unit 'kg' does not convert to Hz"),
+        ("a.json", '{"lscpu": []}', "", "a.json: lscpu: Core(s) per socket"),
+    ],
+)
+def test_broken_files_of_hosts(
+    name: str, content: str, clock: str, words: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / name).write_text(content)
+    complains(["machines", "import", name, *(["--clock", clock] if clock else [])], words, capsys)
+
+
+@pytest.mark.parametrize("shape", ["batch,4:os", "batch,0", "batch,²", "batch,4:float99"])
+def test_inputs_that_are_none(shape: str) -> None:
+    pytest.importorskip("torch", reason="models of torch need the extra torch")
+    from workloads.importers.torch_by_name import inputs_from_text
+
+    with pytest.raises(InputError, match=f"input '{shape}'"):
+        inputs_from_text([shape])
