@@ -112,7 +112,7 @@ BAD = {
     "edge": ([{"id": "a", "kind": "move"}], [{"source": "a", "target": "b"}], "unknown operation in an edge"),
     "code": ([{"id": "a", "kind": "move", "times": "__import__('os').system('true')"}], [], "node 'a': times"),
     "power": ([{"id": "a", "kind": "move", "times": "9**9**9**9"}], [], "node 'a': times"),
-    "negative": ([{"id": "a", "kind": "move", "cost": {"read": -1}}], [], "want an amount >= 0"),
+    "negative": ([{"id": "a", "kind": "move", "cost": {"read": -1}}], [], "want a finite amount >= 0"),
     "field": ([{"id": "a", "kind": "move", "flops": 3}], [], "unknown field in .*'flops'"),
 }
 
