@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from estimators import calibration_file
@@ -31,6 +32,8 @@ def calibrated(
 
     Parameters
     ----------
+    path
+        A file, or the name of a calibration that ships (`gpus`).
     on
         The machine's name or file: anchors were measured on it as it is, whatever the question changes.
     anchors
@@ -45,6 +48,7 @@ def calibrated(
     InputError
         Where a file cannot be used.
     """
+    path = _shipped(path)
     fields = require_mapping(read_json(path), path, "file")
     of = (
         _for_machine(asked, on, path, anchors)
@@ -53,6 +57,16 @@ def calibrated(
     )
     own = assignments([text for text in settings if text.startswith("estimator.")], ("estimator",))["estimator"]
     return replace(asked, estimator=set_parameters(of, parameter_values(of, own)) if own else of)
+
+
+def _shipped(path: str) -> str:
+    """The file of a calibration that ships, where a name is meant; else the path itself."""
+    known = sorted(file.stem for file in registry.CALIBRATIONS.glob("*.json"))
+    if Path(path).suffix or Path(path).exists():
+        return path
+    if Path(path).name not in known:
+        raise InputError(f"{path}: no such file, and no calibration that ships (known: {', '.join(known)})")
+    return str(registry.CALIBRATIONS / f"{Path(path).name}.json")
 
 
 def _for_machine(asked: Question, on: str, path: str, anchors: str | None) -> Calibration:

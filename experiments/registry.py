@@ -21,6 +21,7 @@ SCOREBOARDS: dict[str, str] = {
     "scaling": "experiments.validation.scaling",
     "operations": "experiments.validation.operations",
     "anchors": "experiments.validation.anchors",
+    "shipped": "experiments.validation.gpu_bundle",
     "physics": "experiments.validation.physics",
     "bandwidth": "experiments.validation.bandwidth",
     "cpu-layers": "experiments.validation.cpu_layers",

@@ -9,10 +9,12 @@ import json
 import math
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from estimators.across_devices.bands import KINSHIP_ERROR, Scatter
 from estimators.across_devices.devices import DeviceCalibration
 from estimators.across_devices.kernel_class import KernelClass
 from estimators.across_devices.operation_times import OperationTimes
@@ -60,6 +62,9 @@ def summary(calibration: DeviceCalibration) -> dict[str, Any]:
             ]
             for one in calibration.classes
         },
+        "scatters": {
+            one.name: [[each.short, each.long] for each in one.scatters] for one in calibration.classes if one.scatters
+        },
         "typical_sources": sorted({source for one in calibration.classes for source in one.typical}),
         "anchors": [_form(form) for form in calibration.anchors],
     }
@@ -86,7 +91,14 @@ def load(path: str | os.PathLike[str]) -> DeviceCalibration:
     machines = {entry.name: entry for entry in entries}
     typical = frozenset(map(str, _list(fields, "typical_sources", path)))
     entries_of = require_mapping(fields.get("classes"), path, "classes")
-    classes = tuple(_class(name, _list(entries_of, name, path), typical, machines, path) for name in entries_of)
+    scatters = require_mapping(fields.get("scatters", {}), path, "scatters")
+    classes = tuple(
+        replace(
+            _class(name, _list(entries_of, name, path), typical, machines, path),
+            scatters=_scatters(scatters, name, path) if name in scatters else (),
+        )
+        for name in entries_of
+    )
     if not any(one.fits for one in classes):
         raise InputError(f"{path}: classes: no fit of any machine")
     anchors = tuple(_rows(entry, machines, path) for entry in _list(fields, "anchors", path))
@@ -139,6 +151,13 @@ def _fit(entry: Any, name: str, machines: Mapping[str, Machine], path: object) -
     scatter = _number(fields.get("median_log_error"), path, f"{name}.median_log_error", 0.0)
     count = int(_number(fields.get("measurements"), path, f"{name}.measurements", 1.0))
     return MachineFit(on.name, on.family, technology(on), Table(values), scatter, count)
+
+
+def _scatters(fields: Mapping[str, Any], name: str, path: object) -> tuple[Scatter, ...]:
+    pairs = _list(fields, name, path)
+    if len(pairs) != len(KINSHIP_ERROR) or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
+        raise InputError(f"{path}: scatters.{name}: want {len(KINSHIP_ERROR)} pairs of numbers")
+    return tuple(Scatter(*(_number(end, path, f"scatters.{name}", 0.0) for end in pair)) for pair in pairs)
 
 
 def _rows(entry: Any, machines: Mapping[str, Machine], path: object) -> OperationTimes:

@@ -17,7 +17,7 @@ import numpy as np
 
 from estimators.across_devices.anchors import anchors_at, taken
 from estimators.across_devices.bands import KINSHIP_ERROR, Scatter, scatter
-from estimators.across_devices.beliefs import UNKNOWN, Belief, believed
+from estimators.across_devices.beliefs import LEAST_NOISE, NORMAL, UNKNOWN, Belief, believed
 from estimators.across_devices.kernel_class import ASKED, KernelClass, kind_of, times
 from estimators.across_devices.operation_times import OperationTimes, joined_times, thinned
 from estimators.across_devices.pooling import MachineFit, pooled, shared_words, weights
@@ -125,6 +125,8 @@ class Forecast:
         return self._rules[name]
 
     def _transferred(self, one: KernelClass) -> Rule:
+        if one.scatters:
+            return Rule(ShapeFactor(one, {}), one.scatters[self._closest(one)])
         trials = []
         for fit, others in self._turns(one):
             values = pooled(others, self.machines[fit.machine], one.priors)
@@ -161,7 +163,7 @@ class Forecast:
                 yield fit, others
 
     def _closest(self, one: KernelClass) -> int:
-        return max(shared_words(self.on.family, fit.family) for fit in self._sources(one))
+        return max((shared_words(self.on.family, fit.family) for fit in self._sources(one)), default=0)
 
     def _trial(
         self, one: KernelClass, fit: MachineFit, others: Sequence[MachineFit], values: Mapping[str, float]
@@ -191,7 +193,8 @@ def _repeated(one: KernelClass, fit: MachineFit) -> Rule:
     """A measured machine: as much of its own residual at the nearest shapes as repeats among its rows."""
     forms = thinned(one.rows.get(fit.machine, ()), 2 * ASKED)
     if not forms:
-        return Rule(ShapeFactor(one, {}), Scatter(fit.scatter, fit.scatter))
+        alone = max(NORMAL * fit.scatter, LEAST_NOISE)
+        return Rule(ShapeFactor(one, {}), Scatter(alone, alone))
     told = np.log(times(forms, fit.values))
     around = np.concatenate([one.residual(fit.machine, kind_of(form.op), form.place(), skip=1) for form in forms])
     residual = np.log(joined_times(forms)) - told

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from estimators.across_devices.bands import Scatter
 from estimators.across_devices.operation_times import OperationTimes, RowFormula, joined_times, thinned
 from estimators.across_devices.pooling import PRIORS, ROWWISE_PRIORS, MachineFit, Prior
 from estimators.formula import FloatArray
@@ -36,12 +37,15 @@ class KernelClass:
         By machine: measured rows, at whose shapes the fit's residual is known.
     typical
         Sources whose rows resemble those that will be asked for; all where empty.
+    scatters
+        Where no rows are kept: the scatter of a machine whose closest relative shares 0, 1, 2, 3 words of the family.
     """
 
     name: str
     fits: tuple[MachineFit, ...]
     rows: Mapping[str, tuple[OperationTimes, ...]] = field(default_factory=dict)
     typical: frozenset[str] = frozenset()
+    scatters: tuple[Scatter, ...] = ()
 
     @property
     def priors(self) -> Mapping[str, Prior]:

@@ -15,6 +15,7 @@ from estimators.across_devices.beliefs import Belief
 from estimators.across_devices.devices import DeviceCalibration, fit_devices
 from estimators.across_devices.kernel_class import PREFIX, times
 from estimators.across_devices.operation_times import OperationTimes, RowFormula, thinned
+from estimators.across_devices.portable import without_rows
 from estimators.compiled import Compiled
 from estimators.operation.kernel_classes import KernelParameters
 from estimators.operation.tiled import TiledRoofline
@@ -147,7 +148,7 @@ def test_estimates_are_what_forecasts_say(made: DeviceCalibration) -> None:
 def test_dims_that_vary_are_asked_point_by_point(made: DeviceCalibration) -> None:
     """The nearest shapes have no formula; the same call answers as `estimate` does."""
     size = sympy.Symbol("size", positive=True)
-    net = Workload("adds", (elementwise("a", size, inputs=2),), defaults={"size": 2.0**20})
+    net = Workload("adds", (elementwise("a", size, inputs=2),), defaults=Table({"size": 2.0**20}))
     on = machine("l40s")
     calibrated = made.on(on, net)
     both = calibrated.compile(net, on, ("workload.size",))({"workload.size": [2.0**18, 2.0**24]})
@@ -174,6 +175,19 @@ def test_few_rows_are_anchors_and_the_file_keeps_everything(tmp_path: Path) -> N
         estimates = [c.estimate(net, machine(name)) for c in (one, other)]
         assert estimates[1].time == estimates[0].time and estimates[1].interval() == estimates[0].interval()
     assert again.fingerprint == made.fingerprint
+
+
+def test_without_rows_the_file_holds_no_measurement_and_still_covers(made: DeviceCalibration, tmp_path: Path) -> None:
+    path = tmp_path / "small.json"
+    devices_file.save(without_rows(made), path)
+    document = json.loads(path.read_text())
+    assert document["anchors"] == [] and all(fit["rows"] == [] for fits in document["classes"].values() for fit in fits)
+    asked = streams("l40s", 0.80)
+    plain, told = (one.forecast(machine("l40s")).predict([asked]) for one in (made, devices_file.load(path)))
+    assert np.allclose(told.time, plain.time, rtol=0.05)
+    assert np.mean((told.low <= asked.times) & (asked.times <= told.high)) > 0.7
+    scatters = document["scatters"]["elementwise.float32"]
+    assert scatters[0][1] > scatters[2][1] > scatters[3][1]  # the closer the kin, the narrower
 
 
 @pytest.mark.parametrize(

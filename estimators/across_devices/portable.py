@@ -1,0 +1,45 @@
+"""A calibration across devices without measured rows: parameters alone, and how far they err for what kin.
+
+It is small, holds nobody's measurements, and says less: nothing of the shapes at which libraries choose well or badly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from estimators.across_devices.bands import KINSHIP_ERROR, Scatter
+from estimators.across_devices.beliefs import UNKNOWN
+from estimators.across_devices.devices import DeviceCalibration
+from estimators.across_devices.kernel_class import KernelClass, times
+from estimators.across_devices.operation_times import joined_times
+from estimators.across_devices.pooling import pooled, shared_words
+from estimators.across_devices.trials import Trial, left
+from hwmodels.machine import Machine
+
+
+def without_rows(calibration: DeviceCalibration) -> DeviceCalibration:
+    """The same, asked of parameters alone; scatters are learned from the rows before they go."""
+    machines = calibration.machines
+    classes = [
+        replace(one, rows={}, scatters=tuple(_scatter(one, machines, closest) for closest in range(len(KINSHIP_ERROR))))
+        for one in calibration.classes
+    ]
+    return replace(calibration, classes=tuple(classes), anchors=())
+
+
+def _scatter(one: KernelClass, machines: Mapping[str, Machine], closest: int) -> Scatter:
+    """Every machine told by the mean of those that share at most `closest` words of its family."""
+    trials = []
+    for fit in one.fits:
+        others = [other for other in one.fits if other.machine != fit.machine]
+        others = [other for other in others if shared_words(fit.family, other.family) <= closest] or others
+        forms = one.asked.get(fit.machine)
+        if others and forms:
+            told = np.log(times(forms, pooled(others, machines[fit.machine], one.priors)))
+            nearest = max(shared_words(fit.family, other.family) for other in others)
+            scale = KINSHIP_ERROR[closest] / KINSHIP_ERROR[nearest]
+            trials.append(Trial(told, np.zeros(len(told)), np.log(joined_times(forms)), scale=scale))
+    return left(trials, 0.0) if trials else Scatter(UNKNOWN, UNKNOWN)
