@@ -13,8 +13,9 @@ import numpy.typing as npt
 import sympy as sp
 
 from estimators.choice import Least
-from estimators.formula import FloatArray, Formula, compiled
+from estimators.formula import FloatArray, Formula, compiled, names_of
 from estimators.operation.model import amount_of
+from estimators.operation.residency import sizes_read
 from estimators.parameters import Parameter
 from estimators.separated import Chosen, Rows, Tables, Term, separate
 from hwmodels.expressions import symbol
@@ -102,6 +103,12 @@ class Compiled:
             part = {name: _window(array, axis, len(shape), window) for name, array in arrays.items()}
             result[(slice(None),) * axis + (window,)] = self._evaluate(part, known)
         return result
+
+    @cached_property
+    def read(self) -> frozenset[str]:
+        """Every name that has a say: those in the formulas, and free ones in the amounts of operations."""
+        named = (names_of(sizes_read(group.formula.expression)) for group in self.groups)
+        return frozenset(self.schedule.names).union(self._row_symbols, *named)
 
     @cached_property
     def _terms(self) -> tuple[tuple[Term, ...], ...]:

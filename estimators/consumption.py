@@ -49,6 +49,12 @@ class Consumption:
     base: Table[float]
     work: Table[Amount] = Table()
 
+    def reads(self, name: str) -> bool:
+        """Whether a quantity (machine.*, workload.*, run.*) has a say beside the time."""
+        inside = name.partition(".")[2]
+        open_ = frozenset().union(*(symbols_of(amount) for amount in self.work.values()))
+        return name in self.formula.names or (not name.startswith("machine.") and inside in open_)
+
     def __call__(self, free: Mapping[str, npt.ArrayLike], times: npt.ArrayLike) -> FloatArray:
         """The amount at times [s] and values of free quantities (machine.*, workload.*, run.*), in the times' shape."""
         values: dict[str, Any] = {**self.base, "time": np.asarray(times, dtype=np.float64)}

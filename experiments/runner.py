@@ -106,7 +106,19 @@ def plan(study: Study) -> Plan:
         content_digest(
             [contents, study.level, study.bands, chunks[-1], versions(), *filter(None, [code_digest(study.estimator)])]
         ),
-        study.notes(spaces[0]),
+        (*study.notes(spaces[0]), *_notes(cases)),
+    )
+
+
+def _notes(cases: Sequence[Case]) -> tuple[str, ...]:
+    """What is to be said of the cases; of which one, where it does not hold of all."""
+    found: dict[str, list[Case]] = {}
+    for case in cases:
+        for text in case.work.notes:
+            found.setdefault(text, []).append(case)
+    return tuple(
+        text if len(own) == len(cases) else f"{', '.join(f'{c.workload} on {c.machine}' for c in own)}: {text}"
+        for text, own in found.items()
     )
 
 

@@ -17,6 +17,7 @@ from estimators.formula import FloatArray
 from experiments.objectives import consumptions
 from experiments.question import Question
 from experiments.space import Space
+from experiments.unread import unread
 from hwmodels.files import InputError
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ class Task:
         The calibrated estimator, asked point by point for the metrics whose scatter it knows; None to leave them out.
     consumed, unknown
         What is told of each point beside its time (joules, dollars), and a line for each thing that cannot be.
+    notes
+        What varies and has no say in the time.
     """
 
     function: Any
@@ -86,6 +89,7 @@ class Task:
     shares: Shares | None = None
     consumed: tuple[Consumption, ...] = ()
     unknown: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def rows(self, start: int, stop: int) -> pd.DataFrame:
         """The points start..stop: their values, time_ratio, time_s, the band of both, energy_J and cost_usd.
@@ -159,7 +163,8 @@ def task(asked: Question, space: Space, level: float = DEFAULT_LEVEL, bands: Ban
         raise InputError(f"today's time of {asked.workload.name!r} is 0 s: there is no ratio to it")
     function = asked.estimator.compile(asked.workload, asked.machine, space.names, asked.run)
     consumed, unknown = consumptions(asked)
-    plain = Task(function, space, today, level, consumed=consumed, unknown=unknown)
+    notes = unread(function, space.names, consumed)
+    plain = Task(function, space, today, level, consumed=consumed, unknown=unknown, notes=notes)
     wanted = bands == "always" or (bands == "auto" and space.size <= BAND_POINTS)
     if not wanted or not isinstance(asked.estimator, Calibration):
         return plain

@@ -66,7 +66,8 @@ def register(app: typer.Typer) -> None:
         study = study.model_copy(update={"calibration_file": calibration, "anchors": anchors})
         asked = study.question(workload, on)
         space = study.space(asked.machine)
-        found, merged = answer(asked, space), study.notes(space)
+        found = answer(asked, space)
+        said = (*study.notes(space), *found.notes)
         if save:
             study.save(save)
         if report:
@@ -75,7 +76,7 @@ def register(app: typer.Typer) -> None:
             page, picture = write(found, report, study.measurements(), study.objectives)
         frame, names = with_front(found.frame, objective) if objective else (found.frame, [])
         if format != "table":
-            emit(frame_rows(frame, merged), format)
+            emit(frame_rows(frame, said), format)
             return
         band = found.today.interval()
         between = f" (80 %: {format_quantity(band[0], 's')} .. {format_quantity(band[1], 's')})" if band else ""
@@ -86,7 +87,7 @@ def register(app: typer.Typer) -> None:
         ]
         if band and "low_ratio" in frame:
             notes.append("bands of ratios: what was fitted is one for both times, their scatter around the fit is not")
-        notes += [*found.unknown, *merged]
+        notes += [*found.unknown, *said]
         if names:
             notes.append(
                 f"{int(frame.front.sum())} of {len(frame)} points are beaten by no other in {', '.join(names)}:"
