@@ -1,7 +1,7 @@
-"""Formulas of the documentation, typeset from the code that computes with them.
+"""Formulas and tables of the documentation, made from the code that computes with them.
 
 `formula: NAME` in an HTML comment on a page becomes the formula's MathML, which browsers draw without a script, the
-full names of its symbols and its source.
+full names of its symbols and its source; `machine fields` the table of what a machine file may say.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 from estimators.formula import Formula
 
 _MARK = re.compile(r"<!-- formula: ([a-z-]+) -->")
+_FIELDS = "<!-- machine fields -->"
 
 
 def formulas() -> dict[str, Callable[[], Formula]]:
@@ -55,6 +56,13 @@ def with_formulas(markdown: str) -> str:
     return _MARK.sub(lambda mark: "\n" + formula_html(known[mark[1]](), LEFT.get(mark[1], "T")) + "\n", markdown)
 
 
+def with_fields(markdown: str) -> str:
+    """A page with its mark replaced by the fields of a machine file."""
+    from hwmodels.machine_fields import fields_table
+
+    return markdown.replace(_FIELDS, fields_table()) if _FIELDS in markdown else markdown
+
+
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """What mkdocs calls for every page."""
-    return with_formulas(markdown)
+    return with_fields(with_formulas(markdown))

@@ -17,6 +17,8 @@ class Link(Record):
     ----------
     bandwidth
         One direction, of one device or of those that share one connection.
+    latency
+        Of a message of no bytes.
     width
         Devices it joins, those that nearer links join included.
     shared_by

@@ -25,21 +25,34 @@ class Machine(Record):
 
     Parameters
     ----------
-    name, family
-        The family groups machines that share a calibration ("nvidia-hopper").
+    name
+        As answers call it.
+    family
+        Groups machines that share a calibration ("nvidia-hopper").
+    description
+        What one should know of it, in a sentence.
     clock
         Of the cores, sustained unless the source says otherwise.
     cores
         Cores of a CPU, compute units or streaming multiprocessors of a GPU, cores of a TPU.
-    threads_per_core, cycles_per_instruction
-        Hardware threads a core has, and the cycles per instruction of one thread when 1, 2, ... of them are busy
-        (beyond the last entry, the last holds).
+    threads_per_core
+        Hardware threads a core has.
+    cycles_per_instruction
+        Of one thread when 1, 2, ... hardware threads of its core are busy (beyond the last entry, the last holds).
     cores_per_cluster, cores_per_numa, cores_per_socket
         Borders of the memory system; None where there is one domain.
     engines
         By unit name: "vector", "matrix", "special".
     memory
         By level name, nearest first; the last is main memory.
+    links
+        By name: between machines or devices, nearest first, and with their hosts ("infeed").
+    power
+        What it draws.
+    runtime
+        The software between the workload and the machine.
+    price
+        What an hour of it costs.
     sources
         Field (dotted path, or the head of one) -> where its numbers come from.
     """

@@ -22,7 +22,8 @@ class Level(Record):
     bandwidth
         Bytes a second of all instances together, as the data sheet or a measurement gives it ...
     bytes_per_cycle
-        ... or bytes a cycle and core: such a bandwidth follows the clock and the cores.
+        ... or bytes a cycle and core, of a shared level too: such a bandwidth follows the clock and the cores, all
+        instances together move cores x clock x this.
     bandwidth_by_cores
         Measured bandwidth of the first n cores: pairs (n, bytes a second), n ascending.
     latency

@@ -11,10 +11,16 @@ class Power(Record):
 
     Parameters
     ----------
+    idle
+        Power while nothing runs.
     cap
         Power the machine may draw for long; the clock falls until it does.
     time_constant
         Seconds over which the cap averages.
+    per_flop
+        Energy of a float32 operation in a vector engine; other types and engines take shares of it.
+    per_byte
+        Energy of a byte from or to main memory.
     """
 
     idle: Watts = 0.0

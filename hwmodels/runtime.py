@@ -20,7 +20,8 @@ class Runtime(Record):
     library
         The software and its version, in words; part of the identity of measured results.
     mode
-        eager: the host issues every operation; compiled: fused operations; graph_replay: issued once.
+        eager: the host issues every operation; compiled: operations are fused as a compiler does it; graph_replay: a
+        recorded graph is issued once.
     issue_overhead
         Host seconds to issue one operation; the host goes on while the device works.
     launch_overhead

@@ -53,6 +53,16 @@ def register(app: typer.Typer) -> None:
         ]
         emit(rows, format, notes=[f"{shown.name} ({shown.family}), fingerprint {shown.fingerprint}", shown.description])
 
+    @machines.command()
+    def fields(format: Annotated[str, typer.Option(help=FORMAT)] = "table") -> None:  # noqa: A002
+        """Every field that a machine file may have: what is wanted, in which unit, and what it means."""
+        from dataclasses import asdict
+
+        from experiments.output import emit
+        from hwmodels.machine_fields import machine_fields
+
+        emit([asdict(field) for field in machine_fields()], format)
+
     @machines.command("import")
     def import_machine(
         file: Annotated[

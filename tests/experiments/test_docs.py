@@ -12,6 +12,9 @@ from types import ModuleType
 import pytest
 import yaml
 
+from hwmodels.catalog import machine
+from hwmodels.machine import Machine
+
 ROOT = Path(__file__).parents[2]
 WITH_EXAMPLES = sorted(
     ".".join(path.relative_to(ROOT).with_suffix("").parts)
@@ -38,6 +41,22 @@ def test_theory_shows_every_formula_of_the_hook() -> None:
     assert "<mi>memory efficiency</mi>" in typeset and "operation.float32_flop" in typeset
     with pytest.raises(KeyError):
         hooks.with_formulas("<!-- formula: phlogiston -->")
+
+
+def test_the_page_of_machine_files_has_every_field_with_its_meaning() -> None:
+    page = _hooks().with_fields((ROOT / "docs" / "machine-files.md").read_text())
+    rows = dict(re.findall(r"^\| `([\w.]+)` \| (.*) \|$", page, re.M))
+    assert all(row.rpartition(" | ")[2].strip() for row in rows.values())
+    assert rows["memory.NAME.bandwidth"].startswith("a number > 0 in byte/s | none |")
+    assert "of a shared level too" in rows["memory.NAME.bytes_per_cycle"]
+    parts = re.compile(r"(engines|memory|links)\.[^.]+\.")
+    for name in ("a100-sxm-80gb", "tpu-v3-8", "xeon-gold-6148", "xeon-phi-7120p", "a100-80-dgx"):
+        for path in machine(name).numbers:
+            named = parts.sub(r"\1.NAME.", path)
+            entries = rows.get(named.rpartition(".")[0], "")  # of a list or a mapping
+            assert named in rows or entries.startswith(("a list", "a mapping")), path
+    example = yaml.safe_load(re.findall(r"^```yaml\n(.*?)^```$", page, re.M | re.S)[0])
+    assert Machine.model_validate(example).bandwidth("L2") == pytest.approx(100 * 1.4e9 * 64)
 
 
 def test_the_api_page_names_what_exists() -> None:

@@ -1,0 +1,99 @@
+"""Every field that a machine file may have, with unit, range, default and meaning, read off the records themselves."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hwmodels.compute import Engine
+from hwmodels.link import Link
+from hwmodels.machine import Machine
+from hwmodels.memory import Level
+from hwmodels.power import Power
+from hwmodels.records import unit_at
+from hwmodels.runtime import Runtime
+
+PARTS = {record.__name__: record for record in (Engine, Level, Link, Power, Runtime)}
+NOUNS = {"object": "a mapping by name", "array": "a list", "string": "a text", "integer": "a whole number"}
+
+
+@dataclass(frozen=True)
+class MachineField:
+    """One field: its dotted path (NAME: a name of one's own), what is wanted there, its unit, default and meaning."""
+
+    path: str
+    wanted: str
+    unit: str
+    default: str
+    meaning: str
+
+
+def machine_fields() -> tuple[MachineField, ...]:
+    """All fields of a machine file, in the order of the records."""
+    return tuple(_fields(Machine, "", ()))
+
+
+def fields_table() -> str:
+    """The fields as a table in Markdown."""
+    lines = ["| field | want | default | meaning |", "|---|---|---|---|"]
+    for field in machine_fields():
+        wanted = f"{field.wanted} in {field.unit}" if field.unit else field.wanted
+        lines.append(f"| `{field.path}` | {wanted} | {field.default} | {field.meaning.replace('|', ' or ')} |")
+    return "\n".join(lines)
+
+
+def _fields(record: Any, above: str, place: tuple[str, ...]) -> Iterator[MachineField]:
+    schema = record.model_json_schema()
+    meanings = _meanings(record)
+    for name, entry in schema["properties"].items():
+        required = name in schema.get("required", ())
+        known = next(one for one in entry.get("anyOf", [entry]) if one.get("type") != "null")
+        unit = unit_at(Machine, (*place, name)) or _unit_of_entries(record, name)
+        part = PARTS.get(_reference(known) or _reference(known.get("additionalProperties")))
+        default = "required" if required else "" if part else _text(entry.get("default"))
+        yield MachineField(above + name, _wanted(known), unit, default, meanings.get(name, ""))
+        if part:
+            several = known.get("type") == "object"
+            path, inside = (f"{above}{name}.NAME.", (name, "NAME")) if several else (f"{above}{name}.", (name,))
+            yield from _fields(part, path, (*place, *inside))
+
+
+def _unit_of_entries(record: Any, name: str) -> str:
+    """The unit of what a list or mapping holds, as the note of its type says it."""
+    found = re.search(r"Unit\(name='([^']+)'", str(record.model_fields[name].annotation))
+    return found[1].removesuffix("1") if found else ""
+
+
+def _reference(entry: Any) -> str:
+    return str(entry.get("$ref", "")).rpartition("/")[2] if isinstance(entry, Mapping) else ""
+
+
+def _wanted(entry: Mapping[str, Any]) -> str:
+    if "enum" in entry:
+        return ", ".join(entry["enum"])
+    noun = NOUNS.get(str(entry.get("type")), "a number" if "type" in entry else "fields")
+    least, above = entry.get("minimum"), entry.get("exclusiveMinimum")
+    bounds = f" >= {least:g}" if least is not None else f" > {above:g}" if above is not None else ""
+    return noun + bounds
+
+
+def _text(default: Any) -> str:
+    if default in (None, "", [], {}):
+        return "none"
+    return ", ".join(map(str, default)) if isinstance(default, list) else str(default)
+
+
+def _meanings(record: Any) -> dict[str, str]:
+    """What the record's docstring says of each parameter."""
+    _, _, text = (inspect.getdoc(record) or "").partition("Parameters\n----------\n")
+    found: dict[str, str] = {}
+    names: list[str] = []
+    for line in text.splitlines():
+        if line and not line.startswith(" "):
+            names = line.split(", ")
+        for name in names if line.startswith(" ") else ():
+            found[name] = f"{found.get(name, '')} {line.strip()}".strip()
+    return found
