@@ -61,7 +61,7 @@ def load(path: str | os.PathLike[str], estimator: Any) -> Calibration:
         raise InputError(f"{path}: schema = {str(fields.get('schema'))[:40]!r}, want {SCHEMA!r}")
     entries = require_mapping(fields.get("parameters"), path, "parameters")
     names = fields.get("names")
-    if not isinstance(names, list) or not 0 < len(names) <= MAX_PARAMETERS or not set(names) <= set(entries):
+    if not (isinstance(names, list) and 0 < len(names) <= MAX_PARAMETERS and all(name in [*entries] for name in names)):
         raise InputError(f"{path}: names: want a list of fitted parameters, each one in 'parameters'")
     values = {
         name: _number(require_mapping(entry, path, name).get("value"), path, name) for name, entry in entries.items()

@@ -140,6 +140,8 @@ def read_extrap_lines(path: Path, metric: str | None = None) -> Readings:
         entry = parse_json(text, where)
         params = require_mapping(field_of(entry, "params", where), where, "params")
         parameters = parameters or list(params)
+        if not parameters:
+            raise InputError(f"{where}: params: want at least one parameter")
         if set(params) != set(parameters):
             raise InputError(f"{where}: parameters {sorted(params)}, but {sorted(parameters)} before")
         point = tuple(as_number(params[name], f"{where}: {name}") for name in parameters)

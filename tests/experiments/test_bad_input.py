@@ -318,6 +318,14 @@ def test_a_calibration_names_code_and_does_not_run_it(here: Path, capsys: pytest
     assert (here / "it-ran").exists()
 
 
+@pytest.mark.parametrize("names", [[[]], ["nothing"], [], 5])
+def test_calibrations_of_no_parameter(names: object, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = {"schema": "slipstick-calibration-1", "estimator": "roofline", "names": names, "parameters": {}}
+    (here / "c.json").write_text(json.dumps(document))
+    words = "c.json: names: want a list of fitted parameters"
+    complains(["estimate", "mlp-inference", "--on", "v100-sxm", "--calibration", "c.json"], words, capsys)
+
+
 def test_a_page_shows_names_and_does_not_run_them(here: Path) -> None:
     script = "<script>document.write(6*7)</script>"
     (here / "s.toml").write_text(

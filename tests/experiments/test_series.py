@@ -230,6 +230,12 @@ def test_a_data_frame() -> None:
         from_frame(frame)
 
 
+def test_lines_without_parameters_are_refused(tmp_path: Path) -> None:
+    lines = "\n".join(json.dumps({"params": params, "value": 1}) for params in ({}, {"n": 1}))
+    with pytest.raises(InputError, match="line 1: params: want at least one parameter"):
+        read(write(tmp_path, "a.jsonl", lines))
+
+
 TIMED = {"times": [1.0], "median": 1.0}
 OLD_EXTRAP: dict[str, object] = {"callpaths": [], "metrics": [], "coordinates": [], "measurements": []}
 

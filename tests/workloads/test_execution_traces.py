@@ -75,6 +75,8 @@ def test_bad_traces_are_refused_with_file_and_node(tmp_path: Path) -> None:
         import_execution_trace(write(tmp_path, [node(5, 6, "outer"), node(6, 5, "inner")]))
     with pytest.raises(InputError, match="two nodes have the id 5"):
         import_execution_trace(write(tmp_path, [node(5, 1), node(5, 1)]))
+    with pytest.raises(InputError, match=r"node 5: parent '\[1\]': want the number of a node"):
+        import_execution_trace(write(tmp_path, [{**node(5, 1), "ctrl_deps": [1]}]))
     with pytest.raises(InputError, match=r"size '-3' lies outside \[0, 1e12\]"):
         import_execution_trace(write(tmp_path, [node(5, 1, shape=(-3,))]))
     with pytest.raises(InputError, match=r"node 5 .aten::mm.: inputs do not fit"):

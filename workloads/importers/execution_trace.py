@@ -96,7 +96,10 @@ def _operations(entries: list[Any], path: str) -> Iterator[tuple[Mapping[str, An
         if number in known:
             raise InputError(f"{path}: two nodes have the id {number}")
         known[number] = entry
-        children.setdefault(entry.get("ctrl_deps", entry.get("parent")), []).append(number)
+        parent = entry.get("ctrl_deps", entry.get("parent"))
+        if isinstance(parent, (list, Mapping)):
+            raise InputError(f"{path}: node {number}: parent {str(parent)[:40]!r}: want the number of a node")
+        children.setdefault(parent, []).append(number)
     roots = [n for parent, below in children.items() if parent not in known for n in below]
     roots += [n for n, entry in known.items() if entry.get("ctrl_deps", entry.get("parent")) == n]
     found: list[tuple[int, str]] = []
