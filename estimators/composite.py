@@ -12,7 +12,7 @@ from estimators.compiled import Compiled, PointByPoint, check_free, constant_gro
 from estimators.consumption import energy_of
 from estimators.estimate import Estimate, Part
 from estimators.formula import FloatArray, Formula
-from estimators.operation.model import FormulaModel, OperationModel, grouped, machine_values
+from estimators.operation.model import Clock, FormulaModel, OperationModel, grouped, machine_values
 from estimators.parameters import parameters, with_parameters
 from estimators.schedule.model import FormulaSchedule, Schedule
 from hwmodels.expressions import symbol
@@ -57,9 +57,10 @@ class Composite:
         bound = as_compiled(workload, machine).bind_known(run).bound()
         times = self.operation.times(bound.operations, machine)
         outcome = self.schedule.combine(bound, times, machine, {**workload.defaults, **run})
+        joules, over_cap = energy_of(bound, machine, outcome.time, {**workload.defaults, **run}, self.runs_at())
         return Estimate(
             time=outcome.time,
-            energy=energy_of(bound, machine, outcome.time, {**workload.defaults, **run}),
+            energy=joules,
             parts=self._parts(bound, times, machine, outcome.elapsed),
             rule=outcome.rule,
             metrics=outcome.metrics,
@@ -69,6 +70,7 @@ class Composite:
                 *_memory_said(bound, machine),
                 *_defaults_used(workload, run),
                 *outcome.assumptions,
+                *over_cap,
             ),
             trace=outcome.trace,
         )
@@ -120,6 +122,10 @@ class Composite:
             machine=machine,
             bounds={name: note for name, (_, note) in all_parameters.items()},
         )
+
+    def runs_at(self) -> Clock:
+        """The clock whose times these are; learned ones are those of the clock that the cap left."""
+        return self.operation.runs_at() if isinstance(self.operation, FormulaModel) else "held"
 
     def run_names(self, workload: Workload, machine: Machine) -> frozenset[str]:
         """Numbers of the run that have a say: those of the schedule, and the workload's symbols."""

@@ -11,16 +11,19 @@ import numpy as np
 import numpy.typing as npt
 import sympy as sp
 
+from estimators.extrema import Largest
 from estimators.formula import FloatArray, Formula, evaluate
 from estimators.operation.energy import PowerModel
-from estimators.operation.model import machine_values
+from estimators.operation.model import Clock, machine_values
 from estimators.operation.roofline import serving_engine
 from estimators.operation.tiled import MATRIX_ENERGY
+from estimators.operation.voltage import squared_voltage
 from estimators.parameters import parameters
 from hwmodels.expressions import parse_expression, symbol
 from hwmodels.files import InputError
 from hwmodels.machine import Machine
 from hwmodels.records import Table
+from hwmodels.units import format_quantity
 from workloads.cost import Amount, symbols_of
 from workloads.workload import Op, Workload
 
@@ -66,7 +69,11 @@ class Consumption:
 
 
 def energy(
-    workload: Workload, machine: Machine, run: Mapping[str, float] | None = None, power: PowerModel | None = None
+    workload: Workload,
+    machine: Machine,
+    run: Mapping[str, float] | None = None,
+    power: PowerModel | None = None,
+    clock: Clock = "held",
 ) -> Consumption:
     """Joules: the mean power of the whole workload (see `PowerModel`) times its time; symbols of the work stay open.
 
@@ -74,6 +81,9 @@ def energy(
     ----------
     power
         Its factors are not fitted to anything if left out.
+    clock
+        The clock of the times. At the machine's own, work takes its energy there, though that may pass the cap (see
+        `over_cap`). Held by the cap, it takes what the cap allows, and no less than at the least voltage.
 
     Raises
     ------
@@ -81,7 +91,10 @@ def energy(
         Where the machine states no power, or the workload counts neither flop nor bytes.
     """
     power = power or PowerModel()
-    watts = power.formula(machine)
+    watts = power.uncapped(machine, squared_voltage())
+    if clock == "held":
+        least = power.uncapped(machine, sp.Integer(1)).expression
+        watts = Formula(Largest(least, power.formula(machine).expression), "W", watts.source)
     worked = [op for op in workload if op.kind not in machine.runtime.free_kinds]
     flop = _sum(part for op in worked for part in _float32_flop(op, machine))
     moved = _sum(op.times * op.cost.bytes_moved for op in worked)
@@ -103,13 +116,46 @@ def devices_of(workload: Workload) -> Amount:
 
 
 def energy_of(
-    workload: Workload, machine: Machine, time: float, run: Mapping[str, float] | None = None
-) -> float | None:
-    """Joules of a bound workload that takes `time` seconds, all devices together; None where they cannot be told."""
+    workload: Workload,
+    machine: Machine,
+    time: float,
+    run: Mapping[str, float] | None = None,
+    clock: Clock = "held",
+) -> tuple[float | None, tuple[str, ...]]:
+    """Joules of a bound workload that takes `time` seconds, all devices together, and a line where they pass the cap.
+
+    None where they cannot be told.
+    """
     try:
-        return float(energy(workload, machine, run)({}, time))
+        told = energy(workload, machine, run, clock=clock)
     except InputError:
-        return None
+        return None, ()
+    return float(told({}, time)), over_cap(told, machine, {}, time)
+
+
+def over_cap(
+    told: Consumption, machine: Machine, free: Mapping[str, npt.ArrayLike], times: npt.ArrayLike
+) -> tuple[str, ...]:
+    """A line where the mean power of a device passes its cap: the time is then too short, or the energy too large.
+
+    Parameters
+    ----------
+    told
+        Joules of all devices.
+    """
+    seconds = np.atleast_1d(np.asarray(times, dtype=float))
+    values = {name: np.atleast_1d(np.asarray(array, dtype=float)) for name, array in free.items()}
+    by_symbol: dict[str, Any] = {**told.base, **{name.partition(".")[2]: array for name, array in values.items()}}
+    watts = told(values, seconds) / seconds / evaluate(sp.sympify(told.work["operation.devices"]), by_symbol)
+    cap = np.broadcast_to(values.get("machine.power.cap", float(machine.power.cap or np.inf)), watts.shape)
+    over = watts > cap * (1 + 1e-6)
+    if not over.any():
+        return ()
+    worst = int(np.argmax(watts / cap))
+    where = f" at {int(over.sum())} of {len(over)} points, at worst" if len(over) > 1 else ""
+    ends = "the clock would fall and the time grow (tiled-roofline has this law, for flop)"
+    drawn, allowed = format_quantity(float(watts[worst]), "W"), format_quantity(float(cap[worst]), "W")
+    return (f"above the power cap{where}: would draw {drawn} on average, cap {allowed}: {ends}",)
 
 
 def cost(machine: Machine, workload: Workload | None = None, run: Mapping[str, float] | None = None) -> Consumption:

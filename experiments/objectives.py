@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from estimators.composite import as_compiled
+from estimators.calibration import Calibration
+from estimators.composite import Composite, as_compiled
 from estimators.consumption import COST, ENERGY, Consumption, cost, energy
 from estimators.formula import evaluate
 from experiments.question import Question
@@ -29,8 +30,11 @@ FRONT = "front"
 
 def consumptions(asked: Question) -> tuple[tuple[Consumption, ...], tuple[str, ...]]:
     """What can be told of a question beside its time, and a line for each thing that cannot."""
+    inner = asked.estimator.estimator if isinstance(asked.estimator, Calibration) else asked.estimator
+    clock = inner.runs_at() if isinstance(inner, Composite) else "held"
+    workload = as_compiled(asked.workload, asked.machine)
     makers: dict[str, Callable[[], Consumption]] = {
-        "energy": lambda: energy(as_compiled(asked.workload, asked.machine), asked.machine, asked.run),
+        "energy": lambda: energy(workload, asked.machine, asked.run, clock=clock),
         "cost": lambda: cost(asked.machine, asked.workload, asked.run),
     }
     if getattr(asked.estimator, "alone", False):

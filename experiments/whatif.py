@@ -7,7 +7,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from estimators.consumption import COST, ENERGY
+from estimators.consumption import COST, ENERGY, over_cap
 from estimators.estimate import DEFAULT_LEVEL, Estimate
 from experiments.axes import axes_of
 from experiments.objectives import BANDS, FRONT
@@ -39,7 +39,7 @@ class WhatIf:
     unknown
         A line for each thing that the machine does not say.
     notes
-        What varies and has no say in the time.
+        What varies and has no say in the time; that a point draws more than the power cap.
     """
 
     asked: Question
@@ -120,7 +120,11 @@ def answer(
     if space.size > MAX_POINTS:
         raise InputError(f"{space.counted}: want at most {MAX_POINTS:,} in one table; slipstick study run takes more")
     work = task(asked, space, level)
-    return WhatIf(asked, space, asked.answer(), sweep(work, executor, progress), level, work.unknown, work.notes)
+    frame = sweep(work, executor, progress)
+    free = {name: frame[name].to_numpy() for name in space.names}
+    over = [over_cap(told, asked.machine, free, frame.time_s) for told in work.consumed if told.name == ENERGY]
+    notes = (*work.notes, *(text for texts in over for text in texts))
+    return WhatIf(asked, space, asked.answer(), frame, level, work.unknown, notes)
 
 
 def frame_rows(frame: pd.DataFrame, notes: Sequence[str] = ()) -> list[dict[str, Any]]:

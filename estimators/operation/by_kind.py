@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from estimators.formula import Formula
 from estimators.operation.collectives import Collectives
-from estimators.operation.model import FormulaModel
+from estimators.operation.model import Clock, FormulaModel
 from estimators.parameters import parameters
 from hwmodels.expressions import symbol
 from hwmodels.machine import Machine
@@ -43,6 +43,10 @@ class DeviceAndLinks(FormulaModel):
     def caches(self, machine: Machine) -> str:
         """As the device has them."""
         return self.device.caches(machine)
+
+    def runs_at(self) -> Clock:
+        """As the device."""
+        return self.device.runs_at()
 
     def check_free(self, free: Sequence[str]) -> None:
         """Raise InputError where one of the parts does."""

@@ -10,15 +10,16 @@ import numpy as np
 import sympy as sp
 from scipy.optimize import least_squares
 
-from estimators.extrema import Largest, Smallest
+from estimators.extrema import Smallest
 from estimators.formula import FloatArray, Formula
+from estimators.operation.voltage import squared_voltage
 from estimators.parameters import Parameter, check_parameters
 from hwmodels.expressions import symbol
 from hwmodels.files import InputError
 from hwmodels.machine import Machine
 
 SOURCE = "docs/notes/gpu-operations.md; energy roofline: Choi et al., IPDPS 2013"
-START = {"active": 0.2, "flop": 1.0, "byte": 2.0, "settle": 5e-6}
+START = {"active": 1.1, "flop": 1.0, "byte": 2.0, "settle": 5e-6}
 """The parameters, and where a fit begins."""
 NEAR_CAP = 0.93
 """Share of the cap from which a chip is held back."""
@@ -28,14 +29,15 @@ SOFT = 0.2
 
 @dataclass(frozen=True)
 class PowerModel:
-    """P = idle + (active (cap - idle) + flop e_flop f / t + byte e_byte b / t) t / (t + settle), never above the cap.
+    """P = idle + (active idle + flop e_flop v^2 f / t + byte e_byte b / t) t / (t + settle), held at the cap.
 
-    e_flop is the machine's energy of a float32 flop times the share of the dtype; e_byte the machine's, or one of
-    memory technology. Parameters are factors, so that they carry over to other machines. Kernels that are short against
-    `settle` leave gaps between them in which the chip does nothing.
+    e_flop is the machine's energy of a float32 flop times the share of the dtype, v^2 what its clock costs
+    (`voltage.squared_voltage`); e_byte the machine's, or one of memory technology: its clock is another. Parameters are
+    factors, so that they carry over to other machines. Kernels that are short against `settle` leave gaps between them
+    in which the chip does nothing.
     """
 
-    active: Annotated[float, Parameter("1", "share of the range above idle that any running kernel draws", 0, 1)] = 0.1
+    active: Annotated[float, Parameter("1", "what any running kernel draws above idle, over idle", 0, 100)] = 0.6
     flop: Annotated[float, Parameter("1", "energy of a flop over the machine's number", 0, 100)] = 1.0
     byte: Annotated[float, Parameter("1", "energy of a byte over the machine's number", 0, 100)] = 1.0
     settle: Annotated[float, Parameter("s", "length of a kernel that draws half of what a long one draws", 0, 1)] = 0.0
@@ -44,19 +46,26 @@ class PowerModel:
         check_parameters(self)
 
     def formula(self, on: Machine) -> Formula:
-        """Watts. Symbols: time, operation.float32_flop (flop at the energy of a float32 flop), operation.bytes_moved.
+        """Watts of measured times, which are those of the clock that the cap leaves.
+
+        Symbols: time, operation.float32_flop (flop at the energy of a float32 flop), operation.bytes_moved.
 
         Raises
         ------
         InputError
             Where the machine states no cap or no energy of a flop.
         """
+        nominal = self.uncapped(on, squared_voltage())
+        return Formula(Smallest(symbol("machine.power.cap"), nominal.expression), "W", SOURCE)
+
+    def uncapped(self, on: Machine, squared: sp.Expr) -> Formula:
+        """Watts at the square of a voltage (1: that up to the knee), whatever the cap; symbols as above."""
         _require(on)
-        idle, cap = symbol("machine.power.idle"), symbol("machine.power.cap")
-        draw = symbol("parameter.active") * (cap - idle)
-        draw += symbol("parameter.flop") * _flop_watts() + symbol("parameter.byte") * _byte_watts(on)
+        idle = symbol("machine.power.idle")
+        draw = symbol("parameter.active") * idle
+        draw += symbol("parameter.flop") * squared * _flop_watts() + symbol("parameter.byte") * _byte_watts(on)
         busy = symbol("time") / (symbol("time") + symbol("parameter.settle"))
-        return Formula(Smallest(cap, Largest(idle, idle + draw * busy)), "W", SOURCE)
+        return Formula(idle + draw * busy, "W", SOURCE)
 
     def watts(self, on: Machine, time: FloatArray, float32_flop: FloatArray, moved: FloatArray) -> FloatArray:
         """Mean power of operations of the given seconds, flop and bytes, each of one shape."""
@@ -98,7 +107,7 @@ def fit_power(
         return np.asarray(np.log(formula.evaluate({**values, **own})) - target)
 
     low = np.log([1e-4, 1e-4, 1e-4, 1e-9])
-    high = np.log([1.0, 100.0, 100.0, 1.0])
+    high = np.log([10.0, 100.0, 100.0, 1.0])
     found = least_squares(residuals, np.log(list(START.values())), bounds=(low, high), loss="soft_l1", f_scale=SOFT)
     return PowerModel(*map(float, np.exp(found.x)))
 
@@ -120,6 +129,7 @@ the stack alone, 3.9 pJ/bit in HBM2)."""
 def _values(on: Machine, time: FloatArray, float32_flop: FloatArray, moved: FloatArray) -> Mapping[str, Any]:
     power = {f"machine.power.{name}": getattr(on.power, name) for name in ("idle", "cap", "per_flop", "per_byte")}
     own = {name: value for name, value in power.items() if value is not None}
+    own |= {"machine.clock": float(on.clock)}
     return {**own, "time": time, "operation.float32_flop": float32_flop, "operation.bytes_moved": moved}
 
 

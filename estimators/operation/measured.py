@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from estimators.formula import FloatArray, Formula
-from estimators.operation.model import FormulaModel, amount_of
+from estimators.operation.model import Clock, FormulaModel, amount_of
 from estimators.parameters import Parameter, check_parameters
 from hwmodels.expressions import symbol
 from hwmodels.files import InputError
@@ -45,6 +45,10 @@ class MeasuredTimes(FormulaModel):
 
     def __post_init__(self) -> None:
         check_parameters(self)
+
+    def runs_at(self) -> Clock:
+        """That of the measurement, under the cap."""
+        return "held"
 
     def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
         """Seconds of one execution of each operation, shape (operations,).

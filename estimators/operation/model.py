@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from hwmodels.machine import Machine
 from workloads.cost import RESOURCES, Amount
 from workloads.kinds import KINDS
 from workloads.workload import Op
+
+Clock = Literal["nominal", "held"]
+"""The machine's own clock, whatever that draws; or the one that its power cap leaves."""
 
 
 @runtime_checkable
@@ -48,6 +51,10 @@ class FormulaModel(OperationModel, Protocol):
     def caches(self, machine: Machine) -> str:
         """What the times take for granted of the caches, in words; empty where caches have no say."""
         return ""
+
+    def runs_at(self) -> Clock:
+        """The clock whose times these are."""
+        return "nominal"
 
     def check_free(self, free: Sequence[str]) -> None:
         """Raise InputError where the formulas do not hold while one of these quantities (machine.PATH, ...) varies."""

@@ -192,7 +192,8 @@ def estimate_spmv(
     if power_watts is not None:
         said.append(f"energy = {power_watts:g} W x time (the paper's analytic model), not measured")
     elif machine is not None:
-        energy = energy_of(Workload(f"spmv {matrix.name}", (rows_operation(matrix),)), machine, time)
+        energy, over_cap = energy_of(Workload(f"spmv {matrix.name}", (rows_operation(matrix),)), machine, time)
+        said += over_cap
     return Estimate(
         time,
         energy,

@@ -11,10 +11,11 @@ from estimators.extrema import Largest
 from estimators.formula import Formula
 from estimators.operation import kernel_classes
 from estimators.operation.kernel_classes import KernelParameters
-from estimators.operation.model import FormulaModel
+from estimators.operation.model import Clock, FormulaModel
 from estimators.operation.residency import capacity_of_all, rated_caches
 from estimators.operation.roofline import product_of_fields, serving_rate
 from estimators.operation.tiles import Resources, traffic_time
+from estimators.operation.voltage import squared_voltage
 from hwmodels.expressions import symbol
 from hwmodels.files import InputError
 from hwmodels.machine import Machine
@@ -22,8 +23,6 @@ from hwmodels.records import Table
 from workloads.kinds import SIZE_BYTES
 from workloads.workload import Op
 
-KNEE = 1.4e9
-"""Clock in Hz above which a chip needs more voltage, so that energy per flop grows with its square."""
 MATRIX_ENERGY = {"bfloat16": 0.09, "float16": 0.09, "tfloat32": 0.15, "float8": 0.045, "int8": 0.045, "float32": 0.5}
 """Energy of a flop in a matrix engine over that of a float32 flop in a vector engine."""
 LEAST_POWER = 1e-3
@@ -52,6 +51,10 @@ class TiledRoofline(FormulaModel):
         """Where the runtime says none, the fitted `rotation` tells what repeated runs leave."""
         state = machine.runtime.cache
         return f"{state} caches" if state else "caches as repeated runs leave them"
+
+    def runs_at(self) -> Clock:
+        """The cap is part of the formulas."""
+        return "held"
 
     def key(self, op: Op, machine: Machine) -> Hashable:
         """Operations of one kind, dtype and shape of formula."""
@@ -162,7 +165,7 @@ def _under_cap(time: sp.Expr, flop_time: sp.Expr, flop: sp.Expr, machine: Machin
     allowed = Largest(cap - symbol("machine.power.idle"), LEAST_POWER * cap) if power.idle else cap
     joules = flop * symbol("machine.power.per_flop") * symbol(f"{prefix}energy")
     at_knee = joules / allowed
-    squeezed = flop_time ** sp.Rational(2, 3) * (at_knee * (symbol("machine.clock") / KNEE) ** 2) ** sp.Rational(1, 3)
+    squeezed = flop_time ** sp.Rational(2, 3) * (at_knee * squared_voltage()) ** sp.Rational(1, 3)
     # Squeezing matters only while the clock stays above the knee, that is while it is the longer of the two.
     limit = Largest(at_knee, squeezed)
     if power.time_constant is None:

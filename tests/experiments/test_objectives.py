@@ -18,9 +18,14 @@ from experiments.front_report import best, front_chart
 from experiments.objectives import on_front, with_front, with_objectives
 from experiments.question import question
 from experiments.whatif import whatif
+from hwmodels.catalog import machine
 from hwmodels.files import InputError
+from workloads.cost import Cost
+from workloads.workload import Op, Workload
 
 GNMT = ("gnmt", "vega-fe")
+FLOP = Workload("flop", (Op("flop", "elementwise", cost=Cost({"flop.vector.float32": 1e12})),))
+BYTES = Workload("bytes", (Op("bytes", "elementwise", cost=Cost({"read": 1e12})),))
 TABLES = st.integers(1, 5).flatmap(
     lambda objectives: st.lists(st.tuples(*[st.integers(0, 6)] * objectives), min_size=1, max_size=40)
 )
@@ -39,13 +44,12 @@ def test_the_front_of_a_hundred_thousand_points_takes_no_square_of_time() -> Non
     assert on_front(circle).all()  # an arc bulging towards the origin: nothing beats anything
 
 
-def test_joules_are_watts_times_seconds_within_idle_and_cap() -> None:
-    asked = question(*GNMT, "roofline", [])
-    vary = {"workload.seq_len": [5, 25, 100], "machine.clock": ["0.4 GHz", "1.6 GHz"], "machine.power.cap": [90, 300]}
-    frame = whatif(*GNMT, vary, estimator="roofline").frame
-    watts = frame[ENERGY] / frame.time_s
-    assert (watts >= asked.machine.power.idle).all() and (watts <= frame["machine.power.cap"] * (1 + 1e-12)).all()
-    assert (watts == frame["machine.power.cap"]).any() and (watts < frame["machine.power.cap"]).any()
+@pytest.mark.parametrize("estimator", ["roofline", "tiled-roofline"])
+def test_joules_of_a_table_are_those_of_each_estimate(estimator: str) -> None:
+    asked = question(*GNMT, estimator, [])
+    vary = {"workload.seq_len": [5, 100], "machine.clock": ["0.4 GHz", "1.6 GHz"], "machine.power.cap": [90, 300]}
+    frame = whatif(*GNMT, vary, estimator=estimator).frame
+    assert (frame[ENERGY] / frame.time_s >= asked.machine.power.idle).all()
     for _, row in frame.iterrows():
         changes = {"clock": row["machine.clock"], "power.cap": row["machine.power.cap"]}
         one = asked.estimator.estimate(
@@ -54,15 +58,48 @@ def test_joules_are_watts_times_seconds_within_idle_and_cap() -> None:
         assert row[ENERGY] == pytest.approx(one.energy, rel=1e-9)
 
 
+def test_a_cap_spares_no_joules_where_it_costs_no_time() -> None:
+    """The roofline's time is that of the clock as it is, and so is its energy; what passes the cap is said."""
+    asked = ("gemm", "h200-sxm", {"machine.power.cap": [300, 600, 1200]})
+    found = whatif(*asked, estimator="roofline")
+    assert set(found.frame.time_ratio) == {1.0} and len(set(found.frame[ENERGY])) == 1
+    watts = found.frame[ENERGY][0] / found.frame.time_s[0]
+    assert 600 < watts < 1200  # float32 on the vector engine, at 1.98 GHz
+    assert any("at 2 of 3 points" in text and "cap 300 W" in text for text in found.notes)
+    said = question("gemm", "h200-sxm", "roofline", []).answer().assumptions
+    assert any(text.startswith("above the power cap: would draw") and "cap 700 W" in text for text in said)
+    assert not any("cap" in text for text in question("gemm", "v100-sxm", "tiled-roofline", []).answer().assumptions)
+
+
+@given(st.floats(0.3e9, 3e9))
+def test_energy_of_a_flop_is_constant_below_the_knee_and_grows_as_the_square_above(clock: float) -> None:
+    """E = C V^2 a switch, and V follows the clock above the knee; bytes and idle power do not."""
+    on = machine("h200-sxm").using({"clock": clock, "power.idle": 0})
+    model = PowerModel(active=0.0)
+    flop, moved = (float(energy(one, on, {}, model, clock="nominal")({}, 1.0)) for one in (FLOP, BYTES))
+    assert flop == pytest.approx(1e12 * 7.02e-12 * max(1.0, clock / 1.4e9) ** 2, rel=1e-12)
+    assert moved == pytest.approx(1e12 * 30e-12, rel=1e-12)
+
+
+def test_over_clocks_and_cores_many_points_are_on_the_front() -> None:
+    """Fewer joules want a lower clock above the knee, and a shorter time below it."""
+    vary = ["machine.clock=0.6GHz..2GHz:8", "machine.cores=66,132"]
+    frame, _ = with_front(whatif("gemm", "h200-sxm", vary, estimator="roofline").frame, ["time", "energy"])
+    front = frame[frame.front].sort_values("machine.clock")
+    assert len(front) > 1 and set(front["machine.cores"]) == {132}
+    assert (front["machine.clock"] >= 1.4e9 * 0.999).all() and front[ENERGY].is_monotonic_increasing
+
+
 def test_energy_by_hand_from_flop_and_bytes() -> None:
     """Choi et al., IPDPS 2013: energy is work times its energy, and constant power times time."""
     asked = question("mlp-inference", "v100-sxm", "roofline", [])
     bound, power = asked.workload.bind_known({}).bound(), asked.machine.power
-    time = 10.0  # so long that the cap is far away
+    time = 10.0
     flop = sum(float(op.cost.flop * op.times) for op in bound)
     moved = sum(float(op.cost.bytes_moved * op.times) for op in bound)
     model = PowerModel(active=0.0, flop=1.0, byte=2.0)
-    by_hand = power.idle * time + flop * power.per_flop + 2.0 * moved * 30e-12
+    volts = asked.machine.clock / 1.4e9  # 1.53 GHz, over the knee of the voltage
+    by_hand = power.idle * time + flop * float(power.per_flop or 0) * volts**2 + 2.0 * moved * 30e-12
     dtypes = {name for op in bound for name in op.cost if name.startswith("flop.")}
     assert dtypes == {"flop.matrix.float32", "flop.vector.float32"}  # on this machine both run on the vector engine
     assert float(energy(bound, asked.machine, {}, model)({}, time)) == pytest.approx(by_hand, rel=1e-12)

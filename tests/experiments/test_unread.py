@@ -41,13 +41,13 @@ def test_where_it_cannot_be_known_nothing_is_said() -> None:
 
 
 def test_verbs_say_what_is_not_read(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    asked = ["whatif", "gemm", "--on", "v100-sxm", "--vary", f"{L2}=8MiB,128MiB"]
+    asked = ["whatif", "gemm", "--on", "a100-sxm-80gb", "--vary", f"{L2}=8MiB,128MiB"]
     words = f"this estimator does not read {L2}"
     assert run([*asked, "--save", str(tmp_path / "s.toml")]) == 0
     assert words in capsys.readouterr().out.splitlines()
     assert run([*asked, "--format", "json"]) == 0
     assert {row["note"] for row in json.loads(capsys.readouterr().out)} == {words}
-    assert run([*asked, "--vary", "machine.power.cap=200W,300W"]) == 0
-    assert "this estimator's time does not read machine.power.cap (energy_J does)" in capsys.readouterr().out
+    assert run([*asked, "--vary", "machine.power.idle=50W,60W"]) == 0
+    assert "this estimator's time does not read machine.power.idle (energy_J does)" in capsys.readouterr().out
     assert run(["study", "run", str(tmp_path / "s.toml"), "--folder", str(tmp_path / "out")]) == 0
     assert words in capsys.readouterr().err

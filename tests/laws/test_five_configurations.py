@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from estimators.operation.tiled import KNEE, TiledRoofline
+from estimators.operation.tiled import TiledRoofline
+from estimators.operation.voltage import KNEE
 from experiments.papers.seqpoint_study import vega
 from hwmodels.machine import Machine
 from workloads.kinds import operation
