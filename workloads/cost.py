@@ -83,7 +83,7 @@ class Cost(Mapping[str, Amount]):
 
     @property
     def flop(self) -> Amount:
-        """Floating-point operations of all units and dtypes; a multiply-add is two."""
+        """Operations of all units and data types; a multiply-add is two."""
         return _total(amount for name, amount in self.items() if name.startswith("flop."))
 
     @property
