@@ -13,9 +13,9 @@ import numpy as np
 
 from estimators.across_devices.beliefs import DEFAULT, UNKNOWN, Belief
 from estimators.across_devices.forecast import Forecast, Rule
-from estimators.across_devices.kernel_class import MODEL, PREFIX, KernelClass, priors_of
+from estimators.across_devices.kernel_class import MODEL, PREFIX, KernelClass
 from estimators.across_devices.operation_times import OperationTimes, RowFormula, joined_times, thinned
-from estimators.across_devices.pooling import MachineFit, Prior, fit_machine
+from estimators.across_devices.pooling import MachineFit, Prior, fit_machine, priors_of
 from estimators.across_devices.shaped import ShapedComposite, ShapedRoofline
 from estimators.calibration import Calibration
 from estimators.composite import Composite, as_compiled

@@ -11,13 +11,16 @@ import numpy as np
 
 from estimators.across_devices.bands import Scatter
 from estimators.across_devices.operation_times import OperationTimes, RowFormula, joined_times, thinned
-from estimators.across_devices.pooling import PRIORS, ROWWISE_PRIORS, MachineFit, Prior
+from estimators.across_devices.pooling import MachineFit, Prior, priors_of
 from estimators.formula import FloatArray
+from estimators.operation.kernel_classes import KERNELS
 from estimators.operation.tiled import TiledRoofline
+from hwmodels.records import Table
 from workloads.workload import Op
 
 PREFIX = "parameter.kernels.default."
-MODEL = TiledRoofline()
+MODEL = TiledRoofline(Table({"default": KERNELS["default"]}))
+"""One class at a time: whatever it is, its parameters are the default's."""
 ASKED = 300
 """Rows of a machine at which is learned how far others tell it."""
 CUT = 1.5
@@ -102,11 +105,6 @@ class KernelClass:
                 tree = cKDTree(np.concatenate([form.place() for form in alike]))
                 found[machine, kind] = tree, np.clip(left, -CUT, CUT)
         return found
-
-
-def priors_of(name: str) -> Mapping[str, Prior]:
-    """Of a class of operations."""
-    return ROWWISE_PRIORS if name.partition(".")[0] in ("softmax", "norm") else PRIORS
 
 
 def kind_of(op: Op) -> Hashable:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import least_squares
 
 from estimators.formula import FloatArray, Formula
+from estimators.operation.kernel_classes import KERNELS, ROWWISE
 from hwmodels.files import InputError
 from hwmodels.machine import Machine
 from hwmodels.records import Table
@@ -42,26 +43,35 @@ class Prior:
     spread: float
 
 
-PRIORS: Table[Prior] = Table(
-    {
-        "overhead": Prior(2e-6, 1.5),
-        "compute_efficiency": Prior(0.92, 0.1),
-        "memory_efficiency": Prior(0.87, 0.1),
-        "tile_cycles": Prior(1500.0, 0.7),
-        "step_cycles": Prior(1.5, 0.3),
-        "small_tile": Prior(0.1, 0.7),
-        "unaligned": Prior(0.3, 0.7),
-        "split_overhead": Prior(2.5e-6, 0.5),
-        "overlap": Prior(0.3, 0.5),
-        "rotation": Prior(6.0, 0.7),
-        "energy": Prior(1.0, 0.25),
-        "settle": Prior(1.0, 0.5),
-    }
-)
-"""Of `KernelParameters`: round numbers from the literature and from what kernels do, wide where stacks differ."""
+SPREADS: Mapping[str, float] = {
+    "overhead": 1.5,
+    "compute_efficiency": 0.1,
+    "memory_efficiency": 0.1,
+    "tile_cycles": 0.7,
+    "step_cycles": 0.3,
+    "small_tile": 0.7,
+    "unaligned": 0.7,
+    "split_overhead": 0.5,
+    "overlap": 0.5,
+    "rotation": 0.7,
+    "energy": 0.25,
+    "settle": 0.5,
+}
+"""Of the logarithms of `KernelParameters`, wide where stacks differ."""
+OVERHEAD = 2e-6
+"""Seconds beside the machine's own launch overhead; a logarithm has no prior at 0."""
 
-ROWWISE_PRIORS: Table[Prior] = PRIORS.using(step_cycles=Prior(1.0, 0.7), small_tile=Prior(0.3, 0.7))
-"""Of softmax and norms, whose steps are single elements of a row."""
+
+def priors_of(name: str) -> Table[Prior]:
+    """Of a class of operations ("gemm.float32"): its `KERNELS`, with spreads."""
+    kind = name.partition(".")[0]
+    known = replace(KERNELS[kind if kind in KERNELS else "default"], overhead=OVERHEAD)
+    own = {"step_cycles": 0.7} if kind in ROWWISE else {}  # steps of a row differ more than those of a product
+    return Table({part: Prior(getattr(known, part), spread) for part, spread in {**SPREADS, **own}.items()})
+
+
+PRIORS = priors_of("default")
+"""Of everything that has no entry of its own."""
 
 
 @dataclass(frozen=True)

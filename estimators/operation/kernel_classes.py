@@ -59,6 +59,15 @@ class KernelParameters:
         check_parameters(self)
 
 
+ROWWISE = ("softmax", "norm")
+"""Kinds that go over rows element by element (`rowwise`)."""
+KERNELS = Table(
+    {"default": KernelParameters(), **dict.fromkeys(ROWWISE, KernelParameters(step_cycles=1.0, small_tile=0.3))}
+)
+"""What is known of each class of operations before anything is measured: round numbers from the literature and from
+what kernels do. A step of a product is one of its reduction, a step along a row is one element."""
+
+
 def habits(prefix: str) -> Habits:
     """Symbols of the parameters that tiles depend on."""
     names = ("tile_cycles", "step_cycles", "small_tile", "unaligned", "split_overhead", "overlap")

@@ -10,7 +10,7 @@ import sympy as sp
 from estimators.extrema import Largest
 from estimators.formula import Formula
 from estimators.operation import kernel_classes
-from estimators.operation.kernel_classes import KernelParameters
+from estimators.operation.kernel_classes import KERNELS, KernelParameters
 from estimators.operation.model import Clock, FormulaModel
 from estimators.operation.residency import capacity_of_all, rated_caches
 from estimators.operation.roofline import product_of_fields, serving_rate
@@ -27,8 +27,6 @@ MATRIX_ENERGY = {"bfloat16": 0.09, "float16": 0.09, "tfloat32": 0.15, "float8": 
 """Energy of a flop in a matrix engine over that of a float32 flop in a vector engine."""
 LEAST_POWER = 1e-3
 """Share of the cap that is left for work where idle takes all of it: the time grows, and stays a number."""
-DEFAULTS = Table({"default": KernelParameters()})
-ROWWISE = ("softmax", "norm")
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class TiledRoofline(FormulaModel):
         By kind of operation, or "kind.dtype"; "default" serves the rest.
     """
 
-    kernels: Table[KernelParameters] = DEFAULTS
+    kernels: Table[KernelParameters] = KERNELS
 
     def __post_init__(self) -> None:
         if "default" not in self.kernels:

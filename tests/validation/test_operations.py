@@ -12,9 +12,13 @@ import pytest
 from estimators.across_devices import devices_file
 from estimators.across_devices.bands import LARGEST, TAILS, scatter
 from estimators.across_devices.devices import fit_devices
-from estimators.across_devices.pooling import MachineFit, pooled, shared_words, weights
+from estimators.across_devices.operation_times import OperationTimes, RowFormula
+from estimators.across_devices.pooling import MachineFit, pooled, priors_of, shared_words, weights
 from estimators.across_devices.trials import SHARE, Trial, left, repeats
 from estimators.operation.energy import PowerModel, fit_power
+from estimators.operation.tiled import TiledRoofline
+from estimators.parameters import parameters
+from experiments import registry
 from experiments.validation import gpu_data, gpu_scores
 from experiments.validation.data import data_folder
 from experiments.validation.gpu_cases import cases
@@ -23,7 +27,7 @@ from experiments.validation.switch_transformer import MODELS, SwitchConfiguratio
 from hwmodels.catalog import machine
 from hwmodels.files import InputError
 from hwmodels.records import Table
-from workloads.kinds import operation
+from workloads.kinds import KINDS, operation
 from workloads.workload import Workload
 
 FAMILIES = [("nvidia-ampere-ga100", "nvidia-ampere-ga100", 3), ("nvidia-ampere-ga100", "nvidia-ampere-ga102", 2)]
@@ -240,3 +244,30 @@ def test_what_users_load_is_what_the_board_scores(tmp_path: Path) -> None:
         said = loaded.on(machine(name), net).estimate(net, machine(name))
         assert said.time == pytest.approx(told.time[0], rel=1e-9)
         assert said.interval(0.8) == pytest.approx((told.low[0], told.high[0]), rel=1e-6)
+
+
+@pytest.mark.skipif(data_folder() is None, reason="no public measurements here (set SLIPSTICK_DATA)")
+@pytest.mark.parametrize(("file", "kind"), [("softmax", "softmax"), ("ln", "norm")])
+def test_rows_of_an_a100_are_told_no_worse_than_by_the_plain_roofline(file: str, kind: str) -> None:
+    """NeuSight's A100 80 GB, on which nothing that ships is fitted: MAPE by the estimators as they are registered."""
+    folder = data_folder()
+    assert folder is not None
+    frame = gpu_data.neusight_rows(folder, file)
+    frame = frame[frame["machine"] == "a100-pcie-80gb"]
+    columns = {dim: frame[dim].to_numpy(float) for dim in KINDS[kind].dims}
+    form = OperationTimes.of(machine("a100-pcie-80gb"), kind, "float32", columns, frame["time"].to_numpy())
+    errors = {}
+    for name in ("roofline", "tiled-roofline"):
+        model = registry.estimator(name).operation
+        own = {f"parameter.{part}": value for part, (value, _) in parameters(model).items()}
+        errors[name] = float(np.mean(np.abs(RowFormula.of(model, [form]).evaluate(own) / frame["time"] - 1)))
+    assert errors["tiled-roofline"] <= errors["roofline"] + 0.005
+
+
+def test_a_class_has_one_place_for_what_is_known_of_it() -> None:
+    kernels = TiledRoofline().kernels
+    for kind in ("softmax", "norm", "gemm"):
+        known = kernels[kind if kind in kernels else "default"]
+        for name, prior in priors_of(f"{kind}.float32").items():
+            assert name == "overhead" or prior.value == getattr(known, name)
+    assert kernels["softmax"].step_cycles == 1.0  # a step along a row is one element
