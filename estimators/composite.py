@@ -22,7 +22,7 @@ from hwmodels.records import Table
 from hwmodels.units import format_quantity
 from workloads.cost import symbols_of
 from workloads.dtype import said as in_words
-from workloads.footprint import resident_bytes
+from workloads.footprint import attends_to_cache, resident_bytes
 from workloads.fusion import fused
 from workloads.workload import Workload
 
@@ -265,7 +265,9 @@ def _memory_said(workload: Workload, machine: Machine) -> tuple[str, ...]:
     if kept is None or not there or kept <= there:
         return ()
     updates = any(op.kind == "optimizer" for op in workload)
-    what = "parameters, gradients and optimizer state alone take" if updates else "parameters alone take"
+    decodes = any(map(attends_to_cache, workload))
+    serving = "parameters, keys and values alone take" if decodes else "parameters alone take"
+    what = "parameters, gradients and optimizer state alone take" if updates else serving
     sizes = [format_quantity(size, "byte") for size in (kept, there)]
     return (f"does not fit: {what} {sizes[0]}, {main} of {machine.name} has {sizes[1]}",)
 

@@ -21,7 +21,11 @@ def _estimate(name: str, on: str) -> Estimate:
 
 
 def _said(name: str, on: str) -> list[str]:
-    return [text for text in _estimate(name, on).assumptions if "does not fit" in text]
+    return _too_large(_estimate(name, on))
+
+
+def _too_large(answer: Estimate) -> list[str]:
+    return [text for text in answer.assumptions if "does not fit" in text]
 
 
 @pytest.mark.parametrize(
@@ -40,6 +44,14 @@ def test_what_does_not_fit_is_said_and_what_fits_is_not() -> None:
     ]
     assert _said("gpt2-xl", "a100-80-dgx") == []
     assert _said("gpt2-xl-inference", "v100-sxm") == []
+
+
+def test_decoding_keeps_the_keys_and_values_of_every_layer() -> None:
+    step = workload("llama-3-8b-decode").bind(batch=64, seq_len=8192)
+    cache = 2 * 32 * 8 * 128 * 8192 * 64 * 2  # keys and values, layers, heads x size, words, sequences, bytes
+    assert resident_bytes(step) == 2 * 8_030_261_248 + cache
+    (said,) = _too_large(registry.estimator("roofline").estimate(step, machine("a100-sxm-80gb")))
+    assert "parameters, keys and values alone take 84.78 GB" in said
 
 
 def test_a_graph_that_does_not_know_is_silent() -> None:
