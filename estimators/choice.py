@@ -12,6 +12,7 @@ import numpy as np
 import sympy as sp
 
 from estimators.formula import FloatArray, Formula, evaluate, names_of
+from estimators.gradient import gradient
 from hwmodels.files import InputError
 from hwmodels.records import Table
 
@@ -96,6 +97,17 @@ class Least(Formula):
         slope = Formula(self.expression, self.unit, self.source).derivative(name)
         picked = self.expression if self.criterion is None else self.criterion
         return Least(slope.expression, slope.unit, slope.source, menu=self.menu, criterion=picked)
+
+    def gradient(self, values: Mapping[str, Any]) -> dict[str, FloatArray]:
+        """The derivative by every symbol at points, in the row that the function picks there."""
+        arrays = {name: np.asarray(values[name], dtype=np.float64) for name in self.names}
+        dimensions = len(np.broadcast_shapes(*(array.shape for array in arrays.values())))
+        columns = {name: np.array(column).reshape(-1, *(1,) * dimensions) for name, column in self.menu.items()}
+        rule = self.expression if self.criterion is None else self.criterion
+        best = np.argmin(evaluate(rule, {**arrays, **columns}), axis=0)
+        picked = {name: np.array(column)[best] for name, column in self.menu.items()}
+        slopes = gradient(self.expression, {**arrays, **picked})
+        return {name: slopes.get(name, np.zeros(())) for name in self.names}
 
     def substitute(self, values: Mapping[str, Any]) -> Formula:
         """The formula with some symbols replaced by numbers or expressions; the menu stays."""

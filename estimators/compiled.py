@@ -92,7 +92,7 @@ class Compiled:
         for name, array in arrays.items():
             self._check(name, array)
         shape = np.broadcast_shapes(*(array.shape for array in arrays.values())) if arrays else ()
-        known: dict[tuple[float, ...], Lanes] = {}
+        known = self._known
         if int(np.prod(shape)) <= BLOCK_POINTS or not shape:
             return np.array(np.broadcast_to(self._evaluate(arrays, known), shape))
         result = np.empty(shape)
@@ -123,6 +123,11 @@ class Compiled:
             expression = group.formula.expression.xreplace(numbers)
             found.append(separate(expression, lambda name: str(name).startswith("operation.")))
         return tuple(found)
+
+    @cached_property
+    def _known(self) -> dict[tuple[float, ...], Lanes]:
+        """The rows' tables by the values of their symbols, kept from call to call: the machine does not change them."""
+        return {}
 
     @cached_property
     def _row_symbols(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -67,8 +68,7 @@ def sensitivity(function: Compiled, values: Mapping[str, Any] | None = None) -> 
         _add_group(group, known, open_, totals, slopes, ridges)
     at = {**known, **totals}
     gradient: dict[str, Any] = {}
-    for name in function.schedule.names:
-        slope = function.schedule.derivative(name).evaluate(at)
+    for name, slope in function.schedule.gradient(at).items():
         if name in totals:
             for quantity, lanes in slopes.items():
                 if name in lanes:
@@ -99,7 +99,7 @@ def _add_group(
     by_symbol = {inside: known[name] for inside, name in open_.items()}
     at = {**known, **{name: amount_rows(column, by_symbol) for name, column in group.amounts.items()}}
     times = group.formula.evaluate(at)
-    derivatives = {name: group.formula.derivative(name).evaluate(at) for name in group.formula.names}
+    derivatives = group.formula.gradient(at)
     turns = _turns(group.formula.expression, at)
     for lane, column in group.multiplicity.items():
         weights = amount_rows(column, by_symbol)
@@ -182,7 +182,7 @@ class Crossover:
 
 
 def crossovers(formula: Formula, quantity: str, values: Mapping[str, float], operation: str = "") -> list[Crossover]:
-    """The values of one quantity at which two terms of a formula are equal and the largest, solved by sympy.
+    """The values of one quantity at which two terms of a formula are equal and the largest.
 
     Parameters
     ----------
@@ -191,18 +191,43 @@ def crossovers(formula: Formula, quantity: str, values: Mapping[str, float], ope
     """
     if len(formula.terms) < 2:
         return []
-    put = {symbol(name): sp.Float(value) for name, value in values.items() if name != quantity}
-    unknown = symbol(quantity)
-    terms = {name: sp.sympify(term).xreplace(put) for name, term in formula.terms.items()}
-    branches = [_branches(term, unknown) for term in terms.values()]
+    terms = {name: sp.sympify(term) for name, term in formula.terms.items()}
     found: dict[str, Crossover] = {}
+    for coefficients in _differences(tuple(terms.values()), symbol(quantity)):
+        for value in _positive_roots([float(evaluate(coefficient, values)) for coefficient in coefficients]):
+            below, above = _crossing(terms, values, quantity, value)
+            if below != above:
+                found[f"{value:.9g}"] = Crossover(operation, quantity, value, below, above)
+    return sorted(found.values(), key=lambda crossing: crossing.value)
+
+
+@lru_cache(maxsize=256)
+def _differences(terms: tuple[sp.Expr, ...], unknown: sp.Symbol) -> tuple[tuple[sp.Expr, ...], ...]:
+    """The polynomials that are 0 where two terms are equal, one for each pair of their branches: coefficients in the
+    other symbols, highest power first. Differences that are no ratio of polynomials are left out."""
+    found: dict[tuple[sp.Expr, ...], None] = {}
+    branches = [_branches(term, unknown) for term in terms]
     for ones, others in itertools.combinations(branches, 2):
         for one, other in itertools.product(ones, others):
-            for value in _positive_roots(one - other, unknown):
-                below, above = _crossing(terms, unknown, value)
-                if below != above:
-                    found[f"{value:.9g}"] = Crossover(operation, quantity, value, below, above)
-    return sorted(found.values(), key=lambda crossing: crossing.value)
+            known: dict[sp.Expr, sp.Dummy] = {}
+            numerator = sp.numer(sp.together(_masked(one, unknown, known) - _masked(other, unknown, known)))
+            if unknown in numerator.free_symbols and numerator.is_polynomial(unknown):
+                back = {dummy: expression for expression, dummy in known.items()}
+                found[tuple(c.xreplace(back) for c in sp.Poly(numerator, unknown).all_coeffs())] = None
+    return tuple(found)
+
+
+def _masked(expression: sp.Expr, unknown: sp.Symbol, known: dict[sp.Expr, sp.Dummy]) -> sp.Expr:
+    """The expression with one dummy for each largest part without the unknown: what stays is small."""
+    if unknown not in expression.free_symbols:
+        return expression if expression.is_Number else known.setdefault(expression, sp.Dummy())
+    if expression.is_Add or expression.is_Mul:
+        rest, own = expression.as_independent(unknown, as_Add=expression.is_Add)
+        parts = expression.func.make_args(own)
+        return expression.func(_masked(rest, unknown, known), *(_masked(part, unknown, known) for part in parts))
+    if expression.is_Pow:
+        return _masked(expression.base, unknown, known) ** expression.exp
+    return expression
 
 
 def _branches(term: sp.Expr, unknown: sp.Symbol) -> set[sp.Expr]:
@@ -214,20 +239,22 @@ def _branches(term: sp.Expr, unknown: sp.Symbol) -> set[sp.Expr]:
     return set().union(*(_branches(term.xreplace({outer: side}), unknown) for side in outer.args))
 
 
-def _positive_roots(difference: sp.Expr, unknown: sp.Symbol) -> list[float]:
-    """Where a difference of terms is 0; none where it is no ratio of polynomials."""
-    numerator = sp.numer(sp.together(difference))
-    if unknown not in numerator.free_symbols or not numerator.is_polynomial(unknown):
+def _positive_roots(coefficients: list[float]) -> list[float]:
+    """Where a polynomial is 0, highest power first; none where a coefficient has no value."""
+    if not np.all(np.isfinite(coefficients)):
         return []
-    roots = sp.Poly(numerator, unknown).nroots()
-    return [float(sp.re(root)) for root in roots if abs(sp.im(root)) <= 1e-12 * abs(root) and sp.re(root) > 0]
+    roots = np.roots(coefficients)
+    return [float(root.real) for root in roots if abs(root.imag) <= 1e-12 * abs(root) and root.real > 0]
 
 
-def _crossing(terms: Mapping[str, sp.Expr], unknown: sp.Symbol, value: float) -> tuple[str, str]:
+def _crossing(
+    terms: Mapping[str, sp.Expr], values: Mapping[str, float], quantity: str, value: float
+) -> tuple[str, str]:
     """The largest term just below and just above a value."""
     sides = []
     for factor in (1 - 1e-6, 1 + 1e-6):
-        at = {name: float(term.xreplace({unknown: sp.Float(value * factor)})) for name, term in terms.items()}
+        near = {**values, quantity: value * factor}
+        at = {name: float(evaluate(term, near)) for name, term in terms.items()}
         sides.append(max(at, key=lambda name: at[name]))
     return sides[0], sides[1]
 

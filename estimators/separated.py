@@ -176,7 +176,7 @@ class Tables:
                     if len(sides) == 2 and all(len(side) == 1 and side[0].ndim == 1 for side in sides):
                         first, second = sorted(
                             ((side[0].points, own[0]) for side, own in zip(term.sides, sides, strict=True)),
-                            key=lambda pair: str(pair[0]),
+                            key=lambda pair: _text(pair[0]),
                         )
                         pairs.setdefault((first[0], second[0]), []).append((first[1], second[1]))
                     else:
@@ -237,6 +237,11 @@ def _row_by_row(term: Maximum, weighted: list[list[FloatArray]], points: Mapping
             best = value if best is None else np.maximum(best, value)
         total = total + best
     return total
+
+
+@lru_cache(maxsize=4096)
+def _text(expression: sp.Expr) -> str:
+    return str(expression)
 
 
 def _at(expression: sp.Expr, values: Mapping[str, Any]) -> Any:

@@ -1,0 +1,55 @@
+"""The gradient backwards through a formula is what sympy's symbolic derivatives say, and what differences say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sympy as sp
+
+from estimators.choice import Least
+from estimators.extrema import Largest, Smallest
+from estimators.formula import Formula
+from estimators.gradient import gradient
+from hwmodels.expressions import symbol
+from hwmodels.records import Table
+
+A, B, C = (symbol(name) for name in ("a", "b.long", "c"))
+POINTS = dict(zip(["a", "b.long", "c"], np.broadcast_arrays([0.7, 2.0, 5.1], [[1.3], [4.0]], 2.2), strict=True))
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        A * B / C + sp.sqrt(A) - B**2.5,
+        sp.Max(A * B, C**2, B + 3),
+        Largest(A, Smallest(B, C) * 1.7, C / 3) * Largest(A, B),
+        sp.Piecewise((A**2, A < B), (B * C, B > 2), (C, True)),
+        sp.ceiling(A / B) * B + sp.floor(C) * A + sp.Mod(A, C) * B,
+        sp.exp(-A / C) * sp.log(B) + A**B + 2**A,
+        sp.Min(A, B) / (A + sp.Max(B, C)),
+    ],
+)
+def test_the_gradient_is_that_of_the_symbolic_derivatives(expression: sp.Expr) -> None:
+    formula = Formula(expression, "s", "")
+    found = formula.gradient(POINTS)
+    assert set(found) == set(formula.names)
+    for name in formula.names:
+        wanted = np.broadcast_to(formula.derivative(name).evaluate(POINTS), (2, 3))
+        np.testing.assert_allclose(np.broadcast_to(found[name], (2, 3)), wanted, rtol=1e-12, atol=1e-14)
+
+
+def test_the_first_of_equal_sides_counts_and_an_infinite_inactive_side_does_not() -> None:
+    assert float(gradient(Largest(2 * A, B), {"a": 1.0, "b.long": 2.0})["a"]) == 2.0
+    guarded = sp.Piecewise((B, A < 1), (C / (A - 0.5), True))
+    assert float(gradient(guarded, {"a": 0.5, "b.long": 2.0, "c": 1.0})["c"]) == 0.0
+
+
+@pytest.mark.parametrize("criterion", [None, symbol("tile") * A])
+def test_a_choice_keeps_the_row_that_it_picks(criterion: sp.Expr | None) -> None:
+    tile = symbol("tile")
+    least = Least(B * C / tile + A * tile, "s", "", menu=Table(tile=(1.0, 2.0, 7.0)), criterion=criterion)
+    step = 1e-6
+    for name, slope in least.gradient(POINTS).items():
+        up, down = ({**POINTS, name: POINTS[name] + sign * step} for sign in (1, -1))
+        numeric = (least.evaluate(up) - least.evaluate(down)) / (2 * step)
+        np.testing.assert_allclose(np.broadcast_to(slope, (2, 3)), numeric, rtol=1e-6, atol=1e-7)
