@@ -16,11 +16,17 @@ from estimators.formula import FloatArray, Formula
 from estimators.operation.model import FormulaModel, grouped, machine_values
 from estimators.parameters import parameters
 from estimators.sensitivity import crossovers, sensitivity
+from experiments.differences import likely_numbers, slope
 from experiments.question import Question
+from experiments.unread import unread
 from hwmodels.files import InputError
 
 FARTHEST = 1e3
 """A change is looked for up to this factor."""
+SCAN, SCANS = 40, 9
+"""Factors asked together, and how often between two neighbours of the last: to 1e-15."""
+SLOW_SCAN, SLOW_SCANS = 8, 3
+"""The same where each factor is a simulation: to 0.3 %."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,11 @@ class Dials:
         counts = [n for n in chosen if n.startswith("machine.") and isinstance(asked.machine.get(n[8:]), int)]
         return cls(function, {name: value_of(asked, name) for name in chosen}, frozenset(counts))
 
+    @property
+    def is_formula(self) -> bool:
+        """Whether a point is a formula's, not a simulation's."""
+        return isinstance(self.function, Compiled)
+
     @cached_property
     def today_time(self) -> float:
         """Seconds today."""
@@ -61,37 +72,67 @@ class Dials:
 
     def ratio(self, name: str, factor: float) -> float | None:
         """Time over today's with one quantity times a factor; None where that is out of its range."""
+        found = self.ratios(name, [factor])
+        return float(found[0]) if len(found) else None
+
+    def ratios(self, name: str, factors: Sequence[float] | FloatArray) -> FloatArray:
+        """Time over today's at factors that move away from 1, up to the first that is out of the quantity's range."""
+        turned = np.array([self.turned(name, float(factor)) for factor in factors])
         try:
-            return float(self.function({**self.today, name: self.turned(name, factor)})) / self.today_time
+            return np.asarray(self.function({**self.today, name: turned}) / self.today_time)
         except InputError:
-            return None
+            half = len(factors) // 2
+            if not half:
+                return np.empty(0)
+        near = self.ratios(name, factors[:half])
+        return near if len(near) < half else np.concatenate([near, self.ratios(name, factors[half:])])
+
+
+def notes(asked: Question, dials: Dials, named: Sequence[str]) -> list[str]:
+    """What is to be said of all tables: names without a say, two names of one size, what a simulation leaves out."""
+    sizes = [name for name in dials.today if name.startswith("run.") and name[4:] in asked.workload.symbols]
+    said: list[str] = []
+    if named:
+        function = asked.estimator.compile(asked.workload, asked.machine, tuple(named), asked.run)
+        said += unread(function, named)
+    if sizes:
+        also = ", ".join(f"workload.{name[4:]}" for name in sizes)
+        said.append(f"{', '.join(sizes)}: of the workload, the same as {also}")
+    if not dials.is_formula:
+        said.append("no formula: slopes are differences; the smallest changes are told of what --vary NAME names")
+    return said
 
 
 def numbers_of(asked: Question) -> list[str]:
-    """The quantities that the estimator's formulas name: of the machine, the run, the workload and the estimator."""
+    """The quantities that the estimator reads: of the machine, the run, the workload and the estimator."""
     function = asked.estimator.compile(asked.workload, asked.machine, (), asked.run)
     if not isinstance(function, Compiled):
-        raise InputError("this estimator is no formula: name the quantities to vary (--vary)")
-    named = set(function.schedule.names).union(*(group.formula.names for group in function.groups))
+        return likely_numbers(asked)
     kinds = ("machine.", "estimator.", "run.")
     symbols = {f"run.{name}" for name in asked.workload.symbols if name in {**asked.workload.defaults, **asked.run}}
-    return sorted(symbols | {name for name in named if name.startswith(kinds) and function.base.get(name)})
+    return sorted(symbols | {name for name in function.read if name.startswith(kinds) and function.base.get(name)})
 
 
-def elasticity_rows(asked: Question) -> list[dict[str, Any]]:
-    """d log time / d log quantity of every quantity, largest first; where a ridge or step turns is said."""
-    dials = Dials.of(asked)
-    found = sensitivity(dials.function, dials.today)
+def elasticity_rows(asked: Question, dials: Dials | None = None) -> list[dict[str, Any]]:
+    """d log time / d log quantity of every quantity, largest first; where a ridge or step turns is said.
+
+    Parameters
+    ----------
+    dials
+        Those of the question, where they are made already; so below.
+    """
+    dials = dials or Dials.of(asked)
+    found = sensitivity(dials.function, dials.today) if isinstance(dials.function, Compiled) else None
     rows = [
         {
             "quantity": name,
             "value": float(value),
-            "elasticity": float(found.elasticity[name]),
+            "elasticity": float(found.elasticity[name]) if found else slope(dials, name),
             "ratio_at_twice": dials.ratio(name, 2.0),
-            "at_ridge": bool(found.at_ridge[name]),
+            "at_ridge": bool(found.at_ridge[name]) if found else None,
         }
         for name, value in dials.today.items()
-        if name in found.elasticity
+        if found is None or name in found.elasticity
     ]
     return sorted(rows, key=lambda row: -abs(float(row["elasticity"] or 0.0)))
 
@@ -140,12 +181,14 @@ def crossover_rows(asked: Question, quantities: Sequence[str] = ()) -> list[dict
                             "above": crossing.above,
                         }
                     )
-    return sorted(rows, key=lambda row: abs(np.log(row["turns_at"] / row["today"])))
+    return sorted(rows, key=lambda row: round(abs(float(np.log(row["turns_at"] / row["today"]))), 9))  # ties as found
 
 
-def tornado_rows(asked: Question, names: Sequence[str] = (), factor: float = 2.0) -> list[dict[str, Any]]:
+def tornado_rows(
+    asked: Question, names: Sequence[str] = (), factor: float = 2.0, dials: Dials | None = None
+) -> list[dict[str, Any]]:
     """Time over today's with each quantity divided and multiplied by a factor, largest span first."""
-    dials, rows = Dials.of(asked, names), []
+    dials, rows = dials or Dials.of(asked, names), []
     for name in dials.today:
         ends = [dials.ratio(name, scale) for scale in (1 / factor, factor)]
         known = [end for end in [1.0, *ends] if end is not None]
@@ -178,44 +221,46 @@ def interaction(asked: Question, one: str, other: str, factors: Sequence[float])
 
 
 def cheapest_changes(
-    asked: Question, target: float, names: Sequence[str] = (), price_per_doubling: Mapping[str, float] | None = None
+    asked: Question,
+    target: float,
+    names: Sequence[str] = (),
+    price_per_doubling: Mapping[str, float] | None = None,
+    dials: Dials | None = None,
 ) -> list[dict[str, Any]]:
     """The smallest change of each quantity alone that brings the time down to `target` times today's.
 
     Parameters
     ----------
     price_per_doubling
-        What twice (or half) of a quantity costs, 1 if left out; the order is by |log2 factor| times this price.
+        What twice (or half) of a quantity costs, 1 where left out; the order is by |log2 factor| times this price, and
+        rows tell it where any is given.
     """
     if not 0 < target < 1:
         raise InputError(f"target = {target!r}: want a ratio to today's time between 0 and 1")
-    dials, rows = Dials.of(asked, names), []
+    dials, rows = dials or Dials.of(asked, names), []
     for name in dials.today:
         factor = _factor_to(dials, name, target)
         price = abs(np.log2(factor)) * (price_per_doubling or {}).get(name, 1.0) if factor else None
         needed = dials.turned(name, factor) if factor else None
-        today = dials.today[name]
-        rows.append({"quantity": name, "factor": factor, "price": price, "today": today, "needed": needed})
-    return sorted(rows, key=lambda row: np.inf if row["price"] is None else row["price"])
+        row = {"quantity": name, "factor": factor, "today": dials.today[name], "needed": needed}
+        rows.append((np.inf if price is None else price, row | ({"price": price} if price_per_doubling else {})))
+    return [row for _, row in sorted(rows, key=lambda one: one[0])]
 
 
 def _factor_to(dials: Dials, name: str, target: float) -> float | None:
-    """The factor nearest to 1 at which the ratio is `target`, by a scan and then bisection; None where out of reach."""
+    """The factor nearest to 1 at which the ratio is `target`, by ever finer scans; None where out of reach."""
+    scan, scans = (SCAN, SCANS) if isinstance(dials.function, Compiled) else (SLOW_SCAN, SLOW_SCANS)
     for direction in (1.0, -1.0):
-        previous = 1.0
-        for step in np.linspace(0, np.log(FARTHEST), 40)[1:]:
-            factor = float(np.exp(direction * step))
-            ratio = dials.ratio(name, factor)
-            if ratio is None:
-                break
-            if ratio <= target:
-                near, far = previous, factor
-                for _ in range(50):
-                    middle = float(np.sqrt(near * far))
-                    reached = dials.ratio(name, middle)
-                    near, far = (near, middle) if reached is not None and reached <= target else (middle, far)
-                return far
-            previous = factor
+        factors = np.geomspace(1.0, FARTHEST**direction, scan)
+        reached = np.flatnonzero(dials.ratios(name, factors[1:]) <= target)
+        if not len(reached):
+            continue
+        for _ in range(scans):
+            near, far = factors[reached[0]], factors[reached[0] + 1]
+            factors = np.geomspace(near, far, scan)
+            inside = np.append(dials.ratios(name, factors[1:-1]), target)  # the far end is known to reach it
+            reached = np.flatnonzero(inside <= target)
+        return float(factors[reached[0] + 1])
     return None
 
 

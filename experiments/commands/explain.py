@@ -21,6 +21,9 @@ def register(app: typer.Typer) -> None:
         estimator: Annotated[
             str | None, typer.Option("--estimator", "--with", help="by name, or your own, MODULE:ATTRIBUTE")
         ] = None,
+        vary: Annotated[
+            list[str] | None, typer.Option(help="quantities to look at, machine.clock; all that are read if left out")
+        ] = None,
         target: Annotated[float, typer.Option(help="ratio to today's time that a change should reach")] = 0.8,
         price: Annotated[
             list[str] | None,
@@ -37,7 +40,7 @@ def register(app: typer.Typer) -> None:
         """What the time hangs on: bottlenecks, elasticities, ridge points, tornado, the cheapest change to a target."""
         from experiments import explain as why
         from experiments.output import emit
-        from experiments.question import question
+        from experiments.question import prices, question
         from hwmodels.files import InputError
         from hwmodels.units import format_quantity
 
@@ -50,18 +53,17 @@ def register(app: typer.Typer) -> None:
         if not (workload and on):
             raise InputError("give a WORKLOAD and --on MACHINE (or --trace FILE)")
         asked = question(workload, on, estimator, set or [], dtype)
-        answer = asked.answer()
+        answer, dials = asked.answer(), why.Dials.of(asked, tuple(vary or ()))
         tables = {
             "bottlenecks": why.bottleneck_rows(answer),
-            "elasticities": why.elasticity_rows(asked),
-            "crossovers": why.crossover_rows(asked),
-            "tornado": why.tornado_rows(asked),
-            "changes": why.cheapest_changes(asked, target),
+            "elasticities": why.elasticity_rows(asked, dials),
+            "crossovers": why.crossover_rows(asked, tuple(vary or ())),
+            "tornado": why.tornado_rows(asked, dials=dials),
+            "changes": why.cheapest_changes(asked, target, dials=dials) if vary or dials.is_formula else [],
         }
         solved = None
         if price:
             from experiments.cheapest import cheapest_together
-            from experiments.question import prices
 
             solved = cheapest_together(asked, target, prices(price))
             tables["together"] = [dict(row) for row in solved.rows]
@@ -72,9 +74,10 @@ def register(app: typer.Typer) -> None:
             from experiments.explain_report import write
 
             page = write(asked, answer, tables, target, report)
+        remarks = why.notes(asked, dials, [*(vary or []), *(prices(price) if price else [])])
         if format == "json":
             head = {"workload": asked.workload.name, "machine": asked.machine.name, "time_s": answer.time}
-            emit([{**head, "assumptions": list(answer.assumptions), **tables}], format)
+            emit([{**head, "assumptions": list(answer.assumptions), "notes": remarks, **tables}], format)
             return
         if format == "csv":
             emit(tables["elasticities"], format)
@@ -84,18 +87,22 @@ def register(app: typer.Typer) -> None:
             "elasticities": "elasticity: -1 halves the time where the quantity doubles, 0 does not matter",
             "crossovers": "where an operation changes what bounds it, nearest first",
             "tornado": "time over today's, each quantity halved and doubled",
-            "changes": f"what alone brings the time to {target:g} of today's, smallest change first",
+            "changes": f"what alone brings the time to {target:g} of today's, smallest change first (blank: none does "
+            f"within a factor of {why.FARTHEST:g})",
             "together": "the cheapest change of these together, at the prices given",
             "ranking": "share of draws in which one is faster than the other",
         }
         notes = [
             "assuming: " + "; ".join(answer.assumptions),
             f"{asked.workload.name} on {asked.machine.name}: {format_quantity(answer.time, 's')}",
+            *remarks,
         ]
         if solved:
             least = f"none can cost less than {solved.at_least:.4g}"
             titles["together"] += f": {solved.price:.4g} for {solved.ratio:.4g} of today's time ({least})"
         for name, table in tables.items():
+            if name == "changes" and not table:
+                continue
             emit(table[:rows], format, titles[name], notes)
             print()
             notes = []
