@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.objectives import FRONT, known_objectives, with_front, work_columns
+from experiments.objectives import FRONT, with_front, work_columns
 from experiments.plots import Chart, Marks, plotly_chart
 from experiments.report import Section, figure_html
 
@@ -23,9 +23,8 @@ TITLES = {"time_s": "time [s]", "energy_J": "energy [J]", "cost_usd": "cost [$]"
 
 
 def marked(frame: pd.DataFrame, wanted: Sequence[str] = ()) -> tuple[pd.DataFrame, list[str]]:
-    """The table with its front by the wanted objectives, else by all that is known; unchanged where that is one."""
-    chosen = list(wanted) or known_objectives(frame)
-    return with_front(frame, chosen) if wanted or len(chosen) > 1 else (frame, [])
+    """The table with its front by the wanted objectives; unchanged where there are none."""
+    return with_front(frame, list(wanted)) if wanted else (frame, [])
 
 
 def best(frame: pd.DataFrame, rows: int) -> pd.DataFrame:

@@ -153,11 +153,6 @@ def work_columns(frame: pd.DataFrame) -> list[str]:
     return [str(name) for name in frame.columns if name == "workload" or str(name).startswith("workload.")]
 
 
-def known_objectives(frame: pd.DataFrame) -> list[str]:
-    """Time, and what else is known for at least one point."""
-    return [word for word, column in COLUMNS.items() if column in frame and bool(np.isfinite(frame[column]).any())]
-
-
 def known_only(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rows without bands, energy and cost where no row knows them: what people need not see."""
     empty = [name for name in (*BANDS, ENERGY, COST) if all(row.get(name) is None for row in rows)]

@@ -111,7 +111,7 @@ def plotly_chart(chart: Chart) -> Any:
         )
     _layout(figure, chart.title, chart.x_title, chart.y_title)
     figure.update_xaxes(type=chart.x_scale, exponentformat="SI")
-    figure.update_yaxes(type=chart.y_scale)
+    figure.update_yaxes(type=chart.y_scale, exponentformat="SI")
     return figure
 
 

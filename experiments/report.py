@@ -11,13 +11,14 @@ from typing import Any
 from estimators.formula import Formula
 from hwmodels.files import atomic_write
 from hwmodels.machine import Machine, describe
+from hwmodels.units import format_quantity
 
 MAX_TABLE_ROWS = 500
 
 STYLE = """
 :root { color-scheme: light; --ink: #1c2530; --line: #d9dee4; --soft: #f4f6f8; --accent: #1f5a91; }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 1080px; padding: 20px 18px 60px; color: var(--ink); background: #fff;
+body { margin: 0 auto; max-width: 1180px; padding: 20px 18px 60px; color: var(--ink); background: #fff;
   font: 15px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; }
 h1 { font-size: 1.6em; margin: .3em 0; }
 h2 { font-size: 1.15em; margin: 2em 0 .5em; border-bottom: 1px solid var(--line); }
@@ -30,7 +31,7 @@ h3 { font-size: 1em; font-weight: 600; margin: 1em 0 .2em; }
 table { border-collapse: collapse; font-size: .9em; }
 th, td { padding: 3px 10px; text-align: right; white-space: nowrap; }
 td.text, th.text { text-align: left; white-space: normal; min-width: 9em; overflow-wrap: anywhere; }
-th { position: sticky; top: 0; background: var(--soft); cursor: pointer; }
+th { white-space: normal; vertical-align: bottom; position: sticky; top: 0; background: var(--soft); cursor: pointer; }
 tr + tr td { border-top: 1px solid var(--line); } tr.front td { background: #fdf1e7; }
 label.only { margin-left: 10px; font-size: .93em; white-space: nowrap; }
 math { font-size: 1.05em; } .formula { overflow-x: auto; padding: 8px 0; } .figure { width: 100%; overflow: hidden; }
@@ -118,11 +119,17 @@ def figure_html(figure: Any, name: str) -> str:
     return f"<div class=figure><h3>{escape(title)}</h3>{html}</div>"
 
 
-def table_html(rows: Sequence[Mapping[str, Any]], name: str) -> str:
+def table_html(rows: Sequence[Mapping[str, Any]], name: str, units: Mapping[str, str] | None = None) -> str:
     """Rows as a table that sorts by a click on its head and filters by words; long ones are cut, and say so.
 
     Rows whose `front` is true are highlighted, and a box leaves only those.
+
+    Parameters
+    ----------
+    units
+        Column -> the unit of its numbers, which are then written with it ("1.53 GHz"); plain numbers elsewhere.
     """
+    units = units or {}
     if not rows:
         return "<p class=note>(nothing)</p>"
     fronted = "front" in rows[0]
@@ -131,10 +138,10 @@ def table_html(rows: Sequence[Mapping[str, Any]], name: str) -> str:
         {**row, "front": "front" if own else ""} if fronted else row for row, own in zip(rows, front, strict=False)
     ]
     texts = {key for key in rows[0] if any(isinstance(row[key], str) for row in shown)}
-    head = "".join(f"<th{' class=text' if key in texts else ''}>{escape(key)}</th>" for key in rows[0])
+    head = "".join(f"<th{' class=text' if key in texts else ''}>{_breakable(key)}</th>" for key in rows[0])
     body = "".join(
         f"<tr{' class=front' if own else ''}>"
-        + "".join(_cell(value, "text" if key in texts else "") for key, value in row.items())
+        + "".join(_cell(value, "text" if key in texts else "", units.get(key)) for key, value in row.items())
         + "</tr>"
         for row, own in zip(shown, front, strict=True)
     )
@@ -146,12 +153,18 @@ def table_html(rows: Sequence[Mapping[str, Any]], name: str) -> str:
     return f"{filter_ if len(shown) > 8 else ''}{only}<div class=scroll>{table}</div>{cut}"
 
 
-def _cell(value: Any, kind: str) -> str:
+def _breakable(name: str) -> str:
+    """A column's name that may break behind its dots and underscores, so that the table stays on the page."""
+    return escape(name).replace(".", ".<wbr>").replace("_", "_<wbr>")
+
+
+def _cell(value: Any, kind: str, unit: str | None = None) -> str:
     attribute = f" class={kind}" if kind else ""
     if value is None or value != value:
         return f"<td{attribute}></td>"
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return f'<td{attribute} data-value="{float(value)!r}">{value:.5g}</td>'
+        text = format_quantity(value, unit) if unit else f"{value:.5g}"
+        return f'<td{attribute} data-value="{float(value)!r}">{escape(text)}</td>'
     return f"<td{attribute}>{escape(str(value))}</td>"
 
 

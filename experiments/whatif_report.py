@@ -11,6 +11,7 @@ import numpy as np
 
 from estimators.calibration import Calibration
 from estimators.estimate import Estimate, Measurement
+from experiments.explain import value_of
 from experiments.front_report import best, front_section, marked, scale_of
 from experiments.objectives import FRONT, known_only
 from experiments.plots import Chart, Line, Marks, draw_charts, plotly_chart
@@ -27,13 +28,15 @@ from experiments.report import (
 )
 from experiments.whatif import WhatIf, frame_rows
 from hwmodels.files import InputError
+from hwmodels.machine import Machine
+from hwmodels.records import unit_at
 from hwmodels.units import format_quantity
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MAX_WRITTEN_OPERATIONS = 60
-MAX_LINES = 8
+MAX_LINES = 5
 MAX_LINE_POINTS = 2000
 SUMMARY_STRETCHES = 60
 
@@ -46,15 +49,16 @@ def write(
     Parameters
     ----------
     objectives
-        Of the Pareto front; time and what is known of energy and cost, if left out.
+        Of the Pareto front; none where left out.
     """
     asked, path = found.asked, Path(path)
     frame, names = marked(found.frame, objectives)
-    time, ratio = time_chart(found, measured), ratio_chart(found)
+    charts = {"ratio": ratio_chart(found)}
+    if measured or "low_s" in found.frame:  # else the same picture again, with other numbers along its axis
+        charts["time"] = time_chart(found, measured)
     title = f"What if: {asked.workload.name} on {asked.machine.name}"
     sections = [
-        Section("Ratio to today", figure_html(plotly_chart(ratio), "ratio")),
-        Section("Time", figure_html(plotly_chart(time), "time")),
+        *(Section(chart.title, figure_html(plotly_chart(chart), name)) for name, chart in charts.items()),
         *front_section(frame, names, "points"),
         points_section(frame, "points", MAX_TABLE_ROWS // 2, found.unknown),
         Section("What takes the time today", table_html(part_rows(found.today), "parts")),
@@ -64,7 +68,7 @@ def write(
     lead = f"Assuming: {'; '.join(found.today.assumptions)}. Today: {asked.machine.name}{_run_text(asked.run)}."
     page = write_page(path, title, lead, cards(found), sections)
     picture = path.with_suffix(".png")
-    draw_charts([ratio, time], picture)
+    draw_charts(list(charts.values()), picture)
     return page, picture
 
 
@@ -72,7 +76,7 @@ def cards(found: WhatIf) -> list[Card]:
     """Today, and the best point."""
     frame = equal_work(found)
     best = frame.iloc[int(np.argmin(frame.time_ratio))]
-    setting = ", ".join(f"{name} = {best[name]:.6g}" for name in found.space.names)
+    setting = ", ".join(_said(name, best[name]) for name in found.space.names)
     band = f", {found.level:.0%}: {best.low_ratio:.3g} .. {best.high_ratio:.3g}" if "low_ratio" in best else ""
     same = " of today's work" if len(frame) < len(found.frame) else ""
     today = found.today.interval(found.level)
@@ -106,7 +110,7 @@ def time_chart(found: WhatIf, measured: Sequence[Measurement] = ()) -> Chart:
     marks = [point for point in points if point[0] is not None]
     shown = (Marks("measured", [float(x or 0) for x, _ in marks], [y for _, y in marks]),) if marks else ()
     scales = _scales(found.frame, x_name, "time_s")
-    return Chart("Time", x_name, "time [s]", _lines(found, x_name, "time_s", "s"), shown, *scales)
+    return Chart("Time", _axis(x_name), "time [s]", _lines(found, x_name, "time_s", "s"), shown, *scales)
 
 
 def ratio_chart(found: WhatIf) -> Chart:
@@ -114,7 +118,8 @@ def ratio_chart(found: WhatIf) -> Chart:
     x_name = longest_axis(found)
     scales = _scales(found.frame, x_name, "time_ratio")
     lines = _lines(found, x_name, "time_ratio", "ratio")
-    return Chart("Ratio to today (below 1: faster)", x_name, "time / today's time", lines, (), *scales)
+    y_title = f"time / today's {format_quantity(found.today.time, 's')}"
+    return Chart("Ratio to today (below 1: faster)", _axis(x_name), y_title, lines, (), *scales)
 
 
 def points_section(frame: pd.DataFrame, name: str, most: int, unknown: Sequence[str] = ()) -> Section:
@@ -125,7 +130,8 @@ def points_section(frame: pd.DataFrame, name: str, most: int, unknown: Sequence[
     if FRONT in frame and len(chosen) < len(frame):
         title += f", and {int(chosen[FRONT].sum())} of the front"
     notes = "".join(f"<p class=note>{escape(text)}</p>" for text in unknown)
-    return Section(f"{title}, fastest first", table_html(rows, name) + notes)
+    units = {column: unit for column in map(str, frame.columns) if (unit := _unit(column))}
+    return Section(f"{title}, fastest first", table_html(rows, name, units) + notes)
 
 
 def longest_axis(found: WhatIf) -> str:
@@ -179,31 +185,61 @@ def formula_sections(found: WhatIf) -> list[Section]:
 
 
 def _lines(found: WhatIf, x_name: str, column: str, unit: str) -> tuple[Line, ...]:
-    others = [name for name in found.space.axes if name != x_name]
+    """One line for each combination of the other axes; of many, for a few values of one, the rest as today."""
     frame = found.frame.sort_values(x_name)
-    groups: list[tuple[Any, pd.DataFrame]] = [((), frame)]
-    if others:
-        groups = [(key, part) for key, part in frame.groupby(others, sort=False)][:MAX_LINES]
+    others = [name for name in found.space.axes if name != x_name]
+    if others and len(frame[others].drop_duplicates()) > MAX_LINES:
+        others.sort(key=lambda name: -frame[name].nunique())
+        for name in others[1:]:
+            frame = frame[frame[name] == _nearest(frame[name].unique(), value_of(found.asked, name))]
+        values = np.sort(frame[others[0]].unique())
+        kept = values[np.unique(np.linspace(0, len(values) - 1, MAX_LINES).round().astype(int))]
+        frame = frame[frame[others[0]].isin(kept)]
+    groups: list[tuple[Any, pd.DataFrame]] = list(frame.groupby(others)) if others else [((), frame)]
+    rest = [name for name in found.space.sampled if name != x_name]
     lines = []
     for key, part in groups:
-        label = ", ".join(f"{name} = {value:.6g}" for name, value in zip(others, key, strict=True)) or "predicted"
-        if len(part) > MAX_LINE_POINTS:
-            lines.append(_summary(part, x_name, column))
+        label = ", ".join(_said(name, value) for name, value in zip(others, key, strict=True))
+        if len(part) > MAX_LINE_POINTS or (rest and part[x_name].duplicated().any()):
+            lines.append(_summary(part, x_name, column, label, rest))
             continue
         columns = [np.asarray(part[name]) for name in (x_name, column)]
         band = [np.asarray(part[f"{end}_{unit}"]) if f"{end}_{unit}" in part else None for end in ("low", "high")]
-        lines.append(Line(label, columns[0], columns[1], band[0], band[1]))
+        lines.append(Line(label or "predicted", columns[0], columns[1], band[0], band[1]))
     return tuple(lines)
 
 
-def _summary(frame: pd.DataFrame, x_name: str, column: str) -> Line:
-    """Many points as one line: the median, and the range, of those in each of a few stretches of equal count."""
-    parts = np.array_split(np.arange(len(frame)), SUMMARY_STRETCHES)
+def _nearest(values: Any, today: float) -> float:
+    return float(values[np.argmin(np.abs(np.log(values / today)))])
+
+
+def _summary(frame: pd.DataFrame, x_name: str, column: str, label: str, over: Sequence[str]) -> Line:
+    """Many points as one line: the median, and the range, of those at each value, or in stretches of equal count."""
     x, y = frame[x_name].to_numpy(), frame[column].to_numpy()
-    label = f"median and range of {len(frame)} points"
+    values, starts = np.unique(x, return_index=True)
+    parts = np.split(np.arange(len(x)), starts[1:])
+    if len(values) > SUMMARY_STRETCHES:
+        parts = np.array_split(np.arange(len(x)), SUMMARY_STRETCHES)
+    said = f"median and range of {len(frame):,} points" + (f" over {', '.join(over)}" if over else "")
     middle = [float(np.median(x[part])) for part in parts]
-    values = [[float(reduce(y[part])) for part in parts] for reduce in (np.median, np.min, np.max)]
-    return Line(label, middle, values[0], values[1], values[2])
+    ends = [[float(reduce(y[part])) for part in parts] for reduce in (np.median, np.min, np.max)]
+    return Line(f"{label}: {said}" if label else said, middle, ends[0], ends[1], ends[2])
+
+
+def _unit(name: str) -> str:
+    """The unit of a varied quantity of the machine; "" of any other."""
+    space, _, path = name.partition(".")
+    return unit_at(Machine, path.split(".")) if space == "machine" else ""
+
+
+def _said(name: str, value: float) -> str:
+    unit = _unit(name)
+    return f"{name} = {format_quantity(value, unit) if unit else f'{value:.6g}'}"
+
+
+def _axis(name: str) -> str:
+    unit = _unit(name)
+    return f"{name} [{unit}]" if unit else name
 
 
 def _scales(frame: pd.DataFrame, x_name: str, y_name: str) -> tuple[Any, Any]:

@@ -50,10 +50,10 @@ def register(app: typer.Typer) -> None:
         folder: Folder = None,
         objective: Objectives = None,
         trusted: Trusted = None,
-        rows: Annotated[int, typer.Option(help="rows of the front's table, fastest first", min=1)] = 40,
+        rows: Annotated[int, typer.Option(help="rows of the table, fastest first", min=1)] = 40,
         format: Annotated[str, typer.Option(help="table | json | csv: of the front")] = "table",  # noqa: A002
     ) -> None:
-        """Write report.html and report.png of a study's results; the Pareto front to front.parquet, and here."""
+        """Write report.html and report.png of a study's results; the front of --objective to front.parquet."""
         from experiments.front_report import marked
         from experiments.objectives import FRONT, known_only
         from experiments.output import emit, visible
@@ -70,9 +70,14 @@ def register(app: typer.Typer) -> None:
         missing = len(made.chunks) - len(store.parts())
         frame, names = marked(store.frame(), objective or asked.objectives)
         page, picture = write(asked, made, frame, names, place / "report.html")
-        front = frame[frame[FRONT]].sort_values(["workload", "time_ratio"]) if names else frame.iloc[:0]
         if names:
+            front = frame[frame[FRONT]].sort_values(["workload", "time_ratio"])
+            said = f"{len(front)} of {len(frame)} points are beaten by no other in {', '.join(names)}"
+            said += f" ({store.front.resolve()})"
             store.write_front(front)
+        else:
+            front = frame.nsmallest(rows, "time_ratio")
+            said = f"the {len(front)} fastest of {len(frame)} points (--objective, twice or more: the Pareto front)"
         if format != "table":
             emit(frame_rows(front, made.notes), format)
             return
@@ -80,9 +85,7 @@ def register(app: typer.Typer) -> None:
             print(visible(text))
         if missing:
             print(f"note: {missing} of {len(made.chunks)} chunks are not answered yet (slipstick study resume {file})")
-        if names:
-            said = f"{len(front)} of {len(frame)} points are beaten by no other in {', '.join(names)}"
-            emit(known_only(frame_rows(front.head(rows))), notes=[f"{said} ({store.front.resolve()})"])
+        emit(known_only(frame_rows(front.head(rows))), notes=[said])
         print(f"report: {page.resolve()}\npicture: {picture.resolve()}")
 
 

@@ -1,0 +1,48 @@
+"""What the page of a what-if shows: every line says what it stands for, with units; no front that nobody asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from experiments.question import question
+from experiments.space import Range, Space
+from experiments.whatif import WhatIf, answer
+from experiments.whatif_report import ratio_chart, write
+from hwmodels.records import Table
+
+CLOCK, CORES, BANDWIDTH = "machine.clock", "machine.cores", "machine.memory.HBM2.bandwidth"
+
+
+def _found(space: Space) -> WhatIf:
+    return answer(question("gemm", "v100-sxm", "roofline", []), space)
+
+
+def test_of_many_lines_a_few_spread_over_one_axis_and_the_rest_as_today() -> None:
+    axes = {
+        CLOCK: tuple(1e9 + i * 1e7 for i in range(30)),
+        CORES: (20.0, 79.0, 160.0),
+        BANDWIDTH: tuple(2e11 * (i + 1) for i in range(9)),
+    }
+    chart = ratio_chart(_found(Space(Table(axes))))
+    assert chart.x_title == "machine.clock [Hz]"
+    shown = ["200 GB/s", "600 GB/s", "1 TB/s", "1.4 TB/s", "1.8 TB/s"]
+    assert [line.label for line in chart.lines] == [f"{BANDWIDTH} = {text}, {CORES} = 79" for text in shown]
+    assert all(len(line.x) == 30 and line.low is None for line in chart.lines)
+
+
+def test_a_line_of_many_samples_names_what_it_runs_over() -> None:
+    sampled = {CLOCK: Range(1e9, 2e9), BANDWIDTH: Range(2e11, 2e12)}
+    chart = ratio_chart(_found(Space(Table({CORES: (40.0, 80.0)}), Table(sampled), 2048)))
+    over = {CLOCK: BANDWIDTH, BANDWIDTH: CLOCK}[chart.x_title.partition(" ")[0]]
+    labels = [f"{CORES} = {cores}: median and range of 2,048 points over {over}" for cores in (40, 80)]
+    assert [line.label for line in chart.lines] == labels
+
+
+@pytest.mark.parametrize("objectives", [[], ["time", "energy"]])
+def test_the_front_stands_only_where_it_was_asked_for(objectives: list[str], tmp_path: Path) -> None:
+    found = _found(Space(Table({CLOCK: (1e9, 1.2e9, 1.5e9)})))
+    text = write(found, tmp_path / "p.html", (), objectives)[0].read_text()
+    assert ("<h2>The front</h2>" in text) == bool(objectives)
+    assert "1.2 GHz</td>" in text and "machine.<wbr>clock" in text
