@@ -48,7 +48,8 @@ def write(study: Study, made: Plan, frame: pd.DataFrame, names: Sequence[str], p
         identifier = f"case{len(cards)}"
         cards.append(Card(whatif_report.cards(found)[0].value, f"{name}: {whatif_report.cards(found)[0].meaning}"))
         sections.append(Section(name, figure_html(plotly_chart(chart), f"{identifier}-ratio")))
-        sections.append(whatif_report.points_section(answers, identifier, BEST_ROWS, case.work.unknown))
+        said = (*case.work.unknown, *case.work.notes, *case.work.over_cap(asked.machine, answers))
+        sections.append(whatif_report.points_section(answers, identifier, BEST_ROWS, said))
         sections += whatif_report.formula_sections(found)
         sections += whatif_report.source_sections(found, identifier)
     for number, (workload, own) in enumerate(frame.groupby("workload", sort=False) if names else ()):

@@ -11,7 +11,7 @@ import numpy as np
 
 from estimators.calibration import Calibration
 from estimators.compiled import PointByPoint
-from estimators.consumption import COST, ENERGY, Consumption
+from estimators.consumption import COST, ENERGY, Consumption, over_cap
 from estimators.estimate import DEFAULT_LEVEL, quantile
 from estimators.formula import FloatArray
 from experiments.objectives import consumptions
@@ -19,6 +19,7 @@ from experiments.question import Question
 from experiments.space import Space
 from experiments.unread import unread
 from hwmodels.files import InputError
+from hwmodels.machine import Machine
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -127,6 +128,12 @@ class Task:
         if self.shares is not None:
             columns |= self.shares.columns(free, len(times))
         return pd.DataFrame(columns)
+
+    def over_cap(self, on: Machine, frame: pd.DataFrame) -> tuple[str, ...]:
+        """A line where points of a table of `rows` draw more than the machine's power cap."""
+        free = {name: frame[name].to_numpy() for name in self.space.names}
+        joules = (told for told in self.consumed if told.name == ENERGY)
+        return tuple(text for told in joules for text in over_cap(told, on, free, frame.time_s))
 
     def _parameter_spread(self, free: Mapping[str, FloatArray], count: int) -> tuple[FloatArray, FloatArray]:
         """Standard deviation of log time, and of the log ratio to today, over draws of the fitted parameters."""

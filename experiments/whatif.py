@@ -7,7 +7,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from estimators.consumption import COST, ENERGY, over_cap
+from estimators.consumption import COST, ENERGY
 from estimators.estimate import DEFAULT_LEVEL, Estimate
 from experiments.axes import axes_of
 from experiments.objectives import BANDS, FRONT
@@ -121,9 +121,7 @@ def answer(
         raise InputError(f"{space.counted}: want at most {MAX_POINTS:,} in one table; slipstick study run takes more")
     work = task(asked, space, level)
     frame = sweep(work, executor, progress)
-    free = {name: frame[name].to_numpy() for name in space.names}
-    over = [over_cap(told, asked.machine, free, frame.time_s) for told in work.consumed if told.name == ENERGY]
-    notes = (*work.notes, *(text for texts in over for text in texts))
+    notes = (*work.notes, *work.over_cap(asked.machine, frame))
     return WhatIf(asked, space, asked.answer(), frame, level, work.unknown, notes)
 
 

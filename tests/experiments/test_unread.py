@@ -51,3 +51,12 @@ def test_verbs_say_what_is_not_read(capsys: pytest.CaptureFixture[str], tmp_path
     assert "this estimator's time does not read machine.power.idle (energy_J does)" in capsys.readouterr().out
     assert run(["study", "run", str(tmp_path / "s.toml"), "--folder", str(tmp_path / "out")]) == 0
     assert words in capsys.readouterr().err
+
+
+def test_a_page_of_a_study_says_what_is_not_read_and_what_passes_the_cap(tmp_path: Path) -> None:
+    file, folder = str(tmp_path / "s.toml"), ["--folder", str(tmp_path / "out")]
+    vary = ["--vary", "machine.power.cap=300W,1200W", "--save", file]
+    assert run(["whatif", "gemm", "--on", "h200-sxm", *vary]) == 0
+    assert run(["study", "run", file, *folder]) == 0 and run(["study", "report", file, *folder]) == 0
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "does not read machine.power.cap" in page and "above the power cap at 1 of 2 points" in page
