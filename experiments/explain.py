@@ -23,8 +23,8 @@ from hwmodels.files import InputError
 
 FARTHEST = 1e3
 """A change is looked for up to this factor."""
-SCAN, SCANS = 40, 9
-"""Factors asked together, and how often between two neighbours of the last: to 1e-15."""
+SCAN, SCANS = 40, 7
+"""Factors asked together, and how often between two neighbours of the last: to 1e-12."""
 SLOW_SCAN, SLOW_SCANS = 8, 3
 """The same where each factor is a simulation: to 0.3 %."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
@@ -40,6 +41,7 @@ def register(app: typer.Typer) -> None:
         """What the time hangs on: bottlenecks, elasticities, ridge points, tornado, the cheapest change to a target."""
         from experiments import explain as why
         from experiments.output import emit
+        from experiments.progress import shown
         from experiments.question import prices, question
         from hwmodels.files import InputError
         from hwmodels.units import format_quantity
@@ -54,13 +56,18 @@ def register(app: typer.Typer) -> None:
             raise InputError("give a WORKLOAD and --on MACHINE (or --trace FILE)")
         asked = question(workload, on, estimator, set or [], dtype)
         answer, dials = asked.answer(), why.Dials.of(asked, tuple(vary or ()))
-        tables = {
-            "bottlenecks": why.bottleneck_rows(answer),
-            "elasticities": why.elasticity_rows(asked, dials),
-            "crossovers": why.crossover_rows(asked, tuple(vary or ())),
-            "tornado": why.tornado_rows(asked, dials=dials),
-            "changes": why.cheapest_changes(asked, target, dials=dials) if vary or dials.is_formula else [],
+        makers: dict[str, Callable[[], list[dict[str, Any]]]] = {
+            "bottlenecks": lambda: why.bottleneck_rows(answer),
+            "elasticities": lambda: why.elasticity_rows(asked, dials),
+            "crossovers": lambda: why.crossover_rows(asked, tuple(vary or ())),
+            "tornado": lambda: why.tornado_rows(asked, dials=dials),
+            "changes": lambda: why.cheapest_changes(asked, target, dials=dials) if vary or dials.is_formula else [],
         }
+        tables: dict[str, list[dict[str, Any]]] = {}
+        with shown("tables", len(makers)) as done:
+            for name, make in makers.items():
+                tables[name] = make()
+                done(len(tables), len(makers))
         solved = None
         if price:
             from experiments.cheapest import cheapest_together

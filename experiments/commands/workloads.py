@@ -19,13 +19,17 @@ def register(app: typer.Typer) -> None:
     def list_workloads(format: Annotated[str, typer.Option(help=FORMAT)] = "table") -> None:  # noqa: A002
         """Names, sizes and open symbols of the built-in workloads."""
         from experiments.output import emit
+        from experiments.progress import shown
         from workloads.catalog import outline, workload_names
 
-        rows = []
-        for name in workload_names():
-            operations, parameters, defaults = outline(name)
-            symbols = ", ".join(f"{key}={value:g}" for key, value in defaults.items())
-            rows.append({"workload": name, "operations": operations, "parameters": parameters, "symbols": symbols})
+        rows: list[dict[str, object]] = []
+        names = workload_names()
+        with shown("workloads", len(names)) as said:
+            for name in names:
+                operations, parameters, defaults = outline(name)
+                symbols = ", ".join(f"{key}={value:g}" for key, value in defaults.items())
+                rows.append({"workload": name, "operations": operations, "parameters": parameters, "symbols": symbols})
+                said(len(rows), len(names))
         emit(rows, format)
 
     @workloads.command()
