@@ -20,6 +20,8 @@ from estimators.formula import FloatArray
 ORIGINS = 4
 FIRST_ORIGIN = 3
 ERROR_CAP = 1.0
+EXACT = 1e-9
+"""Errors nearer to each other are equal: what is left of them is rounding."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ def select(
     first = len(pool.families)
     if len(families) > first:
         bars = np.array([family.bar for family in pool.challengers])
-        won = errors[:, first:] < bars * errors[:, :first].min(axis=1, keepdims=True)
+        won = errors[:, first:] + EXACT < bars * errors[:, :first].min(axis=1, keepdims=True)
         share[:, first:] *= won
         share[:, :first] *= ~won.any(axis=1, keepdims=True)
     share /= share.sum(axis=1, keepdims=True)

@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
@@ -161,6 +161,7 @@ TIMES = st.lists(st.floats(0.01, 100.0), min_size=4, max_size=9)
 
 
 @given(TIMES, st.sampled_from(KINDS), st.floats(1e-6, 1e6))
+@example([1.0, 8.0, 1.0, 1.0], "problem_size", 3.0)
 def test_seconds_or_hours_make_no_difference(times: list[float], kind: str, factor: float) -> None:
     x = 2.0 ** np.arange(len(times))
     plain = extrapolate(Series.of(x, times), [1000.0], kind)
