@@ -194,14 +194,15 @@ def check_bounds(document: Any, path: object, limit: int = MAX_DEPTH) -> None:
         depth += 1
         if depth > limit:
             raise InputError(f"{path}: nested deeper than {limit} levels")
-        if any(isinstance(node, int) and abs(node) > MAX_INTEGER for node in level):
-            raise InputError(f"{path}: {_TOO_LARGE}")
-        level = [
-            child
-            for node in level
-            if isinstance(node, (dict, list))
-            for child in (node.values() if isinstance(node, dict) else node)
-        ]
+        below: list[Any] = []
+        for node in level:
+            if isinstance(node, dict):
+                below += node.values()
+            elif isinstance(node, list):
+                below += node
+            elif type(node) is int and abs(node) > MAX_INTEGER:
+                raise InputError(f"{path}: {_TOO_LARGE}")
+        level = below
 
 
 def read_csv_rows(
