@@ -84,6 +84,12 @@ class Machine(Record):
         return data
 
     @model_validator(mode="after")
+    def _one_energy_of_main_memory(self) -> Self:
+        if self.memory and self.memory[self.main_memory].per_byte is not None:
+            raise ValueError(f"memory.{self.main_memory}.per_byte: the energy of main memory is power.per_byte")
+        return self
+
+    @model_validator(mode="after")
     def _sources_name_fields(self) -> Self:
         for path in self.sources:
             try:

@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from hwmodels.records import Record
-from hwmodels.units import Bytes, BytesPerSecond, PerCycle, Seconds
+from hwmodels.units import Bytes, BytesPerSecond, JoulesPerByte, PerCycle, Seconds
 
 
 class Level(Record):
@@ -32,6 +32,9 @@ class Level(Record):
         Bytes moved at once.
     duplex
         half: loads and stores share the path to the nearer level; full: each has a path of its own.
+    per_byte
+        Energy of a byte on its way through a cache; that of main memory is `power.per_byte`, and covers the caches on
+        the way where they say nothing of their own.
     load_penalty, store_penalty
         Cycles that each line costs beyond its transfer, where a source gives them.
     """
@@ -44,6 +47,7 @@ class Level(Record):
     latency: Seconds | None = None
     line: int = Field(default=64, ge=1)
     duplex: Literal["half", "full"] = "half"
+    per_byte: JoulesPerByte | None = None
     load_penalty: float | None = Field(default=None, ge=0)
     store_penalty: float | None = Field(default=None, ge=0)
 

@@ -20,7 +20,7 @@ class Power(Record):
     per_flop
         Energy of a float32 operation in a vector engine; other types and engines take shares of it.
     per_byte
-        Energy of a byte from or to main memory.
+        Energy of a byte from or to main memory; caches may state their own (`memory.LEVEL.per_byte`).
     """
 
     idle: Watts = 0.0

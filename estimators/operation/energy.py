@@ -12,6 +12,8 @@ from scipy.optimize import least_squares
 
 from estimators.extrema import Smallest
 from estimators.formula import FloatArray, Formula
+from estimators.operation.model import machine_values
+from estimators.operation.residency import is_there
 from estimators.operation.voltage import squared_voltage
 from estimators.parameters import Parameter, check_parameters
 from hwmodels.expressions import symbol
@@ -32,8 +34,10 @@ class PowerModel:
     """P = idle + (active idle + flop e_flop v^2 f / t + byte e_byte b / t) t / (t + settle), held at the cap.
 
     e_flop is the machine's energy of a float32 flop times the share of the dtype, v^2 what its clock costs
-    (`voltage.squared_voltage`); e_byte the machine's, or one of memory technology: its clock is another. Parameters are
-    factors, so that they carry over to other machines. Kernels that are short against `settle` leave gaps between them
+    (`voltage.squared_voltage`); e_byte the sum over the levels that a byte passes: that of main memory, or one of its
+    technology, and those of caches that state one (`memory.LEVEL.per_byte`). Every byte counts as one of main memory,
+    whatever caches hold; the clock of memory is another. Parameters are factors, so that they carry over to other
+    machines. Kernels that are short against `settle` leave gaps between them
     in which the chip does nothing.
     """
 
@@ -69,8 +73,9 @@ class PowerModel:
 
     def watts(self, on: Machine, time: FloatArray, float32_flop: FloatArray, moved: FloatArray) -> FloatArray:
         """Mean power of operations of the given seconds, flop and bytes, each of one shape."""
-        values = {**_values(on, time, float32_flop, moved), **self._own()}
-        return np.asarray(self.formula(on).evaluate(values))
+        formula = self.formula(on)
+        values = {**_values(formula, on, time, float32_flop, moved), **self._own()}
+        return np.asarray(formula.evaluate(values))
 
     def joules(self, on: Machine, time: FloatArray, float32_flop: FloatArray, moved: FloatArray) -> FloatArray:
         """Energy of the same."""
@@ -99,7 +104,8 @@ def fit_power(
     below = watts < NEAR_CAP * float(on.power.cap or 0)
     if below.sum() < 3:
         raise InputError(f"power of {on.name}: {int(below.sum())} rows below the cap, want at least 3")
-    formula, values = PowerModel().formula(on), _values(on, time, float32_flop, moved)
+    formula = PowerModel().formula(on)
+    values = _values(formula, on, time, float32_flop, moved)
     target = np.log(watts)
 
     def residuals(point: FloatArray) -> FloatArray:
@@ -118,7 +124,12 @@ def _flop_watts() -> sp.Expr:
 
 def _byte_watts(on: Machine) -> sp.Expr:
     per_byte = symbol("machine.power.per_byte") if on.power.per_byte is not None else sp.Float(BYTE_ENERGY)
-    return symbol("operation.bytes_moved") * per_byte / symbol("time")
+    caches = [
+        is_there(symbol(f"machine.memory.{name}.capacity")) * symbol(f"machine.memory.{name}.per_byte")
+        for name, level in on.memory.items()
+        if level.per_byte is not None
+    ]
+    return symbol("operation.bytes_moved") * sp.Add(per_byte, *caches) / symbol("time")
 
 
 BYTE_ENERGY = 30e-12
@@ -126,10 +137,10 @@ BYTE_ENERGY = 30e-12
 the stack alone, 3.9 pJ/bit in HBM2)."""
 
 
-def _values(on: Machine, time: FloatArray, float32_flop: FloatArray, moved: FloatArray) -> Mapping[str, Any]:
-    power = {f"machine.power.{name}": getattr(on.power, name) for name in ("idle", "cap", "per_flop", "per_byte")}
-    own = {name: value for name, value in power.items() if value is not None}
-    own |= {"machine.clock": float(on.clock)}
+def _values(
+    formula: Formula, on: Machine, time: FloatArray, float32_flop: FloatArray, moved: FloatArray
+) -> Mapping[str, Any]:
+    own = machine_values(formula, on)
     return {**own, "time": time, "operation.float32_flop": float32_flop, "operation.bytes_moved": moved}
 
 

@@ -56,7 +56,7 @@ def cost_by_level(
     kept
         How many caches, counted from main memory, still hold something; all where None.
     """
-    there = [_is_there(own) * cost for own, cost in zip(capacities, costs, strict=False)] + [costs[-1]]
+    there = [is_there(own) * cost for own, cost in zip(capacities, costs, strict=False)] + [costs[-1]]
     passed = [Largest(*there[: level + 1]) for level in range(len(there))]
     first = 0 if kept is None else len(capacities) - kept
     total, held = passed[first], sp.Integer(1)
@@ -66,7 +66,7 @@ def cost_by_level(
     return total
 
 
-def _is_there(capacity: sp.Expr) -> sp.Expr:
+def is_there(capacity: sp.Expr) -> sp.Expr:
     """1, or 0 for a cache of no capacity."""
     return Smallest(1, capacity)
 

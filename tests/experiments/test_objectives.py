@@ -20,6 +20,7 @@ from experiments.question import question
 from experiments.whatif import whatif
 from hwmodels.catalog import machine
 from hwmodels.files import InputError
+from hwmodels.machine import Machine
 from workloads.cost import Cost
 from workloads.workload import Op, Workload
 
@@ -103,6 +104,23 @@ def test_energy_by_hand_from_flop_and_bytes() -> None:
     dtypes = {name for op in bound for name in op.cost if name.startswith("flop.")}
     assert dtypes == {"flop.matrix.float32", "flop.vector.float32"}  # on this machine both run on the vector engine
     assert float(energy(bound, asked.machine, {}, model)({}, time)) == pytest.approx(by_hand, rel=1e-12)
+
+
+def test_a_byte_takes_the_energy_of_every_level_that_it_passes() -> None:
+    """Caches that state an energy add theirs to main memory's; one of no capacity is not there."""
+    plain = machine("v100-sxm").using({"power.per_byte": "20 pJ/byte"})
+    model = PowerModel(active=0.0)
+    stated = plain.using({"memory.L2.per_byte": "3 pJ/byte", "memory.L1.per_byte": "1 pJ/byte"})
+    small = stated.using({"memory.L1.capacity": 0})
+
+    def joules(on: Machine) -> float:
+        return float(energy(BYTES, on, {}, model)({}, 10.0)) - on.power.idle * 10.0
+
+    assert [joules(on) for on in (plain, small, stated)] == pytest.approx([20.0, 23.0, 24.0], rel=1e-9)
+    frame = whatif("gnmt", stated, {"machine.memory.L2.per_byte": [3e-12, 6e-12]}, estimator="roofline").frame
+    assert frame[ENERGY][1] > frame[ENERGY][0] and frame.time_s[1] == frame.time_s[0]
+    with pytest.raises(InputError, match=r"memory\.HBM2\.per_byte: the energy of main memory is power\.per_byte"):
+        plain.using({"memory.HBM2.per_byte": 1e-12})
 
 
 def test_dollars_follow_the_price_and_what_is_unknown_says_so(capsys: pytest.CaptureFixture[str]) -> None:
