@@ -146,7 +146,9 @@ def over_cap(
     seconds = np.atleast_1d(np.asarray(times, dtype=float))
     values = {name: np.atleast_1d(np.asarray(array, dtype=float)) for name, array in free.items()}
     by_symbol: dict[str, Any] = {**told.base, **{name.partition(".")[2]: array for name, array in values.items()}}
-    watts = told(values, seconds) / seconds / evaluate(sp.sympify(told.work["operation.devices"]), by_symbol)
+    watts = (
+        told(values, seconds) / seconds / evaluate(sp.sympify(told.work["operation.devices"], strict=True), by_symbol)
+    )
     cap = np.broadcast_to(values.get("machine.power.cap", float(machine.power.cap or np.inf)), watts.shape)
     over = watts > cap * (1 + 1e-6)
     if not over.any():

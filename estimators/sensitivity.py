@@ -134,7 +134,7 @@ def _slope_rows(amounts: tuple[Amount, ...], inside: str, by_symbol: Mapping[str
     slopes: list[Amount] = []
     for amount in amounts:
         hangs = inside in symbols_of(amount)
-        slopes.append(Formula(sp.sympify(amount), "1", "").derivative(inside).expression if hangs else 0)
+        slopes.append(Formula(sp.sympify(amount, strict=True), "1", "").derivative(inside).expression if hangs else 0)
     return amount_rows(tuple(slopes), by_symbol)
 
 
@@ -163,7 +163,8 @@ def _borders(expression: sp.Expr) -> list[tuple[sp.Expr, sp.Expr]]:
     for node in expression.atoms(sp.Piecewise):
         for _, condition in node.args:
             pairs += [
-                (relation.lhs, relation.rhs) for relation in sp.sympify(condition).atoms(sp.core.relational.Relational)
+                (relation.lhs, relation.rhs)
+                for relation in sp.sympify(condition, strict=True).atoms(sp.core.relational.Relational)
             ]
     for node in expression.atoms(sp.floor, sp.ceiling):
         pairs.append((node.args[0], node))
@@ -191,7 +192,7 @@ def crossovers(formula: Formula, quantity: str, values: Mapping[str, float], ope
     """
     if len(formula.terms) < 2:
         return []
-    terms = {name: sp.sympify(term) for name, term in formula.terms.items()}
+    terms = {name: sp.sympify(term, strict=True) for name, term in formula.terms.items()}
     found: dict[str, Crossover] = {}
     for coefficients in _differences(tuple(terms.values()), symbol(quantity)):
         for value in _positive_roots([float(evaluate(coefficient, values)) for coefficient in coefficients]):

@@ -88,7 +88,7 @@ def _terms(expression: sp.Expr, is_row: IsRow) -> list[Term]:
 def _maximum(sides: list[sp.Expr], is_row: IsRow) -> Maximum | None:
     sums = []
     for side in sides:
-        products = [_product(sp.sympify(part), is_row) for part in sp.Add.make_args(sp.expand_mul(side))]
+        products = [_product(sp.sympify(part, strict=True), is_row) for part in sp.Add.make_args(sp.expand_mul(side))]
         if any(product is None for product in products):
             return None
         sums.append(_merged([product for product in products if product is not None]))

@@ -82,7 +82,7 @@ def _group_script(group: Group, places: Mapping[str, str], inside: Mapping[str, 
     known = {**places, **own}
     named = group.formula.substitute(_own_names(group.formula, places))
     terms = ", ".join(
-        f"[{script_value(name)}, (v, o) => {_expression(sp.sympify(term), known)}]"
+        f"[{script_value(name)}, (v, o) => {_expression(sp.sympify(term, strict=True), known)}]"
         for name, term in named.terms.items()
     )
     return (
@@ -97,7 +97,7 @@ def _own_names(formula: Formula, places: Mapping[str, str]) -> dict[str, Any]:
 
     found = {}
     for term in formula.terms.values():
-        for name in map(str, sp.sympify(term).free_symbols):
+        for name in map(str, sp.sympify(term, strict=True).free_symbols):
             full = f"estimator.operation.{name.removeprefix('parameter.')}"
             if name.startswith("parameter.") and full in places:
                 found[name] = symbol(full)
@@ -109,7 +109,7 @@ def _amount(amount: Amount, inside: Mapping[str, str]) -> str:
 
 
 def _expression(expression: sp.Expr, places: Mapping[str, str]) -> str:
-    return str(_Printer(places).doprint(sp.sympify(expression)))
+    return str(_Printer(places).doprint(sp.sympify(expression, strict=True)))
 
 
 def data_of(asked: Question, level: float = DEFAULT_LEVEL) -> tuple[str, list[str]]:

@@ -88,7 +88,7 @@ def compile_workload(workload: Workload) -> CompiledWorkload:
     # Amounts are dotted-name symbols at most; lambdify wants identifiers.
     plain = {names[name]: sp.Symbol(f"x{index}") for index, name in enumerate(symbols) if name in names}
     arguments = [sp.Symbol(f"x{index}") for index in range(len(symbols))]
-    bodies = [sp.sympify(expression).xreplace(plain) for expression in expressions]
+    bodies = [sp.sympify(expression, strict=True).xreplace(plain) for expression in expressions]
     evaluate = sp.lambdify(arguments, bodies, modules="numpy", cse=True)
     indices = {name: np.array(positions, dtype=np.intp) for name, positions in slots.items()}
     return CompiledWorkload(tuple(op.name for op in workload), symbols, evaluate, indices)

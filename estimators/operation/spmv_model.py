@@ -17,7 +17,7 @@ from hwmodels.arrays import read_arrays, text_fields
 from hwmodels.files import InputError, atomic_write, unknown_name
 from hwmodels.machine import Machine
 from hwmodels.records import Table, content_digest
-from workloads.kernels.blocks import BLOCK, BlockTable, block_features
+from workloads.kernels.blocks import BLOCK, BlockTable, blocks_within
 from workloads.kernels.sparse import SparseMatrix
 
 SCHEMA = "slipstick-spmv-2"
@@ -132,9 +132,7 @@ class SpmvModel:
         InputError
             Where the matrix has fewer than two non-zeros.
         """
-        if matrix.nonzeros < 2:
-            raise InputError(f"matrix {matrix.name!r} has {matrix.nonzeros} non-zeros: want at least 2 to say anything")
-        return block_features(matrix, min(self.block, matrix.nonzeros))
+        return blocks_within(matrix, self.block)
 
     def matrix_seconds(self, matrix: SparseMatrix, machine: Machine | None = None) -> float:
         """Of one product: T = b sum t_i, the incomplete last block at the mean of the others."""

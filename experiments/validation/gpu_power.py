@@ -146,12 +146,12 @@ def _work(name: str, frame: pd.DataFrame) -> tuple[FloatArray, FloatArray]:
     dims = {dim: sp.Symbol(dim, positive=True) for dim in KINDS[kind].dims}
     op = operation("row", kind, dims, "bfloat16", dict(facts))
     values = {dim: frame[dim].to_numpy(float) for dim in KINDS[kind].dims}
-    flop = np.asarray(evaluate(sp.sympify(op.cost["flop.matrix.bfloat16"]), values))
+    flop = np.asarray(evaluate(sp.sympify(op.cost["flop.matrix.bfloat16"], strict=True), values))
     if facts.get("causal"):
         flop = flop / 2
     energy = frame["dtype"].map(MATRIX_ENERGY).to_numpy(float)
     size = np.where(frame["dtype"] == "float8", 0.5, 1.0)
-    return flop * energy, np.asarray(evaluate(sp.sympify(op.cost.bytes_moved), values)) * size
+    return flop * energy, np.asarray(evaluate(sp.sympify(op.cost.bytes_moved, strict=True), values)) * size
 
 
 def _utilisation(on: str, time: FloatArray, flop: FloatArray, moved: FloatArray) -> FloatArray:

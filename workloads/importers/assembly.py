@@ -13,6 +13,25 @@ from workloads.kinds import SIZE_BYTES, operation, product
 from workloads.workload import Attribute, Op
 
 Number: TypeAlias = Any  # int or sympy expression; torch's own expressions until a recording is finished
+DTYPES: Mapping[str, str] = {
+    "float": "float32",
+    "double": "float64",
+    "c10::Half": "float16",
+    "c10::BFloat16": "bfloat16",
+    "c10::Float8_e4m3fn": "float8",
+    "c10::Float8_e4m3fnuz": "float8",
+    "c10::Float8_e5m2": "float8",
+    "long int": "int64",
+    "long": "int64",
+    "int": "int32",
+    "short": "int16",
+    "signed char": "int8",
+    "unsigned char": "uint8",
+    "bool": "bool",
+    "c10::complex<float>": "complex64",
+    "c10::complex<double>": "complex128",
+}
+"""The names of C++ that traces write for the types of tensors."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 from hwmodels.files import MEGABYTE, InputError, read_json, require_mapping
 from hwmodels.records import Table
-from workloads.importers.assembly import Node, Piece, Tensor, assemble
+from workloads.importers.assembly import DTYPES, Node, Piece, Tensor, assemble
 from workloads.importers.aten import Call, read_call
 from workloads.workload import Workload
 
@@ -22,21 +22,6 @@ LIMIT_BYTES = 1024 * MEGABYTE
 MAX_DEPTH = 1000
 _TAKEN = "inside an operation that is taken"
 _ALIASES = frozenset({"detach", "alias", "lift_fresh", "contiguous", "resolve_conj", "resolve_neg", "record_stream"})
-_DTYPES: Mapping[str, str] = {
-    "float": "float32",
-    "double": "float64",
-    "c10::Half": "float16",
-    "c10::BFloat16": "bfloat16",
-    "long int": "int64",
-    "long": "int64",
-    "int": "int32",
-    "short": "int16",
-    "signed char": "int8",
-    "unsigned char": "uint8",
-    "bool": "bool",
-    "c10::complex<float>": "complex64",
-    "c10::complex<double>": "complex128",
-}
 
 
 @dataclass
@@ -173,7 +158,7 @@ def _value(value: Any, kind: str, shape: Any, strides: Any, storages: list[Any])
         storages.append(value[1])
         sizes = tuple(_size(s) for s in shape)
         steps = tuple(int(s) for s in strides) if isinstance(strides, list) and len(strides) == len(sizes) else None
-        return Tensor(sizes, _DTYPES.get(kind[7:-1], "float32"), steps)
+        return Tensor(sizes, DTYPES.get(kind[7:-1], "float32"), steps)
     if kind.startswith("GenericList[") and isinstance(value, list):
         inner = kind[len("GenericList[") : -1].split(",")
         kinds = inner if len(inner) == len(value) else [inner[0]] * len(value)

@@ -15,29 +15,13 @@ from typing import Any
 
 from hwmodels.files import InputError
 from workloads.importers.activity import CALLS, HOST
-from workloads.importers.assembly import Tensor
+from workloads.importers.assembly import DTYPES, Tensor
 from workloads.importers.aten import Call, read_call
 from workloads.importers.chrome_trace import iterate_events
 from workloads.kinds import operation
 from workloads.workload import Op
 
 MOST_OPERATIONS = 5_000_000
-DTYPES: Mapping[str, str] = {
-    "float": "float32",
-    "double": "float64",
-    "c10::Half": "float16",
-    "c10::BFloat16": "bfloat16",
-    "c10::Float8_e4m3fn": "float8",
-    "c10::Float8_e4m3fnuz": "float8",
-    "c10::Float8_e5m2": "float8",
-    "long int": "int64",
-    "long": "int64",
-    "int": "int32",
-    "short": "int16",
-    "signed char": "int8",
-    "unsigned char": "uint8",
-    "bool": "bool",
-}
 _CONVOLUTIONS = ("cudnn_convolution", "miopen_convolution", "mkldnn_convolution", "miopen_depthwise_convolution")
 _FLASH = ("_flash_attention_forward", "_efficient_attention_forward", "flash_attn::_flash_attn_forward")
 _FLASH_BACKWARD = ("_flash_attention_backward", "_efficient_attention_backward", "flash_attn::_flash_attn_backward")

@@ -165,10 +165,10 @@ def _windows(sizes: Shape, kernel: Sequence[Number], attributes: Mapping[str, An
     places: list[Number] = []
     for axis, (size, k, stride, dilation) in enumerate(zip(sizes, kernel, strides, dilations, strict=True)):
         if same:
-            count = sp.ceiling(sp.sympify(size) / stride)
+            count = sp.ceiling(sp.sympify(size, strict=True) / stride)
         else:
             reach = dilation * (k - 1) + 1
-            room = sp.sympify(size) + padding[axis] + padding[axis + rank] - reach
+            room = sp.sympify(size, strict=True) + padding[axis] + padding[axis + rank] - reach
             rounded = sp.ceiling if attributes.get("ceil_mode") else sp.floor
             count = (rounded(room / stride) if stride > 1 else room) + 1
         if count.is_number and count < 1:
@@ -183,6 +183,6 @@ def _reshaped(shape: Shape, wanted: Any) -> Shape | None:
     sizes: list[Number] = [shape[i] if size == 0 and i < len(shape) else size for i, size in enumerate(wanted)]
     if -1 in sizes:
         rest = product(size for size in sizes if size != -1)
-        left = sp.sympify(product(shape)) / rest
+        left = sp.sympify(product(shape), strict=True) / rest
         sizes[sizes.index(-1)] = int(left) if left.is_Integer else left
     return tuple(sizes)

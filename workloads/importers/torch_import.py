@@ -261,8 +261,10 @@ def _interpolate(
     x = symbol(name)
     fitted = []
     for ops in zip(*(trace.operations for trace in traces), strict=True):
-        dims = {dim: _quadratic(x, points, [sp.sympify(op.dims[dim]) for op in ops]) for dim in ops[0].dims}
-        times = _quadratic(x, points, [sp.sympify(op.times) for op in ops])
+        dims = {
+            dim: _quadratic(x, points, [sp.sympify(op.dims[dim], strict=True) for op in ops]) for dim in ops[0].dims
+        }
+        times = _quadratic(x, points, [sp.sympify(op.times, strict=True) for op in ops])
         if times is None or any(amount is None for amount in dims.values()):
             return None
         fitted.append(operation(ops[0].name, ops[0].kind, dims, ops[0].dtype, ops[0].attributes, times=times))

@@ -45,7 +45,7 @@ class Sizes:
         if not isinstance(value, sp.Basic):
             return value
         if value not in self._final:
-            self._final[value] = self.plain(sp.sympify(self._environment.replace(value)))
+            self._final[value] = self.plain(sp.sympify(self._environment.replace(value), strict=True))
         return self._final[value]
 
     def plain(self, expression: Any) -> Any:
@@ -61,7 +61,7 @@ class Sizes:
             return int(expression)
         if expression.is_number or expression in (sp.true, sp.false):
             return expression
-        parts = [sp.sympify(self.plain(part)) for part in expression.args]
+        parts = [sp.sympify(self.plain(part), strict=True) for part in expression.args]
         name = type(expression).__name__
         if name in _TORCH:
             return _TORCH[name](*parts)

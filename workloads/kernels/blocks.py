@@ -189,6 +189,19 @@ COUNTED = {
 """What `pattern_counts` adds up, by the columns of `block_features`."""
 
 
+def blocks_within(matrix: SparseMatrix, size: int) -> BlockTable:
+    """The features of a matrix in blocks of `size` non-zeros; a matrix smaller than a block is one block.
+
+    Raises
+    ------
+    InputError
+        Where the matrix has fewer than two non-zeros.
+    """
+    if matrix.nonzeros < 2:
+        raise InputError(f"matrix {matrix.name!r} has {matrix.nonzeros} non-zeros: want at least 2 to say anything")
+    return block_features(matrix, min(size, matrix.nonzeros))
+
+
 def pattern_counts(matrix: SparseMatrix) -> dict[str, float]:
     """What decides the time of a product, as counts of non-zeros over the whole matrix: dims of an operation.
 
@@ -201,9 +214,7 @@ def pattern_counts(matrix: SparseMatrix) -> dict[str, float]:
     InputError
         Where the matrix has fewer than two non-zeros.
     """
-    if matrix.nonzeros < 2:
-        raise InputError(f"matrix {matrix.name!r} has {matrix.nonzeros} non-zeros: want at least 2 to say anything")
-    table = block_features(matrix, min(BLOCK, matrix.nonzeros))
+    table = blocks_within(matrix, BLOCK)
     whole = matrix.nonzeros / (table.size * table.blocks)
     sums = dict(zip(table.names, (table.values.sum(axis=0, dtype=np.float64) * whole).tolist(), strict=True))
     far = [name for name in table.names if name.startswith("far_volume.")]
