@@ -126,6 +126,16 @@ class Calibration:
         function = self.estimator.compile(workload, machine, free, run)
         return np.asarray(function({name: sample[:, i] for i, name in enumerate(free)}))
 
+    def standard_errors(self) -> dict[str, float | None]:
+        """Name -> the standard error of each fitted parameter, of its draws where they are its law; None if unknown."""
+        if self.sample:
+            spread = np.std(np.asarray(self.sample, dtype=np.float64), axis=0, ddof=1)
+            return dict(zip(self.names, spread.tolist(), strict=True))
+        if not self.covariance:
+            return dict.fromkeys(self.names)
+        variances = np.diag(np.asarray(self.covariance, dtype=np.float64)).tolist()
+        return {n: v**0.5 if v >= 0 else None for n, v in zip(self.names, variances, strict=True)}
+
     def parameter_draws(self, count: int = DRAWS) -> FloatArray | None:
         """Parameters drawn from the covariance, shape (count, parameters); None where it is unknown."""
         if self.sample:

@@ -211,10 +211,7 @@ def parameter_rows(estimator: Any) -> list[dict[str, Any]]:
     fitted: dict[str, float | None] = {}
     inner = estimator
     if isinstance(estimator, Calibration):
-        inner = estimator.estimator
-        for index, name in enumerate(estimator.names):
-            variance = estimator.covariance[index][index]
-            fitted[name] = variance**0.5 if variance >= 0 else None
+        inner, fitted = estimator.estimator, estimator.standard_errors()
     return [
         {
             "number": f"estimator.{name}",

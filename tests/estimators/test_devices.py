@@ -177,6 +177,14 @@ def test_few_rows_are_anchors_and_the_file_keeps_everything(tmp_path: Path) -> N
     assert again.fingerprint == made.fingerprint
 
 
+def test_parameters_known_by_draws_have_their_spread(made: DeviceCalibration) -> None:
+    told = made.on(machine("l40s"))
+    errors = told.standard_errors()
+    assert told.covariance == () and set(errors) == set(told.names)
+    assert errors[told.names[0]] == pytest.approx(np.std([row[0] for row in told.sample], ddof=1))
+    assert replace(told, sample=()).standard_errors() == dict.fromkeys(told.names)
+
+
 def test_without_rows_the_file_holds_no_measurement_and_still_covers(made: DeviceCalibration, tmp_path: Path) -> None:
     path = tmp_path / "small.json"
     devices_file.save(without_rows(made), path)
