@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from experiments.measure.brick_modules import LayerModel, brick_module, layer_model, task, touch
-from experiments.measure.brick_sheet import load_sheet
+from experiments.measure.brick_sheet import load_sheet, one_line
 from experiments.measure.brick_store import COLD, WARM, BrickStore, Composition, Result, Where
 from experiments.measure.host import detect
 from experiments.measure.one_thread import one_thread
@@ -222,7 +222,7 @@ def _sheet(path: Path, store: BrickStore, where: Where, protocol_name: str, seed
     new = store.missing(list(built), where.machine, where.software, keys["warm"])
     with torch.inference_mode():
         for begin in range(0, len(new), SHEET_BATCH):
-            turns = {identity: _callable(*built[identity]) for identity in new[begin : begin + SHEET_BATCH]}
+            turns = {identity: _stranger(path, *built[identity]) for identity in new[begin : begin + SHEET_BATCH]}
             session = run_session(turns, None, _empty(), _reference(), PROTOCOLS[TURNS], seed)
             results = [
                 Result(identity, keys[state], timing, "from a sheet")
@@ -230,6 +230,17 @@ def _sheet(path: Path, store: BrickStore, where: Where, protocol_name: str, seed
                 for identity, timing in timings.items()
             ]
             store.add(where, results, session.reference.median)
+
+
+def _stranger(path: Path, module: Any, inputs: tuple[Any, ...]) -> Turn:
+    """A brick of a sheet that has run once: an error of its own values is said before the session begins."""
+    turn = _callable(module, inputs)
+    try:
+        turn.touch()
+        turn.call()
+    except Exception as error:  # torch raises dozens of kinds, all of them mean that this brick does not run
+        raise InputError(f"{path}: a brick does not run ({one_line(error)})") from None
+    return turn
 
 
 def _empty() -> Turn:

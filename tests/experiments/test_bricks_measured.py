@@ -118,6 +118,9 @@ def test_a_sheet_tells_no_order_and_runs_elsewhere_under_the_same_identities(sma
     assert "net" not in path.read_text() and "layer" not in path.read_text()
 
 
+TWO = {"input": [[1], [1], "float32"]}
+
+
 @pytest.mark.parametrize(
     ("nodes", "words"),
     [
@@ -127,6 +130,21 @@ def test_a_sheet_tells_no_order_and_runs_elsewhere_under_the_same_identities(sma
         ([{"input": [[2], [1], "load"]}], "no shape, strides and dtype"),
         ([{"call": "aten.relu.default", "args": [{"dtype": "load"}]}], "names no dtype"),
         ([{"call": "aten.relu.default", "args": [{"node": 7}]}], "cannot be built"),
+        ([{"call": "aten.relu.default", "args": [{"node": -1}]}], "cannot be built"),
+        ([{"call": "aten.save.default", "args": [], "kwargs": {"filename": "x"}}], "none that a sheet may name"),
+        ([{"call": "aten.set_.source_Tensor", "args": []}], "none that a sheet may name"),
+        ([{"call": "aten._print.default", "args": ["x"]}], "none that a sheet may name"),
+        ([{"call": "aten.zeros.default", "args": [[10**12]]}], "more than 8 GiB"),
+        ([TWO, {"call": "aten.expand.default", "args": [{"node": 0}, [10**12]]}], "more than 8 GiB"),
+        ([{"input": [[1 << 34], [0], "int64"]}], "more than 8 GiB"),
+        ([{"input": [[2], [1], "quint8"]}], "no shape, strides and dtype"),
+        (
+            [{"input": [[1 << 32], [0], "int8"]}, {"call": "aten.unbind.int", "args": [{"node": 0}]}],
+            "more than 10000",
+        ),
+        ([TWO, {"call": "aten.relu.default", "args": [{"node": 0}, 1]}], "takes 1 arguments by place"),
+        ([TWO, {"call": "getitem", "args": [{"node": 0}, 0], "kwargs": {"a": 1}}], "takes a node and a whole number"),
+        ([TWO, {"call": "aten.split.Tensor", "args": [{"node": 0}, "x"]}], "cannot be built"),
     ],
 )
 def test_a_sheet_of_a_stranger_is_data(nodes, words: str, tmp_path: Path) -> None:
@@ -137,6 +155,36 @@ def test_a_sheet_of_a_stranger_is_data(nodes, words: str, tmp_path: Path) -> Non
     path.write_text(json.dumps({"schema": SCHEMA, "bricks": [{"identity": "a", "nodes": nodes}]}))
     with pytest.raises(InputError, match=words):
         load_sheet(path)
+
+
+def test_operations_of_sheets_take_and_give_tensors_alone() -> None:
+    pytest.importorskip("torch", reason="bricks of torch models need the extra torch")
+    from experiments.measure.brick_operations import OPERATIONS, operation
+
+    for name in OPERATIONS:
+        schema = operation(name, "here")._schema
+        assert {str(given.type).removeprefix("List[").rstrip("]") for given in schema.returns} <= {"Tensor"}, name
+        assert not any(argument.is_out or "Storage" in str(argument.type) for argument in schema.arguments), name
+
+
+@pytest.mark.parametrize("call", ["aten.relu.default", "aten.zeros.default", "getitem"])
+def test_names_of_a_sheet_are_no_code(call: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="bricks of torch models need the extra torch")
+    from experiments.measure.brick_sheet import SCHEMA, load_sheet
+
+    canary = tmp_path / "fired"
+    key = f"**({{}} if __import__('pathlib').Path({str(canary)!r}).touch() is None else {{}})) #"
+    nodes = [
+        {"input": [[2], [1], "float32"]},
+        {"call": call, "args": [{"node": 0}], "kwargs": {key: 1}},
+        {"output": [1]},
+    ]
+    path = tmp_path / "sheet.json"
+    path.write_text(json.dumps({"schema": SCHEMA, "bricks": [{"identity": "a", "nodes": nodes}]}))
+    with pytest.raises(InputError):
+        for module, inputs in load_sheet(path).values():
+            module(*inputs)
+    assert not canary.exists()
 
 
 def test_the_store_keeps_results_by_key_and_asks_only_for_what_is_new(tmp_path: Path, phi) -> None:
