@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from estimators.formula import Formula
+from slipstick.estimators.formula import Formula
 
 _MARK = re.compile(r"<!-- formula: ([a-z-]+) -->")
 _FIELDS = "<!-- machine fields -->"
@@ -18,14 +18,14 @@ _FIELDS = "<!-- machine fields -->"
 
 def formulas() -> dict[str, Callable[[], Formula]]:
     """The formulas that pages may name."""
-    from estimators.consumption import cost
-    from estimators.operation.energy import PowerModel
-    from estimators.operation.roofline import Roofline
-    from estimators.operation.systolic import SystolicArray
-    from estimators.schedule.infeed import InfeedOverlap
-    from experiments.papers import xeon_phi
-    from hwmodels.catalog import machine
-    from workloads.catalog import workload
+    from slipstick.estimators.consumption import cost
+    from slipstick.estimators.operation.energy import PowerModel
+    from slipstick.estimators.operation.roofline import Roofline
+    from slipstick.estimators.operation.systolic import SystolicArray
+    from slipstick.estimators.schedule.infeed import InfeedOverlap
+    from slipstick.experiments.papers import xeon_phi
+    from slipstick.hwmodels.catalog import machine
+    from slipstick.workloads.catalog import workload
 
     product, phi = workload("gemm").operations[0], workload("phi-cnn-small")
     threads = xeon_phi.calibrated("small", "a").estimator.schedule
@@ -50,7 +50,7 @@ def with_formulas(markdown: str) -> str:
     KeyError
         Where a mark names no formula.
     """
-    from experiments.report import formula_html
+    from slipstick.experiments.report import formula_html
 
     known = formulas() if _MARK.search(markdown) else {}
     return _MARK.sub(lambda mark: "\n" + formula_html(known[mark[1]](), LEFT.get(mark[1], "T")) + "\n", markdown)
@@ -58,7 +58,7 @@ def with_formulas(markdown: str) -> str:
 
 def with_fields(markdown: str) -> str:
     """A page with its mark replaced by the fields of a machine file."""
-    from hwmodels.machine_fields import fields_table
+    from slipstick.hwmodels.machine_fields import fields_table
 
     return markdown.replace(_FIELDS, fields_table()) if _FIELDS in markdown else markdown
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from itertools import combinations
 from math import factorial
 
-from hwmodels.files import InputError
+from slipstick.hwmodels.files import InputError
 
 MOST_TERMS = 10
 

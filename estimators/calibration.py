@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from estimators.estimate import DEFAULT_LEVEL, Estimate, Estimator, Measurement, Spread, quantile
-from estimators.fitting import Fit
-from estimators.formula import FloatArray
-from estimators.objective import Objective
-from estimators.parameters import parameters, with_parameters
-from hwmodels.machine import Machine
-from hwmodels.records import Table, content_digest
-from workloads.workload import Workload
+from slipstick.estimators.estimate import DEFAULT_LEVEL, Estimate, Estimator, Measurement, Spread, quantile
+from slipstick.estimators.fitting import Fit
+from slipstick.estimators.formula import FloatArray
+from slipstick.estimators.objective import Objective
+from slipstick.estimators.parameters import parameters, with_parameters
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table, content_digest
+from slipstick.workloads.workload import Workload
 
 DRAWS = 400
 SEED = 20_240_229

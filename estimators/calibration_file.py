@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from estimators.calibration import Calibration
-from estimators.parameters import parameters, with_parameters
-from hwmodels.files import InputError, atomic_write, read_json, require_mapping
-from hwmodels.records import Table
+from slipstick.estimators.calibration import Calibration
+from slipstick.estimators.parameters import parameters, with_parameters
+from slipstick.hwmodels.files import InputError, atomic_write, read_json, require_mapping
+from slipstick.hwmodels.records import Table
 
 SCHEMA = "slipstick-calibration-1"
 MAX_PARAMETERS = 1000

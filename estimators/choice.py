@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from estimators.formula import FloatArray, Formula, evaluate, names_of
-from estimators.gradient import gradient
-from hwmodels.files import InputError
-from hwmodels.records import Table
+from slipstick.estimators.formula import FloatArray, Formula, evaluate, names_of
+from slipstick.estimators.gradient import gradient
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.records import Table
 
 CHUNK = 200_000
 """Numbers of one intermediate array."""
@@ -44,7 +44,7 @@ class Least(Formula):
 
     Examples
     --------
-    >>> from hwmodels.expressions import symbol
+    >>> from slipstick.hwmodels.expressions import symbol
     >>> tiles = Least(sp.ceiling(symbol("n") / symbol("tile")) * symbol("tile"), "1", "", menu=Table(tile=(64, 48)))
     >>> tiles.names, [float(tiles.evaluate({"n": n})) for n in (64, 65, 129)]
     (('n',), [64.0, 96.0, 144.0])

@@ -12,17 +12,17 @@ import numpy as np
 import numpy.typing as npt
 import sympy as sp
 
-from estimators.choice import Least
-from estimators.formula import FloatArray, Formula, compiled, names_of
-from estimators.operation.model import amount_of
-from estimators.operation.residency import sizes_read
-from estimators.parameters import Parameter
-from estimators.separated import Chosen, Rows, Tables, Term, separate
-from hwmodels.expressions import symbol
-from hwmodels.files import InputError, unknown_name
-from hwmodels.machine import Machine
-from workloads.cost import Amount, symbols_of
-from workloads.workload import Op, Workload
+from slipstick.estimators.choice import Least
+from slipstick.estimators.formula import FloatArray, Formula, compiled, names_of
+from slipstick.estimators.operation.model import amount_of
+from slipstick.estimators.operation.residency import sizes_read
+from slipstick.estimators.parameters import Parameter
+from slipstick.estimators.separated import Chosen, Rows, Tables, Term, separate
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.files import InputError, unknown_name
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.cost import Amount, symbols_of
+from slipstick.workloads.workload import Op, Workload
 
 NAMESPACES = ("machine", "workload", "run", "estimator")
 BLOCK_POINTS = 262_144

@@ -8,23 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from estimators.compiled import Compiled, PointByPoint, check_free, constant_group, groups_of
-from estimators.consumption import energy_of
-from estimators.estimate import Estimate, Part
-from estimators.formula import FloatArray, Formula
-from estimators.operation.model import Clock, FormulaModel, OperationModel, grouped, machine_values
-from estimators.parameters import parameters, with_parameters
-from estimators.schedule.model import FormulaSchedule, Schedule
-from hwmodels.expressions import symbol
-from hwmodels.files import InputError, unknown_name
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from hwmodels.units import format_quantity
-from workloads.cost import symbols_of
-from workloads.dtype import said as in_words
-from workloads.footprint import attends_to_cache, resident_bytes
-from workloads.fusion import fused
-from workloads.workload import Workload
+from slipstick.estimators.compiled import Compiled, PointByPoint, check_free, constant_group, groups_of
+from slipstick.estimators.consumption import energy_of
+from slipstick.estimators.estimate import Estimate, Part
+from slipstick.estimators.formula import FloatArray, Formula
+from slipstick.estimators.operation.model import Clock, FormulaModel, OperationModel, grouped, machine_values
+from slipstick.estimators.parameters import parameters, with_parameters
+from slipstick.estimators.schedule.model import FormulaSchedule, Schedule
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.files import InputError, unknown_name
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.hwmodels.units import format_quantity
+from slipstick.workloads.cost import symbols_of
+from slipstick.workloads.dtype import said as in_words
+from slipstick.workloads.footprint import attends_to_cache, resident_bytes
+from slipstick.workloads.fusion import fused
+from slipstick.workloads.workload import Workload
 
 
 @dataclass(frozen=True)

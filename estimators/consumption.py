@@ -11,21 +11,21 @@ import numpy as np
 import numpy.typing as npt
 import sympy as sp
 
-from estimators.extrema import Largest
-from estimators.formula import FloatArray, Formula, evaluate
-from estimators.operation.energy import PowerModel
-from estimators.operation.model import Clock, machine_values
-from estimators.operation.roofline import serving_engine
-from estimators.operation.tiled import MATRIX_ENERGY
-from estimators.operation.voltage import squared_voltage
-from estimators.parameters import parameters
-from hwmodels.expressions import parse_expression, symbol
-from hwmodels.files import InputError
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from hwmodels.units import format_quantity
-from workloads.cost import Amount, symbols_of
-from workloads.workload import Op, Workload
+from slipstick.estimators.extrema import Largest
+from slipstick.estimators.formula import FloatArray, Formula, evaluate
+from slipstick.estimators.operation.energy import PowerModel
+from slipstick.estimators.operation.model import Clock, machine_values
+from slipstick.estimators.operation.roofline import serving_engine
+from slipstick.estimators.operation.tiled import MATRIX_ENERGY
+from slipstick.estimators.operation.voltage import squared_voltage
+from slipstick.estimators.parameters import parameters
+from slipstick.hwmodels.expressions import parse_expression, symbol
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.hwmodels.units import format_quantity
+from slipstick.workloads.cost import Amount, symbols_of
+from slipstick.workloads.workload import Op, Workload
 
 ENERGY, COST = "energy_J", "cost_usd"
 SECONDS_PER_HOUR = 3600

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
-from hwmodels.files import InputError
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from workloads.workload import Workload
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.workload import Workload
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import least_squares
 
-from estimators.formula import FloatArray, Formula
-from hwmodels.files import InputError, unknown_name
+from slipstick.estimators.formula import FloatArray, Formula
+from slipstick.hwmodels.files import InputError, unknown_name
 
 LOSSES = ("linear", "soft_l1", "huber", "cauchy")
 MAX_STARTS = 1024

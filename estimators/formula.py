@@ -12,9 +12,9 @@ import numpy.typing as npt
 import sympy as sp
 from sympy.printing.numpy import NumPyPrinter
 
-from hwmodels.expressions import symbol
-from hwmodels.files import InputError, unknown_name
-from hwmodels.records import Table
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.files import InputError, unknown_name
+from slipstick.hwmodels.records import Table
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -81,7 +81,7 @@ class Formula:
 
     def gradient(self, values: Mapping[str, Any]) -> dict[str, FloatArray]:
         """The derivative by every symbol at points, as numbers: what `derivative` says of each, much faster."""
-        from estimators.gradient import gradient
+        from slipstick.estimators.gradient import gradient
 
         return gradient(self.expression, values)
 

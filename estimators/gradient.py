@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from estimators.extrema import Largest, Smallest
-from estimators.formula import FloatArray, compiled, names_of
+from slipstick.estimators.extrema import Largest, Smallest
+from slipstick.estimators.formula import FloatArray, compiled, names_of
 
 LARGEST, SMALLEST = (sp.Max, Largest), (sp.Min, Smallest)
 STEPS = (sp.floor, sp.ceiling, sp.Mod)

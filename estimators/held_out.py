@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from estimators.formula import FloatArray
-from estimators.objective import Objective
-from hwmodels.files import InputError
+from slipstick.estimators.formula import FloatArray
+from slipstick.estimators.objective import Objective
+from slipstick.hwmodels.files import InputError
 
 
 @dataclass(frozen=True)

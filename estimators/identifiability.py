@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from estimators.fitting import Fit
-from estimators.formula import FloatArray
+from slipstick.estimators.fitting import Fit
+from slipstick.estimators.formula import FloatArray
 
 MAX_CORRELATION = 0.95
 MAX_CONDITION = 1e4

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from estimators.composite import Composite
-from estimators.estimate import Estimator, Measurement
-from estimators.fitting import Fit, fit_least_squares
-from estimators.formula import FloatArray, Formula
-from estimators.operation.model import FormulaModel, machine_values
-from estimators.parameters import parameters
-from estimators.schedule.model import FormulaSchedule
-from hwmodels.files import InputError, unknown_name
+from slipstick.estimators.composite import Composite
+from slipstick.estimators.estimate import Estimator, Measurement
+from slipstick.estimators.fitting import Fit, fit_least_squares
+from slipstick.estimators.formula import FloatArray, Formula
+from slipstick.estimators.operation.model import FormulaModel, machine_values
+from slipstick.estimators.parameters import parameters
+from slipstick.estimators.schedule.model import FormulaSchedule
+from slipstick.hwmodels.files import InputError, unknown_name
 
 MAX_OPERATIONS = 64
 """Workloads up to this size are differentiated as one formula; larger ones by differences of compiled functions."""

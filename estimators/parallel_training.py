@@ -6,18 +6,18 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from estimators.composite import Composite
-from estimators.estimate import Estimate, Spread
-from estimators.operation.by_kind import DeviceAndLinks
-from estimators.operation.collectives import NCCL, Collectives
-from estimators.operation.kernel_classes import KernelParameters
-from estimators.operation.tiled import TiledRoofline
-from estimators.schedule.dispatch import AsynchronousDispatch
-from estimators.schedule.pipeline_parallel import PipelineParallel
-from estimators.schedule.sequential import Sequential
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from workloads.workload import Workload
+from slipstick.estimators.composite import Composite
+from slipstick.estimators.estimate import Estimate, Spread
+from slipstick.estimators.operation.by_kind import DeviceAndLinks
+from slipstick.estimators.operation.collectives import NCCL, Collectives
+from slipstick.estimators.operation.kernel_classes import KernelParameters
+from slipstick.estimators.operation.tiled import TiledRoofline
+from slipstick.estimators.schedule.dispatch import AsynchronousDispatch
+from slipstick.estimators.schedule.pipeline_parallel import PipelineParallel
+from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.workload import Workload
 
 KERNELS = Table(
     {

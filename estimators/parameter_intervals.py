@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 from scipy import optimize, stats
 
-from estimators.fitting import Fit, fit_least_squares
-from estimators.formula import FloatArray
-from estimators.objective import Objective
-from hwmodels.files import InputError
+from slipstick.estimators.fitting import Fit, fit_least_squares
+from slipstick.estimators.formula import FloatArray
+from slipstick.estimators.objective import Objective
+from slipstick.hwmodels.files import InputError
 
 MAX_DRAWS = 10_000
 SEED = 11

@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from typing import Any, get_type_hints
 
-from hwmodels.files import InputError, unknown_name
-from hwmodels.records import Table
+from slipstick.hwmodels.files import InputError, unknown_name
+from slipstick.hwmodels.records import Table
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from estimators.compiled import Compiled, Group, amount_rows
-from estimators.extrema import Largest, Smallest
-from estimators.formula import FloatArray, Formula, evaluate
-from hwmodels.expressions import symbol
-from hwmodels.files import InputError
-from workloads.cost import Amount, symbols_of
+from slipstick.estimators.compiled import Compiled, Group, amount_rows
+from slipstick.estimators.extrema import Largest, Smallest
+from slipstick.estimators.formula import FloatArray, Formula, evaluate
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.cost import Amount, symbols_of
 
 TIE = 1e-9
 """Two sides of a maximum, or of a condition, count as equal within this relative distance."""

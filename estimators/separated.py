@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import sympy as sp
 
-from estimators.formula import FloatArray, Formula, compiled
+from slipstick.estimators.formula import FloatArray, Formula, compiled
 
 IsRow = Callable[[sp.Symbol], bool]
 
@@ -47,7 +47,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class Chosen:
-    """A formula that picks from a menu for every row and point (see `estimators.choice.Least`)."""
+    """A formula that picks from a menu for every row and point (see `slipstick.estimators.choice.Least`)."""
 
     formula: Formula
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from estimators.compiled import NAMESPACES
-from estimators.formula import FloatArray
-from estimators.schedule.model import check_count
-from experiments.question import machine_change, number_of
-from hwmodels.files import InputError, whole_number
-from hwmodels.machine import Machine
+from slipstick.estimators.compiled import NAMESPACES
+from slipstick.estimators.formula import FloatArray
+from slipstick.estimators.schedule.model import check_count
+from slipstick.experiments.question import machine_change, number_of
+from slipstick.hwmodels.files import InputError, whole_number
+from slipstick.hwmodels.machine import Machine
 
 MAX_POINTS = 1_000_000
 """Values of one axis: a second to make. More points are a sample, or several axes."""

@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from estimators.calibration import Calibration, calibrate, from_fit
-from estimators.composite import Composite
-from estimators.estimate import Measurement
-from estimators.objective import Objective
-from estimators.operation.measured import MeasuredTimes, measured_key
-from estimators.schedule.critical_path import CriticalPath
-from estimators.schedule.model import Schedule
-from estimators.schedule.sequential import Sequential
-from experiments.measure.brick_store import BrickStore, Composition, Measured
-from hwmodels.files import InputError, unknown_name
-from hwmodels.records import Table
-from workloads.bricks import find_bricks, quotient
-from workloads.workload import Op, Workload
+from slipstick.estimators.calibration import Calibration, calibrate, from_fit
+from slipstick.estimators.composite import Composite
+from slipstick.estimators.estimate import Measurement
+from slipstick.estimators.objective import Objective
+from slipstick.estimators.operation.measured import MeasuredTimes, measured_key
+from slipstick.estimators.schedule.critical_path import CriticalPath
+from slipstick.estimators.schedule.model import Schedule
+from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.experiments.measure.brick_store import BrickStore, Composition, Measured
+from slipstick.hwmodels.files import InputError, unknown_name
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.bricks import find_bricks, quotient
+from slipstick.workloads.workload import Op, Workload
 
 PARAMETERS = ("operation.scale", "operation.overhead")
 FEWEST_MODELS = 4
@@ -205,7 +205,7 @@ def schedule_named(name: str, rules: Sequence[str] = (), workers: int | None = N
         Where the name or a rule is unknown.
     """
     if name == "rules":
-        from estimators.schedule.side_by_side import SideBySide, parse_rule
+        from slipstick.estimators.schedule.side_by_side import SideBySide, parse_rule
 
         return SideBySide(tuple(parse_rule(rule) for rule in rules), workers)
     if rules or workers is not None:

@@ -7,17 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from estimators import calibration_file
-from estimators.across_devices import devices_file
-from estimators.across_devices.operation_times import OperationTimes
-from estimators.calibration import Calibration
-from experiments import registry
-from experiments.operation_measurements import read_operation_times
-from experiments.own import require_trusted
-from experiments.question import Question, assignments, parameter_values, set_parameters
-from hwmodels.catalog import machine
-from hwmodels.files import InputError, read_json, require_mapping
-from hwmodels.machine import Machine
+from slipstick.estimators import calibration_file
+from slipstick.estimators.across_devices import devices_file
+from slipstick.estimators.across_devices.operation_times import OperationTimes
+from slipstick.estimators.calibration import Calibration
+from slipstick.experiments import registry
+from slipstick.experiments.operation_measurements import read_operation_times
+from slipstick.experiments.own import require_trusted
+from slipstick.experiments.question import Question, assignments, parameter_values, set_parameters
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files import InputError, read_json, require_mapping
+from slipstick.hwmodels.machine import Machine
 
 
 def calibrated(

@@ -8,21 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from estimators.calibration import Calibration, fingerprint, from_fit
-from estimators.calibration_file import save, to_dict
-from estimators.estimate import quantile
-from estimators.fitting import Fit
-from estimators.held_out import HeldOut, leave_one_group_out
-from estimators.identifiability import numeric_jacobian, warnings
-from estimators.objective import Objective
-from estimators.parameter_intervals import bootstrap, profile
-from estimators.parameters import parameters
-from experiments.device_report import report_devices
-from experiments.device_study import device_study, is_device_study
-from experiments.output import emit
-from experiments.registry import default_estimator
-from experiments.studies import load_study
-from hwmodels.files import InputError, read_toml, unknown_name
+from slipstick.estimators.calibration import Calibration, fingerprint, from_fit
+from slipstick.estimators.calibration_file import save, to_dict
+from slipstick.estimators.estimate import quantile
+from slipstick.estimators.fitting import Fit
+from slipstick.estimators.held_out import HeldOut, leave_one_group_out
+from slipstick.estimators.identifiability import numeric_jacobian, warnings
+from slipstick.estimators.objective import Objective
+from slipstick.estimators.parameter_intervals import bootstrap, profile
+from slipstick.estimators.parameters import parameters
+from slipstick.experiments.device_report import report_devices
+from slipstick.experiments.device_study import device_study, is_device_study
+from slipstick.experiments.output import emit
+from slipstick.experiments.registry import default_estimator
+from slipstick.experiments.studies import load_study
+from slipstick.hwmodels.files import InputError, read_toml, unknown_name
 
 INTERVALS = ("covariance", "profile", "bootstrap")
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from estimators.compiled import Compiled
-from estimators.formula import FloatArray
-from estimators.sensitivity import sensitivity
-from experiments.explain import FARTHEST, Dials
-from experiments.question import Question
-from hwmodels.files import InputError
+from slipstick.estimators.compiled import Compiled
+from slipstick.estimators.formula import FloatArray
+from slipstick.estimators.sensitivity import sensitivity
+from slipstick.experiments.explain import FARTHEST, Dials
+from slipstick.experiments.question import Question
+from slipstick.hwmodels.files import InputError
 
 ROUNDS = 80
 CLOSE = 1e-4

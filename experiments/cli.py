@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from experiments.versions import installed_version
+from slipstick.experiments.versions import installed_version
 
 VERBS = (
     "estimate",
@@ -32,7 +32,7 @@ VERBS = (
     "phases",
     "tune",
 )
-"""Modules of experiments.commands, in the order of the help; a new verb is a new file and a word here."""
+"""Modules of slipstick.experiments.commands, in the order of the help; a new verb is a new file and a word here."""
 
 _USAGE_ERROR: type[Any] = typer.BadParameter.__mro__[2]  # click's base error, which typer carries but does not export
 
@@ -49,7 +49,7 @@ def build() -> typer.Typer:
     )
     app.callback()(_options)
     for verb in VERBS:
-        import_module(f"experiments.commands.{verb}").register(app)
+        import_module(f"slipstick.experiments.commands.{verb}").register(app)
     return app
 
 
@@ -82,7 +82,7 @@ def run(arguments: list[str] | None = None) -> int:
         print(f"slipstick: {_one_line(error.format_message())}", file=sys.stderr)
         return 2
     except ValueError as error:
-        from hwmodels.files import InputError
+        from slipstick.hwmodels.files import InputError
 
         if not isinstance(error, InputError):
             raise
@@ -111,6 +111,6 @@ def _one_line_each(usual: Callable[..., None]) -> Callable[..., None]:
 
 
 def _one_line(text: str) -> str:
-    from experiments.output import visible
+    from slipstick.experiments.output import visible
 
     return visible(" ".join(text.split()))

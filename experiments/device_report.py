@@ -7,11 +7,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from estimators.across_devices.devices_file import save, summary
-from estimators.across_devices.physics import Violation
-from experiments.device_study import DeviceAnswer, DeviceStudy, calibrate_devices
-from experiments.devices_left_out import LeftOut
-from experiments.output import emit
+from slipstick.estimators.across_devices.devices_file import save, summary
+from slipstick.estimators.across_devices.physics import Violation
+from slipstick.experiments.device_study import DeviceAnswer, DeviceStudy, calibrate_devices
+from slipstick.experiments.devices_left_out import LeftOut
+from slipstick.experiments.output import emit
 
 EXAMPLES = 5
 

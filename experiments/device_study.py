@@ -10,16 +10,16 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from estimators.across_devices.anchors import Anchor
-from estimators.across_devices.devices import SAMPLE, DeviceCalibration, fit_devices
-from estimators.across_devices.operation_times import OperationTimes
-from estimators.across_devices.physics import Violation, possible, violations
-from estimators.estimate import DEFAULT_LEVEL
-from experiments.devices_left_out import LeftOut, leave_devices_out
-from experiments.operation_measurements import read_operation_times
-from hwmodels.catalog import machine
-from hwmodels.files import InputError, unknown_name
-from hwmodels.records import Record, Table, validated
+from slipstick.estimators.across_devices.anchors import Anchor
+from slipstick.estimators.across_devices.devices import SAMPLE, DeviceCalibration, fit_devices
+from slipstick.estimators.across_devices.operation_times import OperationTimes
+from slipstick.estimators.across_devices.physics import Violation, possible, violations
+from slipstick.estimators.estimate import DEFAULT_LEVEL
+from slipstick.experiments.devices_left_out import LeftOut, leave_devices_out
+from slipstick.experiments.operation_measurements import read_operation_times
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files import InputError, unknown_name
+from slipstick.hwmodels.records import Record, Table, validated
 
 
 class AnchorShape(Record):

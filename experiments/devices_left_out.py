@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import least_squares
 
-from estimators.across_devices.anchors import Anchor, taken
-from estimators.across_devices.devices import SAMPLE, DeviceCalibration
-from estimators.across_devices.forecast import Prediction
-from estimators.across_devices.operation_times import OperationTimes, joined_times, thinned
-from estimators.formula import FloatArray, Formula
-from estimators.operation.model import machine_values
-from estimators.operation.roofline import Roofline
+from slipstick.estimators.across_devices.anchors import Anchor, taken
+from slipstick.estimators.across_devices.devices import SAMPLE, DeviceCalibration
+from slipstick.estimators.across_devices.forecast import Prediction
+from slipstick.estimators.across_devices.operation_times import OperationTimes, joined_times, thinned
+from slipstick.estimators.formula import FloatArray, Formula
+from slipstick.estimators.operation.model import machine_values
+from slipstick.estimators.operation.roofline import Roofline
 
 SCORED = 1000
 """Rows of a machine and class that are scored."""

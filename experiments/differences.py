@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from estimators.calibration import Calibration
-from estimators.composite import Composite, as_compiled
-from estimators.formula import names_of
-from estimators.operation.model import FormulaModel, grouped
-from estimators.operation.residency import sizes_read
-from experiments.question import Question
-from hwmodels.files import InputError
+from slipstick.estimators.calibration import Calibration
+from slipstick.estimators.composite import Composite, as_compiled
+from slipstick.estimators.formula import names_of
+from slipstick.estimators.operation.model import FormulaModel, grouped
+from slipstick.estimators.operation.residency import sizes_read
+from slipstick.experiments.question import Question
+from slipstick.hwmodels.files import InputError
 
 if TYPE_CHECKING:
-    from experiments.explain import Dials
+    from slipstick.experiments.explain import Dials
 
 STEP = 1.01
 """Factor on both sides of today's value between which a slope is taken."""

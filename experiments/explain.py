@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from estimators.calibration import DRAWS, SEED, Calibration
-from estimators.compiled import Compiled
-from estimators.estimate import Estimate
-from estimators.formula import FloatArray, Formula
-from estimators.operation.model import FormulaModel, grouped, machine_values
-from estimators.parameters import parameters
-from estimators.sensitivity import crossovers, sensitivity
-from experiments.differences import likely_numbers, slope
-from experiments.question import Question
-from experiments.unread import unread
-from hwmodels.files import InputError
+from slipstick.estimators.calibration import DRAWS, SEED, Calibration
+from slipstick.estimators.compiled import Compiled
+from slipstick.estimators.estimate import Estimate
+from slipstick.estimators.formula import FloatArray, Formula
+from slipstick.estimators.operation.model import FormulaModel, grouped, machine_values
+from slipstick.estimators.parameters import parameters
+from slipstick.estimators.sensitivity import crossovers, sensitivity
+from slipstick.experiments.differences import likely_numbers, slope
+from slipstick.experiments.question import Question
+from slipstick.experiments.unread import unread
+from slipstick.hwmodels.files import InputError
 
 FARTHEST = 1e3
 """A change is looked for up to this factor."""

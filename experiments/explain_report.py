@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from estimators.estimate import Estimate
-from experiments.explain import interaction
-from experiments.plots import Bars, plotly_bars, plotly_heat
-from experiments.question import Question
-from experiments.report import Card, Section, figure_html, table_html, write_page
-from experiments.sliderule import data_of, slider_html
-from experiments.whatif import WhatIf
-from experiments.whatif_report import formula_sections, part_rows, source_sections
-from hwmodels.units import format_quantity
+from slipstick.estimators.estimate import Estimate
+from slipstick.experiments.explain import interaction
+from slipstick.experiments.plots import Bars, plotly_bars, plotly_heat
+from slipstick.experiments.question import Question
+from slipstick.experiments.report import Card, Section, figure_html, table_html, write_page
+from slipstick.experiments.sliderule import data_of, slider_html
+from slipstick.experiments.whatif import WhatIf
+from slipstick.experiments.whatif_report import formula_sections, part_rows, source_sections
+from slipstick.hwmodels.units import format_quantity
 
 TORNADO_BARS = 14
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)

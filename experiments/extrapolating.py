@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from estimators.extrapolation import Prediction, Series, extrapolate_many
-from estimators.extrapolation.next_point import next_points
-from estimators.extrapolation.regions import rank
-from estimators.extrapolation.surface import fit_surface
-from experiments.output import emit, visible
-from experiments.readings import Readings
-from experiments.series import read
-from hwmodels.catalog import machine as load_machine
-from hwmodels.files import InputError, unknown_name
+from slipstick.estimators.extrapolation import Prediction, Series, extrapolate_many
+from slipstick.estimators.extrapolation.next_point import next_points
+from slipstick.estimators.extrapolation.regions import rank
+from slipstick.estimators.extrapolation.surface import fit_surface
+from slipstick.experiments.output import emit, visible
+from slipstick.experiments.readings import Readings
+from slipstick.experiments.series import read
+from slipstick.hwmodels.catalog import machine as load_machine
+from slipstick.hwmodels.files import InputError, unknown_name
 
 MAX_TARGETS = 10_000
 CONFLICT = 3.0

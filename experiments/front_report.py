@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.objectives import FRONT, with_front, work_columns
-from experiments.plots import Chart, Marks, plotly_chart
-from experiments.report import Section, figure_html
+from slipstick.experiments.objectives import FRONT, with_front, work_columns
+from slipstick.experiments.plots import Chart, Marks, plotly_chart
+from slipstick.experiments.report import Section, figure_html
 
 if TYPE_CHECKING:
     import pandas as pd

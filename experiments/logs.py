@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from estimators.run.selection import Selection
-from hwmodels.files import (
+from slipstick.estimators.run.selection import Selection
+from slipstick.hwmodels.files import (
     InputError,
     atomic_write,
     read_csv_rows,
@@ -20,7 +20,7 @@ from hwmodels.files import (
     require_mapping,
     unknown_name,
 )
-from workloads.iterations import FloatArray, Iterations
+from slipstick.workloads.iterations import FloatArray, Iterations
 
 LENGTH_COLUMNS = {"seq_len": "length", "length": "length", "sequence_length": "length", "tokens": "tokens"}
 """Names that a length is looked for under, first come first served, and what it is."""
@@ -77,7 +77,7 @@ def simulated_log(
     InputError
         Where a name is unknown, or the workload has no sequence length.
     """
-    from experiments.question import question
+    from slipstick.experiments.question import question
 
     asked = question(workload_name, machine_name, estimator_name, settings)
     if "seq_len" not in asked.workload.symbols:
@@ -160,8 +160,8 @@ def _iterations(lengths: Sequence[float], times: Sequence[float], column: str | 
 
 
 def _from_trace(path: Path) -> Iterations:
-    from workloads.importers.chrome_trace import read_events
-    from workloads.step_profiles import profile_steps
+    from slipstick.workloads.importers.chrome_trace import read_events
+    from slipstick.workloads.step_profiles import profile_steps
 
     steps = profile_steps(read_events(path))
     if not steps:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from estimators.estimate import Measurement
-from experiments.question import machine_change, number_of
-from hwmodels.files import InputError, read_csv_rows, read_number, unknown_name
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from workloads.workload import Workload
+from slipstick.estimators.estimate import Measurement
+from slipstick.experiments.question import machine_change, number_of
+from slipstick.hwmodels.files import InputError, read_csv_rows, read_number, unknown_name
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.workload import Workload
 
 SPACES = ("run", "machine", "workload")
 PLAIN = ("time_s", "group", "protocol")

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from estimators.attribution import shapley
-from estimators.operation.kernels import KernelScaling, predicted
-from estimators.schedule.replay import DEVICE_KINDS, replay
-from hwmodels.machine import Machine
-from workloads.importers.trace_graph import TraceGraph
-from workloads.workload import Op
+from slipstick.estimators.attribution import shapley
+from slipstick.estimators.operation.kernels import KernelScaling, predicted
+from slipstick.estimators.schedule.replay import DEVICE_KINDS, replay
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.importers.trace_graph import TraceGraph
+from slipstick.workloads.workload import Op
 
 Floats = npt.NDArray[np.float64]
 
@@ -138,10 +138,10 @@ def explain_trace(
     InputError
         Where neither the trace nor the user says which machine it was recorded on.
     """
-    from experiments.question import assignments
-    from experiments.recorded import read_recorded
-    from hwmodels.catalog import machine
-    from hwmodels.files import InputError
+    from slipstick.experiments.question import assignments
+    from slipstick.experiments.recorded import read_recorded
+    from slipstick.hwmodels.catalog import machine
+    from slipstick.hwmodels.files import InputError
 
     read = read_recorded(path, machine(on) if on else None)
     if read.on is None:
@@ -166,9 +166,9 @@ def explain_trace(
 
 def _unfused(name: str, on: Machine) -> float:
     """Predicted seconds that fusion saves of a workload."""
-    from estimators.operation.roofline import Roofline
-    from workloads.catalog import workload
-    from workloads.fusion import fused
+    from slipstick.estimators.operation.roofline import Roofline
+    from slipstick.workloads.catalog import workload
+    from slipstick.workloads.fusion import fused
 
     whole = workload(name)
     before, after = (

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from estimators.calibration import Calibration
-from estimators.composite import Composite, as_compiled
-from estimators.consumption import COST, ENERGY, Consumption, cost, energy
-from estimators.formula import evaluate
-from experiments.question import Question
-from hwmodels.expressions import parse_expression
-from hwmodels.files import InputError, unknown_name
+from slipstick.estimators.calibration import Calibration
+from slipstick.estimators.composite import Composite, as_compiled
+from slipstick.estimators.consumption import COST, ENERGY, Consumption, cost, energy
+from slipstick.estimators.formula import evaluate
+from slipstick.experiments.question import Question
+from slipstick.hwmodels.expressions import parse_expression
+from slipstick.hwmodels.files import InputError, unknown_name
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from estimators.across_devices.operation_times import FIXED, OperationTimes
-from hwmodels.catalog import machine
-from hwmodels.files import InputError, read_csv_rows, read_number, unknown_name, whole_number
-from hwmodels.machine import Machine
-from workloads.kinds import KINDS
+from slipstick.estimators.across_devices.operation_times import FIXED, OperationTimes
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files import InputError, read_csv_rows, read_number, unknown_name, whole_number
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.kinds import KINDS
 
 PLAIN = ("machine", "kind", "dtype", "time_s")
 TRUTHS = ("causal", "bias", "transposed")

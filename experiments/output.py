@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hwmodels.files import unknown_name
+from slipstick.hwmodels.files import unknown_name
 
 FORMATS = ("table", "json", "csv")
 FORMAT_HELP = "table | json | csv"

@@ -9,8 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from estimators.estimate import Estimator
-from hwmodels.files import InputError
+from slipstick.estimators.estimate import Estimator
+from slipstick.hwmodels.files import InputError
 
 
 def is_own(name: str | None) -> bool:

@@ -9,8 +9,8 @@ from html import escape
 from pathlib import Path
 from typing import Any, Literal
 
-from estimators.formula import FloatArray
-from hwmodels.files import atomic_write
+from slipstick.estimators.formula import FloatArray
+from slipstick.hwmodels.files import atomic_write
 
 Scale = Literal["linear", "log"]
 Numbers = Sequence[float] | FloatArray

@@ -31,9 +31,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hwmodels.files import InputError
-from workloads.importers.event_table import EventTable, TraceNotes
-from workloads.step_profiles import StepProfile, profile_steps
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.importers.event_table import EventTable, TraceNotes
+from slipstick.workloads.step_profiles import StepProfile, profile_steps
 
 LARGEST_WINDOW = 1_000_000
 """Events of one profile (TPUPoint, Section III-A)."""
@@ -42,7 +42,7 @@ LONGEST_WINDOW = 60.0
 
 
 class Analyzer(Protocol):
-    """What takes the steps one by one as they are known: `estimators.run.phases.LinearScan` is one."""
+    """What takes the steps one by one as they are known: `slipstick.estimators.run.phases.LinearScan` is one."""
 
     def observe(self, step: StepProfile) -> list[int]:
         """Take the next step; labels of the steps that it settles."""

@@ -7,20 +7,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from estimators.calibration import Calibration
-from estimators.compiled import NAMESPACES
-from estimators.composite import Composite
-from estimators.estimate import Estimate
-from estimators.parameters import parameters, with_parameters
-from estimators.schedule.model import check_count
-from experiments import registry
-from hwmodels.catalog import machine
-from hwmodels.files import InputError, unknown_name
-from hwmodels.machine import Machine
-from hwmodels.units import parse_quantity
-from workloads.catalog import workload
-from workloads.dtype import in_dtype
-from workloads.workload import Workload
+from slipstick.estimators.calibration import Calibration
+from slipstick.estimators.compiled import NAMESPACES
+from slipstick.estimators.composite import Composite
+from slipstick.estimators.estimate import Estimate
+from slipstick.estimators.parameters import parameters, with_parameters
+from slipstick.estimators.schedule.model import check_count
+from slipstick.experiments import registry
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files import InputError, unknown_name
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.units import parse_quantity
+from slipstick.workloads.catalog import workload
+from slipstick.workloads.dtype import in_dtype
+from slipstick.workloads.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def set_parameters(of: Any, values: Mapping[str, float]) -> Any:
 
 def _estimator(name: str, asked: Workload) -> Any:
     if name in ("phi-a", "phi-b") and asked.name.startswith("phi-cnn-"):
-        from experiments.papers import xeon_phi
+        from slipstick.experiments.papers import xeon_phi
 
         return xeon_phi.calibrated(asked.name.removeprefix("phi-cnn-"), name[-1])
     found = registry.estimator(name)

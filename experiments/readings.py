@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from estimators.extrapolation.series import Series
-from estimators.formula import FloatArray
-from hwmodels.files import InputError, unknown_name
+from slipstick.estimators.extrapolation.series import Series
+from slipstick.estimators.formula import FloatArray
+from slipstick.hwmodels.files import InputError, unknown_name
 
 MAX_READINGS = 2_000_000
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}

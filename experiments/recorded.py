@@ -9,16 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from estimators.operation.kernels import dtype_on, in_dtype
-from estimators.schedule.replay import graph_of
-from hwmodels.catalog import machine
-from hwmodels.files import InputError, read_json, require_mapping
-from hwmodels.machine import Machine
-from workloads.importers.chakra_graph import LIMIT_BYTES, chakra_graph, has_durations
-from workloads.importers.kernel_shapes import read_kernel_operations
-from workloads.importers.kineto_graph import read_trace_graph
-from workloads.importers.trace_graph import TraceGraph
-from workloads.workload import Op
+from slipstick.estimators.operation.kernels import dtype_on, in_dtype
+from slipstick.estimators.schedule.replay import graph_of
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files import InputError, read_json, require_mapping
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.importers.chakra_graph import LIMIT_BYTES, chakra_graph, has_durations
+from slipstick.workloads.importers.kernel_shapes import read_kernel_operations
+from slipstick.workloads.importers.kineto_graph import read_trace_graph
+from slipstick.workloads.importers.trace_graph import TraceGraph
+from slipstick.workloads.workload import Op
 
 DEVICES: Mapping[str, str] = {
     r"MI300(?!A)": "mi300x",
@@ -101,8 +101,8 @@ def read_recorded(path: str, on: Machine | None = None) -> Recorded:
         return Recorded(graph, {}, on, f"{len(graph.nodes) - 2} nodes of a Chakra trace with its durations")
     if on is None:
         raise InputError(f"{path}: no durations (duration_micros): say --from MACHINE, and they are estimated")
-    from estimators.operation.roofline import Roofline
-    from workloads.importers.execution_trace import import_execution_trace
+    from slipstick.estimators.operation.roofline import Roofline
+    from slipstick.workloads.importers.execution_trace import import_execution_trace
 
     read = import_execution_trace(path).bound()
     workload = replace(read, operations=tuple(_as_run(op, on) for op in read))

@@ -7,136 +7,136 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from hwmodels.files import unknown_name
+from slipstick.hwmodels.files import unknown_name
 
 CALIBRATIONS = Path(__file__).parent / "calibrations"
 PAPERS = {
-    "dlbricks": "experiments.papers.dlbricks",
-    "xeon-phi": "experiments.papers.xeon_phi",
-    "tpupoint": "experiments.papers.tpupoint",
-    "seqpoint": "experiments.papers.seqpoint",
-    "spmv-cnn": "experiments.papers.spmv_cnn",
+    "dlbricks": "slipstick.experiments.papers.dlbricks",
+    "xeon-phi": "slipstick.experiments.papers.xeon_phi",
+    "tpupoint": "slipstick.experiments.papers.tpupoint",
+    "seqpoint": "slipstick.experiments.papers.seqpoint",
+    "spmv-cnn": "slipstick.experiments.papers.spmv_cnn",
 }
 SCOREBOARDS: dict[str, str] = {
-    "scaling": "experiments.validation.scaling",
-    "operations": "experiments.validation.operations",
-    "anchors": "experiments.validation.anchors",
-    "shipped": "experiments.validation.gpu_bundle",
-    "physics": "experiments.validation.physics",
-    "bandwidth": "experiments.validation.bandwidth",
-    "cpu-layers": "experiments.validation.cpu_layers",
-    "kerncraft": "experiments.validation.kerncraft",
-    "systolic": "experiments.validation.systolic",
-    "tpu": "experiments.validation.tpu",
-    "spmv": "experiments.validation.spmv",
-    "graphs": "experiments.validation.graphs",
-    "seqpoint": "experiments.validation.seqpoint",
-    "traces": "experiments.validation.traces",
-    "dispatch": "experiments.validation.dispatch",
-    "collectives": "experiments.validation.collectives",
-    "megatron": "experiments.validation.megatron",
-    "dlbricks": "experiments.validation.dlbricks",
+    "scaling": "slipstick.experiments.validation.scaling",
+    "operations": "slipstick.experiments.validation.operations",
+    "anchors": "slipstick.experiments.validation.anchors",
+    "shipped": "slipstick.experiments.validation.gpu_bundle",
+    "physics": "slipstick.experiments.validation.physics",
+    "bandwidth": "slipstick.experiments.validation.bandwidth",
+    "cpu-layers": "slipstick.experiments.validation.cpu_layers",
+    "kerncraft": "slipstick.experiments.validation.kerncraft",
+    "systolic": "slipstick.experiments.validation.systolic",
+    "tpu": "slipstick.experiments.validation.tpu",
+    "spmv": "slipstick.experiments.validation.spmv",
+    "graphs": "slipstick.experiments.validation.graphs",
+    "seqpoint": "slipstick.experiments.validation.seqpoint",
+    "traces": "slipstick.experiments.validation.traces",
+    "dispatch": "slipstick.experiments.validation.dispatch",
+    "collectives": "slipstick.experiments.validation.collectives",
+    "megatron": "slipstick.experiments.validation.megatron",
+    "dlbricks": "slipstick.experiments.validation.dlbricks",
 }
 
 
 def _roofline() -> Any:
-    from estimators.composite import Composite
-    from estimators.operation.roofline import Roofline
-    from estimators.schedule.sequential import Sequential
+    from slipstick.estimators.composite import Composite
+    from slipstick.estimators.operation.roofline import Roofline
+    from slipstick.estimators.schedule.sequential import Sequential
 
     return Composite(Roofline(), Sequential(), "roofline, one operation after the other")
 
 
 def _tiled() -> Any:
-    from estimators.composite import Composite
-    from estimators.operation.tiled import TiledRoofline
-    from estimators.schedule.sequential import Sequential
+    from slipstick.estimators.composite import Composite
+    from slipstick.estimators.operation.tiled import TiledRoofline
+    from slipstick.estimators.schedule.sequential import Sequential
 
     return Composite(TiledRoofline(), Sequential(), "tiled roofline, one operation after the other")
 
 
 def _roofline_critical_path() -> Any:
-    from estimators.composite import Composite
-    from estimators.operation.roofline import Roofline
-    from estimators.schedule.critical_path import CriticalPath
+    from slipstick.estimators.composite import Composite
+    from slipstick.estimators.operation.roofline import Roofline
+    from slipstick.estimators.schedule.critical_path import CriticalPath
 
     return Composite(Roofline(), CriticalPath(), "roofline, critical path")
 
 
 def _tpu() -> Any:
-    from estimators.calibration_file import load
-    from estimators.composite import Composite
-    from estimators.operation.tpu_step import TpuOperations
-    from estimators.schedule.infeed import InfeedOverlap
+    from slipstick.estimators.calibration_file import load
+    from slipstick.estimators.composite import Composite
+    from slipstick.estimators.operation.tpu_step import TpuOperations
+    from slipstick.estimators.schedule.infeed import InfeedOverlap
 
     plain = Composite(TpuOperations(), InfeedOverlap(), "data-parallel training step behind an infeed")
     return load(CALIBRATIONS / "tpu.json", plain)
 
 
 def _systolic() -> Any:
-    from estimators.composite import Composite
-    from estimators.operation.systolic import SystolicArray
-    from estimators.schedule.sequential import Sequential
+    from slipstick.estimators.composite import Composite
+    from slipstick.estimators.operation.systolic import SystolicArray
+    from slipstick.estimators.schedule.sequential import Sequential
 
     return Composite(SystolicArray(), Sequential(), "systolic array with double-buffered operands, in sequence")
 
 
 def _cpu() -> Any:
-    from estimators.composite import Composite
-    from estimators.operation.cpu import CpuRoofline
-    from estimators.schedule.sequential import Sequential
+    from slipstick.estimators.composite import Composite
+    from slipstick.estimators.operation.cpu import CpuRoofline
+    from slipstick.estimators.schedule.sequential import Sequential
 
     return Composite(CpuRoofline(), Sequential(), "roofline of a multi-core CPU, one operation after the other")
 
 
 def _spmv() -> Any:
-    from estimators.operation.spmv import spmv_estimator
+    from slipstick.estimators.operation.spmv import spmv_estimator
 
     return spmv_estimator()
 
 
 def _spmv_devices() -> Any:
-    from estimators.operation.spmv import spmv_devices_estimator
+    from slipstick.estimators.operation.spmv import spmv_devices_estimator
 
     return spmv_devices_estimator()
 
 
 def _roofline_dispatch() -> Any:
-    from estimators.composite import Composite
-    from estimators.operation.roofline import Roofline
-    from estimators.schedule.dispatch import AsynchronousDispatch
+    from slipstick.estimators.composite import Composite
+    from slipstick.estimators.operation.roofline import Roofline
+    from slipstick.estimators.schedule.dispatch import AsynchronousDispatch
 
     return Composite(Roofline(), AsynchronousDispatch(), "roofline, asynchronous dispatch")
 
 
 def _contended_dispatch() -> Any:
-    from estimators.composite import Composite
-    from estimators.operation.roofline import Roofline
-    from estimators.schedule.dispatch import ContendedDispatch
+    from slipstick.estimators.composite import Composite
+    from slipstick.estimators.operation.roofline import Roofline
+    from slipstick.estimators.schedule.dispatch import ContendedDispatch
 
     return Composite(Roofline(), ContendedDispatch(), "roofline, streams that share the memory's bandwidth, simulated")
 
 
 def _collectives() -> Any:
-    from estimators.parallel_training import collective_times
+    from slipstick.estimators.parallel_training import collective_times
 
     return collective_times()
 
 
 def _measure() -> Any:
-    from experiments.measure.clocked import Clocked
+    from slipstick.experiments.measure.clocked import Clocked
 
     return Clocked()
 
 
 def _parallel_training() -> Any:
-    from estimators.parallel_training import parallel_training
+    from slipstick.estimators.parallel_training import parallel_training
 
     return parallel_training()
 
 
 def _data_parallel_dispatch() -> Any:
-    from estimators.parallel_training import data_parallel_training
+    from slipstick.estimators.parallel_training import data_parallel_training
 
     return data_parallel_training()
 
@@ -188,7 +188,7 @@ def estimator(name: str) -> Any:
         Where the name is unknown.
     """
     if ":" in name:
-        from experiments.own import own_estimator
+        from slipstick.experiments.own import own_estimator
 
         return own_estimator(name)
     known = _estimators()

@@ -8,10 +8,10 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from estimators.formula import Formula
-from hwmodels.files import atomic_write
-from hwmodels.machine import Machine, describe
-from hwmodels.units import format_quantity
+from slipstick.estimators.formula import Formula
+from slipstick.hwmodels.files import atomic_write
+from slipstick.hwmodels.machine import Machine, describe
+from slipstick.hwmodels.units import format_quantity
 
 MAX_TABLE_ROWS = 500
 
@@ -172,7 +172,7 @@ def formula_html(formula: Formula, left: str = "T") -> str:
     """A formula typeset as MathML, which browsers draw by themselves, with the full names as text below."""
     import sympy as sp
 
-    from experiments.typeset import mathml
+    from slipstick.experiments.typeset import mathml
 
     names = short_names(formula.names)
     expression = formula.expression.xreplace({s: sp.Symbol(names[str(s)]) for s in formula.expression.free_symbols})
@@ -205,8 +205,8 @@ def machine_rows(machine: Machine) -> list[dict[str, str]]:
 
 def parameter_rows(estimator: Any) -> list[dict[str, Any]]:
     """Every parameter of an estimator: value, unit, whether it was fitted, what it means."""
-    from estimators.calibration import Calibration
-    from estimators.parameters import parameters
+    from slipstick.estimators.calibration import Calibration
+    from slipstick.estimators.parameters import parameters
 
     fitted: dict[str, float | None] = {}
     inner = estimator

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.own import code_digest
-from experiments.space import MAX_POINTS
-from experiments.store import Store, create
-from experiments.studies import Study
-from experiments.sweep import Task, task
-from experiments.versions import installed_version
-from hwmodels.files import InputError, unknown_name
-from hwmodels.records import content_digest
+from slipstick.experiments.own import code_digest
+from slipstick.experiments.space import MAX_POINTS
+from slipstick.experiments.store import Store, create
+from slipstick.experiments.studies import Study
+from slipstick.experiments.sweep import Task, task
+from slipstick.experiments.versions import installed_version
+from slipstick.hwmodels.files import InputError, unknown_name
+from slipstick.hwmodels.records import content_digest
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from estimators.run.selection import Selection
-from hwmodels.files import InputError, atomic_write
-from workloads.iterations import Iterations
+from slipstick.estimators.run.selection import Selection
+from slipstick.hwmodels.files import InputError, atomic_write
+from slipstick.workloads.iterations import Iterations
 
 FORMS = ("png", "svg", "pdf")
 MOST_POINTS = 20_000

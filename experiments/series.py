@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from estimators.formula import FloatArray
-from experiments.readings import SECONDS, Readings
-from experiments.series_extrap import is_json_lines, read_extrap_json, read_extrap_lines, read_extrap_text
-from experiments.series_fields import is_number
-from experiments.series_formats import (
+from slipstick.estimators.formula import FloatArray
+from slipstick.experiments.readings import SECONDS, Readings
+from slipstick.experiments.series_extrap import is_json_lines, read_extrap_json, read_extrap_lines, read_extrap_text
+from slipstick.experiments.series_fields import is_number
+from slipstick.experiments.series_formats import (
     read_asv,
     read_cube_folder,
     read_google_benchmark,
     read_hyperfine,
     read_pytest_benchmark,
 )
-from hwmodels.files import InputError, read_csv_rows, read_json, require_mapping, unknown_name
-from hwmodels.units import parse_quantity
+from slipstick.hwmodels.files import InputError, read_csv_rows, read_json, require_mapping, unknown_name
+from slipstick.hwmodels.units import parse_quantity
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from experiments.readings import Readings, Row, readings
-from experiments.series_fields import as_identity, as_list, as_number, as_point, field_of
-from hwmodels.files import InputError, parse_json, read_text, require_mapping, unknown_name
+from slipstick.experiments.readings import Readings, Row, readings
+from slipstick.experiments.series_fields import as_identity, as_list, as_number, as_point, field_of
+from slipstick.hwmodels.files import InputError, parse_json, read_text, require_mapping, unknown_name
 
 
 def read_extrap_text(path: Path, metric: str | None = None) -> Readings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hwmodels.files import InputError, require_mapping
+from slipstick.hwmodels.files import InputError, require_mapping
 
 
 def numeric_names(points: Sequence[Mapping[str, Any]]) -> list[str]:

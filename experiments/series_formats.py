@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from experiments.readings import SECONDS, Readings, Row, readings
-from experiments.series_fields import (
+from slipstick.experiments.readings import SECONDS, Readings, Row, readings
+from slipstick.experiments.series_fields import (
     as_list,
     as_mapping,
     as_number,
@@ -20,7 +20,7 @@ from experiments.series_fields import (
     numeric_names,
     optional_mapping,
 )
-from hwmodels.files import InputError, require_mapping, unknown_name
+from slipstick.hwmodels.files import InputError, require_mapping, unknown_name
 
 MAX_PROFILES = 10_000
 

@@ -11,14 +11,14 @@ import numpy as np
 import sympy as sp
 from sympy.printing.jscode import JavascriptCodePrinter
 
-from estimators.calibration import Calibration
-from estimators.compiled import Compiled, Group
-from estimators.estimate import DEFAULT_LEVEL, quantile
-from estimators.formula import Formula
-from experiments.explain import Dials, numbers_of
-from experiments.question import Question
-from hwmodels.files import InputError
-from workloads.cost import Amount
+from slipstick.estimators.calibration import Calibration
+from slipstick.estimators.compiled import Compiled, Group
+from slipstick.estimators.estimate import DEFAULT_LEVEL, quantile
+from slipstick.estimators.formula import Formula
+from slipstick.experiments.explain import Dials, numbers_of
+from slipstick.experiments.question import Question
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.cost import Amount
 
 DRAWS = 100
 """Draws of the fitted parameters that travel with the page."""
@@ -93,7 +93,7 @@ def _group_script(group: Group, places: Mapping[str, str], inside: Mapping[str, 
 
 def _own_names(formula: Formula, places: Mapping[str, str]) -> dict[str, Any]:
     """Terms keep the operation model's own names (parameter.NAME): give them the names that the page knows."""
-    from hwmodels.expressions import symbol
+    from slipstick.hwmodels.expressions import symbol
 
     found = {}
     for term in formula.terms.values():

@@ -12,10 +12,10 @@ from typing import Any, Literal
 import numpy as np
 import sympy as sp
 
-from estimators.formula import FloatArray, evaluate
-from hwmodels.expressions import parse_expression
-from hwmodels.files import InputError
-from hwmodels.records import Table
+from slipstick.estimators.formula import FloatArray, evaluate
+from slipstick.hwmodels.expressions import parse_expression
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.records import Table
 
 Sampler = Literal["random", "latin-hypercube", "sobol"]
 MAX_SAMPLES = 10_000_000

@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from estimators.operation.reuse import label_kind
-from estimators.operation.spmv import estimate_spmv
-from estimators.operation.spmv_costs import is_accelerator
-from estimators.operation.spmv_devices import TrainedDevices, load_devices
-from estimators.operation.spmv_model import SpmvModel, load_spmv_model, trained_model
-from hwmodels.catalog import machine
-from hwmodels.files import InputError, read_csv_rows, read_number
-from hwmodels.units import parse_quantity
-from workloads.kernels.sparse import SparseMatrix
-from workloads.kernels.sparse_files import read_matrix
+from slipstick.estimators.operation.reuse import label_kind
+from slipstick.estimators.operation.spmv import estimate_spmv
+from slipstick.estimators.operation.spmv_costs import is_accelerator
+from slipstick.estimators.operation.spmv_devices import TrainedDevices, load_devices
+from slipstick.estimators.operation.spmv_model import SpmvModel, load_spmv_model, trained_model
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files import InputError, read_csv_rows, read_number
+from slipstick.hwmodels.units import parse_quantity
+from slipstick.workloads.kernels.sparse import SparseMatrix
+from slipstick.workloads.kernels.sparse_files import read_matrix
 
 MOST_ANCHORS = 1000
 

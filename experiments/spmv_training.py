@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from estimators.operation.reuse import label_kind
-from experiments.measure.label_folder import FolderLabels
-from experiments.measure.labels import LabelledBlocks, Labels, shipped_labels
-from experiments.validation.data import data_folder
-from hwmodels.files import InputError, atomic_write
+from slipstick.estimators.operation.reuse import label_kind
+from slipstick.experiments.measure.label_folder import FolderLabels
+from slipstick.experiments.measure.labels import LabelledBlocks, Labels, shipped_labels
+from slipstick.experiments.validation.data import data_folder
+from slipstick.hwmodels.files import InputError, atomic_write
 
 KINDS = ("combined", "reuse", "network", "networks", "devices")
 SEARCHED_MATRIX = 1_000_000
@@ -46,7 +46,7 @@ def train_and_save(
         return [row | _network(blocks, save, start, folds, epochs, {"label_kind": label, "labels": own.source})]
     if kind == "networks":
         return [row | found for found in _family(blocks, save, own, epochs)]
-    from experiments.measure.held_out import fit_with_spread
+    from slipstick.experiments.measure.held_out import fit_with_spread
 
     trees = 0 if kind == "reuse" else 120
     fitted = fit_with_spread(blocks, asked, own.caches, own.clock, trees=trees, source=own.source)
@@ -57,7 +57,7 @@ def train_and_save(
 
 def search_rows(trials: int, label: str, count: int, epochs: int, seed: int) -> list[dict[str, Any]]:
     """Trials over Table 2, best first."""
-    from estimators.operation.spmv_training import Recipe, search
+    from slipstick.estimators.operation.spmv_training import Recipe, search
 
     own = shipped_labels()
     blocks = own.blocks(label_kind(label), own.matrices(data_folder(), SEARCHED_MATRIX))
@@ -80,7 +80,7 @@ def search_rows(trials: int, label: str, count: int, epochs: int, seed: int) -> 
 
 
 def _devices(save: Path) -> list[dict[str, Any]]:
-    from experiments.validation.ginkgo import fit_public
+    from slipstick.experiments.validation.ginkgo import fit_public
 
     trained = fit_public()
     with atomic_write(save) as stream:
@@ -92,8 +92,8 @@ def _devices(save: Path) -> list[dict[str, Any]]:
 def _network(
     blocks: LabelledBlocks, save: Path, start: Path | None, folds: int, epochs: int, facts: dict[str, Any]
 ) -> dict[str, Any]:
-    from estimators.operation.spmv_net import TIME_NET, load_net
-    from estimators.operation.spmv_training import Recipe, fold_errors, train
+    from slipstick.estimators.operation.spmv_net import TIME_NET, load_net
+    from slipstick.estimators.operation.spmv_training import Recipe, fold_errors, train
 
     def say(epoch: int, error: float) -> None:
         print(f"slipstick: epoch {epoch}: validation rms {error:.4f} of the mean", file=sys.stderr)
@@ -115,9 +115,9 @@ def _network(
 
 
 def _family(blocks: LabelledBlocks, save: Path, own: Labels, epochs: int) -> list[dict[str, Any]]:
-    from estimators.operation.spmv_net import SpmvNet
-    from estimators.operation.spmv_training import Recipe, train_family
-    from experiments.measure.energy import SYNTHETIC, synthetic_family
+    from slipstick.estimators.operation.spmv_net import SpmvNet
+    from slipstick.estimators.operation.spmv_training import Recipe, train_family
+    from slipstick.experiments.measure.energy import SYNTHETIC, synthetic_family
 
     rows: list[dict[str, Any]] = []
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hwmodels.files import InputError, atomic_write, read_json, require_mapping
+from slipstick.hwmodels.files import InputError, atomic_write, read_json, require_mapping
 
 if TYPE_CHECKING:
     import pandas as pd

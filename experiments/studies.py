@@ -11,19 +11,19 @@ from typing import Literal, Self, TypeVar
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
-from estimators.calibration import Calibration, calibrate
-from estimators.estimate import DEFAULT_LEVEL, Measurement
-from experiments.axes import counts_axis, is_count, merged_steps, quantity
-from experiments.measurements import read_measurements
-from experiments.own import require_trusted
-from experiments.question import Question, name_and_value, number_of, question
-from experiments.space import Range, Space
-from experiments.toml_text import toml_text
-from hwmodels.catalog import machine
-from hwmodels.expressions import parse_expression
-from hwmodels.files import InputError, atomic_write, read_toml, unknown_name
-from hwmodels.machine import Machine
-from hwmodels.records import Record, Table, validated
+from slipstick.estimators.calibration import Calibration, calibrate
+from slipstick.estimators.estimate import DEFAULT_LEVEL, Measurement
+from slipstick.experiments.axes import counts_axis, is_count, merged_steps, quantity
+from slipstick.experiments.measurements import read_measurements
+from slipstick.experiments.own import require_trusted
+from slipstick.experiments.question import Question, name_and_value, number_of, question
+from slipstick.experiments.space import Range, Space
+from slipstick.experiments.toml_text import toml_text
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.expressions import parse_expression
+from slipstick.hwmodels.files import InputError, atomic_write, read_toml, unknown_name
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Record, Table, validated
 
 SCHEMA = "slipstick-study-1"
 Value = str | float
@@ -52,7 +52,7 @@ class Sample(Record):
 class Fitting(Record):
     """A calibration: a CSV of measurements and the parameters to fit to them.
 
-    `loss`, `starts` and `intervals` are those of `estimators.calibration.calibrate` and of `slipstick calibrate`.
+    `loss`, `starts` and `intervals` are those of `slipstick.estimators.calibration.calibrate` and of `slipstick calibrate`.
     """
 
     measured: str
@@ -178,7 +178,7 @@ class Study(Record):
         settings = [f"{name}={value}" for name, value in self.set.items()]
         asked = question(self._path(workload), self._path(machine), self.estimator, settings, self.dtype)
         if self.calibration_file:
-            from experiments.calibrated import calibrated
+            from slipstick.experiments.calibrated import calibrated
 
             if self.fit:
                 raise InputError(f"study {self.name!r}: give calibration = FILE or [fit], not both")

@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments import whatif_report
-from experiments.front_report import front_section
-from experiments.plots import Chart, draw_charts, plotly_chart
-from experiments.report import Card, Section, figure_html, write_page
-from experiments.runner import Plan
-from experiments.studies import Study
-from experiments.whatif import WhatIf
-from hwmodels.files import InputError
+from slipstick.experiments import whatif_report
+from slipstick.experiments.front_report import front_section
+from slipstick.experiments.plots import Chart, draw_charts, plotly_chart
+from slipstick.experiments.report import Card, Section, figure_html, write_page
+from slipstick.experiments.runner import Plan
+from slipstick.experiments.studies import Study
+from slipstick.experiments.whatif import WhatIf
+from slipstick.hwmodels.files import InputError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from estimators.calibration import Calibration
-from estimators.compiled import PointByPoint
-from estimators.consumption import COST, ENERGY, Consumption, over_cap
-from estimators.estimate import DEFAULT_LEVEL, quantile
-from estimators.formula import FloatArray
-from experiments.objectives import consumptions
-from experiments.question import Question
-from experiments.space import Space
-from experiments.unread import unread
-from hwmodels.files import InputError
-from hwmodels.machine import Machine
+from slipstick.estimators.calibration import Calibration
+from slipstick.estimators.compiled import PointByPoint
+from slipstick.estimators.consumption import COST, ENERGY, Consumption, over_cap
+from slipstick.estimators.estimate import DEFAULT_LEVEL, quantile
+from slipstick.estimators.formula import FloatArray
+from slipstick.experiments.objectives import consumptions
+from slipstick.experiments.question import Question
+from slipstick.experiments.space import Space
+from slipstick.experiments.unread import unread
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.machine import Machine
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from experiments.trace_whatif import Change, trace_whatif
-from hwmodels.files import InputError, unknown_name
-from hwmodels.machine import Machine
-from workloads.importers.trace_graph import TraceGraph
-from workloads.workload import Op
+from slipstick.experiments.trace_whatif import Change, trace_whatif
+from slipstick.hwmodels.files import InputError, unknown_name
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.importers.trace_graph import TraceGraph
+from slipstick.workloads.workload import Op
 
 RUNTIMES = ("compiled", "graph_replay")
 
@@ -57,8 +57,8 @@ def changes(
     InputError
         Where another quantity is named, or another machine without today's.
     """
-    from experiments.axes import axis
-    from experiments.question import assignments
+    from slipstick.experiments.axes import axis
+    from slipstick.experiments.question import assignments
 
     if other is not None and today is None:
         raise InputError("--on another machine needs --from: the machine that the trace was recorded on")
@@ -76,7 +76,7 @@ def changes(
     found = [Change(today, other, runtime=runtime)]
     for text in vary:
         if today is None:
-            from hwmodels.catalog import machine, machine_names
+            from slipstick.hwmodels.catalog import machine, machine_names
 
             on = machine(machine_names()[0])  # run.* quantities are read alike on every machine
         else:

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from estimators.attribution import shapley
-from estimators.estimate import DEFAULT_LEVEL, quantile
-from estimators.operation.kernels import KernelScaling, resource_of
-from estimators.schedule.replay import (
+from slipstick.estimators.attribution import shapley
+from slipstick.estimators.estimate import DEFAULT_LEVEL, quantile
+from slipstick.estimators.operation.kernels import KernelScaling, resource_of
+from slipstick.estimators.schedule.replay import (
     DEVICE_KINDS,
     Replay,
     critical_shares,
@@ -23,10 +23,10 @@ from estimators.schedule.replay import (
     under_runtime,
     with_workers,
 )
-from hwmodels.machine import Machine
-from workloads.fusion import fusible
-from workloads.importers.trace_graph import Node, TraceGraph
-from workloads.workload import Op
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.fusion import fusible
+from slipstick.workloads.importers.trace_graph import Node, TraceGraph
+from slipstick.workloads.workload import Op
 
 DRAWS = 48
 SEED = 11

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from estimators.run.phases import Scan
-from workloads.step_profiles import StepProfile
+from slipstick.estimators.run.phases import Scan
+from slipstick.workloads.step_profiles import StepProfile
 
 HOT_OPERATIONS = ("reshape", "infeed", "outfeed", "fusion", "transferbuffer", "dataloader")
 """Words in the names of the operations that the paper starts on; torch's loader stands for the infeed."""

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hwmodels.files import InputError
+from slipstick.hwmodels.files import InputError
 
 GAIN = 0.01
 """Relative improvement that counts; smaller ones are the clock's noise."""

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from estimators.schedule.pipeline import Pipeline
-from estimators.schedule.stage import Stage
-from experiments.tuner import Knob, Settings, Trial
-from hwmodels.files import InputError
-from workloads.step_profiles import Operation, Place, StepProfile
+from slipstick.estimators.schedule.pipeline import Pipeline
+from slipstick.estimators.schedule.stage import Stage
+from slipstick.experiments.tuner import Knob, Settings, Trial
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.step_profiles import Operation, Place, StepProfile
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from estimators.compiled import Compiled
-from estimators.consumption import Consumption
+from slipstick.estimators.compiled import Compiled
+from slipstick.estimators.consumption import Consumption
 
 
 def unread(function: Any, names: Sequence[str], consumed: Sequence[Consumption] = ()) -> tuple[str, ...]:

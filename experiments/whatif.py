@@ -7,15 +7,15 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from estimators.consumption import COST, ENERGY
-from estimators.estimate import DEFAULT_LEVEL, Estimate
-from experiments.axes import axes_of
-from experiments.objectives import BANDS, FRONT
-from experiments.question import Question, question
-from experiments.space import Space
-from experiments.sweep import sweep, task
-from hwmodels.files import InputError
-from hwmodels.records import Table
+from slipstick.estimators.consumption import COST, ENERGY
+from slipstick.estimators.estimate import DEFAULT_LEVEL, Estimate
+from slipstick.experiments.axes import axes_of
+from slipstick.experiments.objectives import BANDS, FRONT
+from slipstick.experiments.question import Question, question
+from slipstick.experiments.space import Space
+from slipstick.experiments.sweep import sweep, task
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.records import Table
 
 if TYPE_CHECKING:
     import pandas as pd

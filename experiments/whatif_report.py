@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from estimators.calibration import Calibration
-from estimators.estimate import Estimate, Measurement
-from experiments.explain import value_of
-from experiments.front_report import best, front_section, marked, scale_of
-from experiments.objectives import FRONT, known_only
-from experiments.plots import Chart, Line, Marks, draw_charts, plotly_chart
-from experiments.report import (
+from slipstick.estimators.calibration import Calibration
+from slipstick.estimators.estimate import Estimate, Measurement
+from slipstick.experiments.explain import value_of
+from slipstick.experiments.front_report import best, front_section, marked, scale_of
+from slipstick.experiments.objectives import FRONT, known_only
+from slipstick.experiments.plots import Chart, Line, Marks, draw_charts, plotly_chart
+from slipstick.experiments.report import (
     MAX_TABLE_ROWS,
     Card,
     Section,
@@ -26,11 +26,11 @@ from experiments.report import (
     table_html,
     write_page,
 )
-from experiments.whatif import WhatIf, frame_rows
-from hwmodels.files import InputError
-from hwmodels.machine import Machine
-from hwmodels.records import unit_at
-from hwmodels.units import format_quantity
+from slipstick.experiments.whatif import WhatIf, frame_rows
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import unit_at
+from slipstick.hwmodels.units import format_quantity
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,5 +1,8 @@
 """What a machine is: frozen, validated descriptions in SI units, read from files with their sources.
 
-Import from the modules (``from hwmodels.machine import Machine``, ``from hwmodels.catalog import machine``), or use
+Import from the modules (``from slipstick.hwmodels.machine import Machine``, ``from slipstick.hwmodels.catalog import machine``), or use
 the facade ``slipstick``.
 """
+
+if __name__ == "hwmodels":  # two copies of a class are never equal: one import name only
+    raise ImportError("import slipstick.hwmodels: 'hwmodels' alone is not this package's name")

@@ -13,7 +13,7 @@ from zipfile import BadZipFile, ZipFile, ZipInfo
 import numpy as np
 import numpy.typing as npt
 
-from hwmodels.files import MEGABYTE, InputError, parse_json, read_bytes, require_mapping
+from slipstick.hwmodels.files import MEGABYTE, InputError, parse_json, read_bytes, require_mapping
 
 Arrays = dict[str, npt.NDArray[Any]]
 _BROKEN = (ValueError, OSError, KeyError, TypeError, EOFError, RuntimeError, OverflowError, BadZipFile, zlib.error)

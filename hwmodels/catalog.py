@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from hwmodels.files import unknown_name
-from hwmodels.machine import Machine, load_machine
+from slipstick.hwmodels.files import unknown_name
+from slipstick.hwmodels.machine import Machine, load_machine
 
 FOLDER = Path(__file__).parent / "catalog"
 

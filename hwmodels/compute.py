@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from hwmodels.records import Record, Table
-from hwmodels.units import PerCycle
+from slipstick.hwmodels.records import Record, Table
+from slipstick.hwmodels.units import PerCycle
 
 
 class Engine(Record):

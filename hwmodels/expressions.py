@@ -11,7 +11,7 @@ from typing import Any
 
 import sympy as sp
 
-from hwmodels.files import InputError
+from slipstick.hwmodels.files import InputError
 
 MAX_LENGTH = 20_000
 MAX_NODES = 5_000

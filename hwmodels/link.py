@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from hwmodels.records import Record
-from hwmodels.units import BytesPerSecond, Seconds
+from slipstick.hwmodels.records import Record
+from slipstick.hwmodels.units import BytesPerSecond, Seconds
 
 
 class Link(Record):

@@ -9,15 +9,15 @@ from typing import Any, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from hwmodels.compute import Engine
-from hwmodels.files import InputError, atomic_write, read_yaml, require_mapping, unknown_name
-from hwmodels.link import Link
-from hwmodels.memory import Level
-from hwmodels.plausible import warn_of_doubts
-from hwmodels.power import Power
-from hwmodels.records import Record, Table, content_digest, short, unit_at, validated
-from hwmodels.runtime import Runtime
-from hwmodels.units import DollarsPerHour, Hertz, PerCycle, format_quantity
+from slipstick.hwmodels.compute import Engine
+from slipstick.hwmodels.files import InputError, atomic_write, read_yaml, require_mapping, unknown_name
+from slipstick.hwmodels.link import Link
+from slipstick.hwmodels.memory import Level
+from slipstick.hwmodels.plausible import warn_of_doubts
+from slipstick.hwmodels.power import Power
+from slipstick.hwmodels.records import Record, Table, content_digest, short, unit_at, validated
+from slipstick.hwmodels.runtime import Runtime
+from slipstick.hwmodels.units import DollarsPerHour, Hertz, PerCycle, format_quantity
 
 
 class Machine(Record):
@@ -113,7 +113,7 @@ class Machine(Record):
 
         Examples
         --------
-        >>> from hwmodels.catalog import machine
+        >>> from slipstick.hwmodels.catalog import machine
         >>> machine("xeon-phi-7120p").using(clock="852 MHz", cores=16).clock
         852000000.0
         """

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hwmodels.compute import Engine
-from hwmodels.link import Link
-from hwmodels.machine import Machine
-from hwmodels.memory import Level
-from hwmodels.power import Power
-from hwmodels.records import unit_at
-from hwmodels.runtime import Runtime
+from slipstick.hwmodels.compute import Engine
+from slipstick.hwmodels.link import Link
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.memory import Level
+from slipstick.hwmodels.power import Power
+from slipstick.hwmodels.records import unit_at
+from slipstick.hwmodels.runtime import Runtime
 
 PARTS = {record.__name__: record for record in (Engine, Level, Link, Power, Runtime)}
 NOUNS = {"object": "a mapping by name", "array": "a list", "string": "a text", "integer": "a whole number"}

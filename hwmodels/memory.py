@@ -6,8 +6,8 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from hwmodels.records import Record
-from hwmodels.units import Bytes, BytesPerSecond, JoulesPerByte, PerCycle, Seconds
+from slipstick.hwmodels.records import Record
+from slipstick.hwmodels.units import Bytes, BytesPerSecond, JoulesPerByte, PerCycle, Seconds
 
 
 class Level(Record):

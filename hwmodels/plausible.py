@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from hwmodels.records import unit_at
-from hwmodels.units import format_quantity
+from slipstick.hwmodels.records import unit_at
+from slipstick.hwmodels.units import format_quantity
 
 if TYPE_CHECKING:
-    from hwmodels.machine import Machine
+    from slipstick.hwmodels.machine import Machine
 
 RANGES: dict[str, tuple[float, float]] = {
     "clock": (1e6, 20e9),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hwmodels.records import Record
-from hwmodels.units import JoulesPerByte, JoulesPerFlop, Seconds, Watts
+from slipstick.hwmodels.records import Record
+from slipstick.hwmodels.units import JoulesPerByte, JoulesPerFlop, Seconds, Watts
 
 
 class Power(Record):

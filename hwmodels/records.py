@@ -12,8 +12,8 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, core_schema
 
-from hwmodels.files import InputError
-from hwmodels.units import Unit
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.units import Unit
 
 Value = TypeVar("Value")
 Model = TypeVar("Model", bound=BaseModel)

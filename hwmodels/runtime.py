@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from hwmodels.records import Record
-from hwmodels.units import Seconds
+from slipstick.hwmodels.records import Record
+from slipstick.hwmodels.units import Seconds
 
 CacheState = Literal["cold", "warm", "hot"]
 

@@ -7,8 +7,8 @@ import os
 import pytest
 from hypothesis import settings
 
-from hwmodels.catalog import machine
-from hwmodels.machine import Machine
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.machine import Machine
 
 settings.register_profile("slipstick", deadline=None, max_examples=60, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("slipstick")

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import estimators
-import hwmodels
-import workloads
+from slipstick import estimators, hwmodels, workloads
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import networkx as nx
 import numpy as np
 
-from hwmodels.files import InputError
-from hwmodels.records import Table
-from workloads.cost import Cost
-from workloads.workload import Op, Workload
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.cost import Cost
+from slipstick.workloads.workload import Op, Workload
 
 Buildable = Callable[[Sequence[Op]], bool]
 VIEW_KINDS = ("view", "data")

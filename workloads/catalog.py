@@ -7,16 +7,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hwmodels.files import read_json, unknown_name
-from workloads.workload import Workload
-from workloads.workload_file import load_workload
+from slipstick.hwmodels.files import read_json, unknown_name
+from slipstick.workloads.workload import Workload
+from slipstick.workloads.workload_file import load_workload
 
 MATRIX_FILES = (".mtx", ".edges", ".triplet0", ".npz")
 
 
 def _builders() -> dict[str, Callable[[], Workload]]:
-    from workloads.kernels import collective, examples, plain
-    from workloads.networks import (
+    from slipstick.workloads.kernels import collective, examples, plain
+    from slipstick.workloads.networks import (
         data_parallel,
         deepspeech2,
         gnmt,
@@ -66,7 +66,7 @@ def _builders() -> dict[str, Callable[[], Workload]]:
 
 
 def _data_parallel(build: Callable[..., Workload]) -> Workload:
-    from workloads.parallel import data_parallel
+    from slipstick.workloads.parallel import data_parallel
 
     return data_parallel(build(purpose="training"))
 
@@ -92,7 +92,7 @@ def workload(name: str, dtype: str | None = None) -> Workload:
     Parameters
     ----------
     dtype
-        The data type to compute in ("bfloat16"; see `workloads.dtype.in_dtype`); None: as it is written down.
+        The data type to compute in ("bfloat16"; see `slipstick.workloads.dtype.in_dtype`); None: as it is written down.
 
     Raises
     ------
@@ -100,13 +100,13 @@ def workload(name: str, dtype: str | None = None) -> Workload:
         Where the name or the data type is unknown, or the file is broken.
     """
     if dtype is not None:
-        from workloads.dtype import in_dtype
+        from slipstick.workloads.dtype import in_dtype
 
         return in_dtype(workload(name), dtype)
     if name.endswith((".json", ".json.gz")):
         return load_workload(name)
     if name.startswith("pagerank:") or name.removesuffix(".gz").endswith(MATRIX_FILES):
-        from workloads.kernels.examples import of_file
+        from slipstick.workloads.kernels.examples import of_file
 
         return of_file(name)
     builders = _builders()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from hwmodels.expressions import expression_text
-from workloads.cost import Amount
-from workloads.workload import Op, Workload
+from slipstick.hwmodels.expressions import expression_text
+from slipstick.workloads.cost import Amount
+from slipstick.workloads.workload import Op, Workload
 
 PHASES = ("forward", "backward", "optimizer")
 

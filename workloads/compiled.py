@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import sympy as sp
 
-from hwmodels.files import InputError, unknown_name
-from workloads.cost import Amount
-from workloads.workload import Workload
+from slipstick.hwmodels.files import InputError, unknown_name
+from slipstick.workloads.cost import Amount
+from slipstick.workloads.workload import Workload
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -32,7 +32,7 @@ class CompiledWorkload:
 
     Examples
     --------
-    >>> from workloads.catalog import workload
+    >>> from slipstick.workloads.catalog import workload
     >>> compiled = compile_workload(workload("gnmt"))
     >>> compiled.bind(batch=64, seq_len=[9, 94])["flop.matrix.float32"].shape
     (2, 193)

@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 import sympy as sp
 
-from hwmodels.files import InputError
-from hwmodels.records import Table
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.records import Table
 
 Amount: TypeAlias = "int | float | sp.Expr"
 LARGEST = 1e300

@@ -6,9 +6,9 @@ from html import escape
 
 import networkx as nx
 
-from hwmodels.files import InputError
-from workloads.compare import amount_text, phase_of
-from workloads.workload import Op, Workload
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.compare import amount_text, phase_of
+from slipstick.workloads.workload import Op, Workload
 
 MAX_DRAWN = 4000
 # One colour a family of kinds, readable by those who see few colours (Okabe and Ito 2008).

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import sympy as sp
 
-from hwmodels.files import unknown_name
-from hwmodels.records import Table
-from workloads.cost import Amount, Cost
-from workloads.kinds import KINDS
-from workloads.work import SIZE_BYTES
-from workloads.workload import Op, Workload
+from slipstick.hwmodels.files import unknown_name
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.cost import Amount, Cost
+from slipstick.workloads.kinds import KINDS
+from slipstick.workloads.work import SIZE_BYTES
+from slipstick.workloads.workload import Op, Workload
 
 DTYPES = ("float64", "float32", "tfloat32", "bfloat16", "float16", "float8", "int8")
 """What a workload may compute in; tfloat32 is a format of matrix products alone, the rest is float32."""
@@ -32,7 +32,7 @@ def in_dtype(workload: Workload, dtype: str) -> Workload:
 
     Examples
     --------
-    >>> from workloads.layers import gemm
+    >>> from slipstick.workloads.layers import gemm
     >>> dict(in_dtype(Workload("product", (gemm("a", 8, 4, 2),)), "bfloat16").cost)
     {'flop.matrix.bfloat16': 128, 'read': 48, 'written': 64, 'launches': 1}
     """

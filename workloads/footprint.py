@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sympy as sp
 
-from workloads.cost import Amount
-from workloads.work import SIZE_BYTES
-from workloads.workload import Op, Workload
+from slipstick.workloads.cost import Amount
+from slipstick.workloads.work import SIZE_BYTES
+from slipstick.workloads.workload import Op, Workload
 
 
 def resident_bytes(workload: Workload) -> float | None:

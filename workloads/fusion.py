@@ -17,11 +17,11 @@ from functools import lru_cache
 import networkx as nx
 import sympy as sp
 
-from hwmodels.records import Table
-from workloads.cost import Amount, Cost
-from workloads.kinds import operation, product
-from workloads.work import AXES, SIZE_BYTES
-from workloads.workload import Attribute, Op, Workload
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.cost import Amount, Cost
+from slipstick.workloads.kinds import operation, product
+from slipstick.workloads.work import AXES, SIZE_BYTES
+from slipstick.workloads.workload import Attribute, Op, Workload
 
 POINTWISE = "elementwise"
 PRODUCTS = ("gemm", "convolution", "attention")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hwmodels.records import Table
-from workloads.cost import Amount
-from workloads.kinds import operation, product
-from workloads.workload import Attribute, Op, Workload
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.cost import Amount
+from slipstick.workloads.kinds import operation, product
+from slipstick.workloads.workload import Attribute, Op, Workload
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hwmodels.files import InputError
-from workloads.cost import Amount
-from workloads.gradient_tape import GradientTape, Value, flags
-from workloads.kinds import AXES, product
-from workloads.workload import Attribute
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.cost import Amount
+from slipstick.workloads.gradient_tape import GradientTape, Value, flags
+from slipstick.workloads.kinds import AXES, product
+from slipstick.workloads.workload import Attribute
 
 
 class ImageLayers(GradientTape):

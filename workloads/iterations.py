@@ -10,9 +10,9 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from hwmodels.files import InputError, unknown_name
-from hwmodels.records import content_digest
-from workloads.lengths import IntArray, Lengths
+from slipstick.hwmodels.files import InputError, unknown_name
+from slipstick.hwmodels.records import content_digest
+from slipstick.workloads.lengths import IntArray, Lengths
 
 FloatArray = npt.NDArray[np.float64]
 Order: TypeAlias = Literal["sorted", "shuffled", "bucketed"]

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from hwmodels.files import InputError, unknown_name
-from hwmodels.records import Table
-from workloads.cost import Amount
-from workloads.work import (
+from slipstick.hwmodels.files import InputError, unknown_name
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.cost import Amount
+from slipstick.workloads.work import (
     AXES,
     SIZE_BYTES,
     Dims,
@@ -39,7 +39,7 @@ from workloads.work import (
     upsample_work,
     view_work,
 )
-from workloads.workload import Attribute, Op, Workload
+from slipstick.workloads.workload import Attribute, Op, Workload
 
 __all__ = ["AXES", "KINDS", "SIZE_BYTES", "Kind", "Work", "operation", "product", "stored_norm"]
 

@@ -1,10 +1,10 @@
-"""Single layers as operations, for workloads put together by hand; `workloads.tape` writes whole networks."""
+"""Single layers as operations, for workloads put together by hand; `slipstick.workloads.tape` writes whole networks."""
 
 from __future__ import annotations
 
-from workloads.cost import Amount
-from workloads.kinds import SIZE_BYTES, operation
-from workloads.workload import Attribute, Op
+from slipstick.workloads.cost import Amount
+from slipstick.workloads.kinds import SIZE_BYTES, operation
+from slipstick.workloads.workload import Attribute, Op
 
 __all__ = ["SIZE_BYTES", "convolution", "dense", "elementwise", "gemm", "pool"]
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hwmodels.files import InputError, read_csv_rows, read_number
-from hwmodels.records import content_digest
+from slipstick.hwmodels.files import InputError, read_csv_rows, read_number
+from slipstick.hwmodels.records import content_digest
 
 IntArray = npt.NDArray[np.int64]
 MAX_LENGTH = 10_000_000

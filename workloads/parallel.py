@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import sympy as sp
 
-from hwmodels.expressions import expression_text, symbol
-from hwmodels.files import InputError
-from hwmodels.records import Table
-from workloads.cost import Amount, Cost
-from workloads.kinds import SIZE_BYTES, operation
-from workloads.workload import Attribute, Op, Workload
+from slipstick.hwmodels.expressions import expression_text, symbol
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.cost import Amount, Cost
+from slipstick.workloads.kinds import SIZE_BYTES, operation
+from slipstick.workloads.workload import Attribute, Op, Workload
 
 BUCKET_BYTES = 25e6
 """Gradients that are summed together: the default of PyTorch's DistributedDataParallel, 25 MB."""

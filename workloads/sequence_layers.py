@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from workloads.cost import Amount
-from workloads.gradient_tape import GradientTape, Value, flags
-from workloads.kinds import operation, product
-from workloads.workload import Workload
+from slipstick.workloads.cost import Amount
+from slipstick.workloads.gradient_tape import GradientTape, Value, flags
+from slipstick.workloads.kinds import operation, product
+from slipstick.workloads.workload import Workload
 
 GATES: Mapping[str, int] = {"lstm": 4, "gru": 3, "rnn": 1}
 

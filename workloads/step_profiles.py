@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
 
-from hwmodels.files import InputError, atomic_write
-from workloads.importers.event_table import EventTable
+from slipstick.hwmodels.files import InputError, atomic_write
+from slipstick.workloads.importers.event_table import EventTable
 
 DEVICE_CATEGORIES = frozenset({"kernel", "memcpy", "memset", "gpu_memcpy", "gpu_memset", "gpu_op"})
 """Event categories (lower case) of work on the accelerator."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workloads.cost import Amount
-from workloads.gradient_tape import Value, flags
-from workloads.image_layers import ImageLayers
-from workloads.kinds import product, stored_norm
-from workloads.sequence_layers import SequenceLayers
-from workloads.workload import Attribute
+from slipstick.workloads.cost import Amount
+from slipstick.workloads.gradient_tape import Value, flags
+from slipstick.workloads.image_layers import ImageLayers
+from slipstick.workloads.kinds import product, stored_norm
+from slipstick.workloads.sequence_layers import SequenceLayers
+from slipstick.workloads.workload import Attribute
 
 __all__ = ["Tape", "Value"]
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from hwmodels.files import unknown_name
-from workloads.cost import Amount, Cost
+from slipstick.hwmodels.files import unknown_name
+from slipstick.workloads.cost import Amount, Cost
 
 SIZE_BYTES: Mapping[str, float] = {
     "float64": 8,

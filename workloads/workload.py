@@ -12,9 +12,9 @@ from typing import Any
 import networkx as nx
 import sympy as sp
 
-from hwmodels.files import InputError, unknown_name
-from hwmodels.records import Table, content_digest
-from workloads.cost import Amount, Cost, bind_amount, symbols_of
+from slipstick.hwmodels.files import InputError, unknown_name
+from slipstick.hwmodels.records import Table, content_digest
+from slipstick.workloads.cost import Amount, Cost, bind_amount, symbols_of
 
 Attribute = str | int | float | bool | tuple[Any, ...] | None
 
@@ -99,7 +99,7 @@ class Workload:
 
     Examples
     --------
-    >>> from workloads.layers import dense
+    >>> from slipstick.workloads.layers import dense
     >>> two = Workload("two", (dense("a", 8, 16, 32), dense("b", 8, 32, 4)), (("a", "b"),))
     >>> two.cost.flop
     10240
@@ -199,7 +199,7 @@ class Workload:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write node-link JSON, packed where the name ends in .gz; `load_workload` reads it back."""
-        from workloads.workload_file import write
+        from slipstick.workloads.workload_file import write
 
         write(self, path)
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import sympy as sp
 
-from hwmodels.expressions import expression_text, parse_expression
-from hwmodels.files import InputError, atomic_write, read_json, require_mapping, unknown_name
-from hwmodels.records import Table
-from workloads.cost import Amount, Cost
-from workloads.workload import Attribute, Op, Workload
+from slipstick.hwmodels.expressions import expression_text, parse_expression
+from slipstick.hwmodels.files import InputError, atomic_write, read_json, require_mapping, unknown_name
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.cost import Amount, Cost
+from slipstick.workloads.workload import Attribute, Op, Workload
 
 SCHEMA = "slipstick-workload-1"
 

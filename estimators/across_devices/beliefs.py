@@ -18,11 +18,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from estimators.across_devices.kernel_class import MODEL, PREFIX, KernelClass
-from estimators.across_devices.operation_times import OperationTimes, RowFormula, joined_times
-from estimators.across_devices.pooling import PRIOR_WEIGHT, MachineFit, pooled, weights
-from estimators.formula import FloatArray
-from hwmodels.machine import Machine
+from slipstick.estimators.across_devices.kernel_class import MODEL, PREFIX, KernelClass
+from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula, joined_times
+from slipstick.estimators.across_devices.pooling import PRIOR_WEIGHT, MachineFit, pooled, weights
+from slipstick.estimators.formula import FloatArray
+from slipstick.hwmodels.machine import Machine
 
 DRAWS = 200
 SEED = 20_240_301

@@ -11,21 +11,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from estimators.across_devices.beliefs import DEFAULT, UNKNOWN, Belief
-from estimators.across_devices.forecast import Forecast, Rule
-from estimators.across_devices.kernel_class import MODEL, PREFIX, KernelClass
-from estimators.across_devices.operation_times import OperationTimes, RowFormula, joined_times, thinned
-from estimators.across_devices.pooling import MachineFit, Prior, fit_machine, priors_of
-from estimators.across_devices.shaped import ShapedComposite, ShapedRoofline
-from estimators.calibration import Calibration
-from estimators.composite import Composite, as_compiled
-from estimators.operation.kernel_classes import KernelParameters
-from estimators.parameters import declared
-from estimators.schedule.sequential import Sequential
-from hwmodels.files import InputError
-from hwmodels.machine import Machine
-from hwmodels.records import Table, content_digest
-from workloads.workload import Op, Workload
+from slipstick.estimators.across_devices.beliefs import DEFAULT, UNKNOWN, Belief
+from slipstick.estimators.across_devices.forecast import Forecast, Rule
+from slipstick.estimators.across_devices.kernel_class import MODEL, PREFIX, KernelClass
+from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula, joined_times, thinned
+from slipstick.estimators.across_devices.pooling import MachineFit, Prior, fit_machine, priors_of
+from slipstick.estimators.across_devices.shaped import ShapedComposite, ShapedRoofline
+from slipstick.estimators.calibration import Calibration
+from slipstick.estimators.composite import Composite, as_compiled
+from slipstick.estimators.operation.kernel_classes import KernelParameters
+from slipstick.estimators.parameters import declared
+from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table, content_digest
+from slipstick.workloads.workload import Op, Workload
 
 ENOUGH = 24
 """Rows of a class from which a machine has its own fit; fewer are anchors."""

@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from estimators.across_devices.bands import KINSHIP_ERROR, Scatter
-from estimators.across_devices.devices import DeviceCalibration
-from estimators.across_devices.kernel_class import KernelClass
-from estimators.across_devices.operation_times import OperationTimes
-from estimators.across_devices.pooling import MachineFit, technology
-from estimators.operation.kernel_classes import KernelParameters
-from estimators.parameters import declared
-from hwmodels.files import InputError, atomic_write, read_json, require_mapping, unknown_name
-from hwmodels.machine import Machine
-from hwmodels.records import Table, validated
+from slipstick.estimators.across_devices.bands import KINSHIP_ERROR, Scatter
+from slipstick.estimators.across_devices.devices import DeviceCalibration
+from slipstick.estimators.across_devices.kernel_class import KernelClass
+from slipstick.estimators.across_devices.operation_times import OperationTimes
+from slipstick.estimators.across_devices.pooling import MachineFit, technology
+from slipstick.estimators.operation.kernel_classes import KernelParameters
+from slipstick.estimators.parameters import declared
+from slipstick.hwmodels.files import InputError, atomic_write, read_json, require_mapping, unknown_name
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table, validated
 
 SCHEMA = "slipstick-device-calibration-2"
 MAX_ENTRIES = 10_000

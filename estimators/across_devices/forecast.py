@@ -15,17 +15,17 @@ from functools import cached_property
 
 import numpy as np
 
-from estimators.across_devices.anchors import anchors_at, taken
-from estimators.across_devices.bands import KINSHIP_ERROR, Scatter, scatter
-from estimators.across_devices.beliefs import LEAST_NOISE, NORMAL, UNKNOWN, Belief, believed
-from estimators.across_devices.kernel_class import ASKED, KernelClass, kind_of, times
-from estimators.across_devices.operation_times import OperationTimes, joined_times, thinned
-from estimators.across_devices.pooling import MachineFit, pooled, shared_words, weights
-from estimators.across_devices.shaped import ShapeFactor
-from estimators.across_devices.trials import Trial, left, repeats
-from estimators.estimate import DEFAULT_LEVEL, quantile
-from estimators.formula import FloatArray
-from hwmodels.machine import Machine
+from slipstick.estimators.across_devices.anchors import anchors_at, taken
+from slipstick.estimators.across_devices.bands import KINSHIP_ERROR, Scatter, scatter
+from slipstick.estimators.across_devices.beliefs import LEAST_NOISE, NORMAL, UNKNOWN, Belief, believed
+from slipstick.estimators.across_devices.kernel_class import ASKED, KernelClass, kind_of, times
+from slipstick.estimators.across_devices.operation_times import OperationTimes, joined_times, thinned
+from slipstick.estimators.across_devices.pooling import MachineFit, pooled, shared_words, weights
+from slipstick.estimators.across_devices.shaped import ShapeFactor
+from slipstick.estimators.across_devices.trials import Trial, left, repeats
+from slipstick.estimators.estimate import DEFAULT_LEVEL, quantile
+from slipstick.estimators.formula import FloatArray
+from slipstick.hwmodels.machine import Machine
 
 WORD = (0.3, 0.6, 1.0, 1.5)
 """How much a source says about the rule of a target with which it shares 0, 1, 2, 3 words of the family."""

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from estimators.across_devices.bands import Scatter
-from estimators.across_devices.operation_times import OperationTimes, RowFormula, joined_times, thinned
-from estimators.across_devices.pooling import MachineFit, Prior, priors_of
-from estimators.formula import FloatArray
-from estimators.operation.kernel_classes import KERNELS
-from estimators.operation.tiled import TiledRoofline
-from hwmodels.records import Table
-from workloads.workload import Op
+from slipstick.estimators.across_devices.bands import Scatter
+from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula, joined_times, thinned
+from slipstick.estimators.across_devices.pooling import MachineFit, Prior, priors_of
+from slipstick.estimators.formula import FloatArray
+from slipstick.estimators.operation.kernel_classes import KERNELS
+from slipstick.estimators.operation.tiled import TiledRoofline
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.workload import Op
 
 PREFIX = "parameter.kernels.default."
 MODEL = TiledRoofline(Table({"default": KERNELS["default"]}))

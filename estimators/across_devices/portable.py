@@ -10,14 +10,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from estimators.across_devices.bands import KINSHIP_ERROR, Scatter
-from estimators.across_devices.beliefs import UNKNOWN
-from estimators.across_devices.devices import DeviceCalibration
-from estimators.across_devices.kernel_class import KernelClass, times
-from estimators.across_devices.operation_times import joined_times
-from estimators.across_devices.pooling import pooled, shared_words
-from estimators.across_devices.trials import Trial, left
-from hwmodels.machine import Machine
+from slipstick.estimators.across_devices.bands import KINSHIP_ERROR, Scatter
+from slipstick.estimators.across_devices.beliefs import UNKNOWN
+from slipstick.estimators.across_devices.devices import DeviceCalibration
+from slipstick.estimators.across_devices.kernel_class import KernelClass, times
+from slipstick.estimators.across_devices.operation_times import joined_times
+from slipstick.estimators.across_devices.pooling import pooled, shared_words
+from slipstick.estimators.across_devices.trials import Trial, left
+from slipstick.hwmodels.machine import Machine
 
 
 def without_rows(calibration: DeviceCalibration) -> DeviceCalibration:

@@ -8,20 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from estimators.across_devices.kernel_class import KernelClass, kind_of
-from estimators.across_devices.operation_times import OperationTimes
-from estimators.compiled import Compiled, PointByPoint
-from estimators.composite import Composite
-from estimators.formula import FloatArray, Formula
-from estimators.operation.model import amount_of
-from estimators.operation.tiled import TiledRoofline
-from hwmodels.expressions import symbol
-from hwmodels.files import InputError
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from workloads.cost import Amount, symbols_of
-from workloads.kinds import KINDS
-from workloads.workload import Op, Workload
+from slipstick.estimators.across_devices.kernel_class import KernelClass, kind_of
+from slipstick.estimators.across_devices.operation_times import OperationTimes
+from slipstick.estimators.compiled import Compiled, PointByPoint
+from slipstick.estimators.composite import Composite
+from slipstick.estimators.formula import FloatArray, Formula
+from slipstick.estimators.operation.model import amount_of
+from slipstick.estimators.operation.tiled import TiledRoofline
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.cost import Amount, symbols_of
+from slipstick.workloads.kinds import KINDS
+from slipstick.workloads.workload import Op, Workload
 
 AMOUNT = "operation.shape_factor"
 LEAST = 1e-3

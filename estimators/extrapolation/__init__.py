@@ -1,16 +1,16 @@
 """Extrapolating a series beyond what was measured, with a band and a verdict.
 
->>> from estimators.extrapolation import Series, extrapolate
+>>> from slipstick.estimators.extrapolation import Series, extrapolate
 >>> series = Series.of([1, 2, 4, 8, 16], [100.0, 51.0, 26.5, 14.2, 8.1], "threads")
 >>> answer = extrapolate(series, [32])
 >>> answer.kind, 4.0 < answer.value[0] < 6.0
 ('strong', True)
 """
 
-from estimators.extrapolation.extrapolate import extrapolate, extrapolate_many
-from estimators.extrapolation.line import fit_line, fit_power
-from estimators.extrapolation.prediction import Prediction
-from estimators.extrapolation.series import KINDS, Series
-from estimators.extrapolation.verdict import Verdict
+from slipstick.estimators.extrapolation.extrapolate import extrapolate, extrapolate_many
+from slipstick.estimators.extrapolation.line import fit_line, fit_power
+from slipstick.estimators.extrapolation.prediction import Prediction
+from slipstick.estimators.extrapolation.series import KINDS, Series
+from slipstick.estimators.extrapolation.verdict import Verdict
 
 __all__ = ["KINDS", "Prediction", "Series", "Verdict", "extrapolate", "extrapolate_many", "fit_line", "fit_power"]

@@ -11,9 +11,9 @@ from typing import Literal
 
 import numpy as np
 
-from estimators.extrapolation.terms import Power, SharedIssue, SizeBend, Term, WorkBend
-from estimators.formula import FloatArray
-from hwmodels.machine import Machine
+from slipstick.estimators.extrapolation.terms import Power, SharedIssue, SizeBend, Term, WorkBend
+from slipstick.estimators.formula import FloatArray
+from slipstick.hwmodels.machine import Machine
 
 Bends = Literal["none", "size", "work"]
 KNOT_SUPPORT = 3

@@ -11,12 +11,12 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from estimators.extrapolation.families import CONSTANT, LINEAR
-from estimators.extrapolation.prediction import Prediction
-from estimators.extrapolation.series import Series
-from estimators.extrapolation.terms import Law, Power
-from hwmodels.files import InputError
-from hwmodels.records import Table
+from slipstick.estimators.extrapolation.families import CONSTANT, LINEAR
+from slipstick.estimators.extrapolation.prediction import Prediction
+from slipstick.estimators.extrapolation.series import Series
+from slipstick.estimators.extrapolation.terms import Law, Power
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.records import Table
 
 
 def fit_line(

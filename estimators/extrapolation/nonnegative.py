@@ -12,8 +12,8 @@ import itertools
 import numpy as np
 from scipy.optimize import nnls
 
-from estimators.extrapolation.families import KNOT_SUPPORT, Family
-from estimators.formula import FloatArray
+from slipstick.estimators.extrapolation.families import KNOT_SUPPORT, Family
+from slipstick.estimators.formula import FloatArray
 
 RIDGE = 1e-13
 

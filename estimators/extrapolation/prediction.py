@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from estimators.extrapolation.series import Series
-from estimators.extrapolation.terms import Law
-from estimators.extrapolation.verdict import Verdict
-from estimators.formula import Formula
-from hwmodels.records import Table
+from slipstick.estimators.extrapolation.series import Series
+from slipstick.estimators.extrapolation.terms import Law
+from slipstick.estimators.extrapolation.verdict import Verdict
+from slipstick.estimators.formula import Formula
+from slipstick.hwmodels.records import Table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from estimators.extrapolation.prediction import Prediction
+from slipstick.estimators.extrapolation.prediction import Prediction
 
 
 def rank(predictions: Sequence[Prediction]) -> list[dict[str, Any]]:

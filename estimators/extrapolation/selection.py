@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from estimators.extrapolation import families as law
-from estimators.extrapolation.families import Family
-from estimators.extrapolation.nonnegative import fit_prefixes
-from estimators.extrapolation.terms import Law, Term
-from estimators.formula import FloatArray
+from slipstick.estimators.extrapolation import families as law
+from slipstick.estimators.extrapolation.families import Family
+from slipstick.estimators.extrapolation.nonnegative import fit_prefixes
+from slipstick.estimators.extrapolation.terms import Law, Term
+from slipstick.estimators.formula import FloatArray
 
 ORIGINS = 4
 FIRST_ORIGIN = 3

@@ -8,8 +8,8 @@ from typing import Protocol
 import numpy as np
 import sympy as sp
 
-from estimators.formula import FloatArray, Formula
-from hwmodels.expressions import symbol
+from slipstick.estimators.formula import FloatArray, Formula
+from slipstick.hwmodels.expressions import symbol
 
 
 class Term(Protocol):

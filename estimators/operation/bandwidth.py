@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from estimators.estimate import DEFAULT_LEVEL, quantile
-from hwmodels.files import InputError
-from hwmodels.records import Table
+from slipstick.estimators.estimate import DEFAULT_LEVEL, quantile
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.records import Table
 
 FloatArray = npt.NDArray[np.float64]
 Points = Sequence[tuple[int, float]]

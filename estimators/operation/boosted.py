@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hwmodels.files import InputError
+from slipstick.hwmodels.files import InputError
 
 FloatArray = npt.NDArray[np.float64]
 ROWS_AT_ONCE = 128

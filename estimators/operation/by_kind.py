@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from estimators.formula import Formula
-from estimators.operation.collectives import Collectives
-from estimators.operation.model import Clock, FormulaModel
-from estimators.parameters import parameters
-from hwmodels.expressions import symbol
-from hwmodels.machine import Machine
-from workloads.workload import Op
+from slipstick.estimators.formula import Formula
+from slipstick.estimators.operation.collectives import Collectives
+from slipstick.estimators.operation.model import Clock, FormulaModel
+from slipstick.estimators.parameters import parameters
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.workload import Op
 
 
 @dataclass(frozen=True)

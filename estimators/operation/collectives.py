@@ -18,17 +18,17 @@ from typing import Annotated, Literal
 
 import sympy as sp
 
-from estimators.choice import Least
-from estimators.extrema import Largest, Smallest
-from estimators.formula import Formula
-from estimators.operation.model import FormulaModel
-from estimators.parameters import Parameter, check_parameters
-from hwmodels.expressions import symbol
-from hwmodels.files import InputError, unknown_name
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from workloads.kinds import SIZE_BYTES
-from workloads.workload import Op
+from slipstick.estimators.choice import Least
+from slipstick.estimators.extrema import Largest, Smallest
+from slipstick.estimators.formula import Formula
+from slipstick.estimators.operation.model import FormulaModel
+from slipstick.estimators.parameters import Parameter, check_parameters
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.files import InputError, unknown_name
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.kinds import SIZE_BYTES
+from slipstick.workloads.workload import Op
 
 SOURCE = "alpha-beta: Hockney 1994; rings: Patarasuk and Yuan 2009; protocols: NCCL, src/graph/tuning.cc"
 TRAFFIC = {

@@ -1,7 +1,7 @@
 """Operations on a multi-core CPU: saturating memory, write-allocate, caches by working set, chains and gathers.
 
 Beside the roofline's two limits this knows four things of CPUs: main memory saturates with the cores (the law of
-`estimators.operation.bandwidth`, from the machine's measured `bandwidth_by_cores`); a store loads its line first; what
+`slipstick.estimators.operation.bandwidth`, from the machine's measured `bandwidth_by_cores`); a store loads its line first; what
 fits into a cache is served by it; and some operations wait for latencies, whatever the bandwidth: a sum whose order may
 not change, and rows picked by index from a table that the caches do not hold.
 """
@@ -15,17 +15,17 @@ from typing import Annotated
 
 import sympy as sp
 
-from estimators.extrema import Largest
-from estimators.formula import Formula
-from estimators.operation.model import FormulaModel
-from estimators.operation.residency import capacity_of_all, cost_by_level, kept_caches, rated_caches
-from estimators.operation.roofline import serving_rate
-from estimators.parameters import Parameter, check_parameters
-from hwmodels.expressions import symbol
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from workloads.kinds import SIZE_BYTES
-from workloads.workload import Op
+from slipstick.estimators.extrema import Largest
+from slipstick.estimators.formula import Formula
+from slipstick.estimators.operation.model import FormulaModel
+from slipstick.estimators.operation.residency import capacity_of_all, cost_by_level, kept_caches, rated_caches
+from slipstick.estimators.operation.roofline import serving_rate
+from slipstick.estimators.parameters import Parameter, check_parameters
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.kinds import SIZE_BYTES
+from slipstick.workloads.workload import Op
 
 SOURCE = "ECM and roofline of multi-core CPUs: Stengel et al., ICS 2015; Hofmann et al., ISC 2018"
 

@@ -10,15 +10,15 @@ import numpy as np
 import sympy as sp
 from scipy.optimize import least_squares
 
-from estimators.extrema import Smallest
-from estimators.formula import FloatArray, Formula
-from estimators.operation.model import machine_values
-from estimators.operation.residency import is_there
-from estimators.operation.voltage import squared_voltage
-from estimators.parameters import Parameter, check_parameters
-from hwmodels.expressions import symbol
-from hwmodels.files import InputError
-from hwmodels.machine import Machine
+from slipstick.estimators.extrema import Smallest
+from slipstick.estimators.formula import FloatArray, Formula
+from slipstick.estimators.operation.model import machine_values
+from slipstick.estimators.operation.residency import is_there
+from slipstick.estimators.operation.voltage import squared_voltage
+from slipstick.estimators.parameters import Parameter, check_parameters
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.machine import Machine
 
 SOURCE = "docs/notes/gpu-operations.md; energy roofline: Choi et al., IPDPS 2013"
 START = {"active": 1.1, "flop": 1.0, "byte": 2.0, "settle": 5e-6}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from estimators.parameters import Parameter, check_parameters
-from hwmodels.files import InputError
+from slipstick.estimators.parameters import Parameter, check_parameters
+from slipstick.hwmodels.files import InputError
 
 ROUNDING = 0.02
 """A negative rest of so much of the time is taken for rounding in print."""

@@ -6,12 +6,12 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Annotated
 
-from estimators.formula import Formula
-from estimators.operation.model import FormulaModel
-from estimators.parameters import Parameter, check_parameters
-from hwmodels.expressions import symbol
-from hwmodels.machine import Machine
-from workloads.workload import Op
+from slipstick.estimators.formula import Formula
+from slipstick.estimators.operation.model import FormulaModel
+from slipstick.estimators.parameters import Parameter, check_parameters
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.workload import Op
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,23 @@ from typing import Annotated
 
 import sympy as sp
 
-from estimators.choice import Least
-from estimators.extrema import Largest, Smallest
-from estimators.formula import Formula
-from estimators.operation.tiles import SPLITS, TILES, Habits, Resources, menu, overlapped, product, traffic_time
-from estimators.parameters import Parameter, check_parameters
-from hwmodels.expressions import symbol
-from hwmodels.records import Table
-from workloads.kinds import SIZE_BYTES
+from slipstick.estimators.choice import Least
+from slipstick.estimators.extrema import Largest, Smallest
+from slipstick.estimators.formula import Formula
+from slipstick.estimators.operation.tiles import (
+    SPLITS,
+    TILES,
+    Habits,
+    Resources,
+    menu,
+    overlapped,
+    product,
+    traffic_time,
+)
+from slipstick.estimators.parameters import Parameter, check_parameters
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.kinds import SIZE_BYTES
 
 SOURCE = "docs/notes/gpu-operations.md; roofline: Williams et al., CACM 52(4), 2009"
 VECTOR_BYTES = 16
@@ -39,7 +48,7 @@ CAUSAL = {"causal": 1, "full": 0}
 class KernelParameters:
     """What a machine's kernels reach and what its library does, for one class of operations.
 
-    A calibration fits them for each machine and pools them over families (`estimators.across_devices.pooling`).
+    A calibration fits them for each machine and pools them over families (`slipstick.estimators.across_devices.pooling`).
     """
 
     overhead: Annotated[float, Parameter("s", "of a launch, added to the machine's own", 0.0, 1.0)] = 0.0

@@ -18,15 +18,15 @@ from typing import Annotated, Literal
 import numpy as np
 import numpy.typing as npt
 
-from estimators.operation.kernel_classes import KernelParameters
-from estimators.operation.tiled import TiledRoofline
-from estimators.parameters import Parameter, check_parameters
-from hwmodels.files import InputError
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from workloads.cost import Cost
-from workloads.kinds import operation
-from workloads.workload import Op
+from slipstick.estimators.operation.kernel_classes import KernelParameters
+from slipstick.estimators.operation.tiled import TiledRoofline
+from slipstick.estimators.parameters import Parameter, check_parameters
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.cost import Cost
+from slipstick.workloads.kinds import operation
+from slipstick.workloads.workload import Op
 
 Floats = npt.NDArray[np.float64]
 Resource = Literal["matrix", "memory", "link", "host_link"]

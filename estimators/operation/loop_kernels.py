@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 
-from hwmodels.files import InputError, unknown_name
+from slipstick.hwmodels.files import InputError, unknown_name
 
 Offsets = tuple[tuple[int, ...], ...]
 

@@ -9,16 +9,16 @@ from typing import Annotated
 
 import sympy as sp
 
-from estimators.formula import Formula
-from estimators.operation.model import FormulaModel
-from estimators.operation.residency import cost_by_level
-from estimators.parameters import Parameter, check_parameters
-from hwmodels.expressions import symbol
-from hwmodels.files import InputError
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from workloads.kernels.blocks import VALUE_BYTES
-from workloads.workload import Op
+from slipstick.estimators.formula import Formula
+from slipstick.estimators.operation.model import FormulaModel
+from slipstick.estimators.operation.residency import cost_by_level
+from slipstick.estimators.parameters import Parameter, check_parameters
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.kernels.blocks import VALUE_BYTES
+from slipstick.workloads.workload import Op
 
 PAPER = "Barreda, Dolz, Castano 2020, Section 6.2"
 

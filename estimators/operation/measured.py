@@ -6,15 +6,15 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from estimators.formula import FloatArray, Formula
-from estimators.operation.model import Clock, FormulaModel, amount_of
-from estimators.parameters import Parameter, check_parameters
-from hwmodels.expressions import symbol
-from hwmodels.files import InputError
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from workloads.cost import Amount
-from workloads.workload import Op
+from slipstick.estimators.formula import FloatArray, Formula
+from slipstick.estimators.operation.model import Clock, FormulaModel, amount_of
+from slipstick.estimators.parameters import Parameter, check_parameters
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.cost import Amount
+from slipstick.workloads.workload import Op
 
 
 @dataclass(frozen=True)

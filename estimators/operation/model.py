@@ -7,13 +7,13 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from estimators.formula import FloatArray, Formula
-from estimators.parameters import parameters
-from hwmodels.files import InputError, unknown_name
-from hwmodels.machine import Machine
-from workloads.cost import RESOURCES, Amount
-from workloads.kinds import KINDS
-from workloads.workload import Op
+from slipstick.estimators.formula import FloatArray, Formula
+from slipstick.estimators.parameters import parameters
+from slipstick.hwmodels.files import InputError, unknown_name
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.cost import RESOURCES, Amount
+from slipstick.workloads.kinds import KINDS
+from slipstick.workloads.workload import Op
 
 Clock = Literal["nominal", "held"]
 """The machine's own clock, whatever that draws; or the one that its power cap leaves."""

@@ -8,12 +8,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from estimators.formula import FloatArray, Formula
-from estimators.operation.model import FormulaModel, OperationModel
-from hwmodels.expressions import symbol
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from workloads.workload import Op
+from slipstick.estimators.formula import FloatArray, Formula
+from slipstick.estimators.operation.model import FormulaModel, OperationModel
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.workload import Op
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import sympy as sp
 
-from estimators.extrema import Largest, Smallest
-from hwmodels.expressions import symbol
-from hwmodels.machine import Machine
-from hwmodels.runtime import CacheState
+from slipstick.estimators.extrema import Largest, Smallest
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.runtime import CacheState
 
 RESIDENT = sp.Rational(9, 10)
 """Largest share of the traffic that a cache spares when all fits and is still there."""

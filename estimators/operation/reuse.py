@@ -15,12 +15,12 @@ from typing import Annotated, Literal
 import numpy as np
 import numpy.typing as npt
 
-from estimators.operation.residency import shares_beyond
-from estimators.parameters import Parameter, check_parameters
-from hwmodels.files import InputError, unknown_name
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from workloads.kernels.blocks import VOLUME_EDGES, BlockTable
+from slipstick.estimators.operation.residency import shares_beyond
+from slipstick.estimators.parameters import Parameter, check_parameters
+from slipstick.hwmodels.files import InputError, unknown_name
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.kernels.blocks import VOLUME_EDGES, BlockTable
 
 FloatArray = npt.NDArray[np.float64]
 LabelKind = Literal["hot", "streaming"]

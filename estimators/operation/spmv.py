@@ -9,25 +9,25 @@ from typing import Protocol
 
 import numpy as np
 
-from estimators.calibration import Calibration
-from estimators.composite import Composite
-from estimators.consumption import energy_of
-from estimators.estimate import Estimate, Part, Spread
-from estimators.formula import FloatArray
-from estimators.operation.loops import LevelLoops
-from estimators.operation.piecewise import FormulaPiecewise
-from estimators.operation.reuse import LabelKind
-from estimators.operation.spmv_anchors import anchored
-from estimators.operation.spmv_costs import SpmvCosts, is_accelerator
-from estimators.operation.spmv_devices import TrainedDevices, load_devices
-from estimators.operation.spmv_model import SpmvModel, trained_model
-from estimators.schedule.sequential import Sequential
-from hwmodels.files import InputError
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from workloads.kernels.sparse import SparseMatrix
-from workloads.kernels.spmv import rows_operation
-from workloads.workload import Op, Workload
+from slipstick.estimators.calibration import Calibration
+from slipstick.estimators.composite import Composite
+from slipstick.estimators.consumption import energy_of
+from slipstick.estimators.estimate import Estimate, Part, Spread
+from slipstick.estimators.formula import FloatArray
+from slipstick.estimators.operation.loops import LevelLoops
+from slipstick.estimators.operation.piecewise import FormulaPiecewise
+from slipstick.estimators.operation.reuse import LabelKind
+from slipstick.estimators.operation.spmv_anchors import anchored
+from slipstick.estimators.operation.spmv_costs import SpmvCosts, is_accelerator
+from slipstick.estimators.operation.spmv_devices import TrainedDevices, load_devices
+from slipstick.estimators.operation.spmv_model import SpmvModel, trained_model
+from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.kernels.sparse import SparseMatrix
+from slipstick.workloads.kernels.spmv import rows_operation
+from slipstick.workloads.workload import Op, Workload
 
 UNKNOWN_SPREAD = 0.3
 """Of a model that was trained on too few matrices to tell its own: twice that of the one that ships."""

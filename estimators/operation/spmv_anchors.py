@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hwmodels.files import InputError
+from slipstick.hwmodels.files import InputError
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """SpMV from the counts in an operation's dims: the reuse model of whole matrices as a formula of the machine.
 
-The same costs as `estimators.operation.reuse`, summed over the matrix instead of by block: what needs no blocks can be
+The same costs as `slipstick.estimators.operation.reuse`, summed over the matrix instead of by block: what needs no blocks can be
 asked of any machine, compiled with cache sizes and clock free, and calibrated.
 """
 
@@ -13,17 +13,17 @@ from typing import Annotated
 
 import sympy as sp
 
-from estimators.formula import Formula
-from estimators.operation.model import FormulaModel
-from estimators.operation.residency import share_beyond
-from estimators.operation.reuse import MEMORY_TERMS, TERMS, CacheSizes, LabelKind, cache_levels, label_kind
-from estimators.parameters import Parameter, check_parameters
-from hwmodels.expressions import symbol
-from hwmodels.files import InputError
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from workloads.kernels.blocks import VOLUME_EDGES
-from workloads.workload import Op
+from slipstick.estimators.formula import Formula
+from slipstick.estimators.operation.model import FormulaModel
+from slipstick.estimators.operation.residency import share_beyond
+from slipstick.estimators.operation.reuse import MEMORY_TERMS, TERMS, CacheSizes, LabelKind, cache_levels, label_kind
+from slipstick.estimators.parameters import Parameter, check_parameters
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.kernels.blocks import VOLUME_EDGES
+from slipstick.workloads.workload import Op
 
 COUNTS = {
     "nonzero": "nonzeros",
@@ -66,7 +66,7 @@ def caches_of_core(machine: Machine) -> CacheSizes:
 
 @dataclass(frozen=True)
 class SpmvCosts(FormulaModel):
-    """T = sum over terms of cost x count, for operations of kind "spmv" (`workloads.kernels.spmv`).
+    """T = sum over terms of cost x count, for operations of kind "spmv" (`slipstick.workloads.kernels.spmv`).
 
     Costs inside the core follow the machine's clock, those beyond the caches do not; which non-zeros go beyond a cache
     follows from its capacity.

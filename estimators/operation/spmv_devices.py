@@ -16,17 +16,17 @@ import numpy as np
 import numpy.typing as npt
 import sympy as sp
 
-from estimators.across_devices.pooling import PRIOR_WEIGHT, RELATIVES, shared_words
-from estimators.formula import FloatArray, Formula
-from estimators.operation.model import FormulaModel, machine_values
-from estimators.operation.residency import share_beyond
-from estimators.operation.spmv_costs import is_accelerator
-from estimators.parameters import Parameter, check_parameters
-from hwmodels.expressions import symbol
-from hwmodels.files import InputError, read_json, require_mapping
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from workloads.workload import Op
+from slipstick.estimators.across_devices.pooling import PRIOR_WEIGHT, RELATIVES, shared_words
+from slipstick.estimators.formula import FloatArray, Formula
+from slipstick.estimators.operation.model import FormulaModel, machine_values
+from slipstick.estimators.operation.residency import share_beyond
+from slipstick.estimators.operation.spmv_costs import is_accelerator
+from slipstick.estimators.parameters import Parameter, check_parameters
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.files import InputError, read_json, require_mapping
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.workload import Op
 
 SCHEMA = "slipstick-spmv-devices-1"
 SHIPPED = Path(__file__).parent / "trained" / "spmv-devices.json"

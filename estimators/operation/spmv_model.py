@@ -9,16 +9,16 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from estimators.formula import FloatArray
-from estimators.operation.boosted import BoostedTrees, fit_boosted
-from estimators.operation.reuse import CacheSizes, LabelKind, ReuseModel, fit_reuse
-from estimators.operation.spmv_costs import caches_of_core
-from hwmodels.arrays import read_arrays, text_fields
-from hwmodels.files import InputError, atomic_write, unknown_name
-from hwmodels.machine import Machine
-from hwmodels.records import Table, content_digest
-from workloads.kernels.blocks import BLOCK, BlockTable, blocks_within
-from workloads.kernels.sparse import SparseMatrix
+from slipstick.estimators.formula import FloatArray
+from slipstick.estimators.operation.boosted import BoostedTrees, fit_boosted
+from slipstick.estimators.operation.reuse import CacheSizes, LabelKind, ReuseModel, fit_reuse
+from slipstick.estimators.operation.spmv_costs import caches_of_core
+from slipstick.hwmodels.arrays import read_arrays, text_fields
+from slipstick.hwmodels.files import InputError, atomic_write, unknown_name
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table, content_digest
+from slipstick.workloads.kernels.blocks import BLOCK, BlockTable, blocks_within
+from slipstick.workloads.kernels.sparse import SparseMatrix
 
 SCHEMA = "slipstick-spmv-2"
 MODEL_BYTES = 16_000_000

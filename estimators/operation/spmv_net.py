@@ -3,7 +3,7 @@
 Barreda, Dolz, Castano: "Convolutional neural nets for estimating the run time and energy consumption of the sparse
 matrix-vector product", 2020: Table 2 for the hyper-parameters, Section 5.2 for the training. Convolutions keep to valid
 positions ("valid" padding), which gives 340,625 parameters for time and 134,101 for energy. Needs the extra [torch] for
-prediction; shapes and files do without. Training: `estimators.operation.spmv_training`.
+prediction; shapes and files do without. Training: `slipstick.estimators.operation.spmv_training`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from estimators.formula import FloatArray
-from hwmodels.arrays import read_arrays, text_fields
-from hwmodels.files import InputError, atomic_write
-from hwmodels.records import Table
-from workloads.kernels.blocks import BLOCK, network_input
-from workloads.kernels.sparse import SparseMatrix
+from slipstick.estimators.formula import FloatArray
+from slipstick.hwmodels.arrays import read_arrays, text_fields
+from slipstick.hwmodels.files import InputError, atomic_write
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.kernels.blocks import BLOCK, network_input
+from slipstick.workloads.kernels.sparse import SparseMatrix
 
 SCHEMA = "slipstick-spmv-net-1"
 WEIGHT_BYTES = 64_000_000
@@ -60,7 +60,7 @@ class NetShape:
         InputError
             Where a block is too short for the kernels and pools.
         """
-        from workloads.image_layers import windows
+        from slipstick.workloads.image_layers import windows
 
         lengths, where = [self.block - 1], f"blocks of {self.block} are too short"
         for kernel, pool in zip(self.kernels, self.pools, strict=True):

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from estimators.operation.spmv_net import ENERGY_NET, TIME_NET, FloatBlocks, NetShape, SpmvNet, network_of
-from hwmodels.files import InputError
-from hwmodels.records import Table
+from slipstick.estimators.operation.spmv_net import ENERGY_NET, TIME_NET, FloatBlocks, NetShape, SpmvNet, network_of
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.records import Table
 
 
 @dataclass(frozen=True)

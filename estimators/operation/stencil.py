@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 
-from estimators.operation.loop_kernels import LoopKernel
-from hwmodels.files import InputError
-from hwmodels.machine import Machine
+from slipstick.estimators.operation.loop_kernels import LoopKernel
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.machine import Machine
 
 Bandwidth = Callable[[str, str], float]
 """(level, benchmark) -> bytes a second of traffic."""

@@ -36,15 +36,15 @@ import numpy as np
 import numpy.typing as npt
 import sympy as sp
 
-from estimators.formula import Formula
-from estimators.operation.model import FormulaModel
-from estimators.operation.roofline import Roofline, traffic_time
-from estimators.parameters import parameters
-from hwmodels.expressions import symbol
-from hwmodels.files import InputError, unknown_name
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from workloads.workload import Op
+from slipstick.estimators.formula import Formula
+from slipstick.estimators.operation.model import FormulaModel
+from slipstick.estimators.operation.roofline import Roofline, traffic_time
+from slipstick.estimators.parameters import parameters
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.files import InputError, unknown_name
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.workload import Op
 
 Dataflow = Literal["output_stationary", "weight_stationary", "input_stationary"]
 Convention = Literal["scalesim", "textbook", "double_buffered"]
@@ -201,7 +201,7 @@ def _on_array(op: Op, machine: Machine) -> bool:
 def product_of(op: Op) -> dict[str, sp.Expr]:
     """Sizes of the product input (m, k) x weights (k, n) behind an operation, and how many there are.
 
-    A gemm's weights are (m, k) and its input has n rows (see `workloads.kinds`), so m and n change places. A
+    A gemm's weights are (m, k) and its input has n rows (see `slipstick.workloads.kinds`), so m and n change places. A
     convolution is one product for each group over gathered windows; its backward passes are the transposed products
     with as many multiply-adds.
     """

@@ -7,21 +7,21 @@ from dataclasses import dataclass
 
 import sympy as sp
 
-from estimators.extrema import Largest
-from estimators.formula import Formula
-from estimators.operation import kernel_classes
-from estimators.operation.kernel_classes import KERNELS, KernelParameters
-from estimators.operation.model import Clock, FormulaModel
-from estimators.operation.residency import capacity_of_all, rated_caches
-from estimators.operation.roofline import product_of_fields, serving_rate
-from estimators.operation.tiles import Resources, traffic_time
-from estimators.operation.voltage import squared_voltage
-from hwmodels.expressions import symbol
-from hwmodels.files import InputError
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from workloads.kinds import SIZE_BYTES
-from workloads.workload import Op
+from slipstick.estimators.extrema import Largest
+from slipstick.estimators.formula import Formula
+from slipstick.estimators.operation import kernel_classes
+from slipstick.estimators.operation.kernel_classes import KERNELS, KernelParameters
+from slipstick.estimators.operation.model import Clock, FormulaModel
+from slipstick.estimators.operation.residency import capacity_of_all, rated_caches
+from slipstick.estimators.operation.roofline import product_of_fields, serving_rate
+from slipstick.estimators.operation.tiles import Resources, traffic_time
+from slipstick.estimators.operation.voltage import squared_voltage
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.kinds import SIZE_BYTES
+from slipstick.workloads.workload import Op
 
 MATRIX_ENERGY = {"bfloat16": 0.09, "float16": 0.09, "tfloat32": 0.15, "float8": 0.045, "int8": 0.045, "float32": 0.5}
 """Energy of a flop in a matrix engine over that of a float32 flop in a vector engine."""

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import sympy as sp
 
-from estimators.extrema import Largest, Smallest
-from estimators.operation.residency import resident_share
-from hwmodels.expressions import symbol
-from hwmodels.records import Table
+from slipstick.estimators.extrema import Largest, Smallest
+from slipstick.estimators.operation.residency import resident_share
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.records import Table
 
 TILES = ((128, 256), (256, 128), (128, 128), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64), (64, 16), (16, 64))
 """Rows and columns of an output tile: the sizes that cuBLAS, rocBLAS and CUTLASS kernels carry in their names."""

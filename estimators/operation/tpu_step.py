@@ -12,15 +12,15 @@ from typing import Annotated
 
 import sympy as sp
 
-from estimators.formula import Formula
-from estimators.operation.model import FormulaModel
-from estimators.parameters import Parameter, check_parameters
-from hwmodels.expressions import symbol
-from hwmodels.files import InputError
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from workloads.kinds import AXES
-from workloads.workload import Op
+from slipstick.estimators.formula import Formula
+from slipstick.estimators.operation.model import FormulaModel
+from slipstick.estimators.parameters import Parameter, check_parameters
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.kinds import AXES
+from slipstick.workloads.workload import Op
 
 SOURCE = "calibrated on the public step rates of ParaDnn on a Cloud TPU v2-8"
 DTYPE = "bfloat16"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sympy as sp
 
-from estimators.extrema import Largest
-from hwmodels.expressions import symbol
+from slipstick.estimators.extrema import Largest
+from slipstick.hwmodels.expressions import symbol
 
 KNEE = 1.4e9
 """Clock in Hz up to which the least voltage serves, and energy of a flop is the machine's number."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from estimators.run.selection import IntArray
-from workloads.iterations import FloatArray, Iterations
+from slipstick.estimators.run.selection import IntArray
+from slipstick.workloads.iterations import FloatArray, Iterations
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from estimators.run.phases import Labels
-from hwmodels.files import InputError, atomic_write
-from workloads.step_profiles import Place, StepTable
+from slipstick.estimators.run.phases import Labels
+from slipstick.hwmodels.files import InputError, atomic_write
+from slipstick.workloads.step_profiles import Place, StepTable
 
 
 @dataclass(frozen=True)

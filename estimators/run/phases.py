@@ -15,8 +15,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hwmodels.files import InputError
-from workloads.step_profiles import Operation, StepProfile, StepTable
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.step_profiles import Operation, StepProfile, StepTable
 
 Labels = npt.NDArray[np.int64]
 

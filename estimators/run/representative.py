@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from estimators.run import rivals
-from estimators.run.groups import ByLength, by_length, iteration_noise
-from estimators.run.selection import IntArray, Projection, Selection
-from hwmodels.files import InputError, unknown_name
-from workloads.iterations import FloatArray, Iterations
+from slipstick.estimators.run import rivals
+from slipstick.estimators.run.groups import ByLength, by_length, iteration_noise
+from slipstick.estimators.run.selection import IntArray, Projection, Selection
+from slipstick.hwmodels.files import InputError, unknown_name
+from slipstick.workloads.iterations import FloatArray, Iterations
 
 __all__ = ["METHODS", "Projection", "Selection", "select", "seqpoint", "values_from"]
 

@@ -9,10 +9,10 @@ from typing import Literal
 
 import numpy as np
 
-from estimators.run.groups import by_length, iteration_noise, times_by_length
-from estimators.run.selection import IntArray, Selection
-from hwmodels.files import InputError
-from workloads.iterations import FloatArray, Iterations
+from slipstick.estimators.run.groups import by_length, iteration_noise, times_by_length
+from slipstick.estimators.run.selection import IntArray, Selection
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.iterations import FloatArray, Iterations
 
 MOST_CELLS = 2000
 """k-means runs on unique lengths, or on so many cells of neighbouring ones."""

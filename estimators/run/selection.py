@@ -10,10 +10,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from estimators.estimate import DEFAULT_LEVEL, quantile
-from hwmodels.files import InputError
-from hwmodels.records import content_digest
-from workloads.iterations import FloatArray
+from slipstick.estimators.estimate import DEFAULT_LEVEL, quantile
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.records import content_digest
+from slipstick.workloads.iterations import FloatArray
 
 IntArray = npt.NDArray[np.int64]
 

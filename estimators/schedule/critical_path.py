@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import networkx as nx
 
-from estimators.formula import FloatArray
-from estimators.schedule.model import Outcome, Schedule
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from workloads.workload import Workload
+from slipstick.estimators.formula import FloatArray
+from slipstick.estimators.schedule.model import Outcome, Schedule
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.workload import Workload
 
 
 @dataclass(frozen=True)

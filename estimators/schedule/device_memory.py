@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from estimators.formula import Formula
-from hwmodels.expressions import parse_expression
-from hwmodels.machine import Machine
-from workloads.workload import Workload
+from slipstick.estimators.formula import Formula
+from slipstick.hwmodels.expressions import parse_expression
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.workload import Workload
 
 
 def device_memory(

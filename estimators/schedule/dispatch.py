@@ -17,15 +17,15 @@ import numpy as np
 import numpy.typing as npt
 import simpy
 
-from estimators.estimate import Event
-from estimators.formula import FloatArray
-from estimators.parameters import Parameter, check_parameters
-from estimators.schedule.device_memory import device_memory
-from estimators.schedule.model import Outcome, Schedule
-from estimators.schedule.recurrence import PrecedenceGraph
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from workloads.workload import Op, Workload
+from slipstick.estimators.estimate import Event
+from slipstick.estimators.formula import FloatArray
+from slipstick.estimators.parameters import Parameter, check_parameters
+from slipstick.estimators.schedule.device_memory import device_memory
+from slipstick.estimators.schedule.model import Outcome, Schedule
+from slipstick.estimators.schedule.recurrence import PrecedenceGraph
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.workload import Op, Workload
 
 TRACED = 2_000
 """Operations in the trace of an answer; larger graphs carry none."""

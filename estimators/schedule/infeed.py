@@ -9,13 +9,13 @@ from typing import Annotated
 import numpy as np
 import sympy as sp
 
-from estimators.formula import FloatArray, Formula
-from estimators.parameters import Parameter, check_parameters
-from estimators.schedule.model import FormulaSchedule, Outcome
-from hwmodels.expressions import symbol
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from workloads.workload import Op, Workload
+from slipstick.estimators.formula import FloatArray, Formula
+from slipstick.estimators.parameters import Parameter, check_parameters
+from slipstick.estimators.schedule.model import FormulaSchedule, Outcome
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.workload import Op, Workload
 
 SOURCE = "double buffering: the longer of device and infeed, plus a share of the shorter"
 

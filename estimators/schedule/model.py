@@ -8,14 +8,14 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from estimators.estimate import Event
-from estimators.formula import FloatArray, Formula
-from estimators.operation.model import machine_values
-from estimators.parameters import parameters
-from hwmodels.files import InputError
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from workloads.workload import Op, Workload
+from slipstick.estimators.estimate import Event
+from slipstick.estimators.formula import FloatArray, Formula
+from slipstick.estimators.operation.model import machine_values
+from slipstick.estimators.parameters import parameters
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.workload import Op, Workload
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from estimators.schedule.recurrence import Floats, TandemTimes, tandem
-from estimators.schedule.stage import Stage
-from hwmodels.files import InputError
+from slipstick.estimators.schedule.recurrence import Floats, TandemTimes, tandem
+from slipstick.estimators.schedule.stage import Stage
+from slipstick.hwmodels.files import InputError
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Pipeline:
 
     def simulate(self, steps: int, seed: int = 0) -> PipelineRun:
         """Times of `steps` steps by event simulation (SimPy); shared resources are granted first come, first served."""
-        from estimators.schedule.pipeline_simulation import Simulation
+        from slipstick.estimators.schedule.pipeline_simulation import Simulation
 
         simulation = Simulation(self.stages, self.draws(steps, seed), self.resources)
         return PipelineRun(self, steps, simulation.times())

@@ -14,17 +14,17 @@ from dataclasses import dataclass
 import numpy as np
 import sympy as sp
 
-from estimators.extrema import Largest, Smallest
-from estimators.formula import FloatArray, Formula
-from estimators.operation.model import machine_values
-from estimators.schedule.device_memory import device_memory
-from estimators.schedule.model import FormulaSchedule, Outcome, run_values
-from estimators.schedule.recurrence import PrecedenceGraph
-from hwmodels.expressions import symbol
-from hwmodels.files import InputError
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from workloads.workload import Op, Workload
+from slipstick.estimators.extrema import Largest, Smallest
+from slipstick.estimators.formula import FloatArray, Formula
+from slipstick.estimators.operation.model import machine_values
+from slipstick.estimators.schedule.device_memory import device_memory
+from slipstick.estimators.schedule.model import FormulaSchedule, Outcome, run_values
+from slipstick.estimators.schedule.recurrence import PrecedenceGraph
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.workload import Op, Workload
 
 SOURCE = "1F1B with interleaving: Narayanan et al., SC 2021, section 2.2; overlap of gradients with the last backward"
 LANES = (
@@ -141,7 +141,7 @@ def _order(stages: int, stage: int, microbatches: int, chunks: int) -> list[tupl
 
 @dataclass(frozen=True)
 class PipelineParallel(FormulaSchedule):
-    """One iteration of a device graph of `workloads.networks.megatron`, in closed form.
+    """One iteration of a device graph of `slipstick.workloads.networks.megatron`, in closed form.
 
     Collectives of the tensor-parallel group count in full, but for those that run beside gradients: of these what
     sticks out. Sums of gradients over replicas hide behind the last microbatch's backward pass where

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import simpy
 
-from estimators.schedule.recurrence import Floats, TandemTimes
-from estimators.schedule.stage import Stage
-from hwmodels.files import InputError
+from slipstick.estimators.schedule.recurrence import Floats, TandemTimes
+from slipstick.estimators.schedule.stage import Stage
+from slipstick.hwmodels.files import InputError
 
 
 class Simulation:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from estimators.schedule.dispatch import dispatched
-from estimators.schedule.recurrence import PrecedenceGraph
-from hwmodels.files import InputError, unknown_name
-from hwmodels.machine import Machine
-from workloads.importers.trace_graph import Kind, Node, TraceGraph
-from workloads.workload import Workload
+from slipstick.estimators.schedule.dispatch import dispatched
+from slipstick.estimators.schedule.recurrence import PrecedenceGraph
+from slipstick.hwmodels.files import InputError, unknown_name
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.importers.trace_graph import Kind, Node, TraceGraph
+from slipstick.workloads.workload import Workload
 
 Floats = npt.NDArray[np.float64]
 DEVICE_KINDS = ("kernel", "copy", "collective")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from estimators.formula import Formula
-from estimators.schedule.model import FormulaSchedule
-from hwmodels.expressions import symbol
-from hwmodels.machine import Machine
-from workloads.workload import Op, Workload
+from slipstick.estimators.formula import Formula
+from slipstick.estimators.schedule.model import FormulaSchedule
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.workload import Op, Workload
 
 
 @dataclass(frozen=True)

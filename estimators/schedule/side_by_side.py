@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from estimators.estimate import Event
-from estimators.formula import FloatArray
-from estimators.schedule.model import Outcome, Schedule
-from hwmodels.files import InputError
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from workloads.workload import Op, Workload
+from slipstick.estimators.estimate import Event
+from slipstick.estimators.formula import FloatArray
+from slipstick.estimators.schedule.model import Outcome, Schedule
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.workload import Op, Workload
 
 Rule = tuple[str, str]
 

@@ -12,15 +12,15 @@ from typing import Annotated, Any
 
 import simpy
 
-from estimators.estimate import Event
-from estimators.formula import FloatArray, evaluate
-from estimators.parameters import Parameter, check_parameters
-from estimators.schedule.model import Outcome, Schedule
-from estimators.schedule.threads import Contention, ThreadSchedule, cycles_per_instruction
-from hwmodels.files import InputError
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from workloads.workload import Workload
+from slipstick.estimators.estimate import Event
+from slipstick.estimators.formula import FloatArray, evaluate
+from slipstick.estimators.parameters import Parameter, check_parameters
+from slipstick.estimators.schedule.model import Outcome, Schedule
+from slipstick.estimators.schedule.threads import Contention, ThreadSchedule, cycles_per_instruction
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.workload import Workload
 
 TRACED_THREADS = 32
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from estimators.schedule.recurrence import Floats
-from hwmodels.files import InputError
+from slipstick.estimators.schedule.recurrence import Floats
+from slipstick.hwmodels.files import InputError
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ from typing import Annotated
 
 import sympy as sp
 
-from estimators.formula import Formula
-from estimators.parameters import Parameter, check_parameters
-from estimators.schedule.model import FormulaSchedule
-from hwmodels.expressions import symbol
-from hwmodels.files import InputError, unknown_name
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from workloads.workload import Op, Workload
+from slipstick.estimators.formula import Formula
+from slipstick.estimators.parameters import Parameter, check_parameters
+from slipstick.estimators.schedule.model import FormulaSchedule
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.files import InputError, unknown_name
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.workload import Op, Workload
 
 THREADS = symbol("run.threads")
 

@@ -39,15 +39,15 @@ def register(app: typer.Typer) -> None:
         format: Annotated[str, typer.Option(help="table | json | csv (csv: the elasticities)")] = "table",  # noqa: A002
     ) -> None:
         """What the time hangs on: bottlenecks, elasticities, ridge points, tornado, the cheapest change to a target."""
-        from experiments import explain as why
-        from experiments.output import emit
-        from experiments.progress import shown
-        from experiments.question import prices, question
-        from hwmodels.files import InputError
-        from hwmodels.units import format_quantity
+        from slipstick.experiments import explain as why
+        from slipstick.experiments.output import emit
+        from slipstick.experiments.progress import shown
+        from slipstick.experiments.question import prices, question
+        from slipstick.hwmodels.files import InputError
+        from slipstick.hwmodels.units import format_quantity
 
         if trace:
-            from experiments.miss import explain_trace
+            from slipstick.experiments.miss import explain_trace
 
             said, account = explain_trace(trace, on, set or [], workload)
             emit(account, format, "measured minus predicted (Shapley over the terms)", [said])
@@ -70,7 +70,7 @@ def register(app: typer.Typer) -> None:
                 done(len(tables), len(makers))
         solved = None
         if price:
-            from experiments.cheapest import cheapest_together
+            from slipstick.experiments.cheapest import cheapest_together
 
             solved = cheapest_together(asked, target, prices(price))
             tables["together"] = [dict(row) for row in solved.rows]
@@ -78,7 +78,7 @@ def register(app: typer.Typer) -> None:
             others = {name: question(workload, name, estimator, set or [], dtype) for name in [on, *against]}
             tables["ranking"] = why.ranking(others)
         if report:
-            from experiments.explain_report import write
+            from slipstick.experiments.explain_report import write
 
             page = write(asked, answer, tables, target, report)
         remarks = why.notes(asked, dials, [*(vary or []), *(prices(price) if price else [])])

@@ -18,8 +18,8 @@ def register(app: typer.Typer) -> None:
     @machines.command("list")
     def list_machines(format: Annotated[str, typer.Option(help=FORMAT)] = "table") -> None:  # noqa: A002
         """Names and main figures of the shipped machines."""
-        from experiments.output import emit
-        from hwmodels.catalog import machine, machine_names
+        from slipstick.experiments.output import emit
+        from slipstick.hwmodels.catalog import machine, machine_names
 
         rows = []
         for name in machine_names():
@@ -42,9 +42,9 @@ def register(app: typer.Typer) -> None:
         format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
     ) -> None:
         """Every number of a machine with its source."""
-        from experiments.output import emit
-        from hwmodels.catalog import machine
-        from hwmodels.machine import describe
+        from slipstick.experiments.output import emit
+        from slipstick.hwmodels.catalog import machine
+        from slipstick.hwmodels.machine import describe
 
         shown = machine(name)
         rows = [
@@ -58,8 +58,8 @@ def register(app: typer.Typer) -> None:
         """Every field that a machine file may have: what is wanted, in which unit, and what it means."""
         from dataclasses import asdict
 
-        from experiments.output import emit
-        from hwmodels.machine_fields import machine_fields
+        from slipstick.experiments.output import emit
+        from slipstick.hwmodels.machine_fields import machine_fields
 
         emit([asdict(field) for field in machine_fields()], format)
 
@@ -84,14 +84,14 @@ def register(app: typer.Typer) -> None:
         format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
     ) -> None:
         """This host by lscpu and hwloc; bandwidths are assumed until `slipstick measure host`."""
-        from experiments.measure.host import detect as detect_host
+        from slipstick.experiments.measure.host import detect as detect_host
 
         _answer(detect_host().machine(), save, format)
 
 
 def _answer(machine: Any, save: Path | None, form: str) -> None:
-    from experiments.output import emit
-    from hwmodels.machine import describe, save_machine
+    from slipstick.experiments.output import emit
+    from slipstick.hwmodels.machine import describe, save_machine
 
     notes = [f"{machine.name}: {machine.description}, fingerprint {machine.fingerprint}"]
     if save is not None:
@@ -105,14 +105,14 @@ def _answer(machine: Any, save: Path | None, form: str) -> None:
 
 
 def _imported(file: Path, benchmark: str, clock: str) -> Any:
-    from hwmodels.files import InputError, read_text, unknown_name
-    from hwmodels.units import parse_quantity
+    from slipstick.hwmodels.files import InputError, read_text, unknown_name
+    from slipstick.hwmodels.units import parse_quantity
 
     if file.suffix in (".yml", ".yaml"):
-        from hwmodels.importers.kerncraft import load_kerncraft
+        from slipstick.hwmodels.importers.kerncraft import load_kerncraft
 
         return load_kerncraft(file).machine(benchmark)
-    from hwmodels.importers.lscpu import parse_hwloc, parse_lscpu
+    from slipstick.hwmodels.importers.lscpu import parse_hwloc, parse_lscpu
 
     if file.suffix not in (".json", ".xml"):
         raise unknown_name("kind of machine file", file.suffix, [".yml", ".json", ".xml"])

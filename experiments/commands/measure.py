@@ -30,10 +30,10 @@ def host(
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """Bandwidth and latency of every memory level, dependent additions and matrix products of this host."""
-    from experiments.measure.host import measure_host
-    from experiments.measure.timing import Protocol
-    from experiments.output import emit
-    from hwmodels.machine import save_machine
+    from slipstick.experiments.measure.host import measure_host
+    from slipstick.experiments.measure.timing import Protocol
+    from slipstick.experiments.output import emit
+    from slipstick.hwmodels.machine import save_machine
 
     measured = measure_host(
         protocol=Protocol(repeats=repeats), progress=lambda text: print(f"slipstick: {text}", file=sys.stderr)
@@ -68,9 +68,9 @@ def pipeline(
     """Record a real training run with a known schedule, and find its phases while it goes on (needs torch)."""
     from collections import Counter
 
-    from experiments.measure.pipeline import RunSettings, record
-    from experiments.output import emit
-    from workloads.step_profiles import save_steps, without_stolen_time
+    from slipstick.experiments.measure.pipeline import RunSettings, record
+    from slipstick.experiments.output import emit
+    from slipstick.workloads.step_profiles import save_steps, without_stolen_time
 
     report = record(RunSettings(workers=workers, scale=scale))
     notes = [f"{len(report.steps)} steps in {report.windows} windows; waits by wall clock, work by thread CPU time"]
@@ -103,9 +103,9 @@ def bricks(
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """Measure the unique layer sequences of torch models on this host; stop and start again as you like."""
-    from experiments.measure.brick_store import BrickStore
-    from experiments.measure.bricks import host, measure_models
-    from experiments.output import emit
+    from slipstick.experiments.measure.brick_store import BrickStore
+    from slipstick.experiments.measure.bricks import host, measure_models
+    from slipstick.experiments.output import emit
 
     kept = BrickStore(store)
     failed = measure_models(
@@ -140,12 +140,12 @@ def spmv(
     if kernel != "spmv":
         _pagerank(matrices, kernel, budget, format)
         return
-    from experiments.measure.host import detect
-    from experiments.measure.label_folder import save_times
-    from experiments.measure.quiet import Reference
-    from experiments.measure.spmv import SpmvProtocol, measure_blocks
-    from experiments.output import emit
-    from workloads.kernels.sparse_files import read_matrix
+    from slipstick.experiments.measure.host import detect
+    from slipstick.experiments.measure.label_folder import save_times
+    from slipstick.experiments.measure.quiet import Reference
+    from slipstick.experiments.measure.spmv import SpmvProtocol, measure_blocks
+    from slipstick.experiments.output import emit
+    from slipstick.workloads.kernels.sparse_files import read_matrix
 
     reference, topology = Reference(), detect()
     rows = []
@@ -173,11 +173,11 @@ def spmv(
 
 
 def _pagerank(graphs: list[Path], kernel: str, budget: float, format: str) -> None:  # noqa: A002
-    from experiments.measure.pagerank import measure_pagerank
-    from experiments.output import emit
-    from hwmodels.files import unknown_name
-    from workloads.kernels.pagerank import pagerank_problem
-    from workloads.kernels.sparse_files import read_matrix
+    from slipstick.experiments.measure.pagerank import measure_pagerank
+    from slipstick.experiments.output import emit
+    from slipstick.hwmodels.files import unknown_name
+    from slipstick.workloads.kernels.pagerank import pagerank_problem
+    from slipstick.workloads.kernels.sparse_files import read_matrix
 
     if kernel != "pagerank":
         raise unknown_name("sparse kernel", kernel, ("spmv", "pagerank"))
@@ -206,8 +206,8 @@ def training(
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """Training steps of a small real network by length, under changes that stand for hardware (needs torch)."""
-    from experiments.measure.training import asked_lengths, measure_epoch, summary
-    from experiments.output import emit
+    from slipstick.experiments.measure.training import asked_lengths, measure_epoch, summary
+    from slipstick.experiments.output import emit
 
     def progress(done: int, planned: int) -> None:
         if done % 16 == 0 or done == planned:
@@ -224,9 +224,9 @@ def steps(
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """Eager training steps of small networks here, and every operation of them alone (needs torch)."""
-    from experiments.measure.steps import measure_steps
-    from experiments.output import emit
-    from experiments.validation.dispatch import read_steps
+    from slipstick.experiments.measure.steps import measure_steps
+    from slipstick.experiments.output import emit
+    from slipstick.experiments.validation.dispatch import read_steps
 
     measure_steps(save, networks or [], say=lambda text: print(f"slipstick: {text}", file=sys.stderr))
     rows = [

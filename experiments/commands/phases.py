@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from estimators.run.phases import Labels
-    from workloads.step_profiles import StepProfile, StepTable
+    from slipstick.estimators.run.phases import Labels
+    from slipstick.workloads.step_profiles import StepProfile, StepTable
 
 METHODS = ("duration", "published", "k-means", "dbscan")
 
@@ -37,9 +37,9 @@ def register(app: typer.Typer) -> None:
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
         """Phases of a run: steps that do the same for the same time, their share and their top operations."""
-        from estimators.run.phase_report import report_phases
-        from experiments.output import emit
-        from workloads.step_profiles import StepTable
+        from slipstick.estimators.run.phase_report import report_phases
+        from slipstick.experiments.output import emit
+        from slipstick.workloads.step_profiles import StepTable
 
         steps, passed_over = read_steps(trace, marker)
         table = StepTable.of(steps)
@@ -66,12 +66,12 @@ def read_steps(path: Path, marker: str) -> tuple[list[StepProfile], list[str]]:
     """
     import re
 
-    from hwmodels.files import InputError
-    from workloads.importers.chrome_trace import read_events
-    from workloads.step_profiles import load_steps, profile_steps, without_stolen_time
+    from slipstick.hwmodels.files import InputError
+    from slipstick.workloads.importers.chrome_trace import read_events
+    from slipstick.workloads.step_profiles import load_steps, profile_steps, without_stolen_time
 
     if path.name.endswith("input_pipeline.json"):
-        from workloads.importers.tensorboard_profile import read_input_pipeline
+        from slipstick.workloads.importers.tensorboard_profile import read_input_pipeline
 
         return read_input_pipeline(path), []
     if path.name.endswith((".jsonl", ".jsonl.gz")):
@@ -101,8 +101,8 @@ def labels_of(
     minimum: int | None = None,
 ) -> Labels:
     """The phase of every step by one of `METHODS`."""
-    from estimators.run.phases import DurationScan, PublishedScan, density, k_means, scan_labels
-    from hwmodels.files import unknown_name
+    from slipstick.estimators.run.phases import DurationScan, PublishedScan, density, k_means, scan_labels
+    from slipstick.hwmodels.files import unknown_name
 
     match method:
         case "duration":
@@ -118,7 +118,7 @@ def labels_of(
 
 def compared(table: StepTable, method: str) -> str:
     """One line on what another method finds, with the agreement with the known labels where there are any."""
-    from estimators.run.phase_report import report_phases
+    from slipstick.estimators.run.phase_report import report_phases
 
     labels = labels_of(table, method)
     report = report_phases(table, labels)

@@ -33,10 +33,10 @@ def answer(
     trace: str, on: str | None, recorded: str | None, vary: list[str], form: str, set_: list[str] | None = None
 ) -> None:
     """Print the rows of a trace's what-if (also `slipstick whatif --trace`)."""
-    from experiments.output import emit
-    from experiments.recorded import read_recorded
-    from experiments.trace_rows import changes, rows
-    from hwmodels.catalog import machine
+    from slipstick.experiments.output import emit
+    from slipstick.experiments.recorded import read_recorded
+    from slipstick.experiments.trace_rows import changes, rows
+    from slipstick.hwmodels.catalog import machine
 
     other = machine(on) if on else None
     read = read_recorded(trace, machine(recorded) if recorded else None)

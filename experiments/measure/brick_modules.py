@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hwmodels.files import InputError
-from hwmodels.records import Table
-from workloads.bricks import Brick
-from workloads.workload import Op, Workload
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.bricks import Brick
+from slipstick.workloads.workload import Op, Workload
 
 FREE = (
     *("view", "reshape", "flatten", "unflatten", "permute", "transpose", "t.", "squeeze", "unsqueeze", "expand"),

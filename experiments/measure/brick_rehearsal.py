@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from hwmodels.files import InputError
+from slipstick.hwmodels.files import InputError
 
 MAX_BYTES = 8 << 30
 MAX_STEPS = 50_000

@@ -16,10 +16,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from experiments.measure.brick_modules import synthetic
-from experiments.measure.brick_operations import OPERATIONS, check_arguments, operation
-from experiments.measure.brick_rehearsal import MAX_BYTES, check_parts, shapes_only
-from hwmodels.files import InputError, atomic_write, read_json
+from slipstick.experiments.measure.brick_modules import synthetic
+from slipstick.experiments.measure.brick_operations import OPERATIONS, check_arguments, operation
+from slipstick.experiments.measure.brick_rehearsal import MAX_BYTES, check_parts, shapes_only
+from slipstick.hwmodels.files import InputError, atomic_write, read_json
 
 SCHEMA = "slipstick-brick-sheet-1"
 GETITEM = "getitem"

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.measure.timing import Timing
-from hwmodels.files import InputError, parse_json, require_mapping
-from hwmodels.machine import Machine
-from hwmodels.records import Table, validated
+from slipstick.experiments.measure.timing import Timing
+from slipstick.hwmodels.files import InputError, parse_json, require_mapping
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table, validated
 
 COLD, WARM = ", cold", ", warm"
 """Ends of the protocol's text where a brick was timed after its neighbours' work, and again at once."""

@@ -11,21 +11,21 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from experiments.measure.brick_modules import LayerModel, brick_module, layer_model, task, touch
-from experiments.measure.brick_sheet import load_sheet, one_line
-from experiments.measure.brick_store import COLD, WARM, BrickStore, Composition, Result, Where
-from experiments.measure.host import detect
-from experiments.measure.one_thread import one_thread
-from experiments.measure.timing import Protocol, measure
-from experiments.measure.turns import Turn, run_session
-from hwmodels.files import InputError, unknown_name
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from workloads.bricks import Brick, find_bricks
+from slipstick.experiments.measure.brick_modules import LayerModel, brick_module, layer_model, task, touch
+from slipstick.experiments.measure.brick_sheet import load_sheet, one_line
+from slipstick.experiments.measure.brick_store import COLD, WARM, BrickStore, Composition, Result, Where
+from slipstick.experiments.measure.host import detect
+from slipstick.experiments.measure.one_thread import one_thread
+from slipstick.experiments.measure.timing import Protocol, measure
+from slipstick.experiments.measure.turns import Turn, run_session
+from slipstick.hwmodels.files import InputError, unknown_name
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.bricks import Brick, find_bricks
 
 if TYPE_CHECKING:
-    from workloads.importers.torch_by_name import Inputs
-    from workloads.importers.torch_recorder import Input
+    from slipstick.workloads.importers.torch_by_name import Inputs
+    from slipstick.workloads.importers.torch_recorder import Input
 
 BATCH = 8
 SHEET_BATCH = 128
@@ -37,7 +37,7 @@ PROTOCOLS = {
     "warm": Protocol(repeats=11, warmups=2, trim=0.2, sample_seconds=1e-3, budget_seconds=30.0),
     "dlbricks": Protocol(clock="wall", repeats=100, warmups=2, trim=0.2, sample_seconds=0.0, budget_seconds=600.0),
 }
-"""By name: "turns" (see experiments.measure.turns), "warm" (each in a loop of its own), and "dlbricks", which is the
+"""By name: "turns" (see slipstick.experiments.measure.turns), "warm" (each in a loop of its own), and "dlbricks", which is the
 paper's (100 runs, 20 % trimmed mean; it asks for fixed clocks, no turbo, no SMT)."""
 
 
@@ -69,7 +69,7 @@ def host() -> Machine:
 
 
 def build(name: str, shapes: Sequence[str] = ()) -> LayerModel:
-    """A model by name: zoo:NAME (experiments.validation.model_population), or MODULE:FUNCTION of your own.
+    """A model by name: zoo:NAME (slipstick.experiments.validation.model_population), or MODULE:FUNCTION of your own.
 
     Parameters
     ----------
@@ -85,14 +85,14 @@ def build(name: str, shapes: Sequence[str] = ()) -> LayerModel:
     if not own:
         raise InputError(f"model {name!r}: want zoo:NAME or MODULE:FUNCTION")
     if family == "zoo":
-        from experiments.validation.model_population import population
+        from slipstick.experiments.validation.model_population import population
 
         known = {entry.name: entry for entry in population()}
         if own not in known:
             raise unknown_name("model of the zoo", own, sorted(known))
         entry = known[own]
         return layer_model(name, _materialised(entry.build()), _example(name, entry.inputs, entry.hints, LARGEST_SIDE))
-    from workloads.importers.torch_by_name import model_and_inputs
+    from slipstick.workloads.importers.torch_by_name import model_and_inputs
 
     module, inputs = model_and_inputs(name, shapes)
     return layer_model(name, _materialised(module), _example(name, inputs))

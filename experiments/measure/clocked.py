@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from estimators.compiled import PointByPoint
-from estimators.estimate import Estimate, Part, Spread
-from experiments.measure.timing import Protocol, Timing, measure
-from hwmodels.files import InputError, unknown_name
-from hwmodels.machine import Machine
-from workloads.workload import Op, Workload
+from slipstick.estimators.compiled import PointByPoint
+from slipstick.estimators.estimate import Estimate, Part, Spread
+from slipstick.experiments.measure.timing import Protocol, Timing, measure
+from slipstick.hwmodels.files import InputError, unknown_name
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.workload import Op, Workload
 
 SHORT = Protocol(repeats=7, budget_seconds=20.0)
 MAX_BYTES = 4e9

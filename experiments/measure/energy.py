@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from experiments.papers.spmv_table_1 import CLOCKS_GHZ, TABLE_1, TABLE_1_RANGES
-from hwmodels.files import InputError
+from slipstick.experiments.papers.spmv_table_1 import CLOCKS_GHZ, TABLE_1, TABLE_1_RANGES
+from slipstick.hwmodels.files import InputError
 
 Floats = npt.NDArray[np.float64]
 

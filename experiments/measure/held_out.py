@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from estimators.operation.reuse import CacheSizes, LabelKind, fit_reuse
-from estimators.operation.spmv_model import SpmvModel, fit_spmv
-from experiments.measure.labels import LabelledBlocks
+from slipstick.estimators.operation.reuse import CacheSizes, LabelKind, fit_reuse
+from slipstick.estimators.operation.spmv_model import SpmvModel, fit_spmv
+from slipstick.experiments.measure.labels import LabelledBlocks
 
 Floats = npt.NDArray[np.float64]
 Model = Callable[[LabelledBlocks, LabelledBlocks], Floats]

@@ -1,6 +1,6 @@
 """What the host can do: bandwidth and latency of every level, dependent additions, matrix products; and its machine.
 
-Bandwidths and latencies are taken by `experiments.measure.timing` on the thread CPU clock. For several cores each
+Bandwidths and latencies are taken by `slipstick.experiments.measure.timing` on the thread CPU clock. For several cores each
 thread runs its own arrays and divides its bytes by its own CPU time; their sum is the bandwidth. Bytes are *traffic*,
 with the line that a store loads first. What is faster than cores can issue loads is refused as a broken measurement.
 """
@@ -19,11 +19,11 @@ from functools import partial
 
 import numpy as np
 
-from experiments.measure.loops import STREAMS, compiled, cycle_through
-from experiments.measure.timing import Protocol, Timing, load_per_core, measure
-from hwmodels.files import InputError
-from hwmodels.importers.lscpu import Topology, parse_hwloc, parse_lscpu
-from hwmodels.machine import Machine
+from slipstick.experiments.measure.loops import STREAMS, compiled, cycle_through
+from slipstick.experiments.measure.timing import Protocol, Timing, load_per_core, measure
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.importers.lscpu import Topology, parse_hwloc, parse_lscpu
+from slipstick.hwmodels.machine import Machine
 
 MAX_ARRAY_BYTES = 256_000_000
 GATHERED = 100_000

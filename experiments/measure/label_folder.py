@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from estimators.operation.reuse import CacheSizes
-from experiments.measure.labels import SCHEMA, Labels
-from experiments.measure.spmv import BlockTimes
-from hwmodels.arrays import read_arrays, text_fields
-from hwmodels.files import InputError, atomic_write
-from hwmodels.machine import Machine
-from workloads.kernels.blocks import BLOCK
-from workloads.kernels.sparse import SparseMatrix
+from slipstick.estimators.operation.reuse import CacheSizes
+from slipstick.experiments.measure.labels import SCHEMA, Labels
+from slipstick.experiments.measure.spmv import BlockTimes
+from slipstick.hwmodels.arrays import read_arrays, text_fields
+from slipstick.hwmodels.files import InputError, atomic_write
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.kernels.blocks import BLOCK
+from slipstick.workloads.kernels.sparse import SparseMatrix
 
 if TYPE_CHECKING:
     import pandas as pd

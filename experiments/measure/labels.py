@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from estimators.operation.reuse import LABEL_KINDS, CacheSizes, LabelKind
-from hwmodels.files import InputError, read_json, unknown_name
-from workloads.kernels.blocks import BLOCK, BlockTable, block_features, network_input
-from workloads.kernels.generators import from_recipe
-from workloads.kernels.sparse import SparseMatrix
-from workloads.kernels.sparse_files import read_matrix
+from slipstick.estimators.operation.reuse import LABEL_KINDS, CacheSizes, LabelKind
+from slipstick.hwmodels.files import InputError, read_json, unknown_name
+from slipstick.workloads.kernels.blocks import BLOCK, BlockTable, block_features, network_input
+from slipstick.workloads.kernels.generators import from_recipe
+from slipstick.workloads.kernels.sparse import SparseMatrix
+from slipstick.workloads.kernels.sparse_files import read_matrix
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hwmodels.files import InputError
+from slipstick.hwmodels.files import InputError
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]

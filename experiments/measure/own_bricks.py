@@ -6,10 +6,10 @@ import statistics
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.measure.brick_store import Composition, Measured
-from hwmodels.files import InputError, read_csv_rows, read_json, read_number
-from hwmodels.machine import Machine
-from hwmodels.records import Table, validated
+from slipstick.experiments.measure.brick_store import Composition, Measured
+from slipstick.hwmodels.files import InputError, read_csv_rows, read_json, read_number
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table, validated
 
 FOLDER = Path(__file__).parent / "data"
 RUNS = (1, 2)

@@ -3,7 +3,7 @@
 One run is L0 and `iterations` times L1, SpMV, L2, L3, L4; runs of one graph follow each other in compiled code, every
 second one counts, so that L0 finds its vector where the last run left it. A reference block in the first cache runs
 between iterations (six KiB: it costs the vectors little), and an iteration counts where the reference was quiet before
-and after it (`experiments.measure.quiet`). The first iteration after L0 is kept apart: what it finds cold, the others
+and after it (`slipstick.experiments.measure.quiet`). The first iteration after L0 is kept apart: what it finds cold, the others
 do not.
 
 Needs the extra [measure] (numba).
@@ -21,9 +21,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from experiments.measure.quiet import QUIET, Reference, counter, counter_rate, reference_kernel, wait_for_quiet
-from hwmodels.files import InputError
-from workloads.kernels.pagerank import DAMPING, LOOPS, PageRankProblem, pagerank_loops
+from slipstick.experiments.measure.quiet import (
+    QUIET,
+    Reference,
+    counter,
+    counter_rate,
+    reference_kernel,
+    wait_for_quiet,
+)
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.kernels.pagerank import DAMPING, LOOPS, PageRankProblem, pagerank_loops
 
 Floats = npt.NDArray[np.float64]
 LEAST = 20

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from experiments.profiler import ALL_STEPS, Analyzer, Profiler, ProfilerReport, Sampling
-from hwmodels.files import InputError
+from slipstick.experiments.profiler import ALL_STEPS, Analyzer, Profiler, ProfilerReport, Sampling
+from slipstick.hwmodels.files import InputError
 
 LABELS = ("train", "evaluate", "checkpoint", "train on larger input", "train behind a slow loader")
 SCHEDULE = (

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from workloads.kernels.blocks import BLOCK
-from workloads.kernels.spmv import blockwise_kernel
+from slipstick.workloads.kernels.blocks import BLOCK
+from slipstick.workloads.kernels.spmv import blockwise_kernel
 
 QUIET = 1.12
 

@@ -4,7 +4,7 @@ them.
 *Hot*: one block again and again, everything in the first cache (as the SpMV paper's published code does). *Streaming*:
 whole sweeps over the matrix, a cycle-counter stamp between blocks. A reference block that stays in the first cache runs
 before and after every sample, and inside a sweep after every millisecond: pieces in which the machine was not quiet
-(`experiments.measure.quiet`) are thrown away.
+(`slipstick.experiments.measure.quiet`) are thrown away.
 
 Needs the extra [measure] (numba).
 """
@@ -20,11 +20,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from experiments.measure.quiet import QUIET, Reference, counter, counter_rate, reference_kernel, wait_for_quiet
-from hwmodels.files import InputError
-from workloads.kernels.blocks import BLOCK, whole_blocks
-from workloads.kernels.sparse import SparseMatrix
-from workloads.kernels.spmv import blockwise_kernel
+from slipstick.experiments.measure.quiet import (
+    QUIET,
+    Reference,
+    counter,
+    counter_rate,
+    reference_kernel,
+    wait_for_quiet,
+)
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.kernels.blocks import BLOCK, whole_blocks
+from slipstick.workloads.kernels.sparse import SparseMatrix
+from slipstick.workloads.kernels.spmv import blockwise_kernel
 
 Floats = npt.NDArray[np.float64]
 SWEEPS = 20

@@ -17,9 +17,9 @@ from functools import partial
 from statistics import median
 from typing import Any
 
-from experiments.measure.one_thread import one_thread
-from experiments.measure.step_models import MODELS
-from hwmodels.files import atomic_write, unknown_name
+from slipstick.experiments.measure.one_thread import one_thread
+from slipstick.experiments.measure.step_models import MODELS
+from slipstick.hwmodels.files import atomic_write, unknown_name
 
 COLUMNS = ("model", "phase", "operation", "signature", "kind", "count", "flop", "byte", "time_s")
 STEP, CALL = "step", "call"
@@ -211,9 +211,9 @@ def _work(func: Any, args: Any, kwargs: Any, out: Any) -> tuple[str, float, floa
     import torch
     from torch.utils._pytree import tree_leaves
 
-    from workloads.importers.assembly import Tensor
-    from workloads.importers.aten import Call, read_call
-    from workloads.kinds import operation
+    from slipstick.workloads.importers.assembly import Tensor
+    from slipstick.workloads.importers.aten import Call, read_call
+    from slipstick.workloads.kinds import operation
 
     def plain(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
@@ -247,6 +247,6 @@ def _tensors(tree: Any) -> list[Any]:
 
 
 def _processor() -> str:
-    from experiments.measure.training import processor
+    from slipstick.experiments.measure.training import processor
 
     return processor()

@@ -31,7 +31,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from hwmodels.files import InputError, unknown_name
+from slipstick.hwmodels.files import InputError, unknown_name
 
 Task = Callable[[], object]
 Clock = Literal["thread", "process", "wall"]

@@ -23,8 +23,8 @@ from statistics import median
 from types import TracebackType
 from typing import Any, Literal, Self, cast
 
-from experiments.measure.training_worker import BATCH
-from hwmodels.files import (
+from slipstick.experiments.measure.training_worker import BATCH
+from slipstick.hwmodels.files import (
     InputError,
     atomic_write,
     read_csv_rows,
@@ -33,9 +33,9 @@ from hwmodels.files import (
     require_mapping,
     unknown_name,
 )
-from hwmodels.records import Table
-from workloads.iterations import Order, epoch_lengths
-from workloads.lengths import MAX_LENGTH, lognormal_lengths, read_lengths
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.iterations import Order, epoch_lengths
+from slipstick.workloads.lengths import MAX_LENGTH, lognormal_lengths, read_lengths
 
 SYNTHETIC = {  # median, sigma, shortest, longest, unit
     "gru": (60.0, 0.4, 16, 150, "frames"),
@@ -104,7 +104,7 @@ class Worker:
         }
         self._clock = configuration.clock
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "experiments.measure.training_worker"],
+            [sys.executable, "-m", "slipstick.experiments.measure.training_worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

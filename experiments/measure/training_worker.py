@@ -1,4 +1,4 @@
-"""Training steps of small real networks, timed one at a time: the process that `experiments.measure.training` starts.
+"""Training steps of small real networks, timed one at a time: the process that `slipstick.experiments.measure.training` starts.
 
 A process of its own, because instruction sets are capped by environment variables that torch reads once. It is told
 what to run by one JSON line on its standard input, then gets one sequence length a line and answers each with the CPU

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.measure.timing import CLOCKS, Protocol, Task, Timing, load_per_core, timing_of
-from hwmodels.files import InputError
+from slipstick.experiments.measure.timing import CLOCKS, Protocol, Task, Timing, load_per_core, timing_of
+from slipstick.hwmodels.files import InputError
 
 VISITS = 3
 """Times a round that the whole model and the reference run."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from experiments.rows import ReproductionRow
-from experiments.validation.dlbricks_data import figure_3, layers, timings
+from slipstick.experiments.rows import ReproductionRow
+from slipstick.experiments.validation.dlbricks_data import figure_3, layers, timings
 
 MISSING = "the authors' timings are not here (SLIPSTICK_DATA; rai-project/synthetic_benchmark)"
 MODEL_47 = "Unguided Volumetric Regression Net for 3D Face Reconstruction"

@@ -9,10 +9,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from experiments.papers.seqpoint_errors import counts, sensitivity, speedup_errors, time_errors
-from experiments.papers.seqpoint_inputs import differing_kernels, epochs, profiles_by_length, table_i, table_ii
-from experiments.papers.seqpoint_published import SAVING_PARALLEL, SAVING_SERIAL, TITLES, geomean, study
-from experiments.papers.seqpoint_study import (
+from slipstick.experiments.papers.seqpoint_errors import counts, sensitivity, speedup_errors, time_errors
+from slipstick.experiments.papers.seqpoint_inputs import (
+    differing_kernels,
+    epochs,
+    profiles_by_length,
+    table_i,
+    table_ii,
+)
+from slipstick.experiments.papers.seqpoint_published import SAVING_PARALLEL, SAVING_SERIAL, TITLES, geomean, study
+from slipstick.experiments.papers.seqpoint_study import (
     AUTOTUNE_TRIES,
     BATCH,
     IWSLT15_SENTENCES,
@@ -23,8 +29,8 @@ from experiments.papers.seqpoint_study import (
     kernels,
     vega,
 )
-from experiments.rows import ReproductionRow
-from workloads.catalog import workload
+from slipstick.experiments.rows import ReproductionRow
+from slipstick.workloads.catalog import workload
 
 
 def run() -> list[ReproductionRow]:
@@ -118,7 +124,7 @@ def _observations() -> list[ReproductionRow]:
     same = first.lengths.tolist() == second.lengths.tolist() and first.weights.tolist() == second.weights.tolist()
     ratio = long.cost.flop / short.cost.flop
     whole = float(one.seconds(np.array([25.0]), "#1")[0])
-    from workloads.networks.gnmt import gnmt
+    from slipstick.workloads.networks.gnmt import gnmt
 
     quarter = estimator().estimate(gnmt(vocabulary=36_549 // 4), vega(), {"batch": BATCH, "seq_len": 25}).time
     spread = {length: np.ptp(one.times["#1"][one.epoch == length]) for length in np.unique(one.epoch)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from experiments.papers.seqpoint_published import (
+from slipstick.experiments.papers.seqpoint_published import (
     MODEL,
     SENSITIVITY_PERCENT,
     SEQPOINTS,
@@ -14,11 +14,11 @@ from experiments.papers.seqpoint_published import (
     geomean,
     study,
 )
-from experiments.papers.seqpoint_study import (
+from slipstick.experiments.papers.seqpoint_study import (
     METHODS,
     Network,
 )
-from experiments.rows import ReproductionRow
+from slipstick.experiments.rows import ReproductionRow
 
 
 def counts(network: Network) -> list[ReproductionRow]:

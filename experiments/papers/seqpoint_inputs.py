@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from experiments.papers.seqpoint_published import CLOSE_AND_FAR, LENGTH_PAIRS, TABLE_I, TITLES, checked, study
-from experiments.papers.seqpoint_study import (
+from slipstick.experiments.papers.seqpoint_published import CLOSE_AND_FAR, LENGTH_PAIRS, TABLE_I, TITLES, checked, study
+from slipstick.experiments.papers.seqpoint_study import (
     BATCH,
     CONFIGURATIONS,
     NETWORKS,
@@ -13,8 +13,8 @@ from experiments.papers.seqpoint_study import (
     kernels,
     vega,
 )
-from experiments.rows import ReproductionRow
-from workloads.catalog import workload
+from slipstick.experiments.rows import ReproductionRow
+from slipstick.workloads.catalog import workload
 
 
 def table_i() -> list[ReproductionRow]:

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterable
 from functools import cache
 
-from experiments.papers.seqpoint_study import (
+from slipstick.experiments.papers.seqpoint_study import (
     Network,
     Study,
 )
-from experiments.validation.data import training_file
+from slipstick.experiments.validation.data import training_file
 
 TITLES: dict[Network, str] = {"gnmt": "GNMT", "deepspeech2": "DS2"}
 

@@ -9,15 +9,15 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from estimators.run.representative import select
-from estimators.run.selection import Selection
-from experiments import registry
-from experiments.validation.data import training_file
-from hwmodels.catalog import machine
-from hwmodels.machine import Machine
-from workloads.catalog import workload
-from workloads.iterations import FloatArray, Iterations, Order, epoch_lengths
-from workloads.lengths import Lengths, lognormal_lengths, read_lengths
+from slipstick.estimators.run.representative import select
+from slipstick.estimators.run.selection import Selection
+from slipstick.experiments import registry
+from slipstick.experiments.validation.data import training_file
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.catalog import workload
+from slipstick.workloads.iterations import FloatArray, Iterations, Order, epoch_lengths
+from slipstick.workloads.lengths import Lengths, lognormal_lengths, read_lengths
 
 Network: TypeAlias = Literal["gnmt", "deepspeech2"]
 Part: TypeAlias = Literal["training", "evaluation", "autotune"]
@@ -198,10 +198,10 @@ def kernels(network: Network, length: int) -> dict[str, float]:
     A library has a kernel for each kind of operation and, of matrix products, for each tile: the one that the model's
     library picks for the operation's shape.
     """
-    from estimators.choice import Least
-    from estimators.formula import evaluate
-    from estimators.operation.model import amount_of, grouped, machine_values
-    from estimators.parameters import parameters
+    from slipstick.estimators.choice import Least
+    from slipstick.estimators.formula import evaluate
+    from slipstick.estimators.operation.model import amount_of, grouped, machine_values
+    from slipstick.estimators.parameters import parameters
 
     bound = workload(network).bind_known({"batch": BATCH, "seq_len": length}).bound()
     gpu, model = vega(), estimator().operation

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from estimators.operation.spmv_net import ENERGY_NET, TIME_NET
-from experiments.papers.spmv_table_1 import TABLE_1, table_1, unit
-from experiments.rows import ReproductionRow
+from slipstick.estimators.operation.spmv_net import ENERGY_NET, TIME_NET
+from slipstick.experiments.papers.spmv_table_1 import TABLE_1, table_1, unit
+from slipstick.experiments.rows import ReproductionRow
 
 PEAK_FLOPS = 38.4e9
 FIGURE_5_MATRICES = 33

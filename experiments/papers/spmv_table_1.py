@@ -1,6 +1,6 @@
 """Table 1 of the SpMV paper: mean times and energies of a block by clock, as printed and as they can have been.
 
-Barreda, Dolz, Castano 2020 (see `experiments.papers.spmv_cnn`), Section 5.1. Two things do not fit: the times follow
+Barreda, Dolz, Castano 2020 (see `slipstick.experiments.papers.spmv_cnn`), Section 5.1. Two things do not fit: the times follow
 1 / f^2, and the unit of head and caption differ.
 """
 
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from estimators.operation.frequency import constant_rate_correction
-from experiments.rows import ReproductionRow
+from slipstick.estimators.operation.frequency import constant_rate_correction
+from slipstick.experiments.rows import ReproductionRow
 
 CLOCKS_GHZ = (1.2, 1.6, 2.0, 2.4)
 METRICS = ("time", "total energy", "package energy", "DRAM energy")

@@ -8,11 +8,11 @@ the simulated pipeline and on a recorded run.
 
 from __future__ import annotations
 
-from experiments.papers.tpupoint_observations import observations
-from experiments.papers.tpupoint_pipeline import averages, reduced_data, tuner
-from experiments.papers.tpupoint_predicted import predicted
-from experiments.papers.tpupoint_printed import chips, method, table_i, table_ii
-from experiments.rows import ReproductionRow
+from slipstick.experiments.papers.tpupoint_observations import observations
+from slipstick.experiments.papers.tpupoint_pipeline import averages, reduced_data, tuner
+from slipstick.experiments.papers.tpupoint_predicted import predicted
+from slipstick.experiments.papers.tpupoint_printed import chips, method, table_i, table_ii
+from slipstick.experiments.rows import ReproductionRow
 
 
 def run() -> list[ReproductionRow]:

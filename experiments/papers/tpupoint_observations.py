@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from experiments.papers.tpupoint_pipeline import input_bound
-from experiments.papers.tpupoint_tables import (
+from slipstick.experiments.papers.tpupoint_pipeline import input_bound
+from slipstick.experiments.papers.tpupoint_tables import (
     TABLE_II_HOST,
 )
-from experiments.rows import ReproductionRow
+from slipstick.experiments.rows import ReproductionRow
 
 RECORDED = Path(__file__).parents[1] / "validation" / "measured" / "recorded_run.jsonl.gz"
 """504 steps of a training run with checkpoints, evaluation, a larger input and a slow loader (measure pipeline)."""
@@ -18,9 +18,9 @@ BLIND = "not judged: it opens a new phase whenever work changes back, so that fe
 
 def _phases() -> list[ReproductionRow]:
     """Observations 1 and 2 on a training run recorded on this project's host, whose schedule is known."""
-    from estimators.run.phase_report import report_phases
-    from estimators.run.phases import DurationScan, Labels, PublishedScan, density, k_means, scan_labels
-    from workloads.step_profiles import StepTable, load_steps, without_stolen_time
+    from slipstick.estimators.run.phase_report import report_phases
+    from slipstick.estimators.run.phases import DurationScan, Labels, PublishedScan, density, k_means, scan_labels
+    from slipstick.workloads.step_profiles import StepTable, load_steps, without_stolen_time
 
     table = StepTable.of(without_stolen_time(step) for step in load_steps(RECORDED))
     found: dict[str, Labels] = {

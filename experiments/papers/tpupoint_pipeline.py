@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from estimators.schedule.pipeline import Pipeline
-from estimators.schedule.stage import Stage
-from experiments.papers.tpupoint_printed import not_public
-from experiments.papers.tpupoint_tables import (
+from slipstick.estimators.schedule.pipeline import Pipeline
+from slipstick.estimators.schedule.stage import Stage
+from slipstick.experiments.papers.tpupoint_printed import not_public
+from slipstick.experiments.papers.tpupoint_tables import (
     IDLE_PERCENT,
     MXU_PERCENT,
 )
-from experiments.rows import ReproductionRow
+from slipstick.experiments.rows import ReproductionRow
 
 
 def input_bound(step: float, host: float) -> Pipeline:
@@ -136,8 +136,8 @@ def reduced_data() -> list[ReproductionRow]:
 
 
 def tuner() -> list[ReproductionRow]:
-    from experiments.tuner import tune
-    from experiments.tuning_jobs import simulated_jobs
+    from slipstick.experiments.tuner import tune
+    from slipstick.experiments.tuning_jobs import simulated_jobs
 
     jobs = simulated_jobs()
     published = [tune(job.knobs(), job.stretch, 40, 0.002, "published") for job in jobs]

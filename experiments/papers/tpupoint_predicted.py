@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from statistics import mean
 
-from experiments.papers.tpupoint_tables import IDLE_PERCENT, MXU_PERCENT, TABLE_I, PaperWorkload
-from experiments.papers.tpupoint_workloads import ASSUMED, predictions
-from experiments.rows import ReproductionRow
+from slipstick.experiments.papers.tpupoint_tables import IDLE_PERCENT, MXU_PERCENT, TABLE_I, PaperWorkload
+from slipstick.experiments.papers.tpupoint_workloads import ASSUMED, predictions
+from slipstick.experiments.rows import ReproductionRow
 
 EXAMPLES = {"MRPC": 3_668, "SQuAD": 87_599, "CoLA": 8_551, "MNLI": 392_702, "COCO": 120_000}
 """Training examples of the data sets (GLUE, SQuAD 1.1; COCO as Table I has it)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from experiments.papers.tpupoint_tables import (
+from slipstick.experiments.papers.tpupoint_tables import (
     GIB,
     IMAGENET_TRAINING_IMAGES,
     MIB,
@@ -10,8 +10,8 @@ from experiments.papers.tpupoint_tables import (
     TABLE_II_HOST,
     TABLE_II_TPU,
 )
-from experiments.rows import ReproductionRow
-from hwmodels.catalog import machine
+from slipstick.experiments.rows import ReproductionRow
+from slipstick.hwmodels.catalog import machine
 
 
 def not_public(table: str, cell: str, published: float | str, unit: str, reason: str) -> ReproductionRow:
@@ -115,8 +115,8 @@ def table_ii() -> list[ReproductionRow]:
 def method() -> list[ReproductionRow]:
     from inspect import signature
 
-    from estimators.run.phases import PublishedScan, density, k_means, step_features
-    from experiments.profiler import LARGEST_WINDOW, LONGEST_WINDOW
+    from slipstick.estimators.run.phases import PublishedScan, density, k_means, step_features
+    from slipstick.experiments.profiler import LARGEST_WINDOW, LONGEST_WINDOW
 
     tried = signature(k_means).parameters["tried"].default
     samples = signature(density).parameters["tried"].default

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from functools import cache
 from math import ceil
 
-from estimators.operation.tpu_step import TpuOperations
-from estimators.schedule.infeed import InfeedOverlap
-from experiments.papers.tpupoint_tables import TABLE_I
-from hwmodels.catalog import machine
-from workloads.kinds import operation
-from workloads.layers import convolution, gemm
-from workloads.workload import Op
+from slipstick.estimators.operation.tpu_step import TpuOperations
+from slipstick.estimators.schedule.infeed import InfeedOverlap
+from slipstick.experiments.papers.tpupoint_tables import TABLE_I
+from slipstick.hwmodels.catalog import machine
+from slipstick.workloads.kinds import operation
+from slipstick.workloads.layers import convolution, gemm
+from slipstick.workloads.workload import Op
 
 CORES = 8
 HOST_CORES = 16

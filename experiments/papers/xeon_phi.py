@@ -11,21 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from estimators.calibration import Calibration
-from estimators.composite import Composite
-from estimators.fitting import Fit, fit_formula
-from estimators.formula import Formula
-from estimators.operation.instructions import InstructionCount
-from estimators.operation.measured import MeasuredTimes
-from estimators.schedule.simulate import SharedMemory, ThreadSimulation
-from estimators.schedule.threads import Contention, ThreadSchedule
-from experiments.rows import ReproductionRow
-from hwmodels.catalog import machine
-from hwmodels.expressions import symbol
-from hwmodels.files import unknown_name
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from workloads.networks.phi_cnn import forward_pass, phi_cnn, phi_network, training_step
+from slipstick.estimators.calibration import Calibration
+from slipstick.estimators.composite import Composite
+from slipstick.estimators.fitting import Fit, fit_formula
+from slipstick.estimators.formula import Formula
+from slipstick.estimators.operation.instructions import InstructionCount
+from slipstick.estimators.operation.measured import MeasuredTimes
+from slipstick.estimators.schedule.simulate import SharedMemory, ThreadSimulation
+from slipstick.estimators.schedule.threads import Contention, ThreadSchedule
+from slipstick.experiments.rows import ReproductionRow
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.files import unknown_name
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.networks.phi_cnn import forward_pass, phi_cnn, phi_network, training_step
 
 SIZES = ("small", "medium", "large")
 MEASURED_THREADS = (1, 15, 30, 60, 120, 180, 240)

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from estimators.estimate import DEFAULT_LEVEL, quantile
-from estimators.formula import FloatArray
-from experiments.papers import xeon_phi
-from experiments.plots import Chart, Line, Marks, draw_charts, plotly_chart, plotly_heat
-from experiments.question import Question
-from experiments.report import (
+from slipstick.estimators.estimate import DEFAULT_LEVEL, quantile
+from slipstick.estimators.formula import FloatArray
+from slipstick.experiments.papers import xeon_phi
+from slipstick.experiments.plots import Chart, Line, Marks, draw_charts, plotly_chart, plotly_heat
+from slipstick.experiments.question import Question
+from slipstick.experiments.report import (
     Card,
     Section,
     figure_html,
@@ -22,11 +22,11 @@ from experiments.report import (
     table_html,
     write_page,
 )
-from experiments.space import Space
-from experiments.sweep import sweep, task
-from experiments.whatif import whatif
-from hwmodels.records import Table
-from workloads.networks.phi_cnn import phi_cnn
+from slipstick.experiments.space import Space
+from slipstick.experiments.sweep import sweep, task
+from slipstick.experiments.whatif import whatif
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.networks.phi_cnn import phi_cnn
 
 TODAY_THREADS = 240
 ASKED_THREADS = 3840

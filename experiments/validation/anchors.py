@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from estimators.across_devices.anchors import Anchor, taken
-from estimators.across_devices.devices import fit_devices
-from estimators.across_devices.forecast import Forecast
-from estimators.across_devices.operation_times import OperationTimes, joined_times, thinned
-from estimators.formula import FloatArray
-from experiments.devices_left_out import Score, four_numbers, mape, noise_floor, roofline, scored
-from experiments.rows import ValidationRow, skipped
-from experiments.validation import gpu_data
-from experiments.validation.data import data_folder
-from hwmodels.catalog import machine
-from hwmodels.machine import Machine
+from slipstick.estimators.across_devices.anchors import Anchor, taken
+from slipstick.estimators.across_devices.devices import fit_devices
+from slipstick.estimators.across_devices.forecast import Forecast
+from slipstick.estimators.across_devices.operation_times import OperationTimes, joined_times, thinned
+from slipstick.estimators.formula import FloatArray
+from slipstick.experiments.devices_left_out import Score, four_numbers, mape, noise_floor, roofline, scored
+from slipstick.experiments.rows import ValidationRow, skipped
+from slipstick.experiments.validation import gpu_data
+from slipstick.experiments.validation.data import data_folder
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.machine import Machine
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from estimators.estimate import DEFAULT_LEVEL
-from estimators.operation.bandwidth import FittedSaturation, Points, fit_saturation, learn_prior, lesson
-from experiments.rows import ValidationRow, skipped
-from experiments.validation.bandwidths import FILE, MeasuredMachine, read_bandwidths
-from experiments.validation.data import scored_file, training_file, why_missing
+from slipstick.estimators.estimate import DEFAULT_LEVEL
+from slipstick.estimators.operation.bandwidth import FittedSaturation, Points, fit_saturation, learn_prior, lesson
+from slipstick.experiments.rows import ValidationRow, skipped
+from slipstick.experiments.validation.bandwidths import FILE, MeasuredMachine, read_bandwidths
+from slipstick.experiments.validation.data import scored_file, training_file, why_missing
 
 DATASET = "likwid-bench bandwidth of CPUs"
 LEVEL = "MEM"

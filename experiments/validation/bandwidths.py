@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from estimators.operation.bandwidth import Borders
-from hwmodels.catalog import machine
-from hwmodels.files import read_csv_rows, read_number
-from hwmodels.importers.kerncraft_machine import Streams
-from hwmodels.machine import Machine
+from slipstick.estimators.operation.bandwidth import Borders
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files import read_csv_rows, read_number
+from slipstick.hwmodels.importers.kerncraft_machine import Streams
+from slipstick.hwmodels.machine import Machine
 
 FILE = "cpu/bandwidth_scaling.csv"
 GIGA = 1e9

@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hwmodels.catalog import machine
-from hwmodels.machine import Machine
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.machine import Machine
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.optimize import least_squares
 
-from estimators.formula import FloatArray, Formula
-from estimators.operation.collectives import NCCL, Collectives
-from estimators.operation.model import machine_values
-from estimators.parameters import parameters, with_parameters
-from experiments.rows import ValidationRow, skipped
-from experiments.validation.collective_systems import FOLDER, KEYS, SYSTEMS, system, timings
-from experiments.validation.data import data_folder
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from workloads.kinds import operation
+from slipstick.estimators.formula import FloatArray, Formula
+from slipstick.estimators.operation.collectives import NCCL, Collectives
+from slipstick.estimators.operation.model import machine_values
+from slipstick.estimators.parameters import parameters, with_parameters
+from slipstick.experiments.rows import ValidationRow, skipped
+from slipstick.experiments.validation.collective_systems import FOLDER, KEYS, SYSTEMS, system, timings
+from slipstick.experiments.validation.data import data_folder
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.kinds import operation
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import least_squares
 
-from estimators.across_devices.operation_times import OperationTimes, RowFormula, joined_times
-from estimators.formula import FloatArray
-from estimators.operation.cpu import CpuRoofline
-from experiments.devices_left_out import mape, roofline
-from experiments.rows import ValidationRow, skipped
-from experiments.validation.data import data_folder
-from hwmodels.catalog import machine
-from workloads.workload import Attribute
+from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula, joined_times
+from slipstick.estimators.formula import FloatArray
+from slipstick.estimators.operation.cpu import CpuRoofline
+from slipstick.experiments.devices_left_out import mape, roofline
+from slipstick.experiments.rows import ValidationRow, skipped
+from slipstick.experiments.validation.data import data_folder
+from slipstick.hwmodels.catalog import machine
+from slipstick.workloads.workload import Attribute
 
 if TYPE_CHECKING:
     import pandas as pd

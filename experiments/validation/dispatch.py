@@ -13,17 +13,17 @@ from pathlib import Path
 
 import numpy as np
 
-from estimators.calibration import calibrate
-from estimators.composite import Composite
-from estimators.estimate import Measurement
-from estimators.operation.measured import MeasuredTimes
-from estimators.schedule.dispatch import AsynchronousDispatch
-from experiments.rows import ValidationRow, skipped
-from hwmodels.catalog import machine
-from hwmodels.files import read_csv_rows, read_number
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from workloads.workload import Attribute, Op, Workload
+from slipstick.estimators.calibration import calibrate
+from slipstick.estimators.composite import Composite
+from slipstick.estimators.estimate import Measurement
+from slipstick.estimators.operation.measured import MeasuredTimes
+from slipstick.estimators.schedule.dispatch import AsynchronousDispatch
+from slipstick.experiments.rows import ValidationRow, skipped
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files import read_csv_rows, read_number
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.workload import Attribute, Op, Workload
 
 BUNDLED = Path(__file__).parent / "measured" / "steps.csv"
 HOST = "cloud-cascade-lake-core"

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from experiments.rows import ValidationRow, skipped
-from experiments.validation import dlbricks_own
-from experiments.validation.data import why_missing
-from experiments.validation.dlbricks_data import SEQUENCES, Timings, timings
+from slipstick.experiments.rows import ValidationRow, skipped
+from slipstick.experiments.validation import dlbricks_own
+from slipstick.experiments.validation.data import why_missing
+from slipstick.experiments.validation.dlbricks_data import SEQUENCES, Timings, timings
 
 if TYPE_CHECKING:
     import pandas as pd

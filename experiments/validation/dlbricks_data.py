@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.validation.data import scored_file, training_file
-from hwmodels.files import InputError, read_json
+from slipstick.experiments.validation.data import scored_file, training_file
+from slipstick.hwmodels.files import InputError, read_json
 
 if TYPE_CHECKING:
     import pandas as pd

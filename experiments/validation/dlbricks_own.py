@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from experiments.bricks import ModelScore, leave_one_model_out, summary
-from experiments.measure.own_bricks import OwnBricks, own_bricks
-from experiments.rows import ValidationRow
+from slipstick.experiments.bricks import ModelScore, leave_one_model_out, summary
+from slipstick.experiments.measure.own_bricks import OwnBricks, own_bricks
+from slipstick.experiments.rows import ValidationRow
 
 GRANULARITIES = (1, 3, 5)
 MEAN_GOAL, WORST_GOAL, REPEAT_GOAL, GEOMEAN_GOAL = 4.0, 15.0, 2.0, 3.0

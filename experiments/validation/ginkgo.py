@@ -8,13 +8,20 @@ from pathlib import Path
 
 import numpy as np
 
-from estimators.estimate import DEFAULT_LEVEL, quantile
-from estimators.operation.spmv_anchors import anchored
-from estimators.operation.spmv_devices import TERMS, DeviceCosts, SpmvDevices, TrainedDevices, fit_device, spread_of
-from experiments.rows import ValidationRow, skipped
-from experiments.validation.data import scored_file, training_file, why_missing
-from experiments.validation.ginkgo_times import MATRICES, TIMES, Floats, Products, read_products
-from hwmodels.files import InputError
+from slipstick.estimators.estimate import DEFAULT_LEVEL, quantile
+from slipstick.estimators.operation.spmv_anchors import anchored
+from slipstick.estimators.operation.spmv_devices import (
+    TERMS,
+    DeviceCosts,
+    SpmvDevices,
+    TrainedDevices,
+    fit_device,
+    spread_of,
+)
+from slipstick.experiments.rows import ValidationRow, skipped
+from slipstick.experiments.validation.data import scored_file, training_file, why_missing
+from slipstick.experiments.validation.ginkgo_times import MATRICES, TIMES, Floats, Products, read_products
+from slipstick.hwmodels.files import InputError
 
 DATASET = "Ginkgo CSR, at least 1e6 non-zeros"
 GOALS = {"Xeon_Gold_6230": 0.22, "V100_SXM2": 0.12, "RadeonVII": 0.20}

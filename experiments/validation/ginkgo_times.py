@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from estimators.operation.spmv_devices import CALL, DIMS, amount_table
-from hwmodels.catalog import machine
-from hwmodels.files import read_csv_rows, read_number
-from hwmodels.machine import Machine
+from slipstick.estimators.operation.spmv_devices import CALL, DIMS, amount_table
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files import read_csv_rows, read_number
+from slipstick.hwmodels.machine import Machine
 
 TIMES, MATRICES = "spmv/ginkgo_spmv_times.csv.gz", "spmv/ginkgo_matrices.csv.gz"
 LEAST_NONZEROS = 1e6

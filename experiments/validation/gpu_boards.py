@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from estimators.across_devices.devices import SAMPLE, DeviceCalibration, fit_devices
-from estimators.across_devices.forecast import Forecast, Prediction
-from estimators.across_devices.operation_times import OperationTimes
-from estimators.formula import FloatArray
-from experiments.devices_left_out import four_numbers, roofline
-from hwmodels.catalog import machine
-from workloads.kinds import KINDS
-from workloads.workload import Attribute
+from slipstick.estimators.across_devices.devices import SAMPLE, DeviceCalibration, fit_devices
+from slipstick.estimators.across_devices.forecast import Forecast, Prediction
+from slipstick.estimators.across_devices.operation_times import OperationTimes
+from slipstick.estimators.formula import FloatArray
+from slipstick.experiments.devices_left_out import four_numbers, roofline
+from slipstick.hwmodels.catalog import machine
+from slipstick.workloads.kinds import KINDS
+from slipstick.workloads.workload import Attribute
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,19 +11,19 @@ from pathlib import Path
 
 import numpy as np
 
-from estimators.across_devices import devices_file
-from estimators.across_devices.devices import DeviceCalibration, fit_devices
-from estimators.across_devices.kernel_class import KernelClass
-from estimators.across_devices.operation_times import OperationTimes, joined_times
-from estimators.across_devices.portable import without_rows
-from estimators.estimate import DEFAULT_LEVEL
-from estimators.formula import FloatArray
-from experiments.devices_left_out import mape, roofline
-from experiments.registry import CALIBRATIONS
-from experiments.rows import ValidationRow, skipped
-from experiments.validation.data import data_folder
-from experiments.validation.gpu_cases import cases
-from hwmodels.files import InputError
+from slipstick.estimators.across_devices import devices_file
+from slipstick.estimators.across_devices.devices import DeviceCalibration, fit_devices
+from slipstick.estimators.across_devices.kernel_class import KernelClass
+from slipstick.estimators.across_devices.operation_times import OperationTimes, joined_times
+from slipstick.estimators.across_devices.portable import without_rows
+from slipstick.estimators.estimate import DEFAULT_LEVEL
+from slipstick.estimators.formula import FloatArray
+from slipstick.experiments.devices_left_out import mape, roofline
+from slipstick.experiments.registry import CALIBRATIONS
+from slipstick.experiments.rows import ValidationRow, skipped
+from slipstick.experiments.validation.data import data_folder
+from slipstick.experiments.validation.gpu_cases import cases
+from slipstick.hwmodels.files import InputError
 
 SOURCE = "public times of GPU operations: NeuSight (FP32), aiconfigurator (BF16), DeepBench (FP32); fits alone"
 DATASET = "the calibration that ships"

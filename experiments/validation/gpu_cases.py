@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from estimators.across_devices.devices import SAMPLE
-from experiments.validation import gpu_data
-from experiments.validation.gpu_boards import Board
-from workloads.workload import Attribute
+from slipstick.estimators.across_devices.devices import SAMPLE
+from slipstick.experiments.validation import gpu_data
+from slipstick.experiments.validation.gpu_boards import Board
+from slipstick.workloads.workload import Attribute
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hwmodels.catalog import machine_names
+from slipstick.hwmodels.catalog import machine_names
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import sympy as sp
 
-from estimators.formula import FloatArray, evaluate
-from estimators.operation.energy import START, PowerModel, fit_power
-from estimators.operation.tiled import MATRIX_ENERGY
-from experiments.rows import ValidationRow, skipped
-from experiments.validation.data import data_folder
-from experiments.validation.gpu_data import aiconfigurator
-from hwmodels.catalog import machine
-from workloads.kinds import KINDS, operation
+from slipstick.estimators.formula import FloatArray, evaluate
+from slipstick.estimators.operation.energy import START, PowerModel, fit_power
+from slipstick.estimators.operation.tiled import MATRIX_ENERGY
+from slipstick.experiments.rows import ValidationRow, skipped
+from slipstick.experiments.validation.data import data_folder
+from slipstick.experiments.validation.gpu_data import aiconfigurator
+from slipstick.hwmodels.catalog import machine
+from slipstick.workloads.kinds import KINDS, operation
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from estimators.across_devices.forecast import Prediction
-from estimators.formula import FloatArray
-from experiments.rows import ValidationRow, skipped
-from experiments.validation.gpu_boards import Board
-from experiments.validation.gpu_cases import Case
+from slipstick.estimators.across_devices.forecast import Prediction
+from slipstick.estimators.formula import FloatArray
+from slipstick.experiments.rows import ValidationRow, skipped
+from slipstick.experiments.validation.gpu_boards import Board
+from slipstick.experiments.validation.gpu_cases import Case
 
 if TYPE_CHECKING:
     import pandas as pd

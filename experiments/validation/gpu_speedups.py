@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from estimators.across_devices.anchors import Anchor, taken
-from estimators.formula import FloatArray
-from experiments.rows import ValidationRow
-from experiments.validation import gpu_data
-from experiments.validation.gpu_boards import Board
-from experiments.validation.gpu_scores import ENOUGH, thinned
-from hwmodels.catalog import machine
+from slipstick.estimators.across_devices.anchors import Anchor, taken
+from slipstick.estimators.formula import FloatArray
+from slipstick.experiments.rows import ValidationRow
+from slipstick.experiments.validation import gpu_data
+from slipstick.experiments.validation.gpu_boards import Board
+from slipstick.experiments.validation.gpu_scores import ENOUGH, thinned
+from slipstick.hwmodels.catalog import machine
 
 RATIOS = (("h100-sxm", "a100-pcie-80gb"), ("l4", "t4"))
 

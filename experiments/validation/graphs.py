@@ -9,11 +9,11 @@ from typing import Any
 
 import sympy as sp
 
-from experiments.rows import ValidationRow, skipped
-from experiments.validation.published_flops import exact_row, progress, table
-from hwmodels.expressions import parse_expression
-from hwmodels.files import InputError
-from workloads.compare import matrix_flop
+from slipstick.experiments.rows import ValidationRow, skipped
+from slipstick.experiments.validation.published_flops import exact_row, progress, table
+from slipstick.hwmodels.expressions import parse_expression
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.compare import matrix_flop
 
 LENGTHS = 200
 
@@ -34,8 +34,8 @@ def rows(scored: Path | None) -> list[ValidationRow]:
 
 def anchors() -> list[ValidationRow]:
     """Imported transformers against closed forms written by hand."""
-    from experiments.validation.model_population import population
-    from workloads.importers.torch_import import import_torch
+    from slipstick.experiments.validation.model_population import population
+    from slipstick.workloads.importers.torch_import import import_torch
 
     forms = {
         "bert-base": ("36864*batch*seq_len**2 + 217930752*batch*seq_len", 109_514_298),
@@ -61,9 +61,9 @@ def anchors() -> list[ValidationRow]:
 
 def built_in_against_imported() -> list[ValidationRow]:
     """Built-in networks beside the same networks imported from model collections."""
-    from experiments.validation.model_population import population
-    from workloads.catalog import workload
-    from workloads.importers.torch_import import import_torch
+    from slipstick.experiments.validation.model_population import population
+    from slipstick.workloads.catalog import workload
+    from slipstick.workloads.importers.torch_import import import_torch
 
     # pytorchcv's resnet50b has its strides in the 3 x 3 convolutions, as frameworks ship the network.
     pairs = {"resnet50b": "resnet50", "vgg16": "vgg16", "bert-base": "bert-base"}
@@ -98,10 +98,10 @@ def built_in_against_imported() -> list[ValidationRow]:
 
 def symbolic_lengths() -> list[ValidationRow]:
     """One symbolic import bound to 200 lengths beside 200 static imports: equal, and how much faster."""
-    from experiments.validation import small_models
-    from workloads.catalog import workload
-    from workloads.compiled import compile_workload
-    from workloads.importers.torch_recorder import Input
+    from slipstick.experiments.validation import small_models
+    from slipstick.workloads.catalog import workload
+    from slipstick.workloads.compiled import compile_workload
+    from slipstick.workloads.importers.torch_recorder import Input
 
     found = [
         *symbolic_case("transformer block", small_models.qanet_block(), lambda n: Input((2, n, 128)), 10),
@@ -122,8 +122,8 @@ def symbolic_case(name: str, model: Any, shape: Callable[[Any], Any], shortest: 
     """Rows of one model: `shape` gives its input for a length, or for the name of one."""
     import numpy as np
 
-    from workloads.compiled import compile_workload
-    from workloads.importers.torch_import import import_torch
+    from slipstick.workloads.compiled import compile_workload
+    from slipstick.workloads.importers.torch_import import import_torch
 
     start = time.thread_time()
     compiled = compile_workload(import_torch(model, [shape("seq_len")], name, hints={"seq_len": 83}))
@@ -159,8 +159,8 @@ def symbolic_case(name: str, model: Any, shape: Callable[[Any], Any], shortest: 
 
 def population_rows() -> list[ValidationRow]:
     """Over eighty models of eight tasks: how many import, and whether forward equals torch's counter."""
-    from experiments.validation.model_population import population
-    from workloads.importers.torch_import import import_torch
+    from slipstick.experiments.validation.model_population import population
+    from slipstick.workloads.importers.torch_import import import_torch
 
     failed: list[str] = []
     unequal: list[str] = []

@@ -20,18 +20,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from estimators.operation.loop_kernels import kernels
-from estimators.operation.stencil import data_cycles, roofline
-from experiments.rows import ValidationRow, skipped
-from experiments.validation.bandwidths import CATALOG, STREAMS, MeasuredMachine, read_bandwidths
-from experiments.validation.bandwidths import FILE as BANDWIDTHS
-from experiments.validation.data import data_folder, scored_file, why_missing
-from hwmodels.catalog import machine as shipped
-from hwmodels.files import InputError, read_json, require_mapping
-from hwmodels.importers.kerncraft import load_kerncraft
-from hwmodels.importers.kerncraft_machine import KerncraftMachine
-from hwmodels.machine import Machine
-from hwmodels.records import Table
+from slipstick.estimators.operation.loop_kernels import kernels
+from slipstick.estimators.operation.stencil import data_cycles, roofline
+from slipstick.experiments.rows import ValidationRow, skipped
+from slipstick.experiments.validation.bandwidths import CATALOG, STREAMS, MeasuredMachine, read_bandwidths
+from slipstick.experiments.validation.bandwidths import FILE as BANDWIDTHS
+from slipstick.experiments.validation.data import data_folder, scored_file, why_missing
+from slipstick.hwmodels.catalog import machine as shipped
+from slipstick.hwmodels.files import InputError, read_json, require_mapping
+from slipstick.hwmodels.importers.kerncraft import load_kerncraft
+from slipstick.hwmodels.importers.kerncraft_machine import KerncraftMachine
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
 
 FILE = "cpu/kerncraft_cases.json"
 DATASET = "kerncraft 0.8.18 cases"

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments import registry
-from experiments.rows import ValidationRow, skipped
-from hwmodels.catalog import machine
-from workloads.catalog import workload
-from workloads.networks.megatron_layout import FULL, OFF, ON, SELECTIVE
+from slipstick.experiments import registry
+from slipstick.experiments.rows import ValidationRow, skipped
+from slipstick.hwmodels.catalog import machine
+from slipstick.workloads.catalog import workload
+from slipstick.workloads.networks.megatron_layout import FULL, OFF, ON, SELECTIVE
 
 ON_MACHINE = "a100-80-dgx"
 PUBLISHED = {

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hwmodels.files import InputError
-from workloads.importers.torch_recorder import Input
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.importers.torch_recorder import Input
 
 Inputs = Sequence[Input] | Mapping[str, Input]
 
@@ -86,7 +86,7 @@ def population() -> list[Entry]:
 
 
 def _own() -> list[Entry]:
-    from experiments.validation import small_models as models
+    from slipstick.experiments.validation import small_models as models
 
     image = [Input(("batch", 3, 128, 128))]
     words = [Input(("batch", "seq_len"), "int64")]
@@ -162,7 +162,7 @@ def _language() -> list[Entry]:
 
 def save_graphs(folder: Path) -> None:
     """Import every entry for training and write it to a folder, as the shipped graphs were made."""
-    from workloads.importers.torch_import import import_torch
+    from slipstick.workloads.importers.torch_import import import_torch
 
     for entry in population():
         path = folder / f"{entry.name}.json.gz"

@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from experiments.rows import ValidationRow, skipped
-from experiments.validation import gpu_data, gpu_speedups
-from experiments.validation.data import data_folder
-from experiments.validation.gpu_boards import Board
-from experiments.validation.gpu_cases import Case, cases
-from experiments.validation.gpu_scores import ENOUGH, LONG, mape, score, score_rows
+from slipstick.experiments.rows import ValidationRow, skipped
+from slipstick.experiments.validation import gpu_data, gpu_speedups
+from slipstick.experiments.validation.data import data_folder
+from slipstick.experiments.validation.gpu_boards import Board
+from slipstick.experiments.validation.gpu_cases import Case, cases
+from slipstick.experiments.validation.gpu_scores import ENOUGH, LONG, mape, score, score_rows
 
 
 def rows(scored: Path | None = None) -> list[ValidationRow]:
     """The scoreboard; skipped cases say why."""
-    from experiments.validation import gpu_power, whole_models
+    from slipstick.experiments.validation import gpu_power, whole_models
 
     folder = data_folder()
     if folder is None:

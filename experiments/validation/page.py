@@ -8,8 +8,8 @@ from datetime import date
 from itertools import groupby
 from pathlib import Path
 
-from experiments.rows import ValidationRow
-from hwmodels.files import atomic_write
+from slipstick.experiments.rows import ValidationRow
+from slipstick.hwmodels.files import atomic_write
 
 ROOT = Path(__file__).resolve().parents[2]
 MARK = "<!-- below this line: one section a scoreboard, each written by `slipstick validate NAME --page FILE` -->"

@@ -9,26 +9,26 @@ from typing import Any
 
 import numpy as np
 
-from estimators.composite import Composite
-from estimators.formula import FloatArray
-from estimators.operation.loops import LevelLoops, LoopRoofline
-from estimators.operation.model import OperationModel
-from estimators.operation.piecewise import Piecewise
-from estimators.operation.spmv import LearnedSpmv
-from estimators.operation.spmv_model import trained_model
-from estimators.schedule.sequential import Sequential
-from experiments.measure.labels import SHIPPED
-from experiments.rows import ValidationRow, skipped
-from experiments.validation.data import data_folder
-from hwmodels.catalog import machine
-from hwmodels.files import InputError, read_json
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from workloads.kernels.generators import from_recipe
-from workloads.kernels.pagerank import PageRankProblem, pagerank, pagerank_problem
-from workloads.kernels.sparse import SparseMatrix
-from workloads.kernels.sparse_files import read_matrix
-from workloads.workload import Op
+from slipstick.estimators.composite import Composite
+from slipstick.estimators.formula import FloatArray
+from slipstick.estimators.operation.loops import LevelLoops, LoopRoofline
+from slipstick.estimators.operation.model import OperationModel
+from slipstick.estimators.operation.piecewise import Piecewise
+from slipstick.estimators.operation.spmv import LearnedSpmv
+from slipstick.estimators.operation.spmv_model import trained_model
+from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.experiments.measure.labels import SHIPPED
+from slipstick.experiments.rows import ValidationRow, skipped
+from slipstick.experiments.validation.data import data_folder
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files import InputError, read_json
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.kernels.generators import from_recipe
+from slipstick.workloads.kernels.pagerank import PageRankProblem, pagerank, pagerank_problem
+from slipstick.workloads.kernels.sparse import SparseMatrix
+from slipstick.workloads.kernels.sparse_files import read_matrix
+from slipstick.workloads.workload import Op
 
 DATASET = "own PageRank runs"
 HOST = "cloud-cascade-lake-core"

@@ -10,15 +10,15 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from estimators.across_devices.operation_times import OperationTimes
-from estimators.across_devices.physics import Violation, violations
-from experiments.rows import ValidationRow, skipped
-from experiments.validation import gpu_data
-from experiments.validation.data import data_folder
-from hwmodels.catalog import machine
-from hwmodels.files import InputError
-from workloads.kinds import KINDS
-from workloads.workload import Attribute
+from slipstick.estimators.across_devices.operation_times import OperationTimes
+from slipstick.estimators.across_devices.physics import Violation, violations
+from slipstick.experiments.rows import ValidationRow, skipped
+from slipstick.experiments.validation import gpu_data
+from slipstick.experiments.validation.data import data_folder
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.kinds import KINDS
+from slipstick.workloads.workload import Attribute
 
 if TYPE_CHECKING:
     import pandas as pd

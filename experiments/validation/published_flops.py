@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from experiments.rows import ValidationRow, skipped
-from experiments.validation.data import scored_file, why_missing
-from hwmodels.files import InputError
-from workloads.compare import matrix_flop
-from workloads.workload import Op, Workload
+from slipstick.experiments.rows import ValidationRow, skipped
+from slipstick.experiments.validation.data import scored_file, why_missing
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.compare import matrix_flop
+from slipstick.workloads.workload import Op, Workload
 
 TABLE = "graphs/zoo_params_flops.csv"
 MAX_TABLE_MODELS = 90
@@ -41,10 +41,10 @@ def progress(items: list[Any], what: str) -> Iterator[Any]:
 
 def table(scored: Path | None) -> list[ValidationRow]:
     """Parameters and FLOPs of image models against the table of their authors, in its convention."""
-    from experiments.validation.model_names import model_name
-    from experiments.validation.model_population import pytorchcv_model
-    from workloads.importers.torch_import import import_torch
-    from workloads.importers.torch_recorder import Input
+    from slipstick.experiments.validation.model_names import model_name
+    from slipstick.experiments.validation.model_population import pytorchcv_model
+    from slipstick.workloads.importers.torch_import import import_torch
+    from slipstick.workloads.importers.torch_recorder import Input
 
     path = scored_file(TABLE, scored)
     if path is None:

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
-from estimators.extrapolation.extrapolate import extrapolate_many
-from estimators.extrapolation.series import KINDS, Series
-from estimators.formula import FloatArray
-from experiments.rows import ValidationRow, skipped
-from experiments.validation.data import scored_file, why_missing
-from hwmodels.files import InputError
+from slipstick.estimators.extrapolation.extrapolate import extrapolate_many
+from slipstick.estimators.extrapolation.series import KINDS, Series
+from slipstick.estimators.formula import FloatArray
+from slipstick.experiments.rows import ValidationRow, skipped
+from slipstick.experiments.validation.data import scored_file, why_missing
+from slipstick.hwmodels.files import InputError
 
 LEVEL = 0.80
 BINS = (("2x", 1.5, 2.9), ("4x", 2.9, 5.7), ("8x", 5.7, 11.4), (">11x", 11.4, np.inf))

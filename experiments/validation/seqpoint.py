@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from experiments.rows import ValidationRow
-from experiments.validation.seqpoint_cpu import bundled, measured
-from experiments.validation.seqpoint_gpu import gnmt, rnnt
+from slipstick.experiments.rows import ValidationRow
+from slipstick.experiments.validation.seqpoint_cpu import bundled, measured
+from slipstick.experiments.validation.seqpoint_gpu import gnmt, rnnt
 
 
 def rows(scored: Path | None) -> list[ValidationRow]:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from estimators.run.groups import times_by_length
-from estimators.run.representative import select
-from experiments.rows import ValidationRow, skipped
-from experiments.validation.data import data_folder, scored_file, why_missing
-from experiments.validation.seqpoint_score import LEVEL, SEEDS, Chooser, Score
-from workloads.iterations import FloatArray, Iterations
+from slipstick.estimators.run.groups import times_by_length
+from slipstick.estimators.run.representative import select
+from slipstick.experiments.rows import ValidationRow, skipped
+from slipstick.experiments.validation.data import data_folder, scored_file, why_missing
+from slipstick.experiments.validation.seqpoint_score import LEVEL, SEEDS, Chooser, Score
+from slipstick.workloads.iterations import FloatArray, Iterations
 
 MEASURED = "sequences/measured_cpu"
 
@@ -140,7 +140,7 @@ def _header(path: Path) -> list[str]:
 
 
 def _columns(path: Path, time: str) -> tuple[FloatArray, FloatArray]:
-    from experiments.logs import read_log
+    from slipstick.experiments.logs import read_log
 
     log = read_log(path, "seq_len", time)
     return log.lengths, log.known_times

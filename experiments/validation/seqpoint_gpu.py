@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from estimators.run.groups import times_by_length
-from experiments.rows import ValidationRow, skipped
-from experiments.validation.data import data_folder, scored_file, why_missing
-from experiments.validation.seqpoint_score import Score, choosers
-from workloads.iterations import FloatArray, Iterations
+from slipstick.estimators.run.groups import times_by_length
+from slipstick.experiments.rows import ValidationRow, skipped
+from slipstick.experiments.validation.data import data_folder, scored_file, why_missing
+from slipstick.experiments.validation.seqpoint_score import Score, choosers
+from slipstick.workloads.iterations import FloatArray, Iterations
 
 RNNT = "sequences/rnnt_iterations.csv.gz"
 
@@ -71,8 +71,8 @@ def rnnt(scored: Path | None) -> Iterator[ValidationRow]:
 
 def read_rnnt(path: Path) -> dict[str, dict[int, FloatArray]]:
     """System -> epoch -> seconds of shape (runs, iterations), of systems that logged every iteration."""
-    from experiments.logs import LOG_LIMIT_BYTES
-    from hwmodels.files import read_csv_rows, read_number
+    from slipstick.experiments.logs import LOG_LIMIT_BYTES
+    from slipstick.hwmodels.files import read_csv_rows, read_number
 
     found: dict[str, dict[int, dict[str, dict[int, float]]]] = {}
     columns = ("system", "run", "epoch", "iter", "took_s")
@@ -138,7 +138,7 @@ def gnmt(scored: Path | None) -> Iterator[ValidationRow]:
 
 def read_gnmt(path: Path) -> dict[str, dict[str, list[tuple[FloatArray, FloatArray]]]]:
     """System -> run -> epochs of (tokens, seconds); each epoch's first logged iteration, a start-up, is left out."""
-    from hwmodels.files import read_csv_rows, read_number
+    from slipstick.hwmodels.files import read_csv_rows, read_number
 
     found: dict[str, dict[str, dict[str, list[tuple[float, float]]]]] = {}
     for line, row in read_csv_rows(path, required=("system", "run", "epoch", "iter", "time_s", "tok_per_s")):

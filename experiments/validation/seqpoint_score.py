@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from estimators.run.representative import select
-from estimators.run.selection import Selection
-from experiments.rows import ValidationRow
-from workloads.iterations import FloatArray, Iterations
+from slipstick.estimators.run.representative import select
+from slipstick.estimators.run.selection import Selection
+from slipstick.experiments.rows import ValidationRow
+from slipstick.workloads.iterations import FloatArray, Iterations
 
 LEVEL = 0.9
 

@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from estimators.estimate import DEFAULT_LEVEL, quantile
-from estimators.operation.boosted import fit_boosted
-from estimators.operation.reuse import LabelKind
-from estimators.operation.spmv_training import Recipe, train
-from experiments.measure.held_out import FOLDS, Model, combined_model, errors, folds, held_out, reuse_model
-from experiments.measure.labels import LabelledBlocks, shipped_labels
-from experiments.rows import ValidationRow, skipped
-from experiments.validation.data import data_folder
+from slipstick.estimators.estimate import DEFAULT_LEVEL, quantile
+from slipstick.estimators.operation.boosted import fit_boosted
+from slipstick.estimators.operation.reuse import LabelKind
+from slipstick.estimators.operation.spmv_training import Recipe, train
+from slipstick.experiments.measure.held_out import FOLDS, Model, combined_model, errors, folds, held_out, reuse_model
+from slipstick.experiments.measure.labels import LabelledBlocks, shipped_labels
+from slipstick.experiments.rows import ValidationRow, skipped
+from slipstick.experiments.validation.data import data_folder
 
 Floats = npt.NDArray[np.float64]
 NETWORK_BLOCKS = 4000
@@ -31,8 +31,8 @@ GOALS: Mapping[LabelKind, Mapping[str, float]] = {
 
 def rows(scored: Path | None = None) -> list[ValidationRow]:
     """All scores; with `scored` only what that folder's public times can be scored on."""
-    from experiments.validation.ginkgo import rows as public_products
-    from experiments.validation.pagerank import rows as own_pagerank
+    from slipstick.experiments.validation.ginkgo import rows as public_products
+    from slipstick.experiments.validation.pagerank import rows as own_pagerank
 
     if scored is not None:
         return public_products(scored)
@@ -58,8 +58,8 @@ def _energy(blocks: LabelledBlocks) -> list[ValidationRow]:
     """The energy network beside the paper's analytic model on drawn labels: no host of ours counts energy."""
     from importlib.util import find_spec
 
-    from estimators.operation.spmv_net import ENERGY_NET
-    from experiments.measure.energy import SYNTHETIC, synthetic_energy
+    from slipstick.estimators.operation.spmv_net import ENERGY_NET
+    from slipstick.experiments.measure.energy import SYNTHETIC, synthetic_energy
 
     dataset = "synthetic energy labels"
     if find_spec("torch") is None:

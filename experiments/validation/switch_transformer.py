@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from experiments.validation.model_graphs import Node
+from slipstick.experiments.validation.model_graphs import Node
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from estimators.operation.systolic import SHORT_NAMES, cycles
-from experiments.rows import ValidationRow, skipped
-from experiments.validation.data import scored_file, why_missing
-from hwmodels.files import read_csv_rows, read_number
+from slipstick.estimators.operation.systolic import SHORT_NAMES, cycles
+from slipstick.experiments.rows import ValidationRow, skipped
+from slipstick.experiments.validation.data import scored_file, why_missing
+from slipstick.hwmodels.files import read_csv_rows, read_number
 
 FILE = "tpu/scalesim_v3_layers.csv"
 DATASET = "scalesim 3.0.0 layers"

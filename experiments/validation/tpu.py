@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from estimators.calibration import Calibration
-from estimators.composite import Composite
-from estimators.operation.tpu_step import TpuOperations
-from estimators.parameters import with_parameters
-from estimators.schedule.infeed import Lane
-from experiments.rows import ValidationRow, skipped
-from experiments.validation.data import scored_file, training_file, why_missing
-from experiments.validation.tpu_data import BOUND, STEPS, TRACES, Row, read_steps, read_traces
-from experiments.validation.tpu_fit import Floats, fit, half_width, shares, times, with_share_scatter
+from slipstick.estimators.calibration import Calibration
+from slipstick.estimators.composite import Composite
+from slipstick.estimators.operation.tpu_step import TpuOperations
+from slipstick.estimators.parameters import with_parameters
+from slipstick.estimators.schedule.infeed import Lane
+from slipstick.experiments.rows import ValidationRow, skipped
+from slipstick.experiments.validation.data import scored_file, training_file, why_missing
+from slipstick.experiments.validation.tpu_data import BOUND, STEPS, TRACES, Row, read_steps, read_traces
+from slipstick.experiments.validation.tpu_fit import Floats, fit, half_width, shares, times, with_share_scatter
 
 DATASET = "ParaDnn, TPU v2-8"
 LEVEL = 0.9

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hwmodels.files import read_csv_rows, read_number
+from slipstick.hwmodels.files import read_csv_rows, read_number
 
 STEPS = "tpu/paradnn_tpu_fc.csv"
 TRACES = "tpu/paradnn_tpu_fc_trace.csv"

@@ -9,22 +9,22 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from estimators.calibration import Calibration, from_fit
-from estimators.calibration_file import save
-from estimators.compiled import Compiled
-from estimators.composite import Composite
-from estimators.estimate import Spread
-from estimators.fitting import fit_least_squares
-from estimators.operation.tpu_step import TpuOperations
-from estimators.parameters import parameters
-from estimators.schedule.infeed import InfeedOverlap, Lane, infeed_share
-from experiments.registry import CALIBRATIONS
-from experiments.validation.data import training_file, why_missing
-from experiments.validation.tpu_data import BOUND, STEPS, SYMBOLS, TRACES, Row, read_steps, read_traces
-from hwmodels.catalog import machine
-from hwmodels.files import InputError
-from hwmodels.records import Table, content_digest
-from workloads.networks.data_parallel import data_parallel_mlp
+from slipstick.estimators.calibration import Calibration, from_fit
+from slipstick.estimators.calibration_file import save
+from slipstick.estimators.compiled import Compiled
+from slipstick.estimators.composite import Composite
+from slipstick.estimators.estimate import Spread
+from slipstick.estimators.fitting import fit_least_squares
+from slipstick.estimators.operation.tpu_step import TpuOperations
+from slipstick.estimators.parameters import parameters
+from slipstick.estimators.schedule.infeed import InfeedOverlap, Lane, infeed_share
+from slipstick.experiments.registry import CALIBRATIONS
+from slipstick.experiments.validation.data import training_file, why_missing
+from slipstick.experiments.validation.tpu_data import BOUND, STEPS, SYMBOLS, TRACES, Row, read_steps, read_traces
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.records import Table, content_digest
+from slipstick.workloads.networks.data_parallel import data_parallel_mlp
 
 FIXED = ("operation.link_efficiency",)
 """Not fitted: sums over the cores and the optimizer's traffic both grow with the parameters, so step times cannot tell
@@ -137,7 +137,7 @@ def fit(rows: Sequence[Row], measured: Floats) -> Calibration:
 
 
 def bundle() -> Path:
-    """Fit all public step times and profiles, and write what `experiments.registry` gives as the estimator "tpu".
+    """Fit all public step times and profiles, and write what `slipstick.experiments.registry` gives as the estimator "tpu".
 
     Raises
     ------

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import numpy as np
 
-from estimators.schedule.replay import replay
-from experiments.recorded import machine_of
-from experiments.rows import ValidationRow, skipped
-from experiments.trace_whatif import Change, trace_whatif
-from experiments.validation.data import data_folder
-from hwmodels.files import InputError
-from hwmodels.machine import Machine
-from workloads.importers.activity import DEVICE
-from workloads.importers.chrome_trace import read_events
-from workloads.importers.kernel_shapes import read_kernel_operations
-from workloads.importers.kineto_graph import read_trace_graph
-from workloads.importers.trace_graph import TraceGraph
+from slipstick.estimators.schedule.replay import replay
+from slipstick.experiments.recorded import machine_of
+from slipstick.experiments.rows import ValidationRow, skipped
+from slipstick.experiments.trace_whatif import Change, trace_whatif
+from slipstick.experiments.validation.data import data_folder
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.importers.activity import DEVICE
+from slipstick.workloads.importers.chrome_trace import read_events
+from slipstick.workloads.importers.kernel_shapes import read_kernel_operations
+from slipstick.workloads.importers.kineto_graph import read_trace_graph
+from slipstick.workloads.importers.trace_graph import TraceGraph
 
 PAIR_GOAL = 15.0
 SAME = {("trace_diff_test", "trace_diff_control"): "HTA trace_diff"}

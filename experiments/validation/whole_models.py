@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.rows import ValidationRow, skipped
-from experiments.validation.data import data_folder, scored_file, why_missing
-from experiments.validation.gpu_boards import Board
-from experiments.validation.gpu_data import machine_of
-from experiments.validation.model_graphs import Node, graph, node_of
-from experiments.validation.switch_transformer import MODELS, switch_transformer
+from slipstick.experiments.rows import ValidationRow, skipped
+from slipstick.experiments.validation.data import data_folder, scored_file, why_missing
+from slipstick.experiments.validation.gpu_boards import Board
+from slipstick.experiments.validation.gpu_data import machine_of
+from slipstick.experiments.validation.model_graphs import Node, graph, node_of
+from slipstick.experiments.validation.switch_transformer import MODELS, switch_transformer
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -215,6 +215,6 @@ def _machine(device: str) -> str:
 
 
 def _on(name: str) -> Any:
-    from hwmodels.catalog import machine
+    from slipstick.hwmodels.catalog import machine
 
     return machine(name)

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from hwmodels.files import InputError, read_yaml, require_mapping
-from hwmodels.importers.kerncraft_machine import CacheLevel, Curve, KerncraftMachine, Streams
-from hwmodels.records import Table
-from hwmodels.units import parse_quantity
+from slipstick.hwmodels.files import InputError, read_yaml, require_mapping
+from slipstick.hwmodels.importers.kerncraft_machine import CacheLevel, Curve, KerncraftMachine, Streams
+from slipstick.hwmodels.records import Table
+from slipstick.hwmodels.units import parse_quantity
 
 LIMIT_BYTES = 4_000_000
 TEXT_TAGS = ("!prefixedunit",)

@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 
-from estimators.extrapolation import Series, extrapolate, extrapolate_many
+from slipstick.estimators.extrapolation import Series, extrapolate, extrapolate_many
 
 COUNT = 2000
 

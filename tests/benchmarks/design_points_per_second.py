@@ -21,11 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from estimators.composite import Composite
-from estimators.operation.roofline import Roofline
-from estimators.schedule.sequential import Sequential
-from hwmodels.catalog import machine
-from workloads.catalog import workload
+from slipstick.estimators.composite import Composite
+from slipstick.estimators.operation.roofline import Roofline
+from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.hwmodels.catalog import machine
+from slipstick.workloads.catalog import workload
 
 POINTS = 200
 MANY = 1_000_000

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from estimators.extrapolation.extrapolate import extrapolate_many
-from estimators.extrapolation.series import Series
-from experiments.validation.scaling import BINS, Measured, cases, read_collection
+from slipstick.estimators.extrapolation.extrapolate import extrapolate_many
+from slipstick.estimators.extrapolation.series import Series
+from slipstick.experiments.validation.scaling import BINS, Measured, cases, read_collection
 
 
 def extrap_predictions(known: Series, later: np.ndarray, kind: str) -> np.ndarray:

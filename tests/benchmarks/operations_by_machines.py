@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from estimators.operation.kernel_classes import KernelParameters
-from estimators.operation.model import machine_values
-from estimators.operation.tiled import TiledRoofline
-from estimators.operation.tiles import SPLITS, TILES
-from hwmodels.catalog import machine
-from workloads.kinds import operation
+from slipstick.estimators.operation.kernel_classes import KernelParameters
+from slipstick.estimators.operation.model import machine_values
+from slipstick.estimators.operation.tiled import TiledRoofline
+from slipstick.estimators.operation.tiles import SPLITS, TILES
+from slipstick.hwmodels.catalog import machine
+from slipstick.workloads.kinds import operation
 
 ROUNDS = 7
 A100 = machine("a100-sxm-80gb").using({"power.cap": None})

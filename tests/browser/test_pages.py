@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments import explain_report, whatif_report
-from experiments.explain import Dials
-from experiments.papers import xeon_phi_report
-from experiments.question import Question, question
-from experiments.sliderule import data_of
-from experiments.space import Range, Space
-from experiments.whatif import answer
-from hwmodels.records import Table
+from slipstick.experiments import explain_report, whatif_report
+from slipstick.experiments.explain import Dials
+from slipstick.experiments.papers import xeon_phi_report
+from slipstick.experiments.question import Question, question
+from slipstick.experiments.sliderule import data_of
+from slipstick.experiments.space import Range, Space
+from slipstick.experiments.whatif import answer
+from slipstick.hwmodels.records import Table
 
 pytestmark = pytest.mark.browser
 ASKED = {

@@ -11,30 +11,30 @@ from typing import Any
 import numpy as np
 import pytest
 
-from estimators.calibration import Calibration
-from estimators.composite import Composite
-from estimators.estimate import Estimate, Estimator
-from estimators.operation.measured import MeasuredTimes, measured_key
-from estimators.operation.roofline import Roofline
-from estimators.parameters import Parameter, parameters, with_parameters
-from estimators.schedule.critical_path import CriticalPath
-from estimators.schedule.sequential import Sequential
-from experiments import registry
-from experiments.papers import xeon_phi
-from hwmodels.catalog import machine
-from hwmodels.files import InputError
-from hwmodels.machine import Machine
-from hwmodels.records import Table, content_digest
-from workloads.kernels.collective import collective
-from workloads.kernels.generators import rmat, stencil
-from workloads.kernels.pagerank import pagerank, pagerank_problem
-from workloads.kernels.spmv import spmv
-from workloads.layers import dense, elementwise
-from workloads.networks.megatron import parallel_gpt
-from workloads.networks.mlp import mlp
-from workloads.networks.phi_cnn import phi_cnn
-from workloads.parallel import data_parallel
-from workloads.workload import Workload
+from slipstick.estimators.calibration import Calibration
+from slipstick.estimators.composite import Composite
+from slipstick.estimators.estimate import Estimate, Estimator
+from slipstick.estimators.operation.measured import MeasuredTimes, measured_key
+from slipstick.estimators.operation.roofline import Roofline
+from slipstick.estimators.parameters import Parameter, parameters, with_parameters
+from slipstick.estimators.schedule.critical_path import CriticalPath
+from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.experiments import registry
+from slipstick.experiments.papers import xeon_phi
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table, content_digest
+from slipstick.workloads.kernels.collective import collective
+from slipstick.workloads.kernels.generators import rmat, stencil
+from slipstick.workloads.kernels.pagerank import pagerank, pagerank_problem
+from slipstick.workloads.kernels.spmv import spmv
+from slipstick.workloads.layers import dense, elementwise
+from slipstick.workloads.networks.megatron import parallel_gpt
+from slipstick.workloads.networks.mlp import mlp
+from slipstick.workloads.networks.phi_cnn import phi_cnn
+from slipstick.workloads.parallel import data_parallel
+from slipstick.workloads.workload import Workload
 
 NET = Workload(
     "net", (dense("a", 64, 256, 512), elementwise("b", 64 * 512), dense("c", 64, 512, 10)), (("a", "b"), ("b", "c"))
@@ -165,7 +165,7 @@ def test_parameters_are_declared_with_unit_meaning_and_bounds(case: tuple[Any, W
 def test_open_symbols_are_refused_by_name(case: tuple[Any, Workload, dict[str, float]]) -> None:
     from dataclasses import replace
 
-    from hwmodels.expressions import symbol
+    from slipstick.hwmodels.expressions import symbol
 
     estimator, workload, run = case
     open_workload = replace(workload, operations=tuple(replace(op, times=symbol("unset")) for op in workload))

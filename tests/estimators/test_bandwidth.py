@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from estimators.operation.bandwidth import (
+from slipstick.estimators.operation.bandwidth import (
     Borders,
     Saturation,
     SaturationPrior,
@@ -13,12 +13,12 @@ from estimators.operation.bandwidth import (
     learn_prior,
     lesson,
 )
-from experiments.validation import bandwidth as scoreboard
-from experiments.validation.bandwidths import CATALOG, FILE, MeasuredMachine, read_bandwidths
-from experiments.validation.data import training_file, why_missing
-from hwmodels.catalog import machine_names
-from hwmodels.files import InputError
-from hwmodels.records import Table
+from slipstick.experiments.validation import bandwidth as scoreboard
+from slipstick.experiments.validation.bandwidths import CATALOG, FILE, MeasuredMachine, read_bandwidths
+from slipstick.experiments.validation.data import training_file, why_missing
+from slipstick.hwmodels.catalog import machine_names
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.records import Table
 
 rates = st.floats(1e9, 5e10)
 

@@ -5,20 +5,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from estimators import compiled as compiled_module
-from estimators.composite import Composite
-from estimators.operation.instructions import InstructionCount
-from estimators.operation.roofline import Roofline
-from estimators.parameters import with_parameters
-from estimators.schedule.critical_path import CriticalPath
-from estimators.schedule.sequential import Sequential
-from experiments.papers import xeon_phi
-from hwmodels.catalog import machine
-from hwmodels.expressions import symbol
-from hwmodels.files import InputError
-from workloads.layers import dense, elementwise
-from workloads.networks.phi_cnn import phi_cnn
-from workloads.workload import Workload
+from slipstick.estimators import compiled as compiled_module
+from slipstick.estimators.composite import Composite
+from slipstick.estimators.operation.instructions import InstructionCount
+from slipstick.estimators.operation.roofline import Roofline
+from slipstick.estimators.parameters import with_parameters
+from slipstick.estimators.schedule.critical_path import CriticalPath
+from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.experiments.papers import xeon_phi
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.layers import dense, elementwise
+from slipstick.workloads.networks.phi_cnn import phi_cnn
+from slipstick.workloads.workload import Workload
 
 BATCH = symbol("batch")
 NET = Workload(

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from estimators.formula import evaluate
-from estimators.operation.bandwidth import Borders, Saturation
-from estimators.operation.cpu import CpuRoofline
-from estimators.operation.model import machine_values
-from hwmodels.catalog import machine
-from hwmodels.importers.kerncraft import load_kerncraft
-from hwmodels.machine import Machine
-from workloads.kinds import operation
-from workloads.layers import convolution, elementwise, gemm
-from workloads.workload import Op
+from slipstick.estimators.formula import evaluate
+from slipstick.estimators.operation.bandwidth import Borders, Saturation
+from slipstick.estimators.operation.cpu import CpuRoofline
+from slipstick.estimators.operation.model import machine_values
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.importers.kerncraft import load_kerncraft
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.kinds import operation
+from slipstick.workloads.layers import convolution, elementwise, gemm
+from slipstick.workloads.workload import Op
 
 PLAIN = CpuRoofline(write_allocate=0.0)
 HASWELL = load_kerncraft(Path(__file__).parents[1] / "data" / "kerncraft_cod.yml").machine()

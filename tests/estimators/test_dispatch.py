@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from estimators.schedule.critical_path import CriticalPath
-from estimators.schedule.dispatch import AsynchronousDispatch, ContendedDispatch
-from hwmodels.catalog import machine
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from workloads.cost import Cost
-from workloads.workload import Op, Workload
+from slipstick.estimators.schedule.critical_path import CriticalPath
+from slipstick.estimators.schedule.dispatch import AsynchronousDispatch, ContendedDispatch
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.cost import Cost
+from slipstick.workloads.workload import Op, Workload
 
 
 def host(issue: float, mode: str = "eager", streams: int = 1) -> Machine:

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from estimators.choice import Least
-from estimators.extrema import Largest, Smallest
-from estimators.formula import Formula
-from estimators.gradient import gradient
-from hwmodels.expressions import symbol
-from hwmodels.records import Table
+from slipstick.estimators.choice import Least
+from slipstick.estimators.extrema import Largest, Smallest
+from slipstick.estimators.formula import Formula
+from slipstick.estimators.gradient import gradient
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.records import Table
 
 A, B, C = (symbol(name) for name in ("a", "b.long", "c"))
 POINTS = dict(zip(["a", "b.long", "c"], np.broadcast_arrays([0.7, 2.0, 5.1], [[1.3], [4.0]], 2.2), strict=True))

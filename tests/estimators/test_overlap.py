@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from estimators.schedule.dispatch import AsynchronousDispatch, ContendedDispatch
-from experiments import registry
-from hwmodels.catalog import machine
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from workloads.catalog import workload
-from workloads.workload import Op, Workload
+from slipstick.estimators.schedule.dispatch import AsynchronousDispatch, ContendedDispatch
+from slipstick.experiments import registry
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.catalog import workload
+from slipstick.workloads.workload import Op, Workload
 
 seconds = st.floats(1e-4, 10.0)
 

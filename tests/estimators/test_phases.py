@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
 
-from estimators.run.phase_report import report_phases
-from estimators.run.phases import (
+from slipstick.estimators.run.phase_report import report_phases
+from slipstick.estimators.run.phases import (
     NOISE,
     DurationScan,
     PublishedScan,
@@ -26,9 +26,9 @@ from estimators.run.phases import (
     scan_labels,
     step_features,
 )
-from experiments.papers import tpupoint_observations
-from hwmodels.files import InputError
-from workloads.step_profiles import Operation, StepProfile, StepTable, load_steps, without_stolen_time
+from slipstick.experiments.papers import tpupoint_observations
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.step_profiles import Operation, StepProfile, StepTable, load_steps, without_stolen_time
 
 RECORDED = tpupoint_observations.RECORDED
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from estimators.across_devices.operation_times import OperationTimes
-from estimators.across_devices.physics import cache_bytes, least_times, possible, violations
-from experiments.validation.data import data_folder
-from hwmodels.catalog import machine
+from slipstick.estimators.across_devices.operation_times import OperationTimes
+from slipstick.estimators.across_devices.physics import cache_bytes, least_times, possible, violations
+from slipstick.experiments.validation.data import data_folder
+from slipstick.hwmodels.catalog import machine
 
 A100 = machine("a100-sxm-80gb")
 CUBE = {"batch": 1, "m": 8192, "n": 8192, "k": 8192}
@@ -83,7 +83,7 @@ def test_public_float32_products_break_no_law() -> None:
     folder = data_folder()
     if folder is None:
         pytest.skip("no public measurements here (SLIPSTICK_DATA)")
-    from experiments.validation.physics import neusight
+    from slipstick.experiments.validation.physics import neusight
 
     forms = [form for form in neusight(folder) if form.source.startswith("linear")]
     assert len(forms) >= 8 and sum(map(len, forms)) > 1000

@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from estimators.composite import Composite
-from estimators.estimate import Estimate
-from estimators.operation.measured import MeasuredTimes, measured_key
-from estimators.schedule.pipeline_parallel import LANES, PipelineParallel, pipeline_span
-from experiments import registry
-from experiments.explain import crossover_rows
-from experiments.question import question
-from hwmodels.catalog import machine
-from hwmodels.files import InputError
-from hwmodels.records import Table
-from workloads.networks.megatron import parallel_gpt
-from workloads.networks.megatron_layout import FULL, OFF, ON, SELECTIVE
-from workloads.workload import Op, Workload
+from slipstick.estimators.composite import Composite
+from slipstick.estimators.estimate import Estimate
+from slipstick.estimators.operation.measured import MeasuredTimes, measured_key
+from slipstick.estimators.schedule.pipeline_parallel import LANES, PipelineParallel, pipeline_span
+from slipstick.experiments import registry
+from slipstick.experiments.explain import crossover_rows
+from slipstick.experiments.question import question
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.networks.megatron import parallel_gpt
+from slipstick.workloads.networks.megatron_layout import FULL, OFF, ON, SELECTIVE
+from slipstick.workloads.workload import Op, Workload
 
 seconds = st.floats(0.01, 10.0)
 

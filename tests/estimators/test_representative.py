@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from estimators.run.groups import by_length, line_noise, times_by_length
-from estimators.run.representative import METHODS, select, values_from
-from hwmodels.files import InputError
-from workloads.iterations import Iterations
+from slipstick.estimators.run.groups import by_length, line_noise, times_by_length
+from slipstick.estimators.run.representative import METHODS, select, values_from
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.iterations import Iterations
 
 
 def run(lengths: list[float], times: list[float], **settings: object) -> Iterations:

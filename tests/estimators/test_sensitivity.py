@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from estimators.composite import Composite
-from estimators.formula import Formula
-from estimators.operation.roofline import Roofline
-from estimators.schedule.sequential import Sequential
-from estimators.sensitivity import crossovers, equal_at, sensitivity
-from experiments.papers import xeon_phi
-from hwmodels.catalog import machine
-from hwmodels.expressions import parse_expression
-from hwmodels.files import InputError
-from hwmodels.records import Table
-from workloads.catalog import workload
+from slipstick.estimators.composite import Composite
+from slipstick.estimators.formula import Formula
+from slipstick.estimators.operation.roofline import Roofline
+from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.estimators.sensitivity import crossovers, equal_at, sensitivity
+from slipstick.experiments.papers import xeon_phi
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.expressions import parse_expression
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.catalog import workload
 
 STEP = 1e-6
 

@@ -8,15 +8,15 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from estimators.compiled import Compiled
-from estimators.composite import Composite
-from estimators.formula import evaluate
-from estimators.operation.roofline import Roofline
-from estimators.schedule.sequential import Sequential
-from estimators.separated import Maximum, Product, Rows, Tables, Whole, separate
-from hwmodels.catalog import machine
-from hwmodels.expressions import parse_expression
-from workloads.catalog import workload
+from slipstick.estimators.compiled import Compiled
+from slipstick.estimators.composite import Composite
+from slipstick.estimators.formula import evaluate
+from slipstick.estimators.operation.roofline import Roofline
+from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.estimators.separated import Maximum, Product, Rows, Tables, Whole, separate
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.expressions import parse_expression
+from slipstick.workloads.catalog import workload
 
 TEXTS = {
     "product": "r.a*p.x/p.y",

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from estimators.schedule.critical_path import CriticalPath
-from estimators.schedule.side_by_side import SideBySide, parse_rule
-from hwmodels.catalog import machine
-from hwmodels.files import InputError
-from workloads.bricks import find_bricks, quotient
-from workloads.workload import Op, Workload
+from slipstick.estimators.schedule.critical_path import CriticalPath
+from slipstick.estimators.schedule.side_by_side import SideBySide, parse_rule
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.bricks import find_bricks, quotient
+from slipstick.workloads.workload import Op, Workload
 
 PHI = machine("xeon-phi-7120p")
 

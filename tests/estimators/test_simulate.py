@@ -5,13 +5,13 @@ import time
 
 import pytest
 
-from estimators.schedule.simulate import SharedMemory, simulate_round
-from estimators.schedule.threads import Contention
-from experiments.papers import xeon_phi
-from hwmodels.catalog import machine
-from hwmodels.files import InputError
-from hwmodels.records import Table
-from workloads.networks.phi_cnn import phi_cnn, phi_network
+from slipstick.estimators.schedule.simulate import SharedMemory, simulate_round
+from slipstick.estimators.schedule.threads import Contention
+from slipstick.experiments.papers import xeon_phi
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.networks.phi_cnn import phi_cnn, phi_network
 
 
 def without_contention(strategy: str):

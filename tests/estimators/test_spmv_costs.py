@@ -12,24 +12,24 @@ import numpy as np
 import pytest
 from scipy.io import mmwrite
 
-from estimators.composite import Composite
-from estimators.operation.reuse import CacheSizes
-from estimators.operation.spmv import spmv_estimator
-from estimators.operation.spmv_costs import SpmvCosts
-from estimators.operation.spmv_model import SpmvModel, trained_model
-from estimators.schedule.sequential import Sequential
-from experiments import registry
-from experiments.cli import run
-from hwmodels.catalog import machine
-from hwmodels.files import InputError
-from hwmodels.records import Table
-from workloads.kernels.blocks import block_features, pattern_counts
-from workloads.kernels.generators import permuted, stencil, uniform
-from workloads.kernels.sparse import SparseMatrix
-from workloads.kernels.spmv import spmv
-from workloads.layers import dense
-from workloads.workload import Workload
-from workloads.workload_file import load_workload
+from slipstick.estimators.composite import Composite
+from slipstick.estimators.operation.reuse import CacheSizes
+from slipstick.estimators.operation.spmv import spmv_estimator
+from slipstick.estimators.operation.spmv_costs import SpmvCosts
+from slipstick.estimators.operation.spmv_model import SpmvModel, trained_model
+from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.experiments import registry
+from slipstick.experiments.cli import run
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.kernels.blocks import block_features, pattern_counts
+from slipstick.workloads.kernels.generators import permuted, stencil, uniform
+from slipstick.workloads.kernels.sparse import SparseMatrix
+from slipstick.workloads.kernels.spmv import spmv
+from slipstick.workloads.layers import dense
+from slipstick.workloads.workload import Workload
+from slipstick.workloads.workload_file import load_workload
 
 HOST = "cloud-cascade-lake-core"
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from estimators.operation.spmv import estimate_spmv, spmv_devices_estimator
-from estimators.operation.spmv_anchors import anchored
-from estimators.operation.spmv_devices import (
+from slipstick.estimators.operation.spmv import estimate_spmv, spmv_devices_estimator
+from slipstick.estimators.operation.spmv_anchors import anchored
+from slipstick.estimators.operation.spmv_devices import (
     DIMS,
     TERMS,
     DeviceCosts,
@@ -19,14 +19,14 @@ from estimators.operation.spmv_devices import (
     load_devices,
     spread_of,
 )
-from estimators.operation.spmv_model import trained_model
-from hwmodels.catalog import machine
-from hwmodels.files import InputError
-from hwmodels.machine import load_machine
-from hwmodels.records import Table
-from workloads.kernels.generators import stencil, uniform
-from workloads.kernels.sparse import SparseMatrix
-from workloads.kernels.spmv import rows_operation, spmv
+from slipstick.estimators.operation.spmv_model import trained_model
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.machine import load_machine
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.kernels.generators import stencil, uniform
+from slipstick.workloads.kernels.sparse import SparseMatrix
+from slipstick.workloads.kernels.spmv import rows_operation, spmv
 
 README_MACHINE = """
 name: my workstation

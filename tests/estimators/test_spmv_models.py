@@ -8,22 +8,29 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from estimators.composite import Composite
-from estimators.operation.boosted import BoostedTrees, fit_boosted
-from estimators.operation.frequency import constant_rate_correction, from_two
-from estimators.operation.loops import LevelLoops, LoopRoofline
-from estimators.operation.piecewise import Piecewise
-from estimators.operation.reuse import CacheSizes, ReuseModel, fit_reuse, gathers_beyond, label_kind, term_counts
-from estimators.operation.spmv import LearnedSpmv, estimate_spmv
-from estimators.operation.spmv_model import fit_spmv, load_spmv_model, trained_model
-from estimators.schedule.sequential import Sequential
-from hwmodels.catalog import machine
-from hwmodels.files import InputError
-from hwmodels.records import Table
-from workloads.kernels import generators
-from workloads.kernels.blocks import BlockTable, block_features
-from workloads.kernels.pagerank import pagerank, pagerank_problem
-from workloads.kernels.spmv import spmv
+from slipstick.estimators.composite import Composite
+from slipstick.estimators.operation.boosted import BoostedTrees, fit_boosted
+from slipstick.estimators.operation.frequency import constant_rate_correction, from_two
+from slipstick.estimators.operation.loops import LevelLoops, LoopRoofline
+from slipstick.estimators.operation.piecewise import Piecewise
+from slipstick.estimators.operation.reuse import (
+    CacheSizes,
+    ReuseModel,
+    fit_reuse,
+    gathers_beyond,
+    label_kind,
+    term_counts,
+)
+from slipstick.estimators.operation.spmv import LearnedSpmv, estimate_spmv
+from slipstick.estimators.operation.spmv_model import fit_spmv, load_spmv_model, trained_model
+from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.kernels import generators
+from slipstick.workloads.kernels.blocks import BlockTable, block_features
+from slipstick.workloads.kernels.pagerank import pagerank, pagerank_problem
+from slipstick.workloads.kernels.spmv import spmv
 
 HOST = CacheSizes(1 << 20, 36 << 20)
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from estimators.operation.spmv_net import ENERGY_NET, TIME_NET, NetShape, load_net
-from estimators.operation.spmv_training import METRICS, Recipe, fold_errors, search, train, train_family
-from hwmodels.files import InputError
-from workloads.kernels.blocks import block_features, network_input
-from workloads.kernels.generators import power_law, stencil
+from slipstick.estimators.operation.spmv_net import ENERGY_NET, TIME_NET, NetShape, load_net
+from slipstick.estimators.operation.spmv_training import METRICS, Recipe, fold_errors, search, train, train_family
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.kernels.blocks import block_features, network_input
+from slipstick.workloads.kernels.generators import power_law, stencil
 
 
 def test_parameter_counts_of_the_published_networks() -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from estimators.operation.loop_kernels import LoopKernel, box, kernel_named, kernels, star
-from estimators.operation.stencil import (
+from slipstick.estimators.operation.loop_kernels import LoopKernel, box, kernel_named, kernels, star
+from slipstick.estimators.operation.stencil import (
     Traffic,
     cache_traffic,
     core_elements,
@@ -18,11 +18,11 @@ from estimators.operation.stencil import (
     penalty_cycles,
     roofline,
 )
-from experiments.validation import kerncraft as scoreboard
-from experiments.validation.data import training_file, why_missing
-from hwmodels.catalog import machine
-from hwmodels.files import InputError
-from hwmodels.importers.kerncraft import load_kerncraft
+from slipstick.experiments.validation import kerncraft as scoreboard
+from slipstick.experiments.validation.data import training_file, why_missing
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.importers.kerncraft import load_kerncraft
 
 COD = load_kerncraft(Path(__file__).parents[1] / "data" / "kerncraft_cod.yml")
 HASWELL = COD.machine()

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from estimators.operation.roofline import Roofline
-from estimators.operation.systolic import DATAFLOWS, SystolicArray, cycles, cycles_formula, utilisation
-from experiments.validation.data import training_file, why_missing
-from hwmodels.compute import Engine
-from hwmodels.files import InputError
-from hwmodels.machine import Machine
-from hwmodels.memory import Level
-from hwmodels.records import Table
-from workloads.kinds import operation
-from workloads.layers import convolution, elementwise, gemm
+from slipstick.estimators.operation.roofline import Roofline
+from slipstick.estimators.operation.systolic import DATAFLOWS, SystolicArray, cycles, cycles_formula, utilisation
+from slipstick.experiments.validation.data import training_file, why_missing
+from slipstick.hwmodels.compute import Engine
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.memory import Level
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.kinds import operation
+from slipstick.workloads.layers import convolution, elementwise, gemm
 
 sizes = st.integers(1, 3000)
 sides = st.integers(1, 300)

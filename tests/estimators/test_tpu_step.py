@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from estimators.composite import Composite
-from estimators.operation.tpu_step import TpuOperations
-from estimators.parameters import parameters, with_parameters
-from estimators.schedule.infeed import InfeedOverlap, Lane
-from hwmodels.catalog import machine
-from hwmodels.files import InputError
-from workloads.layers import convolution, gemm
-from workloads.networks.data_parallel import SYMBOLS, data_parallel_mlp
+from slipstick.estimators.composite import Composite
+from slipstick.estimators.operation.tpu_step import TpuOperations
+from slipstick.estimators.parameters import parameters, with_parameters
+from slipstick.estimators.schedule.infeed import InfeedOverlap, Lane
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.layers import convolution, gemm
+from slipstick.workloads.networks.data_parallel import SYMBOLS, data_parallel_mlp
 
 
 def step(**run: float) -> Composite:

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from estimators.across_devices.anchors import Anchor, taken
-from estimators.across_devices.kernel_class import PREFIX
-from estimators.across_devices.operation_times import OperationTimes, RowFormula
-from estimators.operation.kernel_classes import KernelParameters
-from estimators.operation.tiled import TiledRoofline
-from experiments.cli import run
-from experiments.devices_left_out import noise_floor
-from hwmodels.catalog import machine
-from hwmodels.machine import save_machine
-from workloads.layers import elementwise
-from workloads.workload import Workload
+from slipstick.estimators.across_devices.anchors import Anchor, taken
+from slipstick.estimators.across_devices.kernel_class import PREFIX
+from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula
+from slipstick.estimators.operation.kernel_classes import KernelParameters
+from slipstick.estimators.operation.tiled import TiledRoofline
+from slipstick.experiments.cli import run
+from slipstick.experiments.devices_left_out import noise_floor
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.machine import save_machine
+from slipstick.workloads.layers import elementwise
+from slipstick.workloads.workload import Workload
 
 STUDY = """
 schema = "slipstick-study-1"

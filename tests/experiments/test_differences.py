@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from experiments import explain as why
-from experiments.cli import run
-from experiments.differences import likely_numbers
-from experiments.question import Question, question
+from slipstick.experiments import explain as why
+from slipstick.experiments.cli import run
+from slipstick.experiments.differences import likely_numbers
+from slipstick.experiments.question import Question, question
 
 BANDWIDTH = "machine.memory.HBM2e.bandwidth"
 LAUNCH = "machine.runtime.launch_overhead"

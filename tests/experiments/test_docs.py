@@ -12,8 +12,8 @@ from types import ModuleType
 import pytest
 import yaml
 
-from hwmodels.catalog import machine
-from hwmodels.machine import Machine
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.machine import Machine
 
 ROOT = Path(__file__).parents[2]
 WITH_EXAMPLES = sorted(

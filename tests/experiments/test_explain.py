@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from experiments import explain as why
-from experiments.cli import run
-from experiments.question import Question, question
-from hwmodels.files import InputError
+from slipstick.experiments import explain as why
+from slipstick.experiments.cli import run
+from slipstick.experiments.question import Question, question
+from slipstick.hwmodels.files import InputError
 
 GNMT = ("gnmt", "v100-sxm", "roofline")
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from experiments import cli
-from experiments.measure import host
-from experiments.measure.host import HostMeasurement, Result, detect, level_sizes, measure_host
-from experiments.measure.loops import cycle_through
-from experiments.measure.timing import Protocol
-from hwmodels.files import InputError
-from hwmodels.importers.lscpu import Cache, Topology
-from hwmodels.machine import load_machine
+from slipstick.experiments import cli
+from slipstick.experiments.measure import host
+from slipstick.experiments.measure.host import HostMeasurement, Result, detect, level_sizes, measure_host
+from slipstick.experiments.measure.loops import cycle_through
+from slipstick.experiments.measure.timing import Protocol
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.importers.lscpu import Cache, Topology
+from slipstick.hwmodels.machine import load_machine
 
 SMALL = Topology("a host", 2, 1, 1, 1, (Cache("L1", 32768, 2), Cache("L2", 524288, 2)), clock=2e9, memory=8e9)
 

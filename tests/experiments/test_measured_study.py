@@ -11,16 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.cli import run as command
-from experiments.measure.clocked import Clocked
-from experiments.measure.timing import Protocol
-from experiments.runner import executor, plan, run
-from experiments.store import load
-from experiments.studies import load_study
-from experiments.whatif import whatif
-from hwmodels.catalog import machine
-from hwmodels.files import InputError
-from workloads.catalog import workload
+from slipstick.experiments.cli import run as command
+from slipstick.experiments.measure.clocked import Clocked
+from slipstick.experiments.measure.timing import Protocol
+from slipstick.experiments.runner import executor, plan, run
+from slipstick.experiments.store import load
+from slipstick.experiments.studies import load_study
+from slipstick.experiments.whatif import whatif
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.catalog import workload
 
 QUICK = Clocked(Protocol(repeats=3, warmups=1, sample_seconds=2e-4))
 STUDY = """

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from experiments.cli import run
-from experiments.runner import plan
-from experiments.studies import load_study
-from hwmodels.files import InputError
+from slipstick.experiments.cli import run
+from slipstick.experiments.runner import plan
+from slipstick.experiments.studies import load_study
+from slipstick.hwmodels.files import InputError
 
 OWN = """
-from estimators.composite import Composite
-from estimators.operation.roofline import Roofline
-from estimators.schedule.sequential import Sequential
+from slipstick.estimators.composite import Composite
+from slipstick.estimators.operation.roofline import Roofline
+from slipstick.estimators.schedule.sequential import Sequential
 
 print("my code runs")
 half = Composite(Roofline(compute_efficiency=0.5, memory_efficiency=0.5), Sequential(), "half of every peak")
@@ -87,7 +87,7 @@ def test_other_code_is_another_study(folder: Path) -> None:
     ],
 )
 def test_what_is_no_estimator_is_said(name: str, words: str) -> None:
-    from experiments.registry import estimator
+    from slipstick.experiments.registry import estimator
 
     with pytest.raises(InputError, match=words):
         estimator(name)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+PACKAGES = ("hwmodels", "workloads", "estimators", "experiments")
 
 
 def python(*arguments: str, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -26,18 +27,12 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     return zipfile.ZipFile(next(folder.glob("*.whl")))
 
 
-def test_the_wheel_holds_four_packages_and_the_facade_and_nothing_else(wheel: zipfile.ZipFile) -> None:
+def test_the_wheel_holds_one_package_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     tops = {name.partition("/")[0] for name in wheel.namelist()}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {
-        "hwmodels",
-        "workloads",
-        "estimators",
-        "experiments",
-        "slipstick.py",
-    }
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"slipstick"}
     names = set(wheel.namelist())
-    assert {f"{package}/py.typed" for package in ("hwmodels", "workloads", "estimators", "experiments")} <= names
-    assert "hwmodels/catalog/xeon-phi-7120p.yaml" in names
+    assert {"slipstick/py.typed", "slipstick/hwmodels/catalog/xeon-phi-7120p.yaml"} <= names
+    assert {f"slipstick/{package}/__init__.py" for package in PACKAGES} <= names
     assert not any("test" in name.split("/")[0] or name.endswith(".pyc") for name in names)
 
 
@@ -46,16 +41,21 @@ def test_the_command_is_named_slipstick(wheel: zipfile.ZipFile) -> None:
     assert "slipstick = slipstick:main" in wheel.read(entry).decode()
 
 
-@pytest.mark.parametrize("package", ["workloads", "experiments"])
-def test_a_shadowing_package_is_named_with_its_file(package: str, tmp_path: Path) -> None:
-    other = tmp_path / package
-    other.mkdir()
-    (other / "__init__.py").write_text("")
-    done = python("-m", "slipstick", "--help", cwd=tmp_path)
-    assert done.returncode == 2
-    assert str(other / "__init__.py") in done.stderr
-    assert "shadows it" in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_bare_names_are_refused(package: str) -> None:
+    done = python("-c", f"import {package}")
+    assert done.returncode == 1
+    assert f"ImportError: import slipstick.{package}" in done.stderr
+
+
+def test_folders_of_a_user_with_the_same_names_do_no_harm(tmp_path: Path) -> None:
+    (tmp_path / "experiments").mkdir()
+    for name in ("experiments/__init__.py", "workloads.py", "hwmodels.py"):
+        (tmp_path / name).write_text("raise SystemExit('mine')")
+    done = python("-c", "import slipstick as ss; print(ss.workload('gpt2').name)", cwd=tmp_path)
+    assert done.stdout.strip() == "gpt2", done.stderr
+    done = python("-m", "slipstick", "estimate", "gpt2", "--on", "v100-sxm", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 HEAVY = ("torch", "pandas", "sympy", "numba", "sklearn", "scipy", "matplotlib", "plotly")

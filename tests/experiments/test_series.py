@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.readings import Readings
-from experiments.series import from_frame, read
-from hwmodels.files import InputError
+from slipstick.experiments.readings import Readings
+from slipstick.experiments.series import from_frame, read
+from slipstick.hwmodels.files import InputError
 
 
 def write(folder: Path, name: str, content: Any) -> Path:

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from scipy.io import mmwrite
 
-from estimators.operation.spmv_model import load_spmv_model
-from experiments.cli import run
-from experiments.measure.energy import SYNTHETIC, energy_of, rapl_domains, synthetic_energy, synthetic_family
-from experiments.measure.label_folder import FolderLabels, save_times
-from experiments.measure.spmv import BlockTimes, SpmvProtocol, filtered_mean, measure_blocks
-from hwmodels.catalog import machine
-from hwmodels.files import InputError
-from workloads.kernels.generators import stencil
-from workloads.kernels.sparse_files import read_matrix
+from slipstick.estimators.operation.spmv_model import load_spmv_model
+from slipstick.experiments.cli import run
+from slipstick.experiments.measure.energy import SYNTHETIC, energy_of, rapl_domains, synthetic_energy, synthetic_family
+from slipstick.experiments.measure.label_folder import FolderLabels, save_times
+from slipstick.experiments.measure.spmv import BlockTimes, SpmvProtocol, filtered_mean, measure_blocks
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.kernels.generators import stencil
+from slipstick.workloads.kernels.sparse_files import read_matrix
 
 
 def test_preempted_samples_are_dropped_and_the_mean_of_the_rest_taken() -> None:
@@ -88,9 +88,9 @@ def test_samples_never_taken_do_not_count() -> None:
 def test_the_energy_network_learns_from_made_up_labels() -> None:
     torch = pytest.importorskip("torch", reason="the extra [torch] is not installed")
     torch.set_num_threads(1)
-    from estimators.operation.spmv_net import ENERGY_NET
-    from estimators.operation.spmv_training import Recipe, train
-    from workloads.kernels.blocks import network_input
+    from slipstick.estimators.operation.spmv_net import ENERGY_NET
+    from slipstick.estimators.operation.spmv_training import Recipe, train
+    from slipstick.workloads.kernels.blocks import network_input
 
     inputs = network_input(stencil((120, 120), 5))[:200]
     energy = synthetic_energy(np.linspace(1.3e-9, 1.6e-9, 200))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments.measure import steps
-from experiments.validation.dispatch import read_steps
-from hwmodels.files import InputError
+from slipstick.experiments.measure import steps
+from slipstick.experiments.validation.dispatch import read_steps
+from slipstick.hwmodels.files import InputError
 
 pytest.importorskip("torch")
 

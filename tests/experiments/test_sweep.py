@@ -9,17 +9,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments import sweep as sweep_module
-from experiments.axes import axis, counts_axis
-from experiments.cli import run
-from experiments.papers import xeon_phi
-from experiments.question import question
-from experiments.space import Range, Space
-from experiments.sweep import sweep, task
-from experiments.whatif import whatif
-from hwmodels.catalog import machine
-from hwmodels.files import InputError
-from hwmodels.records import Table
+from slipstick.experiments import sweep as sweep_module
+from slipstick.experiments.axes import axis, counts_axis
+from slipstick.experiments.cli import run
+from slipstick.experiments.papers import xeon_phi
+from slipstick.experiments.question import question
+from slipstick.experiments.space import Range, Space
+from slipstick.experiments.sweep import sweep, task
+from slipstick.experiments.whatif import whatif
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.records import Table
 
 PHI = ("phi-cnn-small", "xeon-phi-7120p")
 

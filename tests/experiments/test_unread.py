@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from estimators.compiled import Compiled
-from experiments.cli import run
-from experiments.question import question
-from experiments.unread import unread
+from slipstick.estimators.compiled import Compiled
+from slipstick.experiments.cli import run
+from slipstick.experiments.question import question
+from slipstick.experiments.unread import unread
 
 L2 = "machine.memory.L2.capacity"
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from experiments.question import question
-from experiments.space import Range, Space
-from experiments.whatif import WhatIf, answer
-from experiments.whatif_report import ratio_chart, write
-from hwmodels.records import Table
+from slipstick.experiments.question import question
+from slipstick.experiments.space import Range, Space
+from slipstick.experiments.whatif import WhatIf, answer
+from slipstick.experiments.whatif_report import ratio_chart, write
+from slipstick.hwmodels.records import Table
 
 CLOCK, CORES, BANDWIDTH = "machine.clock", "machine.cores", "machine.memory.HBM2.bandwidth"
 

@@ -13,10 +13,10 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 import numpy as np
 import pytest
 
-from estimators.operation.spmv_model import load_spmv_model
-from hwmodels.arrays import read_arrays
-from hwmodels.files import InputError
-from workloads.kernels.sparse_files import read_matrix
+from slipstick.estimators.operation.spmv_model import load_spmv_model
+from slipstick.hwmodels.arrays import read_arrays
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.kernels.sparse_files import read_matrix
 
 LIMIT = 1_000_000
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hwmodels.catalog import machine, machine_names
+from slipstick.hwmodels.catalog import machine, machine_names
 
 # The papers' tables: field, value in SI.
 PAPERS: dict[str, dict[str, float]] = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hwmodels.catalog import machine
+from slipstick.hwmodels.catalog import machine
 
 EC2 = {  # Li et al. 2020, Table 2: vCPU, GHz, memory GB, $/h
     "ec2-c5-xlarge": (4, 3.0, 8, 0.17),

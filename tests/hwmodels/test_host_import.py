@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hwmodels.files import InputError
-from hwmodels.importers.lscpu import Cache, parse_hwloc, parse_lscpu
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.importers.lscpu import Cache, parse_hwloc, parse_lscpu
 
 FLAT = {
     "CPU(s):": "48",

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from hwmodels.expressions import parse_expression
-from hwmodels.files import InputError, parse_json, read_toml, read_yaml, whole_number
-from hwmodels.units import parse_quantity
-from workloads.cost import bind_amount
+from slipstick.hwmodels.expressions import parse_expression
+from slipstick.hwmodels.files import InputError, parse_json, read_toml, read_yaml, whole_number
+from slipstick.hwmodels.units import parse_quantity
+from slipstick.workloads.cost import bind_amount
 
 
 @pytest.mark.parametrize(

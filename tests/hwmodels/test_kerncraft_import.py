@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from hwmodels.files import InputError
-from hwmodels.importers.kerncraft import load_kerncraft
-from hwmodels.importers.kerncraft_machine import Streams
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.importers.kerncraft import load_kerncraft
+from slipstick.hwmodels.importers.kerncraft_machine import Streams
 
 FILE = Path(__file__).parents[1] / "data" / "kerncraft_cod.yml"
 

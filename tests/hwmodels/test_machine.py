@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwmodels.catalog import machine, machine_names
-from hwmodels.files import InputError
-from hwmodels.machine import Machine, describe
-from hwmodels.units import format_quantity, parse_quantity
+from slipstick.hwmodels.catalog import machine, machine_names
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.machine import Machine, describe
+from slipstick.hwmodels.units import format_quantity, parse_quantity
 
 PAPER_PHI = {  # Viebke et al. 2019, Section III and Table III
     "cores": 61,

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from experiments.cli import run
-from hwmodels.catalog import FOLDER, machine_names
-from hwmodels.machine import load_machine
-from hwmodels.plausible import ImplausibleWarning, doubts
+from slipstick.experiments.cli import run
+from slipstick.hwmodels.catalog import FOLDER, machine_names
+from slipstick.hwmodels.machine import load_machine
+from slipstick.hwmodels.plausible import ImplausibleWarning, doubts
 
 GPU = (FOLDER / "v100-sxm.yaml").read_text()
 
@@ -51,8 +51,8 @@ def test_nothing_that_ships_is_doubted(name: str) -> None:
     ],
 )
 def test_each_slip_is_named_with_field_value_and_range(changes: dict[str, object], words: str) -> None:
-    from hwmodels.catalog import machine
-    from hwmodels.units import format_quantity
+    from slipstick.hwmodels.catalog import machine
+    from slipstick.hwmodels.units import format_quantity
 
     gpu = machine("v100-sxm")
     known = {

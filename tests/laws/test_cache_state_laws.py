@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from estimators.composite import Composite
-from estimators.operation.cpu import CpuRoofline
-from estimators.operation.model import FormulaModel
-from estimators.operation.roofline import Roofline
-from estimators.operation.tiled import TiledRoofline
-from estimators.schedule.sequential import Sequential
-from hwmodels.catalog import machine
-from hwmodels.machine import Machine
-from workloads.kinds import operation
-from workloads.layers import elementwise, gemm
-from workloads.workload import Op, Workload
+from slipstick.estimators.composite import Composite
+from slipstick.estimators.operation.cpu import CpuRoofline
+from slipstick.estimators.operation.model import FormulaModel
+from slipstick.estimators.operation.roofline import Roofline
+from slipstick.estimators.operation.tiled import TiledRoofline
+from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.kinds import operation
+from slipstick.workloads.layers import elementwise, gemm
+from slipstick.workloads.workload import Op, Workload
 
 MODELS: dict[str, FormulaModel] = {"plain": Roofline(), "tiled": TiledRoofline(), "cpu": CpuRoofline()}
 STATES = ("cold", "warm", "hot")

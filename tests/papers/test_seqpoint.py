@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.papers import seqpoint as paper
-from experiments.papers.seqpoint_study import Study, vega
-from experiments.rows import ReproductionRow
+from slipstick.experiments.papers import seqpoint as paper
+from slipstick.experiments.papers.seqpoint_study import Study, vega
+from slipstick.experiments.rows import ReproductionRow
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.papers import tpupoint, tpupoint_workloads
-from experiments.papers.tpupoint_pipeline import input_bound
-from experiments.papers.tpupoint_tables import MXU_PERCENT, TABLE_I
-from experiments.rows import ReproductionRow
-from workloads.workload import Op
+from slipstick.experiments.papers import tpupoint, tpupoint_workloads
+from slipstick.experiments.papers.tpupoint_pipeline import input_bound
+from slipstick.experiments.papers.tpupoint_tables import MXU_PERCENT, TABLE_I
+from slipstick.experiments.rows import ReproductionRow
+from slipstick.workloads.workload import Op
 
 
 @pytest.fixture(scope="module")

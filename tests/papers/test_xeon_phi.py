@@ -2,10 +2,10 @@
 
 import pytest
 
-from experiments.papers import xeon_phi
-from hwmodels.files import InputError
-from hwmodels.machine import Machine
-from workloads.networks.phi_cnn import forward_pass, phi_cnn, phi_network, weights
+from slipstick.experiments.papers import xeon_phi
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.networks.phi_cnn import forward_pass, phi_cnn, phi_network, weights
 
 
 def rows(table: str, status: str = "exact"):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.validation import dispatch
-from hwmodels.catalog import machine
+from slipstick.experiments.validation import dispatch
+from slipstick.hwmodels.catalog import machine
 
 
 def constructed(tmp_path: Path, issue: float, begin: float) -> list[dispatch.Step]:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from experiments.validation import collectives, megatron
-from experiments.validation.collective_systems import FOLDER
-from experiments.validation.data import training_file
+from slipstick.experiments.validation import collectives, megatron
+from slipstick.experiments.validation.collective_systems import FOLDER
+from slipstick.experiments.validation.data import training_file
 
 
 def test_published_iterations_are_met_without_a_fit_to_them() -> None:

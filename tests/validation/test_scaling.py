@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.validation import scaling
-from experiments.validation.data import training_file
+from slipstick.experiments.validation import scaling
+from slipstick.experiments.validation.data import training_file
 
 INDEX = "series,parameter,points,kind,source\na/1,threads,7,strong,me/a:x\nb/1,n,5,problem_size,me/b:y\n"
 

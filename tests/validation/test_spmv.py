@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from estimators.operation.spmv_devices import load_devices
-from experiments.measure.held_out import errors, held_out
-from experiments.measure.labels import LabelledBlocks, shipped_labels
-from experiments.validation import ginkgo, pagerank, spmv
-from experiments.validation.data import data_folder, training_file
-from experiments.validation.ginkgo_times import MATRICES, STATISTICS, TIMES, read_products
-from workloads.kernels.blocks import BlockTable
+from slipstick.estimators.operation.spmv_devices import load_devices
+from slipstick.experiments.measure.held_out import errors, held_out
+from slipstick.experiments.measure.labels import LabelledBlocks, shipped_labels
+from slipstick.experiments.validation import ginkgo, pagerank, spmv
+from slipstick.experiments.validation.data import data_folder, training_file
+from slipstick.experiments.validation.ginkgo_times import MATRICES, STATISTICS, TIMES, read_products
+from slipstick.workloads.kernels.blocks import BlockTable
 
 
 def labelled(matrices: int = 9, each: int = 40) -> LabelledBlocks:

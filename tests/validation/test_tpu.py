@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from estimators.parameters import parameters
-from experiments import registry
-from experiments.question import question
-from experiments.validation import tpu, tpu_fit
-from experiments.validation.data import training_file
-from experiments.validation.tpu_data import STEPS, TRACES, read_steps, read_traces
-from experiments.whatif import whatif
+from slipstick.estimators.parameters import parameters
+from slipstick.experiments import registry
+from slipstick.experiments.question import question
+from slipstick.experiments.validation import tpu, tpu_fit
+from slipstick.experiments.validation.data import training_file
+from slipstick.experiments.validation.tpu_data import STEPS, TRACES, read_steps, read_traces
+from slipstick.experiments.whatif import whatif
 
 MLP = ("data-parallel-mlp", "tpu-v2-8", None)
 

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from estimators.composite import Composite
-from estimators.operation.measured import MeasuredTimes, measured_key
-from estimators.operation.roofline import Roofline
-from estimators.schedule.sequential import Sequential
-from hwmodels.catalog import machine
-from hwmodels.files import InputError
-from hwmodels.records import Table
-from workloads.bricks import (
+from slipstick.estimators.composite import Composite
+from slipstick.estimators.operation.measured import MeasuredTimes, measured_key
+from slipstick.estimators.operation.roofline import Roofline
+from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.bricks import (
     cheapest_cover,
     find_bricks,
     jaccard_similarity,
@@ -20,8 +20,8 @@ from workloads.bricks import (
     quotient,
     unique_bricks,
 )
-from workloads.layers import dense, elementwise
-from workloads.workload import Workload
+from slipstick.workloads.layers import dense, elementwise
+from slipstick.workloads.workload import Workload
 
 
 @st.composite

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from estimators.schedule.replay import replay
-from experiments.recorded import read_recorded
-from hwmodels.files import InputError
+from slipstick.estimators.schedule.replay import replay
+from slipstick.experiments.recorded import read_recorded
+from slipstick.hwmodels.files import InputError
 
 KINETO = {
     "deviceProperties": [{"id": 0, "name": "Tesla V100-SXM2-16GB"}],

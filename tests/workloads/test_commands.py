@@ -9,14 +9,14 @@ from xml.etree import ElementTree
 import networkx as nx
 import pytest
 
-from experiments.cli import run
-from hwmodels.files import InputError
-from workloads.catalog import graphs_folder, workload
-from workloads.compare import differences, matrix_flop, summary
-from workloads.draw import to_graphviz, to_html
-from workloads.kinds import operation
-from workloads.workload import Workload
-from workloads.workload_file import load_workload
+from slipstick.experiments.cli import run
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.catalog import graphs_folder, workload
+from slipstick.workloads.compare import differences, matrix_flop, summary
+from slipstick.workloads.draw import to_graphviz, to_html
+from slipstick.workloads.kinds import operation
+from slipstick.workloads.workload import Workload
+from slipstick.workloads.workload_file import load_workload
 
 
 def test_show_has_totals_with_units_in_the_key(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from estimators.estimate import Estimate
-from experiments import registry
-from hwmodels.catalog import machine
-from workloads.catalog import workload
-from workloads.footprint import resident_bytes
-from workloads.layers import dense
-from workloads.workload import Workload
+from slipstick.estimators.estimate import Estimate
+from slipstick.experiments import registry
+from slipstick.hwmodels.catalog import machine
+from slipstick.workloads.catalog import workload
+from slipstick.workloads.footprint import resident_bytes
+from slipstick.workloads.layers import dense
+from slipstick.workloads.workload import Workload
 
 GPT2_XL = 1_557_611_200  # parameters of its published checkpoint
 

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwmodels.expressions import parse_expression, symbol
-from hwmodels.files import InputError
-from workloads.catalog import workload
-from workloads.compiled import compile_workload
-from workloads.kinds import KINDS, operation
-from workloads.layers import elementwise, gemm
-from workloads.tape import Tape
-from workloads.workload import Workload
+from slipstick.hwmodels.expressions import parse_expression, symbol
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.catalog import workload
+from slipstick.workloads.compiled import compile_workload
+from slipstick.workloads.kinds import KINDS, operation
+from slipstick.workloads.layers import elementwise, gemm
+from slipstick.workloads.tape import Tape
+from slipstick.workloads.workload import Workload
 
 SIZES = st.integers(1, 64)
 

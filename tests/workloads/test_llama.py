@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import slipstick as ss
-from workloads.networks.llama import llama
+from slipstick.workloads.networks.llama import llama
 
 # Parameters of the published weights: huggyllama/llama-7b, meta-llama/Meta-Llama-3-8B.
 PUBLISHED = {"llama-7b": 6_738_415_616, "llama-3-8b": 8_030_261_248}

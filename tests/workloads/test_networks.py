@@ -8,14 +8,14 @@ import networkx as nx
 import pytest
 import sympy as sp
 
-from hwmodels.expressions import parse_expression
-from hwmodels.files import InputError
-from workloads.catalog import workload, workload_names
-from workloads.networks.mlp import mlp
-from workloads.networks.transformer import bert
-from workloads.tape import Tape
-from workloads.workload import Workload
-from workloads.workload_file import load_workload
+from slipstick.hwmodels.expressions import parse_expression
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.catalog import workload, workload_names
+from slipstick.workloads.networks.mlp import mlp
+from slipstick.workloads.networks.transformer import bert
+from slipstick.workloads.tape import Tape
+from slipstick.workloads.workload import Workload
+from slipstick.workloads.workload_file import load_workload
 
 
 def matrix_flop(graph: Workload, phase: str) -> sp.Expr:

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hwmodels.expressions import parse_expression
-from hwmodels.files import InputError
-from workloads.catalog import workload
-from workloads.workload import Workload
+from slipstick.hwmodels.expressions import parse_expression
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.catalog import workload
+from slipstick.workloads.workload import Workload
 
 onnx = pytest.importorskip("onnx", reason="the onnx extra is not installed")
 from onnx import TensorProto, helper  # noqa: E402
 
-from workloads.importers.onnx import import_onnx  # noqa: E402
+from slipstick.workloads.importers.onnx import import_onnx  # noqa: E402
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 

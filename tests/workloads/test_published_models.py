@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.validation.model_names import model_name
-from experiments.validation.published_flops import table_flop
-from workloads.catalog import workload
+from slipstick.experiments.validation.model_names import model_name
+from slipstick.experiments.validation.published_flops import table_flop
+from slipstick.workloads.catalog import workload
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import pytest
 import scipy.sparse as sparse
 from scipy.io import mmwrite
 
-from hwmodels.files import InputError
-from workloads.kernels.sparse import SparseMatrix
-from workloads.kernels.sparse_files import read_matrix
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.kernels.sparse import SparseMatrix
+from slipstick.workloads.kernels.sparse_files import read_matrix
 
 HEADER = "%%MatrixMarket matrix coordinate real general\n"
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hwmodels.files import InputError
-from workloads.kernels import generators
-from workloads.kernels.blocks import block_features, network_input
-from workloads.kernels.locality import STEPS_PER_OCTAVE, reuse_times
-from workloads.kernels.pagerank import pagerank, pagerank_problem, run_pagerank
-from workloads.kernels.sparse import SparseMatrix
-from workloads.kernels.spmv import spmv
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.kernels import generators
+from slipstick.workloads.kernels.blocks import block_features, network_input
+from slipstick.workloads.kernels.locality import STEPS_PER_OCTAVE, reuse_times
+from slipstick.workloads.kernels.pagerank import pagerank, pagerank_problem, run_pagerank
+from slipstick.workloads.kernels.sparse import SparseMatrix
+from slipstick.workloads.kernels.spmv import spmv
 
 
 def test_network_input_is_the_papers_transform() -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hwmodels.files import InputError
-from workloads.importers.chrome_trace import read_events
-from workloads.step_profiles import Operation, StepProfile, StepTable, load_steps, profile_steps, save_steps
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.importers.chrome_trace import read_events
+from slipstick.workloads.step_profiles import Operation, StepProfile, StepTable, load_steps, profile_steps, save_steps
 
 
 def trace(folder: Path) -> Path:

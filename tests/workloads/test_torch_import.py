@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 import sympy as sp
 
-from hwmodels.expressions import parse_expression
-from hwmodels.files import InputError
-from workloads.workload import Workload
-from workloads.workload_file import load_workload
+from slipstick.hwmodels.expressions import parse_expression
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.workload import Workload
+from slipstick.workloads.workload_file import load_workload
 
 torch = pytest.importorskip("torch", reason="the torch extra is not installed")
 nn = torch.nn
 
-from workloads.importers.torch_import import import_torch  # noqa: E402
-from workloads.importers.torch_recorder import Input  # noqa: E402
+from slipstick.workloads.importers.torch_import import import_torch  # noqa: E402
+from slipstick.workloads.importers.torch_recorder import Input  # noqa: E402
 
 
 def matrix_flop(graph: Workload, phase: str) -> Any:

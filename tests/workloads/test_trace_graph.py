@@ -6,17 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from estimators.operation.kernels import KernelScaling, reached, resource_of
-from estimators.schedule.replay import replay, under_runtime, with_workers
-from experiments.recorded import read_recorded
-from experiments.trace_rows import changes
-from experiments.trace_whatif import Change, trace_whatif
-from experiments.validation.data import training_file
-from hwmodels.catalog import machine
-from hwmodels.files import InputError
-from workloads.importers.kernel_shapes import read_kernel_operations
-from workloads.importers.kineto_graph import read_trace_graph
-from workloads.importers.trace_graph import TraceGraph
+from slipstick.estimators.operation.kernels import KernelScaling, reached, resource_of
+from slipstick.estimators.schedule.replay import replay, under_runtime, with_workers
+from slipstick.experiments.recorded import read_recorded
+from slipstick.experiments.trace_rows import changes
+from slipstick.experiments.trace_whatif import Change, trace_whatif
+from slipstick.experiments.validation.data import training_file
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.importers.kernel_shapes import read_kernel_operations
+from slipstick.workloads.importers.kineto_graph import read_trace_graph
+from slipstick.workloads.importers.trace_graph import TraceGraph
 
 LAUNCH, KERNEL, LOAD, ISSUE = 5.0, 40.0, 60.0, 10.0  # microseconds
 

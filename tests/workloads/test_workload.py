@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwmodels.expressions import expression_text, parse_expression, symbol
-from hwmodels.files import InputError
-from workloads.catalog import outline, workload, workload_names
-from workloads.cost import Cost
-from workloads.layers import convolution, dense, elementwise, gemm
-from workloads.workload import Op, Workload
-from workloads.workload_file import load_workload
+from slipstick.hwmodels.expressions import expression_text, parse_expression, symbol
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.catalog import outline, workload, workload_names
+from slipstick.workloads.cost import Cost
+from slipstick.workloads.layers import convolution, dense, elementwise, gemm
+from slipstick.workloads.workload import Op, Workload
+from slipstick.workloads.workload_file import load_workload
 
 amounts = st.integers(0, 10**9)
 costs = st.dictionaries(

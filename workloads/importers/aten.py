@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from workloads.importers.assembly import Piece
-from workloads.importers.aten_readers import (
+from slipstick.workloads.importers.assembly import Piece
+from slipstick.workloads.importers.aten_readers import (
     Call,
     Reader,
     read_attention,

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import sympy
 
-from workloads.importers.assembly import Number, Piece, Tensor
-from workloads.kinds import AXES, product, stored_norm
+from slipstick.workloads.importers.assembly import Number, Piece, Tensor
+from slipstick.workloads.kinds import AXES, product, stored_norm
 
 
 @dataclass(frozen=True)

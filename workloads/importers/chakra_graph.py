@@ -16,8 +16,8 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from hwmodels.files import MEGABYTE, InputError, read_json, require_mapping
-from workloads.importers.trace_graph import Kind, Node, TraceGraph
+from slipstick.hwmodels.files import MEGABYTE, InputError, read_json, require_mapping
+from slipstick.workloads.importers.trace_graph import Kind, Node, TraceGraph
 
 LIMIT_BYTES = 1024 * MEGABYTE
 LONGEST = 1e12

@@ -24,9 +24,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from hwmodels.files import InputError
-from workloads.importers.event_columns import Columns, IrregularError
-from workloads.importers.event_table import EventTable, TraceNotes
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.importers.event_columns import Columns, IrregularError
+from slipstick.workloads.importers.event_table import EventTable, TraceNotes
 
 CHUNK = 1 << 22
 """Characters read at a time."""

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hwmodels.files import MEGABYTE, InputError, read_json, require_mapping
-from hwmodels.records import Table
-from workloads.importers.assembly import DTYPES, Node, Piece, Tensor, assemble
-from workloads.importers.aten import Call, read_call
-from workloads.workload import Workload
+from slipstick.hwmodels.files import MEGABYTE, InputError, read_json, require_mapping
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.importers.assembly import DTYPES, Node, Piece, Tensor, assemble
+from slipstick.workloads.importers.aten import Call, read_call
+from slipstick.workloads.workload import Workload
 
 LIMIT_BYTES = 1024 * MEGABYTE
 MAX_DEPTH = 1000

@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hwmodels.files import InputError
-from workloads.importers.activity import CALLS, HOST
-from workloads.importers.assembly import DTYPES, Tensor
-from workloads.importers.aten import Call, read_call
-from workloads.importers.chrome_trace import iterate_events
-from workloads.kinds import operation
-from workloads.workload import Op
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.importers.activity import CALLS, HOST
+from slipstick.workloads.importers.assembly import DTYPES, Tensor
+from slipstick.workloads.importers.aten import Call, read_call
+from slipstick.workloads.importers.chrome_trace import iterate_events
+from slipstick.workloads.kinds import operation
+from slipstick.workloads.workload import Op
 
 MOST_OPERATIONS = 5_000_000
 _CONVOLUTIONS = ("cudnn_convolution", "miopen_convolution", "mkldnn_convolution", "miopen_depthwise_convolution")

@@ -21,11 +21,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from hwmodels.files import InputError
-from workloads.importers.activity import CALLS, DEVICE
-from workloads.importers.chrome_trace import read_events
-from workloads.importers.event_table import EventTable
-from workloads.importers.trace_graph import Kind, Node, TraceGraph
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.importers.activity import CALLS, DEVICE
+from slipstick.workloads.importers.chrome_trace import read_events
+from slipstick.workloads.importers.event_table import EventTable
+from slipstick.workloads.importers.trace_graph import Kind, Node, TraceGraph
 
 BLOCKING = ("Synchronize", "Memcpy", "Launch")
 COLLECTIVES = ("nccl", "rccl", "AllReduce", "AllGather", "ReduceScatter")

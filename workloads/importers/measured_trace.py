@@ -1,6 +1,6 @@
 """Steps of a profiler's trace as workloads: what ran, in which order, and how long each took.
 
-The events come from `workloads.importers.chrome_trace`; a step is what stands between two marks of the profiler
+The events come from `slipstick.workloads.importers.chrome_trace`; a step is what stands between two marks of the profiler
 (``ProfilerStep#N``). On an accelerator the operations are its kernels and copies, found through the launches that the
 host made within the step; otherwise the outermost operations of the host.
 """
@@ -15,14 +15,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from hwmodels.files import InputError
-from hwmodels.records import Table
-from workloads.importers.activity import CALLS
-from workloads.importers.chrome_trace import read_events
-from workloads.importers.event_table import EventTable
-from workloads.kinds import operation
-from workloads.step_profiles import DEVICE_CATEGORIES, SKIPPED_CATEGORIES
-from workloads.workload import Attribute, Op, Workload
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.importers.activity import CALLS
+from slipstick.workloads.importers.chrome_trace import read_events
+from slipstick.workloads.importers.event_table import EventTable
+from slipstick.workloads.kinds import operation
+from slipstick.workloads.step_profiles import DEVICE_CATEGORIES, SKIPPED_CATEGORIES
+from slipstick.workloads.workload import Attribute, Op, Workload
 
 MARK = r"ProfilerStep#(\d+)"
 MAX_NAME = 80

@@ -6,13 +6,13 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from hwmodels.files import MEGABYTE, InputError, read_bytes
-from hwmodels.records import Table
-from workloads.importers.assembly import Node, Tensor, assemble
-from workloads.importers.onnx_operations import read_node
-from workloads.importers.onnx_shapes import DTYPES, Shape, result_shapes, stated_shape
-from workloads.kinds import product
-from workloads.workload import Workload
+from slipstick.hwmodels.files import MEGABYTE, InputError, read_bytes
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.importers.assembly import Node, Tensor, assemble
+from slipstick.workloads.importers.onnx_operations import read_node
+from slipstick.workloads.importers.onnx_shapes import DTYPES, Shape, result_shapes, stated_shape
+from slipstick.workloads.kinds import product
+from slipstick.workloads.workload import Workload
 
 LIMIT_BYTES = 512 * MEGABYTE
 MAX_NODES = 200_000
@@ -22,7 +22,7 @@ def import_onnx(path: str | os.PathLike[str], defaults: Mapping[str, float] | No
     """The forward pass of an ONNX model (.onnx, or .onnx.gz).
 
     Axes with names (``batch``, ``seq_len``) become symbols. Shapes come from the file, from ONNX's own inference, and
-    where that gives up (a convolution over a named axis) from the rules of `workloads.importers.onnx_shapes`.
+    where that gives up (a convolution over a named axis) from the rules of `slipstick.workloads.importers.onnx_shapes`.
 
     Raises
     ------

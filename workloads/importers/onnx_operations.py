@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from hwmodels.files import InputError
-from workloads.importers.assembly import Number, Piece, Tensor
-from workloads.importers.torch_recurrent import recurrent_pieces
-from workloads.kinds import AXES, product, stored_norm
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.importers.assembly import Number, Piece, Tensor
+from slipstick.workloads.importers.torch_recurrent import recurrent_pieces
+from slipstick.workloads.kinds import AXES, product, stored_norm
 
 Facts: TypeAlias = Mapping[str, Any]
 Tensors: TypeAlias = Sequence[Tensor | None]

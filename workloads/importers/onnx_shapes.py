@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 
 import sympy as sp
 
-from hwmodels.expressions import symbol
-from hwmodels.files import InputError
-from workloads.importers.assembly import Number
-from workloads.kinds import product
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.importers.assembly import Number
+from slipstick.workloads.kinds import product
 
 Shape: TypeAlias = tuple[Number, ...]
 

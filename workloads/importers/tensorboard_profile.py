@@ -11,8 +11,8 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from hwmodels.files import InputError, read_json
-from workloads.step_profiles import Operation, StepProfile
+from slipstick.hwmodels.files import InputError, read_json
+from slipstick.workloads.step_profiles import Operation, StepProfile
 
 INFEED, COMPUTE = "infeed", "compute"
 _STEP_COLUMNS = ("stepnum", "noninfeedTimeMs", "infeedTimeMs")

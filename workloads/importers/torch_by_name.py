@@ -8,8 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from hwmodels.files import InputError, whole_number
-from workloads.importers.torch_recorder import Input
+from slipstick.hwmodels.files import InputError, whole_number
+from slipstick.workloads.importers.torch_recorder import Input
 
 Inputs = Sequence[Input] | Mapping[str, Input]
 

@@ -9,16 +9,22 @@ from typing import Any
 
 import sympy as sp
 
-from hwmodels.expressions import symbol
-from hwmodels.files import InputError
-from hwmodels.records import Table
-from workloads.importers.assembly import Assembly, Node, Piece, Tensor, assemble
-from workloads.importers.aten import Call, read_call
-from workloads.importers.torch_recorder import Input, RecordedNode, fake_subject, make_recorder, plain_attention
-from workloads.importers.torch_recurrent import recurrent_macros
-from workloads.importers.torch_sizes import Sizes
-from workloads.kinds import operation
-from workloads.workload import Op, Workload
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.importers.assembly import Assembly, Node, Piece, Tensor, assemble
+from slipstick.workloads.importers.aten import Call, read_call
+from slipstick.workloads.importers.torch_recorder import (
+    Input,
+    RecordedNode,
+    fake_subject,
+    make_recorder,
+    plain_attention,
+)
+from slipstick.workloads.importers.torch_recurrent import recurrent_macros
+from slipstick.workloads.importers.torch_sizes import Sizes
+from slipstick.workloads.kinds import operation
+from slipstick.workloads.workload import Op, Workload
 
 # Sizes to trace with where the user names none: primes, so that no layer has the same by chance.
 HINTS = (5, 37, 41, 43, 47, 53)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from workloads.importers.assembly import Piece, Tensor
-from workloads.importers.aten import Call
+from slipstick.workloads.importers.assembly import Piece, Tensor
+from slipstick.workloads.importers.aten import Call
 
 # What says nothing about work: aliases of a whole tensor.
 _ALIASES = frozenset({"detach", "alias", "lift_fresh"})

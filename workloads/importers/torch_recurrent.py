@@ -12,9 +12,9 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from hwmodels.files import InputError
-from workloads.importers.assembly import Number, Piece
-from workloads.sequence_layers import GATES
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.importers.assembly import Number, Piece
+from slipstick.workloads.sequence_layers import GATES
 
 
 def recurrent_pieces(config: dict[str, Any], *, backward: bool, needs_input: bool = True) -> list[Piece]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import sympy as sp
 
-from hwmodels.expressions import symbol
-from hwmodels.files import InputError
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.files import InputError
 
 _TORCH: Mapping[str, Callable[..., Any]] = {
     "FloorDiv": lambda a, b: sp.floor(a / b),

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hwmodels.files import InputError
-from workloads.kernels.locality import grid, reuse_times
-from workloads.kernels.sparse import SparseMatrix
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.kernels.locality import grid, reuse_times
+from slipstick.workloads.kernels.sparse import SparseMatrix
 
 FloatArray = npt.NDArray[np.float64]
 

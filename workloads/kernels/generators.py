@@ -12,8 +12,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from hwmodels.files import InputError, unknown_name
-from workloads.kernels.sparse import SparseMatrix
+from slipstick.hwmodels.files import InputError, unknown_name
+from slipstick.workloads.kernels.sparse import SparseMatrix
 
 RowLengths = Literal["constant", "poisson", "geometric", "lognormal"]
 ROW_LENGTHS: tuple[RowLengths, ...] = ("constant", "poisson", "geometric", "lognormal")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hwmodels.expressions import symbol
-from hwmodels.records import Table
-from workloads.layers import elementwise, gemm
-from workloads.workload import Workload
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.layers import elementwise, gemm
+from slipstick.workloads.workload import Workload
 
 
 def matrix_product(dtype: str = "float32") -> Workload:

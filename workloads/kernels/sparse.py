@@ -1,4 +1,4 @@
-"""A sparse matrix in compressed-row form (files of one: `workloads.kernels.sparse_files`).
+"""A sparse matrix in compressed-row form (files of one: `slipstick.workloads.kernels.sparse_files`).
 
 Times of sparse products depend on where the non-zeros are, so that is what is kept: row pointers and column
 positions. Values are kept when a file has them, and are ones where it has none.
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hwmodels.files import InputError
+from slipstick.hwmodels.files import InputError
 
 ROWS_LIMIT = 100_000_000
 

@@ -10,9 +10,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from hwmodels.arrays import read_arrays
-from hwmodels.files import InputError, read_bytes
-from workloads.kernels.sparse import ROWS_LIMIT, SparseMatrix
+from slipstick.hwmodels.arrays import read_arrays
+from slipstick.hwmodels.files import InputError, read_bytes
+from slipstick.workloads.kernels.sparse import ROWS_LIMIT, SparseMatrix
 
 Symmetry = Literal["expand", "stored"]
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hwmodels.expressions import symbol
-from hwmodels.files import InputError
-from hwmodels.records import Table
-from workloads.cost import Amount
-from workloads.kinds import operation
-from workloads.workload import Op, Workload
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.cost import Amount
+from slipstick.workloads.kinds import operation
+from slipstick.workloads.workload import Op, Workload
 
 SYMBOLS = ("layers", "width", "inputs", "outputs", "batch")
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from hwmodels.expressions import symbol
-from workloads.tape import Tape
-from workloads.workload import Workload
+from slipstick.hwmodels.expressions import symbol
+from slipstick.workloads.tape import Tape
+from slipstick.workloads.workload import Workload
 
 FREQUENCIES = 161
 CHARACTERS = 29

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from hwmodels.expressions import symbol
-from workloads.tape import Tape, Value
-from workloads.workload import Workload
+from slipstick.hwmodels.expressions import symbol
+from slipstick.workloads.tape import Tape, Value
+from slipstick.workloads.workload import Workload
 
 VOCABULARY = 36_549
 WIDTH = 1024

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from hwmodels.expressions import symbol
-from hwmodels.files import InputError
-from workloads.cost import Amount
-from workloads.tape import Tape, Value
-from workloads.workload import Workload
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.cost import Amount
+from slipstick.workloads.tape import Tape, Value
+from slipstick.workloads.workload import Workload
 
 
 def llama(

@@ -14,13 +14,13 @@ Korthikanti et al., arXiv 2205.05198 (sequence parallelism, recomputation, activ
 
 from __future__ import annotations
 
-from hwmodels.expressions import expression_text
-from hwmodels.files import InputError
-from hwmodels.records import Table
-from workloads.networks.megatron_device import DeviceOperations
-from workloads.networks.megatron_layout import ON, SELECTIVE, UNSHARDED, WORDS, Layout
-from workloads.parallel import expanded
-from workloads.workload import Attribute, Op, Workload
+from slipstick.hwmodels.expressions import expression_text
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.networks.megatron_device import DeviceOperations
+from slipstick.workloads.networks.megatron_layout import ON, SELECTIVE, UNSHARDED, WORDS, Layout
+from slipstick.workloads.parallel import expanded
+from slipstick.workloads.workload import Attribute, Op, Workload
 
 SIZES = {
     "megatron-22b": {"layers": 48, "width": 6144, "heads": 64},

@@ -10,10 +10,10 @@ from typing import Any
 
 import sympy as sp
 
-from workloads.cost import Amount
-from workloads.kinds import operation
-from workloads.networks.megatron_layout import GRADIENTS, OPTIMIZER, PARAMETERS, Layout, sharded
-from workloads.workload import Op
+from slipstick.workloads.cost import Amount
+from slipstick.workloads.kinds import operation
+from slipstick.workloads.networks.megatron_layout import GRADIENTS, OPTIMIZER, PARAMETERS, Layout, sharded
+from slipstick.workloads.workload import Op
 
 LOSS_READS, LOSS_WRITES = 17, 13
 """Half-precision elements that the loss reads and writes for each logit: it works in float32, pass by pass."""

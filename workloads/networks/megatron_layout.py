@@ -12,8 +12,8 @@ from functools import cached_property
 
 import sympy as sp
 
-from hwmodels.expressions import symbol
-from workloads.cost import Amount
+from slipstick.hwmodels.expressions import symbol
+from slipstick.workloads.cost import Amount
 
 OFF, ON = 1, 2
 NONE, SELECTIVE, FULL = 1, 2, 3

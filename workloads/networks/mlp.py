@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from hwmodels.expressions import symbol
-from hwmodels.files import InputError
-from workloads.tape import Tape
-from workloads.workload import Workload
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.tape import Tape
+from slipstick.workloads.workload import Workload
 
 
 def mlp(

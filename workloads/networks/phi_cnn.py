@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
-from hwmodels.expressions import symbol
-from hwmodels.files import unknown_name
-from hwmodels.records import Table
-from workloads.cost import Amount, Cost
-from workloads.layers import convolution, gemm, pool
-from workloads.workload import Op, Workload
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.files import unknown_name
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.cost import Amount, Cost
+from slipstick.workloads.layers import convolution, gemm, pool
+from slipstick.workloads.workload import Op, Workload
 
 INPUT_SIDE = 29
 OUTPUTS = 10

@@ -8,13 +8,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from estimators.extrapolation import KINDS, Series, extrapolate, extrapolate_many
-from estimators.extrapolation.families import FAMILIES
-from estimators.extrapolation.intervals import Doubt
-from estimators.extrapolation.nonnegative import fit_prefixes
-from estimators.extrapolation.terms import SharedIssue
-from estimators.extrapolation.verdict import verdicts
-from hwmodels.machine import Machine
+from slipstick.estimators.extrapolation import KINDS, Series, extrapolate, extrapolate_many
+from slipstick.estimators.extrapolation.families import FAMILIES
+from slipstick.estimators.extrapolation.intervals import Doubt
+from slipstick.estimators.extrapolation.nonnegative import fit_prefixes
+from slipstick.estimators.extrapolation.terms import SharedIssue
+from slipstick.estimators.extrapolation.verdict import verdicts
+from slipstick.hwmodels.machine import Machine
 
 DOUBLINGS = np.array([1.0, 2, 4, 8, 16, 32, 64])
 SIZES = np.array([100.0, 200, 400, 800, 1600, 3200])

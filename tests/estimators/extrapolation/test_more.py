@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from estimators.extrapolation import Series, extrapolate, extrapolate_many
-from estimators.extrapolation.next_point import next_points
-from estimators.extrapolation.regions import rank
-from estimators.extrapolation.surface import fit_surface
-from hwmodels.files import InputError
+from slipstick.estimators.extrapolation import Series, extrapolate, extrapolate_many
+from slipstick.estimators.extrapolation.next_point import next_points
+from slipstick.estimators.extrapolation.regions import rank
+from slipstick.estimators.extrapolation.surface import fit_surface
+from slipstick.hwmodels.files import InputError
 
 P = np.array([1.0, 2, 4, 8, 16, 32])
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from estimators.extrapolation import Series, extrapolate
-from estimators.extrapolation.series import kind_of
-from hwmodels.files import InputError
+from slipstick.estimators.extrapolation import Series, extrapolate
+from slipstick.estimators.extrapolation.series import kind_of
+from slipstick.hwmodels.files import InputError
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from estimators.formula import Formula
-from estimators.operation.model import FormulaModel
-from hwmodels.catalog import machine
-from hwmodels.expressions import symbol
-from hwmodels.files import InputError
-from hwmodels.machine import Machine
-from workloads.kinds import operation
-from workloads.workload import Op
+from slipstick.estimators.formula import Formula
+from slipstick.estimators.operation.model import FormulaModel
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.kinds import operation
+from slipstick.workloads.workload import Op
 
 
 @dataclass(frozen=True)

@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from estimators.composite import Composite
-from estimators.operation.collectives import NCCL, Collectives, Protocol
-from estimators.operation.tiled import TiledRoofline
-from estimators.schedule.sequential import Sequential
-from estimators.sensitivity import sensitivity
-from hwmodels.catalog import machine
-from hwmodels.files import InputError
-from hwmodels.machine import Machine
-from hwmodels.records import Table
-from workloads.kinds import operation
-from workloads.layers import gemm
-from workloads.workload import Op, Workload
+from slipstick.estimators.composite import Composite
+from slipstick.estimators.operation.collectives import NCCL, Collectives, Protocol
+from slipstick.estimators.operation.tiled import TiledRoofline
+from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.estimators.sensitivity import sensitivity
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.kinds import operation
+from slipstick.workloads.layers import gemm
+from slipstick.workloads.workload import Op, Workload
 
 NODE, DEVICES = 8, 64
 LIBRARY = Collectives(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from estimators.composite import Composite
-from estimators.operation.roofline import Roofline
-from estimators.operation.tiled import TiledRoofline
-from estimators.schedule.sequential import Sequential
-from hwmodels.catalog import machine
-from hwmodels.files import InputError
-from workloads.layers import gemm
-from workloads.workload import Workload
+from slipstick.estimators.composite import Composite
+from slipstick.estimators.operation.roofline import Roofline
+from slipstick.estimators.operation.tiled import TiledRoofline
+from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files import InputError
+from slipstick.workloads.layers import gemm
+from slipstick.workloads.workload import Workload
 
 ROOFLINE = Composite(Roofline(), Sequential())
 INT8 = Workload("int8", (gemm("product", 8192, 8192, 8192, dtype="int8"),))

@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from estimators.choice import Least
-from estimators.composite import Composite
-from estimators.extrema import Largest, Smallest
-from estimators.formula import Formula
-from estimators.operation.kernel_classes import KernelParameters
-from estimators.operation.model import machine_values
-from estimators.operation.tiled import TiledRoofline
-from estimators.schedule.sequential import Sequential
-from hwmodels.catalog import machine
-from hwmodels.expressions import symbol
-from hwmodels.files import InputError
-from hwmodels.records import Table
-from workloads.kinds import operation
-from workloads.layers import elementwise, gemm
-from workloads.workload import Workload
+from slipstick.estimators.choice import Least
+from slipstick.estimators.composite import Composite
+from slipstick.estimators.extrema import Largest, Smallest
+from slipstick.estimators.formula import Formula
+from slipstick.estimators.operation.kernel_classes import KernelParameters
+from slipstick.estimators.operation.model import machine_values
+from slipstick.estimators.operation.tiled import TiledRoofline
+from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.expressions import symbol
+from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.records import Table
+from slipstick.workloads.kinds import operation
+from slipstick.workloads.layers import elementwise, gemm
+from slipstick.workloads.workload import Workload
 
 IDEAL = KernelParameters(
     compute_efficiency=1.0, memory_efficiency=1.0, tile_cycles=0.0, step_cycles=0.0, small_tile=0.0, overlap=0.0

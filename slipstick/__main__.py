@@ -1,0 +1,6 @@
+"""``python -m slipstick`` is the command line."""
+
+from slipstick import main
+
+if __name__ == "__main__":
+    main()
