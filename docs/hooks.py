@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from slipstick.estimators.formula import Formula
+from slipstick.estimators.core.formula import Formula
 
 _MARK = re.compile(r"<!-- formula: ([a-z-]+) -->")
 _FIELDS = "<!-- machine fields -->"
@@ -18,12 +18,12 @@ _FIELDS = "<!-- machine fields -->"
 
 def formulas() -> dict[str, Callable[[], Formula]]:
     """The formulas that pages may name."""
-    from slipstick.estimators.consumption import cost
-    from slipstick.estimators.operation.energy import PowerModel
+    from slipstick.estimators.core.consumption import cost
+    from slipstick.estimators.operation.power.energy import PowerModel
     from slipstick.estimators.operation.roofline import Roofline
-    from slipstick.estimators.operation.systolic import SystolicArray
+    from slipstick.estimators.operation.tpu.systolic import SystolicArray
     from slipstick.estimators.schedule.infeed import InfeedOverlap
-    from slipstick.experiments.papers import xeon_phi
+    from slipstick.experiments.evidence.papers.xeon_phi import xeon_phi_rows as xeon_phi
     from slipstick.hwmodels.catalog import machine
     from slipstick.workloads.catalog import workload
 
@@ -50,7 +50,7 @@ def with_formulas(markdown: str) -> str:
     KeyError
         Where a mark names no formula.
     """
-    from slipstick.experiments.report import formula_html
+    from slipstick.experiments.pages.report import formula_html
 
     known = formulas() if _MARK.search(markdown) else {}
     return _MARK.sub(lambda mark: "\n" + formula_html(known[mark[1]](), LEFT.get(mark[1], "T")) + "\n", markdown)

@@ -1,8 +1,4 @@
-"""What a machine is: frozen, validated descriptions in SI units, read from files with their sources.
-
-Import from the modules (``from slipstick.hwmodels.machine import Machine``, ``from slipstick.hwmodels.catalog import machine``), or use
-the facade ``slipstick``.
-"""
+"""What a machine is: frozen, validated descriptions in SI units, read from files with their sources."""
 
 if __name__ == "hwmodels":  # two copies of a class are never equal: one import name only
     raise ImportError("import slipstick.hwmodels: 'hwmodels' alone is not this package's name")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from slipstick.hwmodels.files import unknown_name
+from slipstick.hwmodels.files.readers import unknown_name
 from slipstick.hwmodels.machine import Machine, load_machine
 
 FOLDER = Path(__file__).parent / "catalog"

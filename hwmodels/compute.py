@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from slipstick.hwmodels.records import Record, Table
+from slipstick.hwmodels.files.records import Record, Table
 from slipstick.hwmodels.units import PerCycle
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from slipstick.hwmodels.records import Record
+from slipstick.hwmodels.files.records import Record
 from slipstick.hwmodels.units import BytesPerSecond, Seconds
 
 

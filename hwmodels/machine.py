@@ -10,12 +10,12 @@ from typing import Any, Self
 from pydantic import BaseModel, Field, model_validator
 
 from slipstick.hwmodels.compute import Engine
-from slipstick.hwmodels.files import InputError, atomic_write, read_yaml, require_mapping, unknown_name
+from slipstick.hwmodels.files.readers import InputError, atomic_write, read_yaml, require_mapping, unknown_name
+from slipstick.hwmodels.files.records import Record, Table, content_digest, short, unit_at, validated
 from slipstick.hwmodels.link import Link
 from slipstick.hwmodels.memory import Level
 from slipstick.hwmodels.plausible import warn_of_doubts
 from slipstick.hwmodels.power import Power
-from slipstick.hwmodels.records import Record, Table, content_digest, short, unit_at, validated
 from slipstick.hwmodels.runtime import Runtime
 from slipstick.hwmodels.units import DollarsPerHour, Hertz, PerCycle, format_quantity
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from slipstick.hwmodels.compute import Engine
+from slipstick.hwmodels.files.records import unit_at
 from slipstick.hwmodels.link import Link
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.memory import Level
 from slipstick.hwmodels.power import Power
-from slipstick.hwmodels.records import unit_at
 from slipstick.hwmodels.runtime import Runtime
 
 PARTS = {record.__name__: record for record in (Engine, Level, Link, Power, Runtime)}

@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from slipstick.hwmodels.records import Record
+from slipstick.hwmodels.files.records import Record
 from slipstick.hwmodels.units import Bytes, BytesPerSecond, JoulesPerByte, PerCycle, Seconds
 
 

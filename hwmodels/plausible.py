@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from slipstick.hwmodels.records import unit_at
+from slipstick.hwmodels.files.records import unit_at
 from slipstick.hwmodels.units import format_quantity
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slipstick.hwmodels.records import Record
+from slipstick.hwmodels.files.records import Record
 from slipstick.hwmodels.units import JoulesPerByte, JoulesPerFlop, Seconds, Watts
 
 

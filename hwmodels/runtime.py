@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from slipstick.hwmodels.records import Record
+from slipstick.hwmodels.files.records import Record
 from slipstick.hwmodels.units import Seconds
 
 CacheState = Literal["cold", "warm", "hot"]

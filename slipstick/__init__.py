@@ -12,50 +12,50 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
-    "Calibration": "slipstick.estimators.calibration",
-    "Composite": "slipstick.estimators.composite",
-    "Contention": "slipstick.estimators.schedule.threads",
-    "Cost": "slipstick.workloads.cost",
+    "Calibration": "slipstick.estimators.calibration.calibration",
+    "Composite": "slipstick.estimators.core.composite",
+    "Contention": "slipstick.estimators.schedule.threads.thread_schedule",
+    "Cost": "slipstick.workloads.graph.cost",
     "CriticalPath": "slipstick.estimators.schedule.critical_path",
-    "Estimate": "slipstick.estimators.estimate",
-    "Estimator": "slipstick.estimators.estimate",
-    "Formula": "slipstick.estimators.formula",
-    "Input": "slipstick.workloads.importers.torch_recorder",
-    "InputError": "slipstick.hwmodels.files",
-    "Iterations": "slipstick.workloads.iterations",
+    "Estimate": "slipstick.estimators.core.estimate",
+    "Estimator": "slipstick.estimators.core.estimate",
+    "Formula": "slipstick.estimators.core.formula",
+    "Input": "slipstick.workloads.importers.torch.torch_recorder",
+    "InputError": "slipstick.hwmodels.files.readers",
+    "Iterations": "slipstick.workloads.runs.iterations",
     "Machine": "slipstick.hwmodels.machine",
     "MeasuredTimes": "slipstick.estimators.operation.measured",
-    "Measurement": "slipstick.estimators.estimate",
-    "Op": "slipstick.workloads.workload",
+    "Measurement": "slipstick.estimators.core.estimate",
+    "Op": "slipstick.workloads.graph.workload",
     "Prediction": "slipstick.estimators.extrapolation",
     "Roofline": "slipstick.estimators.operation.roofline",
-    "Run": "slipstick.estimators.estimate",
+    "Run": "slipstick.estimators.core.estimate",
     "Sequential": "slipstick.estimators.schedule.sequential",
     "Series": "slipstick.estimators.extrapolation",
     "SparseMatrix": "slipstick.workloads.kernels.sparse",
-    "Table": "slipstick.hwmodels.records",
-    "ThreadSchedule": "slipstick.estimators.schedule.threads",
-    "ThreadSimulation": "slipstick.estimators.schedule.simulate",
-    "Workload": "slipstick.workloads.workload",
-    "calibrate": "slipstick.estimators.calibration",
-    "estimate_spmv": "slipstick.estimators.operation.spmv",
-    "estimator": "slipstick.experiments.registry",
+    "Table": "slipstick.hwmodels.files.records",
+    "ThreadSchedule": "slipstick.estimators.schedule.threads.thread_schedule",
+    "ThreadSimulation": "slipstick.estimators.schedule.threads.thread_simulation",
+    "Workload": "slipstick.workloads.graph.workload",
+    "calibrate": "slipstick.estimators.calibration.calibration",
+    "estimate_spmv": "slipstick.estimators.operation.spmv.products",
+    "estimator": "slipstick.experiments.question.registry",
     "extrapolate": "slipstick.estimators.extrapolation",
     "extrapolate_many": "slipstick.estimators.extrapolation",
     "import_file": "slipstick.workloads.importers.detect",
-    "import_onnx": "slipstick.workloads.importers.onnx",
-    "import_torch": "slipstick.workloads.importers.torch_import",
+    "import_onnx": "slipstick.workloads.importers.onnx.onnx_import",
+    "import_torch": "slipstick.workloads.importers.torch.torch_import",
     "load_machine": "slipstick.hwmodels.machine",
-    "load_workload": "slipstick.workloads.workload_file",
+    "load_workload": "slipstick.workloads.graph.workload_file",
     "machine": "slipstick.hwmodels.catalog",
     "machine_names": "slipstick.hwmodels.catalog",
     "pagerank": "slipstick.workloads.kernels.pagerank",
     "pagerank_problem": "slipstick.workloads.kernels.pagerank",
-    "read_log": "slipstick.experiments.logs",
+    "read_log": "slipstick.experiments.subjects.iterations.logs",
     "read_matrix": "slipstick.workloads.kernels.sparse_files",
     "select": "slipstick.estimators.run.representative",
     "spmv": "slipstick.workloads.kernels.spmv",
-    "whatif": "slipstick.experiments.whatif",
+    "whatif": "slipstick.experiments.studies.whatif",
     "workload": "slipstick.workloads.catalog",
     "workload_names": "slipstick.workloads.catalog",
 }
@@ -65,7 +65,7 @@ __all__ = sorted([*_HOMES, "main"])
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        return import_module("slipstick.experiments.versions").installed_version("slipstick")
+        return import_module("slipstick.experiments.studies.versions").installed_version("slipstick")
     if name not in _HOMES:
         raise AttributeError(f"module 'slipstick' has no attribute {name!r}; it has: {', '.join(sorted(_HOMES))}")
     return getattr(import_module(_HOMES[name]), name)
@@ -77,6 +77,6 @@ def __dir__() -> list[str]:
 
 def main() -> None:
     """The command line; exit codes: 0 done, 1 a check failed, 2 bad input."""
-    from slipstick.experiments.cli import run
+    from slipstick.experiments.commands.cli import run
 
     raise SystemExit(run())

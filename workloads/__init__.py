@@ -1,8 +1,4 @@
-"""What is to be done: operations and their costs as graphs, symbolic until bound.
-
-Import from the modules (``from slipstick.workloads.workload import Workload``, ``from slipstick.workloads.catalog import workload``), or
-use the facade ``slipstick``.
-"""
+"""What is to be done: operations and their costs as graphs, symbolic until bound."""
 
 if __name__ == "workloads":  # two copies of a class are never equal: one import name only
     raise ImportError("import slipstick.workloads: 'workloads' alone is not this package's name")

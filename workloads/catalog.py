@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from slipstick.hwmodels.files import read_json, unknown_name
-from slipstick.workloads.workload import Workload
-from slipstick.workloads.workload_file import load_workload
+from slipstick.hwmodels.files.readers import read_json, unknown_name
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.graph.workload_file import load_workload
 
 MATRIX_FILES = (".mtx", ".edges", ".triplet0", ".npz")
 
@@ -21,13 +21,13 @@ def _builders() -> dict[str, Callable[[], Workload]]:
         deepspeech2,
         gnmt,
         llama,
-        megatron,
         mlp,
         phi_cnn,
         resnet,
         transformer,
         vgg,
     )
+    from slipstick.workloads.networks.megatron import megatron_step as megatron
 
     builders: dict[str, Callable[[], Workload]] = {
         f"phi-cnn-{size}": partial(phi_cnn.phi_cnn, size) for size in ("small", "medium", "large")
@@ -66,7 +66,7 @@ def _builders() -> dict[str, Callable[[], Workload]]:
 
 
 def _data_parallel(build: Callable[..., Workload]) -> Workload:
-    from slipstick.workloads.parallel import data_parallel
+    from slipstick.workloads.transforms.parallel import data_parallel
 
     return data_parallel(build(purpose="training"))
 
@@ -92,7 +92,7 @@ def workload(name: str, dtype: str | None = None) -> Workload:
     Parameters
     ----------
     dtype
-        The data type to compute in ("bfloat16"; see `slipstick.workloads.dtype.in_dtype`); None: as it is written down.
+        The data type to compute in ("bfloat16"; see `dtype.in_dtype`); None: as it is written down.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def workload(name: str, dtype: str | None = None) -> Workload:
         Where the name or the data type is unknown, or the file is broken.
     """
     if dtype is not None:
-        from slipstick.workloads.dtype import in_dtype
+        from slipstick.workloads.transforms.dtype import in_dtype
 
         return in_dtype(workload(name), dtype)
     if name.endswith((".json", ".json.gz")):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slipstick.estimators.across_devices.operation_times import OperationTimes
-from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.files.readers import InputError
 
 MAX_DISTANCE = 3.0
 """How far (in doublings, over all dims) the row that stands for an anchor may lie from what was asked for."""

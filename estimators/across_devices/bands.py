@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstick.estimators.formula import FloatArray
-from slipstick.hwmodels.files import InputError
+from slipstick.estimators.core.formula import FloatArray
+from slipstick.hwmodels.files.readers import InputError
 
 KINSHIP_ERROR = (1.4, 1.2, 1.0, 0.6)
 """How large errors are where the closest relative shares 0, 1, 2, 3 words of the family, against two words. Measured

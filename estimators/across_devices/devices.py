@@ -17,15 +17,15 @@ from slipstick.estimators.across_devices.kernel_class import MODEL, PREFIX, Kern
 from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula, joined_times, thinned
 from slipstick.estimators.across_devices.pooling import MachineFit, Prior, fit_machine, priors_of
 from slipstick.estimators.across_devices.shaped import ShapedComposite, ShapedRoofline
-from slipstick.estimators.calibration import Calibration
-from slipstick.estimators.composite import Composite, as_compiled
-from slipstick.estimators.operation.kernel_classes import KernelParameters
-from slipstick.estimators.parameters import declared
+from slipstick.estimators.calibration.calibration import Calibration
+from slipstick.estimators.core.composite import Composite, as_compiled
+from slipstick.estimators.core.parameters import declared
+from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
 from slipstick.estimators.schedule.sequential import Sequential
-from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table, content_digest
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.records import Table, content_digest
-from slipstick.workloads.workload import Op, Workload
+from slipstick.workloads.graph.workload import Op, Workload
 
 ENOUGH = 24
 """Rows of a class from which a machine has its own fit; fewer are anchors."""

@@ -23,8 +23,8 @@ from slipstick.estimators.across_devices.operation_times import OperationTimes, 
 from slipstick.estimators.across_devices.pooling import MachineFit, pooled, shared_words, weights
 from slipstick.estimators.across_devices.shaped import ShapeFactor
 from slipstick.estimators.across_devices.trials import Trial, left, repeats
-from slipstick.estimators.estimate import DEFAULT_LEVEL, quantile
-from slipstick.estimators.formula import FloatArray
+from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
+from slipstick.estimators.core.formula import FloatArray
 from slipstick.hwmodels.machine import Machine
 
 WORD = (0.3, 0.6, 1.0, 1.5)

@@ -12,11 +12,11 @@ import numpy as np
 from slipstick.estimators.across_devices.bands import Scatter
 from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula, joined_times, thinned
 from slipstick.estimators.across_devices.pooling import MachineFit, Prior, priors_of
-from slipstick.estimators.formula import FloatArray
-from slipstick.estimators.operation.kernel_classes import KERNELS
-from slipstick.estimators.operation.tiled import TiledRoofline
-from slipstick.hwmodels.records import Table
-from slipstick.workloads.workload import Op
+from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.operation.gpu.kernel_classes import KERNELS
+from slipstick.estimators.operation.gpu.tiled import TiledRoofline
+from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.graph.workload import Op
 
 PREFIX = "parameter.kernels.default."
 MODEL = TiledRoofline(Table({"default": KERNELS["default"]}))

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import sympy as sp
 
-from slipstick.estimators.formula import FloatArray, Formula, evaluate
-from slipstick.estimators.operation.model import FormulaModel, amount_of, machine_values
-from slipstick.hwmodels.files import InputError
+from slipstick.estimators.core.formula import FloatArray, Formula, evaluate
+from slipstick.estimators.operation.operation_model import FormulaModel, amount_of, machine_values
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.kinds import KINDS, operation
-from slipstick.workloads.workload import Attribute, Op
+from slipstick.workloads.graph.kinds import KINDS, operation
+from slipstick.workloads.graph.workload import Attribute, Op
 
 FIXED = ("groups", "in_depth", "out_depth", "kernel_depth", "kernel_height", "kernel_width")
 """Dims of a convolution that stand as numbers: they decide the form of a formula."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from slipstick.estimators.across_devices.operation_times import OperationTimes
-from slipstick.estimators.formula import FloatArray
+from slipstick.estimators.core.formula import FloatArray
 from slipstick.estimators.operation.roofline import serving_rate
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.kinds import SIZE_BYTES
+from slipstick.workloads.graph.kinds import SIZE_BYTES
 
 TOLERANCE = 0.01
 """Share by which a time may undercut a bound: clocks of boards and timers are no better."""

@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import least_squares
 
-from slipstick.estimators.formula import FloatArray, Formula
-from slipstick.estimators.operation.kernel_classes import KERNELS, ROWWISE
-from slipstick.hwmodels.files import InputError
+from slipstick.estimators.core.formula import FloatArray, Formula
+from slipstick.estimators.operation.gpu.kernel_classes import KERNELS, ROWWISE
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.records import Table
 
 RELATIVES = (0.1, 0.5, 5.0, 30.0)
 """Weight of a machine with which 0, 1, 2, 3 words of the family are shared (vendor, generation, chip): the best of a

@@ -10,18 +10,18 @@ import numpy as np
 
 from slipstick.estimators.across_devices.kernel_class import KernelClass, kind_of
 from slipstick.estimators.across_devices.operation_times import OperationTimes
-from slipstick.estimators.compiled import Compiled, PointByPoint
-from slipstick.estimators.composite import Composite
-from slipstick.estimators.formula import FloatArray, Formula
-from slipstick.estimators.operation.model import amount_of
-from slipstick.estimators.operation.tiled import TiledRoofline
-from slipstick.hwmodels.expressions import symbol
-from slipstick.hwmodels.files import InputError
+from slipstick.estimators.core.compiled import Compiled, PointByPoint
+from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.core.formula import FloatArray, Formula
+from slipstick.estimators.operation.gpu.tiled import TiledRoofline
+from slipstick.estimators.operation.operation_model import amount_of
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.records import Table
-from slipstick.workloads.cost import Amount, symbols_of
-from slipstick.workloads.kinds import KINDS
-from slipstick.workloads.workload import Op, Workload
+from slipstick.workloads.graph.cost import Amount, symbols_of
+from slipstick.workloads.graph.kinds import KINDS
+from slipstick.workloads.graph.workload import Op, Workload
 
 AMOUNT = "operation.shape_factor"
 LEAST = 1e-3

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from slipstick.estimators.across_devices.bands import Scatter, scatter
-from slipstick.estimators.formula import FloatArray
-from slipstick.hwmodels.files import InputError
+from slipstick.estimators.core.formula import FloatArray
+from slipstick.hwmodels.files.readers import InputError
 
 SHARE = 0.7
 """Of residuals that repeat from machine to machine, where nothing is known ..."""

@@ -9,15 +9,15 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.extrapolation.families import FAMILIES, borders, thread_issue
+from slipstick.estimators.core.formula import FloatArray
 from slipstick.estimators.extrapolation.intervals import doubt
-from slipstick.estimators.extrapolation.line import fit_line, fit_power
+from slipstick.estimators.extrapolation.laws.families import FAMILIES, borders, thread_issue
+from slipstick.estimators.extrapolation.laws.line import fit_line, fit_power
+from slipstick.estimators.extrapolation.laws.selection import ORIGINS, POOLS, Mixture, Pool, counted_in, select
 from slipstick.estimators.extrapolation.prediction import Prediction, shares_of
-from slipstick.estimators.extrapolation.selection import ORIGINS, POOLS, Mixture, Pool, counted_in, select
 from slipstick.estimators.extrapolation.series import Series, kind_of
 from slipstick.estimators.extrapolation.verdict import verdicts
-from slipstick.estimators.formula import FloatArray
-from slipstick.hwmodels.files import InputError, unknown_name
+from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.machine import Machine
 
 LEAST_POINTS = 2

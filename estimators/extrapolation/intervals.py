@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstick.estimators.extrapolation.selection import Mixture
-from slipstick.estimators.formula import FloatArray
-from slipstick.hwmodels.files import InputError
+from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.extrapolation.laws.selection import Mixture
+from slipstick.hwmodels.files.readers import InputError
 
 BASE, MISSES, DISAGREEMENT, SHORTFALL, BENDING = 0.055, 0.10, 0.80, 0.85, 0.305
 GROWTH = 0.35

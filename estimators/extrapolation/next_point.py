@@ -10,7 +10,7 @@ import numpy as np
 from slipstick.estimators.extrapolation.extrapolate import extrapolate_many
 from slipstick.estimators.extrapolation.prediction import Prediction
 from slipstick.estimators.extrapolation.series import Series
-from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.files.readers import InputError
 
 OUTCOMES = (-0.84, 0.0, 0.84)
 """Thirds of a normal distribution, by their middles: the outcomes a candidate is tried with, in standard deviations."""

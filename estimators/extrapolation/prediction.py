@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.extrapolation.laws.terms import Law
 from slipstick.estimators.extrapolation.series import Series
-from slipstick.estimators.extrapolation.terms import Law
 from slipstick.estimators.extrapolation.verdict import Verdict
-from slipstick.estimators.formula import Formula
-from slipstick.hwmodels.records import Table
+from slipstick.hwmodels.files.records import Table
 
 if TYPE_CHECKING:
     import pandas as pd

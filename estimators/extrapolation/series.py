@@ -9,8 +9,8 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.formula import FloatArray
-from slipstick.hwmodels.files import InputError, unknown_name
+from slipstick.estimators.core.formula import FloatArray
+from slipstick.hwmodels.files.readers import InputError, unknown_name
 
 Kind = Literal["strong", "weak", "problem_size", "collective"]
 KINDS: tuple[str, ...] = get_args(Kind)

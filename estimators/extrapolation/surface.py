@@ -16,12 +16,12 @@ import numpy.typing as npt
 import sympy as sp
 from scipy.optimize import nnls
 
-from slipstick.estimators.extrapolation.families import CONSTANT, INVERSE, LINEAR, LOG
+from slipstick.estimators.core.formula import FloatArray, Formula
+from slipstick.estimators.extrapolation.laws.families import CONSTANT, INVERSE, LINEAR, LOG
+from slipstick.estimators.extrapolation.laws.terms import Term
 from slipstick.estimators.extrapolation.series import Series, kind_of, refuse_spread
-from slipstick.estimators.extrapolation.terms import Term
-from slipstick.estimators.formula import FloatArray, Formula
-from slipstick.hwmodels.expressions import symbol
-from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.readers import InputError
 
 TERMS: dict[str, tuple[Term, ...]] = {
     "strong": (CONSTANT, INVERSE, LOG),

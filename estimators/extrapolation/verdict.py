@@ -7,9 +7,9 @@ from typing import Literal
 
 import numpy as np
 
+from slipstick.estimators.core.formula import FloatArray
 from slipstick.estimators.extrapolation.intervals import BENDING, DISAGREEMENT, MISSES, SHORTFALL, Doubt
 from slipstick.estimators.extrapolation.series import Series
-from slipstick.estimators.formula import FloatArray
 
 Word = Literal["trust", "wide", "do not extrapolate"]
 ENOUGH_POINTS = 4

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from slipstick.estimators.formula import Formula
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.operation.collectives import Collectives
-from slipstick.estimators.operation.model import Clock, FormulaModel
-from slipstick.estimators.parameters import parameters
-from slipstick.hwmodels.expressions import symbol
+from slipstick.estimators.operation.operation_model import Clock, FormulaModel
+from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.workload import Op
+from slipstick.workloads.graph.workload import Op
 
 
 @dataclass(frozen=True)

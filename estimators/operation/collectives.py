@@ -18,17 +18,17 @@ from typing import Annotated, Literal
 
 import sympy as sp
 
-from slipstick.estimators.choice import Least
-from slipstick.estimators.extrema import Largest, Smallest
-from slipstick.estimators.formula import Formula
-from slipstick.estimators.operation.model import FormulaModel
-from slipstick.estimators.parameters import Parameter, check_parameters
-from slipstick.hwmodels.expressions import symbol
-from slipstick.hwmodels.files import InputError, unknown_name
+from slipstick.estimators.core.choice import Least
+from slipstick.estimators.core.extrema import Largest, Smallest
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.parameters import Parameter, check_parameters
+from slipstick.estimators.operation.operation_model import FormulaModel
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.records import Table
-from slipstick.workloads.kinds import SIZE_BYTES
-from slipstick.workloads.workload import Op
+from slipstick.workloads.graph.kinds import SIZE_BYTES
+from slipstick.workloads.graph.workload import Op
 
 SOURCE = "alpha-beta: Hockney 1994; rings: Patarasuk and Yuan 2009; protocols: NCCL, src/graph/tuning.cc"
 TRAFFIC = {

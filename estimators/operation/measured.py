@@ -6,15 +6,15 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from slipstick.estimators.formula import FloatArray, Formula
-from slipstick.estimators.operation.model import Clock, FormulaModel, amount_of
-from slipstick.estimators.parameters import Parameter, check_parameters
-from slipstick.hwmodels.expressions import symbol
-from slipstick.hwmodels.files import InputError
+from slipstick.estimators.core.formula import FloatArray, Formula
+from slipstick.estimators.core.parameters import Parameter, check_parameters
+from slipstick.estimators.operation.operation_model import Clock, FormulaModel, amount_of
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.records import Table
-from slipstick.workloads.cost import Amount
-from slipstick.workloads.workload import Op
+from slipstick.workloads.graph.cost import Amount
+from slipstick.workloads.graph.workload import Op
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from slipstick.estimators.formula import FloatArray, Formula
-from slipstick.estimators.operation.model import FormulaModel, OperationModel
-from slipstick.hwmodels.expressions import symbol
+from slipstick.estimators.core.formula import FloatArray, Formula
+from slipstick.estimators.operation.operation_model import FormulaModel, OperationModel
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.records import Table
-from slipstick.workloads.workload import Op
+from slipstick.workloads.graph.workload import Op
 
 
 @dataclass(frozen=True)

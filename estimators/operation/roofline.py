@@ -1,7 +1,7 @@
 """The roofline: an operation takes as long as its arithmetic or its traffic, whichever is longer.
 
 Each byte is moved once, from the level that holds it (main memory, or what `machine.runtime.cache` says is kept)
-through all nearer ones. What is read again because tiles overflow a cache, `slipstick.estimators.operation.tiled` tells.
+through all nearer ones. What is read again because tiles overflow a cache, `gpu.tiled` tells.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Annotated
 
 import sympy as sp
 
-from slipstick.estimators.formula import Formula
-from slipstick.estimators.operation.model import FormulaModel
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.parameters import Parameter, check_parameters
+from slipstick.estimators.operation.operation_model import FormulaModel
 from slipstick.estimators.operation.residency import capacity_of_all, cost_by_level, kept_caches, rated_caches
-from slipstick.estimators.parameters import Parameter, check_parameters
-from slipstick.hwmodels.expressions import symbol
-from slipstick.hwmodels.files import unknown_name
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.readers import unknown_name
+from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.records import Table
 from slipstick.hwmodels.runtime import CacheState
-from slipstick.workloads.kinds import SIZE_BYTES
-from slipstick.workloads.workload import Op
+from slipstick.workloads.graph.kinds import SIZE_BYTES
+from slipstick.workloads.graph.workload import Op
 
 SOURCE = "Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009"
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstick.estimators.run.selection import IntArray
-from slipstick.workloads.iterations import FloatArray, Iterations
+from slipstick.estimators.run.iteration_choice import IntArray
+from slipstick.workloads.runs.iterations import FloatArray, Iterations
 
 
 @dataclass(frozen=True, eq=False)

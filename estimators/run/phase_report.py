@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from slipstick.estimators.run.phases import Labels
-from slipstick.hwmodels.files import InputError, atomic_write
-from slipstick.workloads.step_profiles import Place, StepTable
+from slipstick.hwmodels.files.readers import InputError, atomic_write
+from slipstick.workloads.runs.step_profiles import Place, StepTable
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.hwmodels.files import InputError
-from slipstick.workloads.step_profiles import Operation, StepProfile, StepTable
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.runs.step_profiles import Operation, StepProfile, StepTable
 
 Labels = npt.NDArray[np.int64]
 

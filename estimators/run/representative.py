@@ -13,9 +13,9 @@ import numpy as np
 
 from slipstick.estimators.run import rivals
 from slipstick.estimators.run.groups import ByLength, by_length, iteration_noise
-from slipstick.estimators.run.selection import IntArray, Projection, Selection
-from slipstick.hwmodels.files import InputError, unknown_name
-from slipstick.workloads.iterations import FloatArray, Iterations
+from slipstick.estimators.run.iteration_choice import IntArray, Projection, Selection
+from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.workloads.runs.iterations import FloatArray, Iterations
 
 __all__ = ["METHODS", "Projection", "Selection", "select", "seqpoint", "values_from"]
 

@@ -10,9 +10,9 @@ from typing import Literal
 import numpy as np
 
 from slipstick.estimators.run.groups import by_length, iteration_noise, times_by_length
-from slipstick.estimators.run.selection import IntArray, Selection
-from slipstick.hwmodels.files import InputError
-from slipstick.workloads.iterations import FloatArray, Iterations
+from slipstick.estimators.run.iteration_choice import IntArray, Selection
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.runs.iterations import FloatArray, Iterations
 
 MOST_CELLS = 2000
 """k-means runs on unique lengths, or on so many cells of neighbouring ones."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import networkx as nx
 
-from slipstick.estimators.formula import FloatArray
-from slipstick.estimators.schedule.model import Outcome, Schedule
+from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.schedule.schedule_model import Outcome, Schedule
+from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.records import Table
-from slipstick.workloads.workload import Workload
+from slipstick.workloads.graph.workload import Workload
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from slipstick.estimators.formula import Formula
-from slipstick.hwmodels.expressions import parse_expression
+from slipstick.estimators.core.formula import Formula
+from slipstick.hwmodels.files.expressions import parse_expression
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.workload import Workload
+from slipstick.workloads.graph.workload import Workload
 
 
 def device_memory(

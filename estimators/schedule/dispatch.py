@@ -17,15 +17,15 @@ import numpy as np
 import numpy.typing as npt
 import simpy
 
-from slipstick.estimators.estimate import Event
-from slipstick.estimators.formula import FloatArray
-from slipstick.estimators.parameters import Parameter, check_parameters
+from slipstick.estimators.core.estimate import Event
+from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.core.parameters import Parameter, check_parameters
 from slipstick.estimators.schedule.device_memory import device_memory
-from slipstick.estimators.schedule.model import Outcome, Schedule
-from slipstick.estimators.schedule.recurrence import PrecedenceGraph
+from slipstick.estimators.schedule.pipelines.recurrence import PrecedenceGraph
+from slipstick.estimators.schedule.schedule_model import Outcome, Schedule
+from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.records import Table
-from slipstick.workloads.workload import Op, Workload
+from slipstick.workloads.graph.workload import Op, Workload
 
 TRACED = 2_000
 """Operations in the trace of an answer; larger graphs carry none."""

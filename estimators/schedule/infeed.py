@@ -9,13 +9,13 @@ from typing import Annotated
 import numpy as np
 import sympy as sp
 
-from slipstick.estimators.formula import FloatArray, Formula
-from slipstick.estimators.parameters import Parameter, check_parameters
-from slipstick.estimators.schedule.model import FormulaSchedule, Outcome
-from slipstick.hwmodels.expressions import symbol
+from slipstick.estimators.core.formula import FloatArray, Formula
+from slipstick.estimators.core.parameters import Parameter, check_parameters
+from slipstick.estimators.schedule.schedule_model import FormulaSchedule, Outcome
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.records import Table
-from slipstick.workloads.workload import Op, Workload
+from slipstick.workloads.graph.workload import Op, Workload
 
 SOURCE = "double buffering: the longer of device and infeed, plus a share of the shorter"
 

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.schedule.dispatch import dispatched
-from slipstick.estimators.schedule.recurrence import PrecedenceGraph
-from slipstick.hwmodels.files import InputError, unknown_name
+from slipstick.estimators.schedule.pipelines.recurrence import PrecedenceGraph
+from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.importers.trace_graph import Kind, Node, TraceGraph
-from slipstick.workloads.workload import Workload
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.importers.traces.trace_graph import Kind, Node, TraceGraph
 
 Floats = npt.NDArray[np.float64]
 DEVICE_KINDS = ("kernel", "copy", "collective")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slipstick.estimators.formula import Formula
-from slipstick.estimators.schedule.model import FormulaSchedule
-from slipstick.hwmodels.expressions import symbol
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.schedule.schedule_model import FormulaSchedule
+from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.workload import Op, Workload
+from slipstick.workloads.graph.workload import Op, Workload
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from slipstick.estimators.estimate import Event
-from slipstick.estimators.formula import FloatArray
-from slipstick.estimators.schedule.model import Outcome, Schedule
-from slipstick.hwmodels.files import InputError
+from slipstick.estimators.core.estimate import Event
+from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.schedule.schedule_model import Outcome, Schedule
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.records import Table
-from slipstick.workloads.workload import Op, Workload
+from slipstick.workloads.graph.workload import Op, Workload
 
 Rule = tuple[str, str]
 

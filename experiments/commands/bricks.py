@@ -36,8 +36,8 @@ def split(
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """How many bricks, and how many of them are unique, in each model and in all."""
-    from slipstick.experiments.output import emit
-    from slipstick.workloads.bricks import find_bricks, unique_bricks
+    from slipstick.experiments.pages.output import emit
+    from slipstick.workloads.transforms.bricks import find_bricks, unique_bricks
 
     rows, everything = [], []
     modules: dict[str, Any] = {}
@@ -48,7 +48,7 @@ def split(
         unique = unique_bricks(bricks)
         rows.append(_counts(name, len(workload), len(bricks), len(unique)))
         if (export is not None or sheet is not None) and layered is not None:
-            from slipstick.experiments.measure.brick_modules import brick_module, save_brick
+            from slipstick.experiments.measure.bricks.brick_modules import brick_module, save_brick
 
             for identity, brick in unique.items():
                 module, inputs = brick_module(layered, brick)
@@ -56,7 +56,7 @@ def split(
                 if export is not None:
                     save_brick(module, inputs, export / f"{identity}.pt2")
     if sheet is not None:
-        from slipstick.experiments.measure.brick_sheet import save_sheet
+        from slipstick.experiments.measure.bricks.brick_sheet import save_sheet
 
         save_sheet(modules.items(), sheet)
     if len(models) > 1:
@@ -81,8 +81,8 @@ def similarity(
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """Jaccard similarity of the sets of layers of every pair of models."""
-    from slipstick.experiments.output import emit
-    from slipstick.workloads.bricks import jaccard_similarity
+    from slipstick.experiments.pages.output import emit
+    from slipstick.workloads.transforms.bricks import jaccard_similarity
 
     grid = jaccard_similarity([_workload(name, given)[0] for name in models])
     emit(
@@ -107,8 +107,8 @@ def compose(
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """Latency and price of models from measured bricks, on every machine that the stores know, fastest first."""
-    from slipstick.experiments.bricks import schedule_named
-    from slipstick.experiments.output import emit
+    from slipstick.experiments.pages.output import emit
+    from slipstick.experiments.subjects.bricks.composition import schedule_named
 
     chosen = None if schedule == "sequential" and not rule else schedule_named(schedule, rule or (), workers)
     emit(_rows(models, granularity, store, given, chosen), format)
@@ -123,8 +123,8 @@ def advise(
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """Which machine for each model, which model for each machine: fastest and cheapest, without running any."""
-    from slipstick.experiments.bricks import advice
-    from slipstick.experiments.output import emit
+    from slipstick.experiments.pages.output import emit
+    from slipstick.experiments.subjects.bricks.composition import advice
     from slipstick.hwmodels.units import parse_quantity
 
     limit = parse_quantity(within, "s") if within is not None else None
@@ -140,9 +140,9 @@ def score(
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """Composed against measured for every model measured as a whole, each left out of the calibration."""
-    from slipstick.experiments.bricks import PARAMETERS, leave_one_model_out, summary
-    from slipstick.experiments.measure.brick_store import BrickStore
-    from slipstick.experiments.output import emit
+    from slipstick.experiments.measure.bricks.brick_store import BrickStore
+    from slipstick.experiments.pages.output import emit
+    from slipstick.experiments.subjects.bricks.composition import PARAMETERS, leave_one_model_out, summary
 
     rows: list[dict[str, Any]] = []
     notes = []
@@ -172,9 +172,9 @@ def score(
 def _rows(
     models: list[str], granularity: int, paths: list[Path] | None, given: list[str] | None, schedule: Any
 ) -> list[dict[str, Any]]:
-    from slipstick.experiments.bricks import latencies
-    from slipstick.experiments.measure.brick_store import BrickStore
-    from slipstick.hwmodels.files import InputError
+    from slipstick.experiments.measure.bricks.brick_store import BrickStore
+    from slipstick.experiments.subjects.bricks.composition import latencies
+    from slipstick.hwmodels.files.readers import InputError
 
     chosen = paths or [STORE]
     stores = [BrickStore.existing(path) for path in chosen]
@@ -185,7 +185,7 @@ def _rows(
 
 def _workload(name: str, given: list[str] | None = None) -> tuple[Any, Any]:
     if ":" in name and not name.endswith(".json"):
-        from slipstick.experiments.measure.bricks import build
+        from slipstick.experiments.measure.bricks.brick_runs import build
 
         layered = build(name, given or ())
         return layered.workload, layered

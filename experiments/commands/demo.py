@@ -16,8 +16,8 @@ def register(app: typer.Typer) -> None:
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
         """The Xeon Phi job: run times known at 1..240 threads, asked for 3,840, a faster clock, more cores."""
-        from slipstick.experiments.output import emit
-        from slipstick.experiments.papers import xeon_phi_report
+        from slipstick.experiments.evidence.papers.xeon_phi import xeon_phi_report
+        from slipstick.experiments.pages.output import emit
 
         page, picture, rows = xeon_phi_report.write(folder)
         notes = ["Training on a Xeon Phi 7120P, 3,840 threads beside today's 240; 80 % bands; ratios to today:"]

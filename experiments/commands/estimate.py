@@ -29,16 +29,16 @@ def register(app: typer.Typer) -> None:
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
         """How long a workload takes on a machine, with an 80 % band where it is known."""
-        from slipstick.estimators.consumption import COST
-        from slipstick.experiments.objectives import consumptions
-        from slipstick.experiments.output import emit
-        from slipstick.experiments.question import question
-        from slipstick.hwmodels.files import InputError
+        from slipstick.estimators.core.consumption import COST
+        from slipstick.experiments.pages.output import emit
+        from slipstick.experiments.question.objectives import consumptions
+        from slipstick.experiments.question.question import question
+        from slipstick.hwmodels.files.readers import InputError
         from slipstick.hwmodels.units import format_quantity
 
         asked = question(workload, on, estimator, set or [], dtype)
         if calibration:
-            from slipstick.experiments.calibrated import calibrated
+            from slipstick.experiments.question.calibrated import calibrated
 
             asked = calibrated(asked, on, calibration, anchors, set or [], [estimator] if estimator else [])
         elif anchors:

@@ -39,15 +39,15 @@ def register(app: typer.Typer) -> None:
         format: Annotated[str, typer.Option(help="table | json | csv (csv: the elasticities)")] = "table",  # noqa: A002
     ) -> None:
         """What the time hangs on: bottlenecks, elasticities, ridge points, tornado, the cheapest change to a target."""
-        from slipstick.experiments import explain as why
-        from slipstick.experiments.output import emit
-        from slipstick.experiments.progress import shown
-        from slipstick.experiments.question import prices, question
-        from slipstick.hwmodels.files import InputError
+        from slipstick.experiments.explain import explanation as why
+        from slipstick.experiments.pages.output import emit
+        from slipstick.experiments.pages.progress import shown
+        from slipstick.experiments.question.question import prices, question
+        from slipstick.hwmodels.files.readers import InputError
         from slipstick.hwmodels.units import format_quantity
 
         if trace:
-            from slipstick.experiments.miss import explain_trace
+            from slipstick.experiments.explain.miss import explain_trace
 
             said, account = explain_trace(trace, on, set or [], workload)
             emit(account, format, "measured minus predicted (Shapley over the terms)", [said])
@@ -70,7 +70,7 @@ def register(app: typer.Typer) -> None:
                 done(len(tables), len(makers))
         solved = None
         if price:
-            from slipstick.experiments.cheapest import cheapest_together
+            from slipstick.experiments.explain.cheapest import cheapest_together
 
             solved = cheapest_together(asked, target, prices(price))
             tables["together"] = [dict(row) for row in solved.rows]
@@ -78,7 +78,7 @@ def register(app: typer.Typer) -> None:
             others = {name: question(workload, name, estimator, set or [], dtype) for name in [on, *against]}
             tables["ranking"] = why.ranking(others)
         if report:
-            from slipstick.experiments.explain_report import write
+            from slipstick.experiments.pages.explain_report import write
 
             page = write(asked, answer, tables, target, report)
         remarks = why.notes(asked, dials, [*(vary or []), *(prices(price) if price else [])])

@@ -28,6 +28,6 @@ def register(app: typer.Typer) -> None:
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
         """Times beyond what was measured, with a band, a formula and a verdict; many regions are ranked by growth."""
-        from slipstick.experiments.extrapolating import Request, answer
+        from slipstick.experiments.extrapolate.extrapolating import Request, answer
 
         answer(Request(file, to, kind, parameter, time, region, machine, family, level, next, plot), format)

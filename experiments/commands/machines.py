@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
     @machines.command("list")
     def list_machines(format: Annotated[str, typer.Option(help=FORMAT)] = "table") -> None:  # noqa: A002
         """Names and main figures of the shipped machines."""
-        from slipstick.experiments.output import emit
+        from slipstick.experiments.pages.output import emit
         from slipstick.hwmodels.catalog import machine, machine_names
 
         rows = []
@@ -42,7 +42,7 @@ def register(app: typer.Typer) -> None:
         format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
     ) -> None:
         """Every number of a machine with its source."""
-        from slipstick.experiments.output import emit
+        from slipstick.experiments.pages.output import emit
         from slipstick.hwmodels.catalog import machine
         from slipstick.hwmodels.machine import describe
 
@@ -58,7 +58,7 @@ def register(app: typer.Typer) -> None:
         """Every field that a machine file may have: what is wanted, in which unit, and what it means."""
         from dataclasses import asdict
 
-        from slipstick.experiments.output import emit
+        from slipstick.experiments.pages.output import emit
         from slipstick.hwmodels.machine_fields import machine_fields
 
         emit([asdict(field) for field in machine_fields()], format)
@@ -84,13 +84,13 @@ def register(app: typer.Typer) -> None:
         format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
     ) -> None:
         """This host by lscpu and hwloc; bandwidths are assumed until `slipstick measure host`."""
-        from slipstick.experiments.measure.host import detect as detect_host
+        from slipstick.experiments.measure.host.host_rates import detect as detect_host
 
         _answer(detect_host().machine(), save, format)
 
 
 def _answer(machine: Any, save: Path | None, form: str) -> None:
-    from slipstick.experiments.output import emit
+    from slipstick.experiments.pages.output import emit
     from slipstick.hwmodels.machine import describe, save_machine
 
     notes = [f"{machine.name}: {machine.description}, fingerprint {machine.fingerprint}"]
@@ -105,7 +105,7 @@ def _answer(machine: Any, save: Path | None, form: str) -> None:
 
 
 def _imported(file: Path, benchmark: str, clock: str) -> Any:
-    from slipstick.hwmodels.files import InputError, read_text, unknown_name
+    from slipstick.hwmodels.files.readers import InputError, read_text, unknown_name
     from slipstick.hwmodels.units import parse_quantity
 
     if file.suffix in (".yml", ".yaml"):

@@ -30,9 +30,9 @@ def host(
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """Bandwidth and latency of every memory level, dependent additions and matrix products of this host."""
-    from slipstick.experiments.measure.host import measure_host
-    from slipstick.experiments.measure.timing import Protocol
-    from slipstick.experiments.output import emit
+    from slipstick.experiments.measure.clocks.timing import Protocol
+    from slipstick.experiments.measure.host.host_rates import measure_host
+    from slipstick.experiments.pages.output import emit
     from slipstick.hwmodels.machine import save_machine
 
     measured = measure_host(
@@ -68,9 +68,9 @@ def pipeline(
     """Record a real training run with a known schedule, and find its phases while it goes on (needs torch)."""
     from collections import Counter
 
-    from slipstick.experiments.measure.pipeline import RunSettings, record
-    from slipstick.experiments.output import emit
-    from slipstick.workloads.step_profiles import save_steps, without_stolen_time
+    from slipstick.experiments.measure.training.recorded_runs import RunSettings, record
+    from slipstick.experiments.pages.output import emit
+    from slipstick.workloads.runs.step_profiles import save_steps, without_stolen_time
 
     report = record(RunSettings(workers=workers, scale=scale))
     notes = [f"{len(report.steps)} steps in {report.windows} windows; waits by wall clock, work by thread CPU time"]
@@ -103,9 +103,9 @@ def bricks(
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """Measure the unique layer sequences of torch models on this host; stop and start again as you like."""
-    from slipstick.experiments.measure.brick_store import BrickStore
-    from slipstick.experiments.measure.bricks import host, measure_models
-    from slipstick.experiments.output import emit
+    from slipstick.experiments.measure.bricks.brick_runs import host, measure_models
+    from slipstick.experiments.measure.bricks.brick_store import BrickStore
+    from slipstick.experiments.pages.output import emit
 
     kept = BrickStore(store)
     failed = measure_models(
@@ -140,11 +140,11 @@ def spmv(
     if kernel != "spmv":
         _pagerank(matrices, kernel, budget, format)
         return
-    from slipstick.experiments.measure.host import detect
-    from slipstick.experiments.measure.label_folder import save_times
-    from slipstick.experiments.measure.quiet import Reference
-    from slipstick.experiments.measure.spmv import SpmvProtocol, measure_blocks
-    from slipstick.experiments.output import emit
+    from slipstick.experiments.measure.clocks.quiet import Reference
+    from slipstick.experiments.measure.host.host_rates import detect
+    from slipstick.experiments.measure.spmv.block_times import SpmvProtocol, measure_blocks
+    from slipstick.experiments.measure.spmv.label_folder import save_times
+    from slipstick.experiments.pages.output import emit
     from slipstick.workloads.kernels.sparse_files import read_matrix
 
     reference, topology = Reference(), detect()
@@ -173,9 +173,9 @@ def spmv(
 
 
 def _pagerank(graphs: list[Path], kernel: str, budget: float, format: str) -> None:  # noqa: A002
-    from slipstick.experiments.measure.pagerank import measure_pagerank
-    from slipstick.experiments.output import emit
-    from slipstick.hwmodels.files import unknown_name
+    from slipstick.experiments.measure.spmv.pagerank_loops import measure_pagerank
+    from slipstick.experiments.pages.output import emit
+    from slipstick.hwmodels.files.readers import unknown_name
     from slipstick.workloads.kernels.pagerank import pagerank_problem
     from slipstick.workloads.kernels.sparse_files import read_matrix
 
@@ -206,8 +206,8 @@ def training(
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """Training steps of a small real network by length, under changes that stand for hardware (needs torch)."""
-    from slipstick.experiments.measure.training import asked_lengths, measure_epoch, summary
-    from slipstick.experiments.output import emit
+    from slipstick.experiments.measure.training.epochs import asked_lengths, measure_epoch, summary
+    from slipstick.experiments.pages.output import emit
 
     def progress(done: int, planned: int) -> None:
         if done % 16 == 0 or done == planned:
@@ -224,9 +224,9 @@ def steps(
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """Eager training steps of small networks here, and every operation of them alone (needs torch)."""
-    from slipstick.experiments.measure.steps import measure_steps
-    from slipstick.experiments.output import emit
-    from slipstick.experiments.validation.dispatch import read_steps
+    from slipstick.experiments.evidence.validation.parallel.dispatch_scores import read_steps
+    from slipstick.experiments.measure.training.steps import measure_steps
+    from slipstick.experiments.pages.output import emit
 
     measure_steps(save, networks or [], say=lambda text: print(f"slipstick: {text}", file=sys.stderr))
     rows = [

@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from slipstick.estimators.run.phases import Labels
-    from slipstick.workloads.step_profiles import StepProfile, StepTable
+    from slipstick.workloads.runs.step_profiles import StepProfile, StepTable
 
 METHODS = ("duration", "published", "k-means", "dbscan")
 
@@ -38,8 +38,8 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Phases of a run: steps that do the same for the same time, their share and their top operations."""
         from slipstick.estimators.run.phase_report import report_phases
-        from slipstick.experiments.output import emit
-        from slipstick.workloads.step_profiles import StepTable
+        from slipstick.experiments.pages.output import emit
+        from slipstick.workloads.runs.step_profiles import StepTable
 
         steps, passed_over = read_steps(trace, marker)
         table = StepTable.of(steps)
@@ -66,12 +66,12 @@ def read_steps(path: Path, marker: str) -> tuple[list[StepProfile], list[str]]:
     """
     import re
 
-    from slipstick.hwmodels.files import InputError
-    from slipstick.workloads.importers.chrome_trace import read_events
-    from slipstick.workloads.step_profiles import load_steps, profile_steps, without_stolen_time
+    from slipstick.hwmodels.files.readers import InputError
+    from slipstick.workloads.importers.traces.chrome_trace import read_events
+    from slipstick.workloads.runs.step_profiles import load_steps, profile_steps, without_stolen_time
 
     if path.name.endswith("input_pipeline.json"):
-        from slipstick.workloads.importers.tensorboard_profile import read_input_pipeline
+        from slipstick.workloads.importers.traces.tensorboard_profile import read_input_pipeline
 
         return read_input_pipeline(path), []
     if path.name.endswith((".jsonl", ".jsonl.gz")):
@@ -102,7 +102,7 @@ def labels_of(
 ) -> Labels:
     """The phase of every step by one of `METHODS`."""
     from slipstick.estimators.run.phases import DurationScan, PublishedScan, density, k_means, scan_labels
-    from slipstick.hwmodels.files import unknown_name
+    from slipstick.hwmodels.files.readers import unknown_name
 
     match method:
         case "duration":

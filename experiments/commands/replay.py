@@ -33,9 +33,9 @@ def answer(
     trace: str, on: str | None, recorded: str | None, vary: list[str], form: str, set_: list[str] | None = None
 ) -> None:
     """Print the rows of a trace's what-if (also `slipstick whatif --trace`)."""
-    from slipstick.experiments.output import emit
-    from slipstick.experiments.recorded import read_recorded
-    from slipstick.experiments.trace_rows import changes, rows
+    from slipstick.experiments.pages.output import emit
+    from slipstick.experiments.traces.recorded import read_recorded
+    from slipstick.experiments.traces.trace_rows import changes, rows
     from slipstick.hwmodels.catalog import machine
 
     other = machine(on) if on else None

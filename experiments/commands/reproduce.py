@@ -16,8 +16,8 @@ def register(app: typer.Typer) -> None:
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> int:
         """Every number a paper states beside ours; exit code 1 where one that can be checked does not hold."""
-        from slipstick.experiments import registry
-        from slipstick.experiments.output import emit
+        from slipstick.experiments.pages.output import emit
+        from slipstick.experiments.question import registry
 
         rows = registry.paper(paper).run()
         checked = [row for row in rows if row.ok is not None]

@@ -42,11 +42,11 @@ def register(app: typer.Typer) -> None:
         from inspect import signature
 
         from slipstick.estimators.run.representative import METHODS, select, values_from
-        from slipstick.experiments.logs import read_log, simulated_log, write_representatives
-        from slipstick.experiments.output import emit
-        from slipstick.hwmodels.files import InputError, unknown_name
+        from slipstick.experiments.pages.output import emit
+        from slipstick.experiments.subjects.iterations.logs import read_log, simulated_log, write_representatives
+        from slipstick.hwmodels.files.readers import InputError, unknown_name
         from slipstick.hwmodels.units import parse_quantity
-        from slipstick.workloads.lengths import read_lengths
+        from slipstick.workloads.runs.lengths import read_lengths
 
         if method not in METHODS:
             raise unknown_name("method of selection", method, list(METHODS))
@@ -96,7 +96,7 @@ def register(app: typer.Typer) -> None:
         if emit_lengths is not None:
             write_representatives(emit_lengths, chosen, iterations.proxy)
         if picture is not None:
-            from slipstick.experiments.selection_picture import draw_selection
+            from slipstick.experiments.pages.selection_picture import draw_selection
 
             draw_selection(iterations, chosen, picture)
         missed = (

@@ -46,8 +46,8 @@ def predict(
     Costs of one core are learned from blocks of 250 non-zeros; a smaller matrix is answered by eight costs alone. A few
     measured products (--anchors) scale the answer to the machine and narrow the interval.
     """
-    from slipstick.experiments.output import emit
-    from slipstick.experiments.spmv_answers import answer
+    from slipstick.experiments.pages.output import emit
+    from slipstick.experiments.subjects.spmv.spmv_answers import answer
 
     row, said = answer(matrix, on, label, model, power, anchors)
     emit([row], format, notes=["; ".join(said)])
@@ -73,9 +73,9 @@ def train(
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """Fit a model to labelled blocks; the matrices are generated again or read from the public data."""
-    from slipstick.experiments.output import emit
-    from slipstick.experiments.spmv_training import KINDS, train_and_save
-    from slipstick.hwmodels.files import unknown_name
+    from slipstick.experiments.pages.output import emit
+    from slipstick.experiments.subjects.spmv.spmv_fits import KINDS, train_and_save
+    from slipstick.hwmodels.files.readers import unknown_name
 
     if kind not in KINDS:
         raise unknown_name("kind of SpMV model", kind, KINDS)
@@ -92,7 +92,7 @@ def search(
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """Search the published network's hyper-parameters at random; validation errors, best first (needs torch)."""
-    from slipstick.experiments.output import emit
-    from slipstick.experiments.spmv_training import search_rows
+    from slipstick.experiments.pages.output import emit
+    from slipstick.experiments.subjects.spmv.spmv_fits import search_rows
 
     emit(search_rows(trials, label, blocks, epochs, seed), format, notes=["rms error on the validation fifth, mean 1"])

@@ -35,8 +35,8 @@ def register(app: typer.Typer) -> None:
     @study.command("list")
     def list_presets(format: Annotated[str, typer.Option(help="table | json | csv")] = "table") -> None:  # noqa: A002
         """The studies that ship."""
-        from slipstick.experiments.output import emit
-        from slipstick.experiments.studies import load_study, preset_paths
+        from slipstick.experiments.pages.output import emit
+        from slipstick.experiments.studies.study import load_study, preset_paths
 
         shipped = {name: load_study(path) for name, path in preset_paths().items()}
         emit([{"study": name, "description": one.description} for name, one in shipped.items()], format)
@@ -54,14 +54,14 @@ def register(app: typer.Typer) -> None:
         format: Annotated[str, typer.Option(help="table | json | csv: of the front")] = "table",  # noqa: A002
     ) -> None:
         """Write report.html and report.png of a study's results; the front of --objective to front.parquet."""
-        from slipstick.experiments.front_report import marked
-        from slipstick.experiments.objectives import FRONT, known_only
-        from slipstick.experiments.output import emit, visible
-        from slipstick.experiments.runner import plan
-        from slipstick.experiments.store import load
-        from slipstick.experiments.studies import load_study, study_path
-        from slipstick.experiments.study_report import write
-        from slipstick.experiments.whatif import frame_rows
+        from slipstick.experiments.pages.front_report import marked
+        from slipstick.experiments.pages.output import emit, visible
+        from slipstick.experiments.pages.study_report import write
+        from slipstick.experiments.question.objectives import FRONT, known_only
+        from slipstick.experiments.studies.runner import plan
+        from slipstick.experiments.studies.store import load
+        from slipstick.experiments.studies.study import load_study, study_path
+        from slipstick.experiments.studies.whatif import frame_rows
 
         asked = load_study(study_path(file), trusted or ())
         made = plan(asked)
@@ -101,10 +101,10 @@ def _add(study: typer.Typer, name: str, text: str, check: Callable[[Path, str, s
         scheduler: Scheduler = None,
         trusted: Trusted = None,
     ) -> None:
-        from slipstick.experiments import runner
-        from slipstick.experiments.output import visible
-        from slipstick.experiments.progress import shown
-        from slipstick.experiments.studies import load_study, study_path
+        from slipstick.experiments.pages.output import visible
+        from slipstick.experiments.pages.progress import shown
+        from slipstick.experiments.studies import runner
+        from slipstick.experiments.studies.study import load_study, study_path
 
         asked = load_study(study_path(file), trusted or ())
         made = runner.plan(asked)
@@ -122,14 +122,14 @@ def _add(study: typer.Typer, name: str, text: str, check: Callable[[Path, str, s
 
 
 def _require_started(place: Path, fingerprint: str, file: str) -> None:
-    from slipstick.experiments.store import load
+    from slipstick.experiments.studies.store import load
 
     load(place, fingerprint)
 
 
 def _refuse_finished(place: Path, fingerprint: str, file: str) -> None:
-    from slipstick.experiments.store import load
-    from slipstick.hwmodels.files import InputError
+    from slipstick.experiments.studies.store import load
+    from slipstick.hwmodels.files.readers import InputError
 
     if (place / "study.json").exists() and load(place).parts():
         raise InputError(f"{place}: has results already; go on with: slipstick study resume {file}, or choose --folder")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from slipstick.experiments.trigger import Start
+    from slipstick.experiments.subjects.tuning.trigger import Start
 
 WATCHED_STEPS = 10
 """Steps that must pass, so that the first one alone does not decide."""
@@ -31,14 +31,14 @@ def register(app: typer.Typer) -> None:
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
         """Find the fastest input settings of a job by hill climbing; beside them the model's own optimum."""
-        from slipstick.experiments.output import emit
+        from slipstick.experiments.pages.output import emit
 
         emit([_tuned(name, each, budget, rules, start, exhaustive=exhaustive) for name, each in _jobs(job)], format)
 
 
 def _jobs(name: str) -> list[tuple[str, Any]]:
-    from slipstick.experiments.tuning_jobs import LoaderJob, simulated_jobs
-    from slipstick.hwmodels.files import unknown_name
+    from slipstick.experiments.subjects.tuning.tuning_jobs import LoaderJob, simulated_jobs
+    from slipstick.hwmodels.files.readers import unknown_name
 
     simulated = {f"simulated-{i + 1}": each for i, each in enumerate(simulated_jobs())}
     if name == "simulated":
@@ -53,8 +53,8 @@ def _jobs(name: str) -> list[tuple[str, Any]]:
 def _tuned(name: str, job: Any, share: float, rules: str, start: str, *, exhaustive: bool) -> dict[str, Any]:
     import math
 
-    from slipstick.experiments import tuner
-    from slipstick.hwmodels.files import unknown_name
+    from slipstick.experiments.subjects.tuning import tuner
+    from slipstick.hwmodels.files.readers import unknown_name
 
     if rules not in ("patient", "published"):
         raise unknown_name("rules", rules, ["patient", "published"])
@@ -88,6 +88,6 @@ def _tuned(name: str, job: Any, share: float, rules: str, start: str, *, exhaust
 def _watched(job: Any) -> Start:
     """The job under its defaults until the published trigger fires."""
     from slipstick.estimators.run.phases import DurationScan
-    from slipstick.experiments.trigger import Trigger, watch
+    from slipstick.experiments.subjects.tuning.trigger import Trigger, watch
 
     return watch(Trigger(DurationScan(), enough_steps=WATCHED_STEPS), job.steps_under_defaults())

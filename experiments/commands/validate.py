@@ -21,10 +21,10 @@ def register(app: typer.Typer) -> None:
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> int:
         """Accuracy on measurements that the models were not fitted to; exit code 1 where a goal is missed."""
-        from slipstick.experiments import registry
-        from slipstick.experiments.output import emit
-        from slipstick.experiments.validation.page import put
-        from slipstick.hwmodels.files import InputError
+        from slipstick.experiments.evidence.validation.page import put
+        from slipstick.experiments.pages.output import emit
+        from slipstick.experiments.question import registry
+        from slipstick.hwmodels.files.readers import InputError
 
         if data is not None and not data.is_dir():
             raise InputError(f"--data {data}: no such folder")

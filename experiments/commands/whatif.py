@@ -43,7 +43,7 @@ def register(app: typer.Typer) -> None:
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
         """How much faster when numbers change: ratios to today first, with their band, then times."""
-        from slipstick.hwmodels.files import InputError
+        from slipstick.hwmodels.files.readers import InputError
 
         if trace:
             from slipstick.experiments.commands.replay import answer as answer_trace
@@ -54,10 +54,10 @@ def register(app: typer.Typer) -> None:
             raise InputError("give a WORKLOAD, --on MACHINE and --vary NAME=VALUES (or --trace FILE)")
         if bool(measured) != bool(fit):
             raise InputError("give --measured FILE and --fit NAME together: times, and what is fitted to them")
-        from slipstick.experiments.objectives import known_only, with_front
-        from slipstick.experiments.output import emit
-        from slipstick.experiments.studies import Fitting, Study
-        from slipstick.experiments.whatif import answer, frame_rows
+        from slipstick.experiments.pages.output import emit
+        from slipstick.experiments.question.objectives import known_only, with_front
+        from slipstick.experiments.studies.study import Fitting, Study
+        from slipstick.experiments.studies.whatif import answer, frame_rows
         from slipstick.hwmodels.units import format_quantity
 
         study = Study.of_question(workload, on, estimator, set or [], vary, where or [], objective or [], dtype)
@@ -71,7 +71,7 @@ def register(app: typer.Typer) -> None:
         if save:
             study.save(save)
         if report:
-            from slipstick.experiments.whatif_report import write
+            from slipstick.experiments.pages.whatif_report import write
 
             page, picture = write(found, report, study.measurements(), study.objectives)
         frame, names = with_front(found.frame, objective) if objective else (found.frame, [])

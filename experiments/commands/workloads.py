@@ -18,8 +18,8 @@ def register(app: typer.Typer) -> None:
     @workloads.command("list")
     def list_workloads(format: Annotated[str, typer.Option(help=FORMAT)] = "table") -> None:  # noqa: A002
         """Names, sizes and open symbols of the built-in workloads."""
-        from slipstick.experiments.output import emit
-        from slipstick.experiments.progress import shown
+        from slipstick.experiments.pages.output import emit
+        from slipstick.experiments.pages.progress import shown
         from slipstick.workloads.catalog import outline, workload_names
 
         rows: list[dict[str, object]] = []
@@ -39,10 +39,10 @@ def register(app: typer.Typer) -> None:
         format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
     ) -> None:
         """The operations of a workload with flop and bytes; JSON has the totals of each phase beside them."""
-        from slipstick.experiments.output import emit
-        from slipstick.experiments.question import assignments, with_sizes
+        from slipstick.experiments.pages.output import emit
+        from slipstick.experiments.question.question import assignments, with_sizes
         from slipstick.workloads.catalog import workload
-        from slipstick.workloads.compare import summary
+        from slipstick.workloads.graph.compare import summary
 
         shown = with_sizes(workload(name), assignments(set or [], ("workload",))["workload"])
         if set:
@@ -86,8 +86,8 @@ def register(app: typer.Typer) -> None:
         format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
     ) -> None:
         """Make a workload of a model or a trace; nothing is run but your own MODULE:FUNCTION."""
-        from slipstick.experiments.output import emit
-        from slipstick.workloads.compare import summary
+        from slipstick.experiments.pages.output import emit
+        from slipstick.workloads.graph.compare import summary
         from slipstick.workloads.importers.detect import import_file, import_torch_by_name
 
         if given or _names_a_function(source):
@@ -114,9 +114,9 @@ def register(app: typer.Typer) -> None:
         format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
     ) -> int:
         """Operations that two workloads hold in different numbers, whatever their names; exit code 1 where any do."""
-        from slipstick.experiments.output import emit
+        from slipstick.experiments.pages.output import emit
         from slipstick.workloads.catalog import workload
-        from slipstick.workloads.compare import differences
+        from slipstick.workloads.graph.compare import differences
 
         found = differences(workload(left), workload(right))
         rows = [{"kind": d.kind, "dims": d.dims, "phase": d.phase, "left": d.left, "right": d.right} for d in found]
@@ -129,9 +129,9 @@ def register(app: typer.Typer) -> None:
         save: Annotated[Path, typer.Option(help="where: .html, or .dot for Graphviz")],
     ) -> None:
         """A picture of the graph: an HTML page that needs nothing else, or Graphviz text."""
-        from slipstick.hwmodels.files import InputError, atomic_write
+        from slipstick.hwmodels.files.readers import InputError, atomic_write
         from slipstick.workloads.catalog import workload
-        from slipstick.workloads.draw import to_graphviz, to_html
+        from slipstick.workloads.graph.draw import to_graphviz, to_html
 
         drawers = {".html": to_html, ".dot": to_graphviz, ".gv": to_graphviz}
         if save.suffix not in drawers:

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from slipstick.hwmodels.files import InputError, read_yaml, require_mapping
+from slipstick.hwmodels.files.readers import InputError, read_yaml, require_mapping
+from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.importers.kerncraft_machine import CacheLevel, Curve, KerncraftMachine, Streams
-from slipstick.hwmodels.records import Table
 from slipstick.hwmodels.units import parse_quantity
 
 LIMIT_BYTES = 4_000_000

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from slipstick.hwmodels.files import InputError, whole_number
+from slipstick.hwmodels.files.readers import InputError, whole_number
+from slipstick.hwmodels.files.records import validated
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.records import validated
 
 MAX_TEXT = 16_000_000
 ASSUMED_BANDWIDTH_A_CORE = 10e9

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from slipstick.estimators.operation.kernel_classes import KernelParameters
-from slipstick.estimators.operation.model import machine_values
-from slipstick.estimators.operation.tiled import TiledRoofline
-from slipstick.estimators.operation.tiles import SPLITS, TILES
+from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
+from slipstick.estimators.operation.gpu.tiled import TiledRoofline
+from slipstick.estimators.operation.gpu.tiles import SPLITS, TILES
+from slipstick.estimators.operation.operation_model import machine_values
 from slipstick.hwmodels.catalog import machine
-from slipstick.workloads.kinds import operation
+from slipstick.workloads.graph.kinds import operation
 
 ROUNDS = 7
 A100 = machine("a100-sxm-80gb").using({"power.cap": None})

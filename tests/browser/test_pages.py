@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slipstick.experiments import explain_report, whatif_report
-from slipstick.experiments.explain import Dials
-from slipstick.experiments.papers import xeon_phi_report
-from slipstick.experiments.question import Question, question
-from slipstick.experiments.sliderule import data_of
-from slipstick.experiments.space import Range, Space
-from slipstick.experiments.whatif import answer
-from slipstick.hwmodels.records import Table
+from slipstick.experiments.evidence.papers.xeon_phi import xeon_phi_report
+from slipstick.experiments.explain.explanation import Dials
+from slipstick.experiments.pages import explain_report, whatif_report
+from slipstick.experiments.pages.sliderule import data_of
+from slipstick.experiments.question.question import Question, question
+from slipstick.experiments.question.space import Range, Space
+from slipstick.experiments.studies.whatif import answer
+from slipstick.hwmodels.files.records import Table
 
 pytestmark = pytest.mark.browser
 ASKED = {

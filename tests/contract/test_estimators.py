@@ -11,30 +11,30 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slipstick.estimators.calibration import Calibration
-from slipstick.estimators.composite import Composite
-from slipstick.estimators.estimate import Estimate, Estimator
+from slipstick.estimators.calibration.calibration import Calibration
+from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.core.estimate import Estimate, Estimator
+from slipstick.estimators.core.parameters import Parameter, parameters, with_parameters
 from slipstick.estimators.operation.measured import MeasuredTimes, measured_key
 from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.parameters import Parameter, parameters, with_parameters
 from slipstick.estimators.schedule.critical_path import CriticalPath
 from slipstick.estimators.schedule.sequential import Sequential
-from slipstick.experiments import registry
-from slipstick.experiments.papers import xeon_phi
+from slipstick.experiments.evidence.papers.xeon_phi import xeon_phi_rows as xeon_phi
+from slipstick.experiments.question import registry
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table, content_digest
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.records import Table, content_digest
+from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.kernels.collective import collective
 from slipstick.workloads.kernels.generators import rmat, stencil
 from slipstick.workloads.kernels.pagerank import pagerank, pagerank_problem
 from slipstick.workloads.kernels.spmv import spmv
-from slipstick.workloads.layers import dense, elementwise
-from slipstick.workloads.networks.megatron import parallel_gpt
+from slipstick.workloads.layers.single import dense, elementwise
+from slipstick.workloads.networks.megatron.megatron_step import parallel_gpt
 from slipstick.workloads.networks.mlp import mlp
 from slipstick.workloads.networks.phi_cnn import phi_cnn
-from slipstick.workloads.parallel import data_parallel
-from slipstick.workloads.workload import Workload
+from slipstick.workloads.transforms.parallel import data_parallel
 
 NET = Workload(
     "net", (dense("a", 64, 256, 512), elementwise("b", 64 * 512), dense("c", 64, 512, 10)), (("a", "b"), ("b", "c"))
@@ -165,7 +165,7 @@ def test_parameters_are_declared_with_unit_meaning_and_bounds(case: tuple[Any, W
 def test_open_symbols_are_refused_by_name(case: tuple[Any, Workload, dict[str, float]]) -> None:
     from dataclasses import replace
 
-    from slipstick.hwmodels.expressions import symbol
+    from slipstick.hwmodels.files.expressions import symbol
 
     estimator, workload, run = case
     open_workload = replace(workload, operations=tuple(replace(op, times=symbol("unset")) for op in workload))

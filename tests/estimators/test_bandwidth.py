@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.operation.bandwidth import (
+from slipstick.estimators.operation.cpu.bandwidth import (
     Borders,
     Saturation,
     SaturationPrior,
@@ -13,12 +13,12 @@ from slipstick.estimators.operation.bandwidth import (
     learn_prior,
     lesson,
 )
-from slipstick.experiments.validation import bandwidth as scoreboard
-from slipstick.experiments.validation.bandwidths import CATALOG, FILE, MeasuredMachine, read_bandwidths
-from slipstick.experiments.validation.data import training_file, why_missing
+from slipstick.experiments.calibrate.public_data import training_file, why_missing
+from slipstick.experiments.evidence.validation.cpu import bandwidth_scores as scoreboard
+from slipstick.experiments.evidence.validation.cpu.bandwidth_data import CATALOG, FILE, MeasuredMachine, read_bandwidths
 from slipstick.hwmodels.catalog import machine_names
-from slipstick.hwmodels.files import InputError
-from slipstick.hwmodels.records import Table
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
 
 rates = st.floats(1e9, 5e10)
 

@@ -5,17 +5,17 @@ import pickle
 import numpy as np
 import pytest
 
-from slipstick.estimators.calibration import Calibration, calibrate
-from slipstick.estimators.composite import Composite
-from slipstick.estimators.estimate import Estimator, Measurement
+from slipstick.estimators.calibration.calibration import Calibration, calibrate
+from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.core.estimate import Estimator, Measurement
+from slipstick.estimators.core.parameters import parameters, with_parameters
 from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.parameters import parameters, with_parameters
 from slipstick.estimators.schedule.sequential import Sequential
-from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.records import Table
-from slipstick.workloads.layers import dense, elementwise
-from slipstick.workloads.workload import Workload
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.layers.single import dense, elementwise
 
 FREE = ("operation.compute_efficiency", "operation.memory_efficiency", "operation.overhead")
 TRUTH = (0.41, 0.68, 3e-6)

@@ -3,20 +3,20 @@
 import numpy as np
 import pytest
 
-from slipstick.estimators.calibration import calibrate
-from slipstick.estimators.composite import Composite
-from slipstick.estimators.estimate import Measurement
-from slipstick.estimators.fitting import Fit, fit_least_squares
-from slipstick.estimators.held_out import leave_one_group_out
-from slipstick.estimators.identifiability import condition_number, warnings
-from slipstick.estimators.objective import Objective
+from slipstick.estimators.calibration.calibration import calibrate
+from slipstick.estimators.calibration.fitting import Fit, fit_least_squares
+from slipstick.estimators.calibration.identifiability import condition_number, warnings
+from slipstick.estimators.calibration.leave_one_out import leave_one_group_out
+from slipstick.estimators.calibration.objective import Objective
+from slipstick.estimators.calibration.parameter_intervals import bootstrap, profile
+from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.core.estimate import Measurement
 from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.parameter_intervals import bootstrap, profile
 from slipstick.estimators.schedule.sequential import Sequential
-from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.layers import dense, elementwise
-from slipstick.workloads.workload import Workload
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.layers.single import dense, elementwise
 
 FREE = ("operation.compute_efficiency", "operation.memory_efficiency", "operation.overhead")
 TRUTH = (0.41, 0.68, 3e-6)
@@ -73,7 +73,7 @@ def test_profiles_of_a_linear_fit_are_students_intervals() -> None:
     # the profile of a linear least-squares fit is exactly the t interval
     from scipy import stats
 
-    from slipstick.estimators.objective import Objective
+    from slipstick.estimators.calibration.objective import Objective
 
     x = np.arange(6.0)
     y = 1 + 2 * x + np.array([0.1, -0.2, 0.05, 0.1, -0.1, 0.05])

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators import choice
-from slipstick.estimators.choice import Least
-from slipstick.estimators.extrema import Largest
-from slipstick.hwmodels.expressions import symbol
-from slipstick.hwmodels.records import Table
+from slipstick.estimators.core import choice
+from slipstick.estimators.core.choice import Least
+from slipstick.estimators.core.extrema import Largest
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.records import Table
 
 TILES, SPLITS = ((128.0, 64.0), (64.0, 64.0), (32.0, 16.0)), (1.0, 2.0, 4.0, 8.0)
 ROWS = [(*tile, split) for tile, split in itertools.product(TILES, SPLITS)]

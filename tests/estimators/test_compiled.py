@@ -5,20 +5,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators import compiled as compiled_module
-from slipstick.estimators.composite import Composite
-from slipstick.estimators.operation.instructions import InstructionCount
+from slipstick.estimators.core import compiled as compiled_module
+from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.core.parameters import with_parameters
+from slipstick.estimators.operation.cpu.instructions import InstructionCount
 from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.parameters import with_parameters
 from slipstick.estimators.schedule.critical_path import CriticalPath
 from slipstick.estimators.schedule.sequential import Sequential
-from slipstick.experiments.papers import xeon_phi
+from slipstick.experiments.evidence.papers.xeon_phi import xeon_phi_rows as xeon_phi
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.expressions import symbol
-from slipstick.hwmodels.files import InputError
-from slipstick.workloads.layers import dense, elementwise
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.layers.single import dense, elementwise
 from slipstick.workloads.networks.phi_cnn import phi_cnn
-from slipstick.workloads.workload import Workload
 
 BATCH = symbol("batch")
 NET = Workload(

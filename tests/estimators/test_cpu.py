@@ -7,16 +7,16 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.formula import evaluate
-from slipstick.estimators.operation.bandwidth import Borders, Saturation
-from slipstick.estimators.operation.cpu import CpuRoofline
-from slipstick.estimators.operation.model import machine_values
+from slipstick.estimators.core.formula import evaluate
+from slipstick.estimators.operation.cpu.bandwidth import Borders, Saturation
+from slipstick.estimators.operation.cpu.cpu_roofline import CpuRoofline
+from slipstick.estimators.operation.operation_model import machine_values
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.importers.kerncraft import load_kerncraft
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.kinds import operation
-from slipstick.workloads.layers import convolution, elementwise, gemm
-from slipstick.workloads.workload import Op
+from slipstick.workloads.graph.kinds import operation
+from slipstick.workloads.graph.workload import Op
+from slipstick.workloads.layers.single import convolution, elementwise, gemm
 
 PLAIN = CpuRoofline(write_allocate=0.0)
 HASWELL = load_kerncraft(Path(__file__).parents[1] / "data" / "kerncraft_cod.yml").machine()

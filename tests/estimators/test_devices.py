@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 import sympy
 
-from slipstick.estimators.across_devices import devices_file
 from slipstick.estimators.across_devices.beliefs import Belief
 from slipstick.estimators.across_devices.devices import DeviceCalibration, fit_devices
+from slipstick.estimators.across_devices.files import devices_file
+from slipstick.estimators.across_devices.files.portable import without_rows
 from slipstick.estimators.across_devices.kernel_class import PREFIX, times
 from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula, thinned
-from slipstick.estimators.across_devices.portable import without_rows
-from slipstick.estimators.compiled import Compiled
-from slipstick.estimators.operation.kernel_classes import KernelParameters
-from slipstick.estimators.operation.tiled import TiledRoofline
+from slipstick.estimators.core.compiled import Compiled
+from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
+from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files import InputError
-from slipstick.hwmodels.records import Table
-from slipstick.workloads.layers import elementwise
-from slipstick.workloads.workload import Workload
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.layers.single import elementwise
 
 # Shares of the bandwidth as vendors' relatives might have them; the L40S is the new machine.
 EFFICIENCY = {"a100-sxm-80gb": 0.85, "h100-sxm": 0.89, "l4": 0.80, "t4": 0.74, "mi210": 0.65}
@@ -238,7 +238,7 @@ def test_times_must_be_positive() -> None:
 
 
 def test_parameters_of_tables_whose_names_hold_dots() -> None:
-    from slipstick.estimators.parameters import parameters, with_parameters
+    from slipstick.estimators.core.parameters import parameters, with_parameters
 
     model = TiledRoofline(Table({"default": KernelParameters(), "gemm.float32": KernelParameters()}))
     changed = with_parameters(model, {"kernels.gemm.float32.overhead": 1e-5})

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from slipstick.estimators.schedule.critical_path import CriticalPath
 from slipstick.estimators.schedule.dispatch import AsynchronousDispatch, ContendedDispatch
 from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.records import Table
-from slipstick.workloads.cost import Cost
-from slipstick.workloads.workload import Op, Workload
+from slipstick.workloads.graph.cost import Cost
+from slipstick.workloads.graph.workload import Op, Workload
 
 
 def host(issue: float, mode: str = "eager", streams: int = 1) -> Machine:

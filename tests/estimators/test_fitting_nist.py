@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.estimators.fitting import fit_formula, fit_least_squares
-from slipstick.estimators.formula import Formula
-from slipstick.hwmodels.expressions import parse_expression, symbol
-from slipstick.hwmodels.files import InputError
+from slipstick.estimators.calibration.fitting import fit_formula, fit_least_squares
+from slipstick.estimators.core.formula import Formula
+from slipstick.hwmodels.files.expressions import parse_expression, symbol
+from slipstick.hwmodels.files.readers import InputError
 
 CASES = json.loads((Path(__file__).parents[1] / "data" / "nist_strd.json").read_text())["cases"]
 

@@ -6,9 +6,9 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.formula import Formula, evaluate
-from slipstick.hwmodels.expressions import symbol
-from slipstick.hwmodels.files import InputError
+from slipstick.estimators.core.formula import Formula, evaluate
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.readers import InputError
 
 A, B, C = symbol("a"), symbol("b.c"), symbol("c")
 positive = st.floats(0.1, 100)
@@ -42,7 +42,7 @@ def test_what_is_missing_is_named() -> None:
 
 
 def test_the_largest_term_binds() -> None:
-    from slipstick.hwmodels.records import Table
+    from slipstick.hwmodels.files.records import Table
 
     formula = Formula(sp.Max(A, B), "s", "", Table({"compute": A, "memory": B}))
     assert formula.bound_by({"a": 1.0, "b.c": 2.0}) == "memory"

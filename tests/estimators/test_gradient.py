@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from slipstick.estimators.choice import Least
-from slipstick.estimators.extrema import Largest, Smallest
-from slipstick.estimators.formula import Formula
-from slipstick.estimators.gradient import gradient
-from slipstick.hwmodels.expressions import symbol
-from slipstick.hwmodels.records import Table
+from slipstick.estimators.core.choice import Least
+from slipstick.estimators.core.extrema import Largest, Smallest
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.gradient import gradient
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.records import Table
 
 A, B, C = (symbol(name) for name in ("a", "b.long", "c"))
 POINTS = dict(zip(["a", "b.long", "c"], np.broadcast_arrays([0.7, 2.0, 5.1], [[1.3], [4.0]], 2.2), strict=True))

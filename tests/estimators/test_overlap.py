@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstick.estimators.schedule.dispatch import AsynchronousDispatch, ContendedDispatch
-from slipstick.experiments import registry
+from slipstick.experiments.question import registry
 from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.records import Table
 from slipstick.workloads.catalog import workload
-from slipstick.workloads.workload import Op, Workload
+from slipstick.workloads.graph.workload import Op, Workload
 
 seconds = st.floats(1e-4, 10.0)
 

@@ -26,9 +26,9 @@ from slipstick.estimators.run.phases import (
     scan_labels,
     step_features,
 )
-from slipstick.experiments.papers import tpupoint_observations
-from slipstick.hwmodels.files import InputError
-from slipstick.workloads.step_profiles import Operation, StepProfile, StepTable, load_steps, without_stolen_time
+from slipstick.experiments.evidence.papers.tpupoint import tpupoint_observations
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.runs.step_profiles import Operation, StepProfile, StepTable, load_steps, without_stolen_time
 
 RECORDED = tpupoint_observations.RECORDED
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.schedule.pipeline import Pipeline, tpu_pipeline
-from slipstick.estimators.schedule.stage import Stage
-from slipstick.hwmodels.files import InputError
+from slipstick.estimators.schedule.pipelines.pipeline import Pipeline, tpu_pipeline
+from slipstick.estimators.schedule.pipelines.stage import Stage
+from slipstick.hwmodels.files.readers import InputError
 
 stages = st.lists(
     st.builds(

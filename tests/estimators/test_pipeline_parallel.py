@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.composite import Composite
-from slipstick.estimators.estimate import Estimate
+from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.core.estimate import Estimate
 from slipstick.estimators.operation.measured import MeasuredTimes, measured_key
-from slipstick.estimators.schedule.pipeline_parallel import LANES, PipelineParallel, pipeline_span
-from slipstick.experiments import registry
-from slipstick.experiments.explain import crossover_rows
-from slipstick.experiments.question import question
+from slipstick.estimators.schedule.pipelines.pipeline_parallel import LANES, PipelineParallel, pipeline_span
+from slipstick.experiments.explain.explanation import crossover_rows
+from slipstick.experiments.question import registry
+from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files import InputError
-from slipstick.hwmodels.records import Table
-from slipstick.workloads.networks.megatron import parallel_gpt
-from slipstick.workloads.networks.megatron_layout import FULL, OFF, ON, SELECTIVE
-from slipstick.workloads.workload import Op, Workload
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.networks.megatron.megatron_layout import FULL, OFF, ON, SELECTIVE
+from slipstick.workloads.networks.megatron.megatron_step import parallel_gpt
 
 seconds = st.floats(0.01, 10.0)
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import simpy
 
-from slipstick.estimators.schedule.pipeline import Pipeline, tpu_pipeline
-from slipstick.estimators.schedule.recurrence import PrecedenceGraph
+from slipstick.estimators.schedule.pipelines.pipeline import Pipeline, tpu_pipeline
+from slipstick.estimators.schedule.pipelines.recurrence import PrecedenceGraph
 
 
 def bare(pipeline: Pipeline, steps: int) -> float:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from slipstick.estimators.run.groups import by_length, line_noise, times_by_length
 from slipstick.estimators.run.representative import METHODS, select, values_from
-from slipstick.hwmodels.files import InputError
-from slipstick.workloads.iterations import Iterations
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.runs.iterations import Iterations
 
 
 def run(lengths: list[float], times: list[float], **settings: object) -> Iterations:

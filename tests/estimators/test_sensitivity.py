@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slipstick.estimators.composite import Composite
-from slipstick.estimators.formula import Formula
+from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.estimators.schedule.sequential import Sequential
-from slipstick.estimators.sensitivity import crossovers, equal_at, sensitivity
-from slipstick.experiments.papers import xeon_phi
+from slipstick.estimators.sensitivity.elasticities import crossovers, equal_at, sensitivity
+from slipstick.experiments.evidence.papers.xeon_phi import xeon_phi_rows as xeon_phi
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.expressions import parse_expression
-from slipstick.hwmodels.files import InputError
-from slipstick.hwmodels.records import Table
+from slipstick.hwmodels.files.expressions import parse_expression
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.catalog import workload
 
 STEP = 1e-6

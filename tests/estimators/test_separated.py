@@ -8,14 +8,14 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.compiled import Compiled
-from slipstick.estimators.composite import Composite
-from slipstick.estimators.formula import evaluate
+from slipstick.estimators.core.compiled import Compiled
+from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.core.formula import evaluate
+from slipstick.estimators.core.separated import Maximum, Product, Rows, Tables, Whole, separate
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.estimators.schedule.sequential import Sequential
-from slipstick.estimators.separated import Maximum, Product, Rows, Tables, Whole, separate
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.expressions import parse_expression
+from slipstick.hwmodels.files.expressions import parse_expression
 from slipstick.workloads.catalog import workload
 
 TEXTS = {

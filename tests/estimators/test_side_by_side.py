@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from slipstick.estimators.schedule.critical_path import CriticalPath
 from slipstick.estimators.schedule.side_by_side import SideBySide, parse_rule
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files import InputError
-from slipstick.workloads.bricks import find_bricks, quotient
-from slipstick.workloads.workload import Op, Workload
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.transforms.bricks import find_bricks, quotient
 
 PHI = machine("xeon-phi-7120p")
 

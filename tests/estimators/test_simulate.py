@@ -5,12 +5,12 @@ import time
 
 import pytest
 
-from slipstick.estimators.schedule.simulate import SharedMemory, simulate_round
-from slipstick.estimators.schedule.threads import Contention
-from slipstick.experiments.papers import xeon_phi
+from slipstick.estimators.schedule.threads.thread_schedule import Contention
+from slipstick.estimators.schedule.threads.thread_simulation import SharedMemory, simulate_round
+from slipstick.experiments.evidence.papers.xeon_phi import xeon_phi_rows as xeon_phi
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files import InputError
-from slipstick.hwmodels.records import Table
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.networks.phi_cnn import phi_cnn, phi_network
 
 

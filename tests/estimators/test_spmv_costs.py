@@ -12,24 +12,24 @@ import numpy as np
 import pytest
 from scipy.io import mmwrite
 
-from slipstick.estimators.composite import Composite
-from slipstick.estimators.operation.reuse import CacheSizes
-from slipstick.estimators.operation.spmv import spmv_estimator
-from slipstick.estimators.operation.spmv_costs import SpmvCosts
-from slipstick.estimators.operation.spmv_model import SpmvModel, trained_model
+from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.operation.spmv.products import spmv_estimator
+from slipstick.estimators.operation.spmv.reuse import CacheSizes
+from slipstick.estimators.operation.spmv.spmv_costs import SpmvCosts
+from slipstick.estimators.operation.spmv.spmv_model import SpmvModel, trained_model
 from slipstick.estimators.schedule.sequential import Sequential
-from slipstick.experiments import registry
-from slipstick.experiments.cli import run
+from slipstick.experiments.commands.cli import run
+from slipstick.experiments.question import registry
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files import InputError
-from slipstick.hwmodels.records import Table
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.graph.workload_file import load_workload
 from slipstick.workloads.kernels.blocks import block_features, pattern_counts
 from slipstick.workloads.kernels.generators import permuted, stencil, uniform
 from slipstick.workloads.kernels.sparse import SparseMatrix
 from slipstick.workloads.kernels.spmv import spmv
-from slipstick.workloads.layers import dense
-from slipstick.workloads.workload import Workload
-from slipstick.workloads.workload_file import load_workload
+from slipstick.workloads.layers.single import dense
 
 HOST = "cloud-cascade-lake-core"
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.estimators.operation.spmv import estimate_spmv, spmv_devices_estimator
-from slipstick.estimators.operation.spmv_anchors import anchored
-from slipstick.estimators.operation.spmv_devices import (
+from slipstick.estimators.operation.spmv.products import estimate_spmv, spmv_devices_estimator
+from slipstick.estimators.operation.spmv.spmv_anchors import anchored
+from slipstick.estimators.operation.spmv.spmv_devices import (
     DIMS,
     TERMS,
     DeviceCosts,
@@ -19,11 +19,11 @@ from slipstick.estimators.operation.spmv_devices import (
     load_devices,
     spread_of,
 )
-from slipstick.estimators.operation.spmv_model import trained_model
+from slipstick.estimators.operation.spmv.spmv_model import trained_model
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import load_machine
-from slipstick.hwmodels.records import Table
 from slipstick.workloads.kernels.generators import stencil, uniform
 from slipstick.workloads.kernels.sparse import SparseMatrix
 from slipstick.workloads.kernels.spmv import rows_operation, spmv

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.estimators.composite import Composite
-from slipstick.estimators.operation.boosted import BoostedTrees, fit_boosted
-from slipstick.estimators.operation.frequency import constant_rate_correction, from_two
-from slipstick.estimators.operation.loops import LevelLoops, LoopRoofline
+from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.operation.cpu.loops import LevelLoops, LoopRoofline
 from slipstick.estimators.operation.piecewise import Piecewise
-from slipstick.estimators.operation.reuse import (
+from slipstick.estimators.operation.spmv.boosted import BoostedTrees, fit_boosted
+from slipstick.estimators.operation.spmv.products import LearnedSpmv, estimate_spmv
+from slipstick.estimators.operation.spmv.reuse import (
     CacheSizes,
     ReuseModel,
     fit_reuse,
@@ -21,12 +21,12 @@ from slipstick.estimators.operation.reuse import (
     label_kind,
     term_counts,
 )
-from slipstick.estimators.operation.spmv import LearnedSpmv, estimate_spmv
-from slipstick.estimators.operation.spmv_model import fit_spmv, load_spmv_model, trained_model
+from slipstick.estimators.operation.spmv.spmv_model import fit_spmv, load_spmv_model, trained_model
 from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.experiments.evidence.papers.spmv_cnn.frequency import constant_rate_correction, from_two
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files import InputError
-from slipstick.hwmodels.records import Table
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.kernels import generators
 from slipstick.workloads.kernels.blocks import BlockTable, block_features
 from slipstick.workloads.kernels.pagerank import pagerank, pagerank_problem

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.estimators.operation.spmv_net import ENERGY_NET, TIME_NET, NetShape, load_net
-from slipstick.estimators.operation.spmv_training import METRICS, Recipe, fold_errors, search, train, train_family
-from slipstick.hwmodels.files import InputError
+from slipstick.estimators.operation.spmv.spmv_net import ENERGY_NET, TIME_NET, NetShape, load_net
+from slipstick.estimators.operation.spmv.spmv_training import METRICS, Recipe, fold_errors, search, train, train_family
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.kernels.blocks import block_features, network_input
 from slipstick.workloads.kernels.generators import power_law, stencil
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.operation.loop_kernels import LoopKernel, box, kernel_named, kernels, star
-from slipstick.estimators.operation.stencil import (
+from slipstick.estimators.operation.cpu.loop_kernels import LoopKernel, box, kernel_named, kernels, star
+from slipstick.estimators.operation.cpu.stencil import (
     Traffic,
     cache_traffic,
     core_elements,
@@ -18,10 +18,10 @@ from slipstick.estimators.operation.stencil import (
     penalty_cycles,
     roofline,
 )
-from slipstick.experiments.validation import kerncraft as scoreboard
-from slipstick.experiments.validation.data import training_file, why_missing
+from slipstick.experiments.calibrate.public_data import training_file, why_missing
+from slipstick.experiments.evidence.validation.cpu import kerncraft_scores as scoreboard
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.importers.kerncraft import load_kerncraft
 
 COD = load_kerncraft(Path(__file__).parents[1] / "data" / "kerncraft_cod.yml")

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.operation.systolic import DATAFLOWS, SystolicArray, cycles, cycles_formula, utilisation
-from slipstick.experiments.validation.data import training_file, why_missing
+from slipstick.estimators.operation.tpu.systolic import DATAFLOWS, SystolicArray, cycles, cycles_formula, utilisation
+from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.hwmodels.compute import Engine
-from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.memory import Level
-from slipstick.hwmodels.records import Table
-from slipstick.workloads.kinds import operation
-from slipstick.workloads.layers import convolution, elementwise, gemm
+from slipstick.workloads.graph.kinds import operation
+from slipstick.workloads.layers.single import convolution, elementwise, gemm
 
 sizes = st.integers(1, 3000)
 sides = st.integers(1, 300)

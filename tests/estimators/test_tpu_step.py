@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.composite import Composite
-from slipstick.estimators.operation.tpu_step import TpuOperations
-from slipstick.estimators.parameters import parameters, with_parameters
+from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.core.parameters import parameters, with_parameters
+from slipstick.estimators.operation.tpu.tpu_step import TpuOperations
 from slipstick.estimators.schedule.infeed import InfeedOverlap, Lane
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files import InputError
-from slipstick.workloads.layers import convolution, gemm
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.layers.single import convolution, gemm
 from slipstick.workloads.networks.data_parallel import SYMBOLS, data_parallel_mlp
 
 

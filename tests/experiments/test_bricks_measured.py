@@ -10,9 +10,21 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from slipstick.experiments.measure.bricks.brick_runs.brick_store import (
+    COLD,
+    WARM,
+    BrickStore,
+    Composition,
+    Measured,
+    Result,
+    Where,
+)
+from slipstick.hwmodels.files.readers.records import Table
 
 from slipstick.estimators.operation.measured import measured_key
-from slipstick.experiments.bricks import (
+from slipstick.experiments.commands.cli import run
+from slipstick.experiments.measure.clocks.timing import Protocol, Timing
+from slipstick.experiments.subjects.bricks.composition import (
     advice,
     calibrated,
     composed,
@@ -21,15 +33,11 @@ from slipstick.experiments.bricks import (
     schedule_named,
     summary,
 )
-from slipstick.experiments.cli import run
-from slipstick.experiments.measure.brick_store import COLD, WARM, BrickStore, Composition, Measured, Result, Where
-from slipstick.experiments.measure.timing import Protocol, Timing
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files import InputError
-from slipstick.hwmodels.records import Table
-from slipstick.workloads.bricks import find_bricks
-from slipstick.workloads.layers import dense
-from slipstick.workloads.workload import Workload
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.layers.single import dense
+from slipstick.workloads.transforms.bricks import find_bricks
 
 
 def timing(value: float) -> Timing:
@@ -56,13 +64,13 @@ def small_model():
             joined = torch.cat([x, y + x], 1)[:, :8]
             return self.end(torch.flatten(joined.mean((2, 3)), 1))
 
-    from slipstick.experiments.measure.brick_modules import layer_model
+    from slipstick.experiments.measure.bricks.brick_runs.brick_modules import layer_model
 
     return layer_model("net", Net(), (torch.rand(1, 3, 16, 16),))
 
 
 def test_every_brick_runs_and_gives_what_its_layers_give(small_model) -> None:
-    from slipstick.experiments.measure.brick_modules import brick_module, task
+    from slipstick.experiments.measure.bricks.brick_runs.brick_modules import brick_module, task
 
     for granularity in (1, 2, 3, len(small_model.workload)):
         for brick in find_bricks(small_model.workload, granularity):
@@ -73,7 +81,7 @@ def test_every_brick_runs_and_gives_what_its_layers_give(small_model) -> None:
 
 
 def test_a_brick_holds_nothing_of_the_model_but_its_own_layers(small_model) -> None:
-    from slipstick.experiments.measure.brick_modules import brick_module
+    from slipstick.experiments.measure.bricks.brick_runs.brick_modules import brick_module
 
     brick = find_bricks(small_model.workload, 1)[0]
     module, _ = brick_module(small_model, brick)
@@ -84,7 +92,7 @@ def test_a_brick_holds_nothing_of_the_model_but_its_own_layers(small_model) -> N
 
 def test_identity_is_shape_and_parameters_not_weights() -> None:
     torch = pytest.importorskip("torch", reason="bricks of torch models need the extra torch")
-    from slipstick.experiments.measure.brick_modules import layer_model
+    from slipstick.experiments.measure.bricks.brick_runs.brick_modules import layer_model
 
     def identities(stride: int, seed: int):
         torch.manual_seed(seed)
@@ -97,8 +105,7 @@ def test_identity_is_shape_and_parameters_not_weights() -> None:
 
 def test_bricks_export_to_disk_and_load_again(small_model, tmp_path: Path) -> None:
     import torch
-
-    from slipstick.experiments.measure.brick_modules import brick_module, save_brick
+    from slipstick.experiments.measure.bricks.brick_runs.brick_modules import brick_module, save_brick
 
     module, inputs = brick_module(small_model, find_bricks(small_model.workload, 3)[0])
     save_brick(module, inputs, tmp_path / "brick.pt2")
@@ -108,9 +115,8 @@ def test_bricks_export_to_disk_and_load_again(small_model, tmp_path: Path) -> No
 
 def test_a_sheet_tells_no_order_and_runs_elsewhere_under_the_same_identities(small_model, tmp_path: Path) -> None:
     import torch
-
-    from slipstick.experiments.measure.brick_modules import brick_module
-    from slipstick.experiments.measure.brick_sheet import load_sheet, save_sheet
+    from slipstick.experiments.measure.bricks.brick_runs.brick_modules import brick_module
+    from slipstick.experiments.measure.bricks.brick_runs.brick_sheet import load_sheet, save_sheet
 
     bricks = {brick.identity: brick_module(small_model, brick) for brick in find_bricks(small_model.workload, 2)}
     path = tmp_path / "sheet.json"
@@ -157,7 +163,7 @@ TWO = {"input": [[1], [1], "float32"]}
 )
 def test_a_sheet_of_a_stranger_is_data(nodes, words: str, tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="bricks of torch models need the extra torch")
-    from slipstick.experiments.measure.brick_sheet import SCHEMA, load_sheet
+    from slipstick.experiments.measure.bricks.brick_runs.brick_sheet import SCHEMA, load_sheet
 
     path = tmp_path / "sheet.json"
     path.write_text(json.dumps({"schema": SCHEMA, "bricks": [{"identity": "a", "nodes": nodes}]}))
@@ -167,7 +173,7 @@ def test_a_sheet_of_a_stranger_is_data(nodes, words: str, tmp_path: Path) -> Non
 
 def test_operations_of_sheets_take_and_give_tensors_alone() -> None:
     pytest.importorskip("torch", reason="bricks of torch models need the extra torch")
-    from slipstick.experiments.measure.brick_operations import OPERATIONS, operation
+    from slipstick.experiments.measure.bricks.brick_operations import OPERATIONS, operation
 
     for name in OPERATIONS:
         schema = operation(name, "here")._schema
@@ -178,7 +184,7 @@ def test_operations_of_sheets_take_and_give_tensors_alone() -> None:
 @pytest.mark.parametrize("call", ["aten.relu.default", "aten.zeros.default", "getitem"])
 def test_names_of_a_sheet_are_no_code(call: str, tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="bricks of torch models need the extra torch")
-    from slipstick.experiments.measure.brick_sheet import SCHEMA, load_sheet
+    from slipstick.experiments.measure.bricks.brick_sheet import SCHEMA, load_sheet
 
     canary = tmp_path / "fired"
     key = f"**({{}} if __import__('pathlib').Path({str(canary)!r}).touch() is None else {{}})) #"
@@ -272,8 +278,9 @@ def test_a_killed_measurement_resumes_and_ends_with_the_same_results(
     import multiprocessing
     import random
 
-    from slipstick.experiments.measure import bricks as measuring
-    from slipstick.experiments.measure.turns import Session
+    from slipstick.experiments.measure.bricks.brick_runs.turns import Session
+
+    from slipstick.experiments.measure.bricks.brick_runs import brick_runs as measuring
 
     names = [f"net{i}" for i in range(15)]
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.cli import run as command
+from slipstick.experiments.commands.cli import run as command
 from slipstick.experiments.commands.phases import read_steps
-from slipstick.experiments.logs import read_log
-from slipstick.hwmodels.files import InputError
-from slipstick.workloads.importers.chrome_trace import read_events
+from slipstick.experiments.subjects.iterations.logs import read_log
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.importers.traces.chrome_trace import read_events
 
 MARKER = r"ProfilerStep#(\d+)"
 PIECES = [b"NaN", b"-1", b"1e999", b"null", b"[]", b"{}", b'""', b"true", b"1e30", b"Infinity", b"9" * 400]

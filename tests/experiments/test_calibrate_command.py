@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.estimators.calibration_file import load
-from slipstick.estimators.parameters import parameters, with_parameters
-from slipstick.experiments import registry
-from slipstick.experiments.cli import run
+from slipstick.estimators.calibration.calibration_file import load
+from slipstick.estimators.core.parameters import parameters, with_parameters
+from slipstick.experiments.commands.cli import run
+from slipstick.experiments.question import registry
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.catalog import workload
 
@@ -98,7 +98,7 @@ def test_bad_studies_are_one_line_and_exit_2(
     ],
 )
 def test_bad_calibration_files_are_refused(study: Path, change: dict[str, object], words: str) -> None:
-    from slipstick.hwmodels.files import InputError
+    from slipstick.hwmodels.files.readers import InputError
 
     out = study.with_suffix(".json")
     assert run(["calibrate", str(study), "--out", str(out), "--format", "csv"]) == 0

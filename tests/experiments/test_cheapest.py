@@ -8,11 +8,11 @@ import json
 import numpy as np
 import pytest
 
-from slipstick.experiments import explain as why
-from slipstick.experiments.cheapest import cheapest_together
-from slipstick.experiments.cli import run
-from slipstick.experiments.question import Question, question
-from slipstick.hwmodels.files import InputError
+from slipstick.experiments.commands.cli import run
+from slipstick.experiments.explain import explanation as why
+from slipstick.experiments.explain.cheapest import cheapest_together
+from slipstick.experiments.question.question import Question, question
+from slipstick.hwmodels.files.readers import InputError
 
 CLOCK, MEMORY, CORES = "machine.clock", "machine.memory.HBM2.bandwidth", "machine.cores"
 

@@ -12,14 +12,14 @@ import pytest
 from slipstick.estimators.across_devices.anchors import Anchor, taken
 from slipstick.estimators.across_devices.kernel_class import PREFIX
 from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula
-from slipstick.estimators.operation.kernel_classes import KernelParameters
-from slipstick.estimators.operation.tiled import TiledRoofline
-from slipstick.experiments.cli import run
-from slipstick.experiments.devices_left_out import noise_floor
+from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
+from slipstick.estimators.operation.gpu.tiled import TiledRoofline
+from slipstick.experiments.calibrate.devices_left_out import noise_floor
+from slipstick.experiments.commands.cli import run
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import save_machine
-from slipstick.workloads.layers import elementwise
-from slipstick.workloads.workload import Workload
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.layers.single import elementwise
 
 STUDY = """
 schema = "slipstick-study-1"

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from slipstick.experiments import explain as why
-from slipstick.experiments.cli import run
-from slipstick.experiments.differences import likely_numbers
-from slipstick.experiments.question import Question, question
+from slipstick.experiments.commands.cli import run
+from slipstick.experiments.explain import explanation as why
+from slipstick.experiments.explain.differences import likely_numbers
+from slipstick.experiments.question.question import Question, question
 
 BANDWIDTH = "machine.memory.HBM2e.bandwidth"
 LAUNCH = "machine.runtime.launch_overhead"

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments import explain as why
-from slipstick.experiments.cli import run
-from slipstick.experiments.question import Question, question
-from slipstick.hwmodels.files import InputError
+from slipstick.experiments.commands.cli import run
+from slipstick.experiments.explain import explanation as why
+from slipstick.experiments.question.question import Question, question
+from slipstick.hwmodels.files.readers import InputError
 
 GNMT = ("gnmt", "v100-sxm", "roofline")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.cli import run
+from slipstick.experiments.commands.cli import run
 
 PHI = """threads,time_s
 1,7.10e-6

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.cli import run
-from slipstick.experiments.rows import ReproductionRow, ValidationRow
+from slipstick.experiments.commands.cli import run
+from slipstick.experiments.evidence.rows import ReproductionRow, ValidationRow
 
 PAGE = (Path(__file__).parents[2] / "docs" / "json.md").read_text()
 PHI = ["--on", "xeon-phi-7120p", "--set", "run.threads=240"]

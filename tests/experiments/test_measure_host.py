@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments import cli
-from slipstick.experiments.measure import host
-from slipstick.experiments.measure.host import HostMeasurement, Result, detect, level_sizes, measure_host
-from slipstick.experiments.measure.loops import cycle_through
-from slipstick.experiments.measure.timing import Protocol
-from slipstick.hwmodels.files import InputError
+from slipstick.experiments.commands import cli
+from slipstick.experiments.measure.clocks.timing import Protocol
+from slipstick.experiments.measure.host import host_rates as host
+from slipstick.experiments.measure.host.host_loops import cycle_through
+from slipstick.experiments.measure.host.host_rates import HostMeasurement, Result, detect, level_sizes, measure_host
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.importers.lscpu import Cache, Topology
 from slipstick.hwmodels.machine import load_machine
 

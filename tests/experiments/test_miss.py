@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.attribution import shapley
-from slipstick.experiments.miss import Miss, miss_of
+from slipstick.estimators.sensitivity.attribution import shapley
+from slipstick.experiments.explain.miss import Miss, miss_of
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files import InputError
-from slipstick.workloads.importers.kineto_graph import read_trace_graph
-from slipstick.workloads.importers.trace_graph import TraceGraph
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.importers.traces.kineto_graph import read_trace_graph
+from slipstick.workloads.importers.traces.trace_graph import TraceGraph
 
 KERNEL, LAUNCH, LOAD, BACK = 40.0, 5.0, 60.0, 4.0
 

@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.consumption import COST, ENERGY, energy
-from slipstick.estimators.operation.energy import PowerModel
-from slipstick.experiments.cli import run
-from slipstick.experiments.front_report import best, front_chart
-from slipstick.experiments.objectives import on_front, with_front, with_objectives
-from slipstick.experiments.question import question
-from slipstick.experiments.whatif import whatif
+from slipstick.estimators.core.consumption import COST, ENERGY, energy
+from slipstick.estimators.operation.power.energy import PowerModel
+from slipstick.experiments.commands.cli import run
+from slipstick.experiments.pages.front_report import best, front_chart
+from slipstick.experiments.question.objectives import on_front, with_front, with_objectives
+from slipstick.experiments.question.question import question
+from slipstick.experiments.studies.whatif import whatif
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.cost import Cost
-from slipstick.workloads.workload import Op, Workload
+from slipstick.workloads.graph.cost import Cost
+from slipstick.workloads.graph.workload import Op, Workload
 
 GNMT = ("gnmt", "vega-fe")
 FLOP = Workload("flop", (Op("flop", "elementwise", cost=Cost({"flop.vector.float32": 1e12})),))

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.cli import run
-from slipstick.experiments.runner import plan
-from slipstick.experiments.studies import load_study
-from slipstick.hwmodels.files import InputError
+from slipstick.experiments.commands.cli import run
+from slipstick.experiments.studies.runner import plan
+from slipstick.experiments.studies.study import load_study
+from slipstick.hwmodels.files.readers import InputError
 
 OWN = """
-from slipstick.estimators.composite import Composite
+from slipstick.estimators.core.composite import Composite
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.estimators.schedule.sequential import Sequential
 
@@ -87,7 +87,7 @@ def test_other_code_is_another_study(folder: Path) -> None:
     ],
 )
 def test_what_is_no_estimator_is_said(name: str, words: str) -> None:
-    from slipstick.experiments.registry import estimator
+    from slipstick.experiments.question.registry import estimator
 
     with pytest.raises(InputError, match=words):
         estimator(name)

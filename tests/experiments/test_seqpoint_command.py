@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.experiments.cli import run
-from slipstick.experiments.logs import read_log, write_log
-from slipstick.hwmodels.files import InputError
-from slipstick.workloads.iterations import Iterations
+from slipstick.experiments.commands.cli import run
+from slipstick.experiments.subjects.iterations.logs import read_log, write_log
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.runs.iterations import Iterations
 
 
 @pytest.fixture
@@ -158,6 +158,6 @@ def test_unknown_columns_and_methods_are_named(log: Path, capsys: pytest.Capture
     assert "did you mean 'seqpoint'" in capsys.readouterr().err
     with pytest.raises(InputError, match="want a picture"):
         from slipstick.estimators.run.representative import select
-        from slipstick.experiments.selection_picture import draw_selection
+        from slipstick.experiments.pages.selection_picture import draw_selection
 
         draw_selection(read_log(log), select("median", read_log(log)), log.parent / "a.gif")

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from slipstick.experiments.readings import Readings
-from slipstick.experiments.series import from_frame, read
-from slipstick.hwmodels.files import InputError
+from slipstick.experiments.extrapolate.readings import Readings
+from slipstick.experiments.extrapolate.series_files import from_frame, read
+from slipstick.hwmodels.files.readers import InputError
 
 
 def write(folder: Path, name: str, content: Any) -> Path:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.experiments.space import Range, Space
-from slipstick.hwmodels.files import InputError
-from slipstick.hwmodels.records import Table
+from slipstick.experiments.question.space import Range, Space
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
 
 AXES = Table({"run.a": (1.0, 2.0, 3.0), "run.b": (10.0, 20.0)})
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.measure import steps
-from slipstick.experiments.validation.dispatch import read_steps
-from slipstick.hwmodels.files import InputError
+from slipstick.experiments.evidence.validation.parallel.dispatch_scores import read_steps
+from slipstick.experiments.measure.training import steps
+from slipstick.hwmodels.files.readers import InputError
 
 pytest.importorskip("torch")
 

@@ -16,12 +16,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from slipstick.experiments import runner
-from slipstick.experiments.cli import run as command
-from slipstick.experiments.runner import Plan, executor, plan, run
-from slipstick.experiments.store import create, load
-from slipstick.experiments.studies import Study, load_study
-from slipstick.hwmodels.files import InputError
+from slipstick.experiments.commands.cli import run as command
+from slipstick.experiments.studies import runner
+from slipstick.experiments.studies.runner import Plan, executor, plan, run
+from slipstick.experiments.studies.store import create, load
+from slipstick.experiments.studies.study import Study, load_study
+from slipstick.hwmodels.files.readers import InputError
 
 STUDY = """
 schema = "slipstick-study-1"

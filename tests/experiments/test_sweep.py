@@ -9,17 +9,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from slipstick.experiments import sweep as sweep_module
-from slipstick.experiments.axes import axis, counts_axis
-from slipstick.experiments.cli import run
-from slipstick.experiments.papers import xeon_phi
-from slipstick.experiments.question import question
-from slipstick.experiments.space import Range, Space
-from slipstick.experiments.sweep import sweep, task
-from slipstick.experiments.whatif import whatif
+from slipstick.experiments.commands.cli import run
+from slipstick.experiments.evidence.papers.xeon_phi import xeon_phi_rows as xeon_phi
+from slipstick.experiments.question.axes import axis, counts_axis
+from slipstick.experiments.question.question import question
+from slipstick.experiments.question.space import Range, Space
+from slipstick.experiments.studies import sweep as sweep_module
+from slipstick.experiments.studies.sweep import sweep, task
+from slipstick.experiments.studies.whatif import whatif
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files import InputError
-from slipstick.hwmodels.records import Table
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
 
 PHI = ("phi-cnn-small", "xeon-phi-7120p")
 

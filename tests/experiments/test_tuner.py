@@ -10,12 +10,20 @@ from typing import Any
 import pytest
 
 from slipstick.estimators.run.phases import DurationScan
-from slipstick.experiments.cli import run as command
-from slipstick.experiments.trigger import Trigger, watch
-from slipstick.experiments.tuner import Knob, Settings, Trial, by_formula, exhaustive, paired_interval, tune
-from slipstick.experiments.tuning_jobs import LoaderJob, SimulatedJob, simulated_jobs
-from slipstick.hwmodels.files import InputError
-from slipstick.workloads.step_profiles import Operation, StepProfile
+from slipstick.experiments.commands.cli import run as command
+from slipstick.experiments.subjects.tuning.trigger import Trigger, watch
+from slipstick.experiments.subjects.tuning.tuner import (
+    Knob,
+    Settings,
+    Trial,
+    by_formula,
+    exhaustive,
+    paired_interval,
+    tune,
+)
+from slipstick.experiments.subjects.tuning.tuning_jobs import LoaderJob, SimulatedJob, simulated_jobs
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.runs.step_profiles import Operation, StepProfile
 
 SIZES = Knob("size", (1, 2, 3, 4, 5, 6), 3)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.cli import run
+from slipstick.experiments.commands.cli import run
 
 DOCS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)

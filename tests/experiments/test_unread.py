@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.estimators.compiled import Compiled
-from slipstick.experiments.cli import run
-from slipstick.experiments.question import question
-from slipstick.experiments.unread import unread
+from slipstick.estimators.core.compiled import Compiled
+from slipstick.experiments.commands.cli import run
+from slipstick.experiments.question.question import question
+from slipstick.experiments.question.unread import unread
 
 L2 = "machine.memory.L2.capacity"
 

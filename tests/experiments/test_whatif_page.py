@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.question import question
-from slipstick.experiments.space import Range, Space
-from slipstick.experiments.whatif import WhatIf, answer
-from slipstick.experiments.whatif_report import ratio_chart, write
-from slipstick.hwmodels.records import Table
+from slipstick.experiments.pages.whatif_report import ratio_chart, write
+from slipstick.experiments.question.question import question
+from slipstick.experiments.question.space import Range, Space
+from slipstick.experiments.studies.whatif import WhatIf, answer
+from slipstick.hwmodels.files.records import Table
 
 CLOCK, CORES, BANDWIDTH = "machine.clock", "machine.cores", "machine.memory.HBM2.bandwidth"
 

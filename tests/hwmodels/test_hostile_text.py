@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from slipstick.hwmodels.expressions import parse_expression
-from slipstick.hwmodels.files import InputError, parse_json, read_toml, read_yaml, whole_number
+from slipstick.hwmodels.files.expressions import parse_expression
+from slipstick.hwmodels.files.readers import InputError, parse_json, read_toml, read_yaml, whole_number
 from slipstick.hwmodels.units import parse_quantity
-from slipstick.workloads.cost import bind_amount
+from slipstick.workloads.graph.cost import bind_amount
 
 
 @pytest.mark.parametrize(

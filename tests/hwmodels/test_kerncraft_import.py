@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.importers.kerncraft import load_kerncraft
 from slipstick.hwmodels.importers.kerncraft_machine import Streams
 

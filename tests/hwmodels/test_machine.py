@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstick.hwmodels.catalog import machine, machine_names
-from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine, describe
 from slipstick.hwmodels.units import format_quantity, parse_quantity
 

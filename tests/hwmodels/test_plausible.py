@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.cli import run
+from slipstick.experiments.commands.cli import run
 from slipstick.hwmodels.catalog import FOLDER, machine_names
 from slipstick.hwmodels.machine import load_machine
 from slipstick.hwmodels.plausible import ImplausibleWarning, doubts

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.composite import Composite
-from slipstick.estimators.operation.cpu import CpuRoofline
-from slipstick.estimators.operation.model import FormulaModel
+from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.operation.cpu.cpu_roofline import CpuRoofline
+from slipstick.estimators.operation.gpu.tiled import TiledRoofline
+from slipstick.estimators.operation.operation_model import FormulaModel
 from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.operation.tiled import TiledRoofline
 from slipstick.estimators.schedule.sequential import Sequential
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.kinds import operation
-from slipstick.workloads.layers import elementwise, gemm
-from slipstick.workloads.workload import Op, Workload
+from slipstick.workloads.graph.kinds import operation
+from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.layers.single import elementwise, gemm
 
 MODELS: dict[str, FormulaModel] = {"plain": Roofline(), "tiled": TiledRoofline(), "cpu": CpuRoofline()}
 STATES = ("cold", "warm", "hot")

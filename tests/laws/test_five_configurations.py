@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.operation.tiled import TiledRoofline
-from slipstick.estimators.operation.voltage import KNEE
-from slipstick.experiments.papers.seqpoint_study import vega
+from slipstick.estimators.operation.gpu.tiled import TiledRoofline
+from slipstick.estimators.operation.power.voltage import KNEE
+from slipstick.experiments.evidence.papers.seqpoint.seqpoint_study import vega
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.kinds import operation
-from slipstick.workloads.layers import elementwise, gemm
-from slipstick.workloads.workload import Op
+from slipstick.workloads.graph.kinds import operation
+from slipstick.workloads.graph.workload import Op
+from slipstick.workloads.layers.single import elementwise, gemm
 
 MODEL = TiledRoofline()
 BASE = vega("#1").using({"power.cap": None, "runtime.launch_overhead": 0.0})

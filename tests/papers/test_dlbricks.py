@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from slipstick.experiments.bricks import leave_one_model_out, summary
-from slipstick.experiments.measure.own_bricks import own_bricks
-from slipstick.experiments.papers import dlbricks
-from slipstick.experiments.validation import dlbricks as scoreboard
-from slipstick.experiments.validation.data import data_folder
-from slipstick.experiments.validation.dlbricks_data import SEQUENCES, timings
+from slipstick.experiments.calibrate.public_data import data_folder
+from slipstick.experiments.evidence.papers.dlbricks import dlbricks_rows as dlbricks
+from slipstick.experiments.evidence.validation.bricks import dlbricks_scores as scoreboard
+from slipstick.experiments.evidence.validation.bricks.dlbricks_data import SEQUENCES, timings
+from slipstick.experiments.measure.bricks.own_bricks import own_bricks
+from slipstick.experiments.subjects.bricks.composition import leave_one_model_out, summary
 
 needs_data = pytest.mark.skipif(
     data_folder() is None or not (data_folder() / SEQUENCES).exists(), reason="no public measurements (SLIPSTICK_DATA)"

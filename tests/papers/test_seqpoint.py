@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slipstick.experiments.papers import seqpoint as paper
-from slipstick.experiments.papers.seqpoint_study import Study, vega
-from slipstick.experiments.rows import ReproductionRow
+from slipstick.experiments.evidence.papers.seqpoint import seqpoint_rows as paper
+from slipstick.experiments.evidence.papers.seqpoint.seqpoint_study import Study, vega
+from slipstick.experiments.evidence.rows import ReproductionRow
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from slipstick.experiments.papers import tpupoint, tpupoint_workloads
-from slipstick.experiments.papers.tpupoint_pipeline import input_bound
-from slipstick.experiments.papers.tpupoint_tables import MXU_PERCENT, TABLE_I
-from slipstick.experiments.rows import ReproductionRow
-from slipstick.workloads.workload import Op
+from slipstick.experiments.evidence.papers.tpupoint import tpupoint_rows as tpupoint
+from slipstick.experiments.evidence.papers.tpupoint import tpupoint_workloads
+from slipstick.experiments.evidence.papers.tpupoint.tpupoint_pipeline import input_bound
+from slipstick.experiments.evidence.papers.tpupoint.tpupoint_tables import MXU_PERCENT, TABLE_I
+from slipstick.experiments.evidence.rows import ReproductionRow
+from slipstick.workloads.graph.workload import Op
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from slipstick.experiments.papers import xeon_phi
-from slipstick.hwmodels.files import InputError
+from slipstick.experiments.evidence.papers.xeon_phi import xeon_phi_rows as xeon_phi
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.networks.phi_cnn import forward_pass, phi_cnn, phi_network, weights
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.validation import dispatch
+from slipstick.experiments.evidence.validation.parallel import dispatch_scores as dispatch
 from slipstick.hwmodels.catalog import machine
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from slipstick.experiments.validation import collectives, megatron
-from slipstick.experiments.validation.collective_systems import FOLDER
-from slipstick.experiments.validation.data import training_file
+from slipstick.experiments.calibrate.public_data import training_file
+from slipstick.experiments.evidence.validation.parallel import collective_scores as collectives
+from slipstick.experiments.evidence.validation.parallel import megatron_scores as megatron
+from slipstick.experiments.evidence.validation.parallel.collective_systems import FOLDER
 
 
 def test_published_iterations_are_met_without_a_fit_to_them() -> None:

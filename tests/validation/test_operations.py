@@ -9,26 +9,30 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from slipstick.estimators.across_devices import devices_file
 from slipstick.estimators.across_devices.bands import LARGEST, TAILS, scatter
 from slipstick.estimators.across_devices.devices import fit_devices
+from slipstick.estimators.across_devices.files import devices_file
 from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula
 from slipstick.estimators.across_devices.pooling import MachineFit, pooled, priors_of, shared_words, weights
 from slipstick.estimators.across_devices.trials import SHARE, Trial, left, repeats
-from slipstick.estimators.operation.energy import PowerModel, fit_power
-from slipstick.estimators.operation.tiled import TiledRoofline
-from slipstick.estimators.parameters import parameters
-from slipstick.experiments import registry
-from slipstick.experiments.validation import gpu_data, gpu_scores
-from slipstick.experiments.validation.data import data_folder
-from slipstick.experiments.validation.gpu_cases import cases
-from slipstick.experiments.validation.model_graphs import graph
-from slipstick.experiments.validation.switch_transformer import MODELS, SwitchConfiguration, switch_transformer
+from slipstick.estimators.core.parameters import parameters
+from slipstick.estimators.operation.gpu.tiled import TiledRoofline
+from slipstick.estimators.operation.power.energy import PowerModel, fit_power
+from slipstick.experiments.calibrate.public_data import data_folder
+from slipstick.experiments.evidence.validation.gpu import gpu_data, gpu_scores
+from slipstick.experiments.evidence.validation.gpu.gpu_cases import cases
+from slipstick.experiments.evidence.validation.models.model_graphs import graph
+from slipstick.experiments.evidence.validation.models.switch_transformer import (
+    MODELS,
+    SwitchConfiguration,
+    switch_transformer,
+)
+from slipstick.experiments.question import registry
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files import InputError
-from slipstick.hwmodels.records import Table
-from slipstick.workloads.kinds import KINDS, operation
-from slipstick.workloads.workload import Workload
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.graph.kinds import KINDS, operation
+from slipstick.workloads.graph.workload import Workload
 
 FAMILIES = [("nvidia-ampere-ga100", "nvidia-ampere-ga100", 3), ("nvidia-ampere-ga100", "nvidia-ampere-ga102", 2)]
 

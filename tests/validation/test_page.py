@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from slipstick.experiments.rows import ValidationRow
-from slipstick.experiments.validation.page import MARK, put
+from slipstick.experiments.evidence.rows import ValidationRow
+from slipstick.experiments.evidence.validation.page import MARK, put
 
 
 def row(case: str, ours: float) -> ValidationRow:

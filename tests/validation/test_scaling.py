@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.experiments.validation import scaling
-from slipstick.experiments.validation.data import training_file
+from slipstick.experiments.calibrate.public_data import training_file
+from slipstick.experiments.evidence.validation.scaling import scaling_scores as scaling
 
 INDEX = "series,parameter,points,kind,source\na/1,threads,7,strong,me/a:x\nb/1,n,5,problem_size,me/b:y\n"
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.experiments.rows import ValidationRow
-from slipstick.experiments.validation import seqpoint_cpu as cpu
-from slipstick.experiments.validation import seqpoint_gpu as gpu
+from slipstick.experiments.evidence.rows import ValidationRow
+from slipstick.experiments.evidence.validation.sequences import seqpoint_cpu as cpu
+from slipstick.experiments.evidence.validation.sequences import seqpoint_gpu as gpu
 
 
 def write_rnnt(folder: Path, systems: dict[str, list[np.ndarray]]) -> None:

@@ -10,12 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.estimators.operation.spmv_devices import load_devices
-from slipstick.experiments.measure.held_out import errors, held_out
-from slipstick.experiments.measure.labels import LabelledBlocks, shipped_labels
-from slipstick.experiments.validation import ginkgo, pagerank, spmv
-from slipstick.experiments.validation.data import data_folder, training_file
-from slipstick.experiments.validation.ginkgo_times import MATRICES, STATISTICS, TIMES, read_products
+from slipstick.estimators.operation.spmv.spmv_devices import load_devices
+from slipstick.experiments.calibrate.public_data import data_folder, training_file
+from slipstick.experiments.evidence.validation.spmv import ginkgo
+from slipstick.experiments.evidence.validation.spmv import pagerank_scores as pagerank
+from slipstick.experiments.evidence.validation.spmv import spmv_scores as spmv
+from slipstick.experiments.evidence.validation.spmv.ginkgo_times import MATRICES, STATISTICS, TIMES, read_products
+from slipstick.experiments.measure.spmv.label_folds import errors, held_out
+from slipstick.experiments.measure.spmv.labels import LabelledBlocks, shipped_labels
 from slipstick.workloads.kernels.blocks import BlockTable
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slipstick.estimators.parameters import parameters
-from slipstick.experiments import registry
-from slipstick.experiments.question import question
-from slipstick.experiments.validation import tpu, tpu_fit
-from slipstick.experiments.validation.data import training_file
-from slipstick.experiments.validation.tpu_data import STEPS, TRACES, read_steps, read_traces
-from slipstick.experiments.whatif import whatif
+from slipstick.estimators.core.parameters import parameters
+from slipstick.experiments.calibrate.public_data import training_file
+from slipstick.experiments.evidence.validation.tpu import tpu_fit
+from slipstick.experiments.evidence.validation.tpu import tpu_scores as tpu
+from slipstick.experiments.evidence.validation.tpu.tpu_data import STEPS, TRACES, read_steps, read_traces
+from slipstick.experiments.question import registry
+from slipstick.experiments.question.question import question
+from slipstick.experiments.studies.whatif import whatif
 
 MLP = ("data-parallel-mlp", "tpu-v2-8", None)
 

@@ -5,14 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.composite import Composite
+from slipstick.estimators.core.composite import Composite
 from slipstick.estimators.operation.measured import MeasuredTimes, measured_key
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.estimators.schedule.sequential import Sequential
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files import InputError
-from slipstick.hwmodels.records import Table
-from slipstick.workloads.bricks import (
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.layers.single import dense, elementwise
+from slipstick.workloads.transforms.bricks import (
     cheapest_cover,
     find_bricks,
     jaccard_similarity,
@@ -20,8 +22,6 @@ from slipstick.workloads.bricks import (
     quotient,
     unique_bricks,
 )
-from slipstick.workloads.layers import dense, elementwise
-from slipstick.workloads.workload import Workload
 
 
 @st.composite

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slipstick.estimators.schedule.replay import replay
-from slipstick.experiments.recorded import read_recorded
-from slipstick.hwmodels.files import InputError
+from slipstick.experiments.traces.recorded import read_recorded
+from slipstick.hwmodels.files.readers import InputError
 
 KINETO = {
     "deviceProperties": [{"id": 0, "name": "Tesla V100-SXM2-16GB"}],

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slipstick.hwmodels.files import InputError
-from slipstick.workloads.importers import chrome_trace, event_table
-from slipstick.workloads.importers.chrome_trace import iterate_events, read_events
-from slipstick.workloads.importers.event_table import TraceNotes
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.importers.traces import chrome_trace, event_table
+from slipstick.workloads.importers.traces.chrome_trace import iterate_events, read_events
+from slipstick.workloads.importers.traces.event_table import TraceNotes
 
 
 def kineto_text(events: list[dict[str, Any]], indent: int | None = 2) -> str:
@@ -197,7 +197,7 @@ def test_a_large_value_ends_in_an_error_not_in_memory(tmp_path: Path, monkeypatc
 
 
 def test_real_traces_read_the_same_on_both_roads() -> None:
-    from slipstick.experiments.validation.data import data_folder
+    from slipstick.experiments.calibrate.public_data import data_folder
 
     folder = data_folder()
     paths = sorted((folder / "traces").glob("*/*.gz"), key=lambda path: path.stat().st_size)[:3] if folder else []

@@ -9,14 +9,14 @@ from xml.etree import ElementTree
 import networkx as nx
 import pytest
 
-from slipstick.experiments.cli import run
-from slipstick.hwmodels.files import InputError
+from slipstick.experiments.commands.cli import run
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.catalog import graphs_folder, workload
-from slipstick.workloads.compare import differences, matrix_flop, summary
-from slipstick.workloads.draw import to_graphviz, to_html
-from slipstick.workloads.kinds import operation
-from slipstick.workloads.workload import Workload
-from slipstick.workloads.workload_file import load_workload
+from slipstick.workloads.graph.compare import differences, matrix_flop, summary
+from slipstick.workloads.graph.draw import to_graphviz, to_html
+from slipstick.workloads.graph.kinds import operation
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.graph.workload_file import load_workload
 
 
 def test_show_has_totals_with_units_in_the_key(capsys: pytest.CaptureFixture[str]) -> None:

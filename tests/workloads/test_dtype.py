@@ -7,14 +7,14 @@ import json
 import pytest
 
 import slipstick as ss
-from slipstick.experiments.cli import run
-from slipstick.workloads.dtype import in_dtype
-from slipstick.workloads.kinds import operation
+from slipstick.experiments.commands.cli import run
+from slipstick.workloads.graph.kinds import operation
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.layers.tape import Tape
 from slipstick.workloads.networks.deepspeech2 import deepspeech2
 from slipstick.workloads.networks.resnet import resnet
 from slipstick.workloads.networks.transformer import gpt
-from slipstick.workloads.tape import Tape
-from slipstick.workloads.workload import Workload
+from slipstick.workloads.transforms.dtype import in_dtype
 
 SIZES = {"batch": 4, "seq_len": 64}
 RESNET18 = 1.814e9  # multiply-adds of an image, as torchvision states them
@@ -81,7 +81,7 @@ def test_what_is_no_type_is_refused_with_the_known_ones(capsys: pytest.CaptureFi
 
 
 def test_a_study_has_a_type_and_keeps_it(tmp_path: object) -> None:
-    from slipstick.experiments.studies import Study, load_study
+    from slipstick.experiments.studies.study import Study, load_study
 
     study = Study.of_question("gemm", "t4", None, [], ["machine.clock=1GHz,2GHz"], dtype="float16")
     study.save(f"{tmp_path}/study.toml")

@@ -9,12 +9,12 @@ from typing import Any
 import networkx as nx
 import pytest
 
-from slipstick.experiments.validation.data import training_file, why_missing
-from slipstick.hwmodels.files import InputError
+from slipstick.experiments.calibrate.public_data import training_file, why_missing
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.catalog import workload
-from slipstick.workloads.importers.execution_trace import import_execution_trace
-from slipstick.workloads.importers.measured_trace import import_measured_steps
-from slipstick.workloads.workload import Workload
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.importers.traces.execution_trace import import_execution_trace
+from slipstick.workloads.importers.traces.measured_trace import import_measured_steps
 
 
 def matrix_flop(graph: Workload, phase: str) -> Any:
@@ -27,8 +27,8 @@ def matrix_flop(graph: Workload, phase: str) -> Any:
 
 def test_torch_s_own_trace_of_a_run_equals_the_import_without_running(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", reason="the torch extra is not installed")
-    from slipstick.workloads.importers.torch_import import import_torch
-    from slipstick.workloads.importers.torch_recorder import Input
+    from slipstick.workloads.importers.torch.torch_import import import_torch
+    from slipstick.workloads.importers.torch.torch_recorder import Input
 
     nn = torch.nn
     model = nn.Sequential(nn.Conv2d(3, 8, 3, groups=1), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 10))

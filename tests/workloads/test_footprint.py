@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from slipstick.estimators.estimate import Estimate
-from slipstick.experiments import registry
+from slipstick.estimators.core.estimate import Estimate
+from slipstick.experiments.question import registry
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.catalog import workload
-from slipstick.workloads.footprint import resident_bytes
-from slipstick.workloads.layers import dense
-from slipstick.workloads.workload import Workload
+from slipstick.workloads.graph.footprint import resident_bytes
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.layers.single import dense
 
 GPT2_XL = 1_557_611_200  # parameters of its published checkpoint
 

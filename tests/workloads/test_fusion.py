@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.composite import Composite
+from slipstick.estimators.core.composite import Composite
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.estimators.schedule.dispatch import AsynchronousDispatch
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.catalog import workload
-from slipstick.workloads.fusion import fused
-from slipstick.workloads.kinds import operation
-from slipstick.workloads.workload import Op, Workload
+from slipstick.workloads.graph.kinds import operation
+from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.transforms.fusion import fused
 
 SIZES = (64, 256)
 
@@ -140,7 +140,7 @@ def test_compiled_takes_fewer_launches_and_less_time_than_eager(name: str) -> No
 
 
 def test_one_point_and_many_agree_on_a_compiled_machine() -> None:
-    from slipstick.experiments.registry import estimator
+    from slipstick.experiments.question.registry import estimator
 
     on = machine("h100-sxm").using({"runtime.mode": "compiled"})
     model = workload("gpt2-inference")

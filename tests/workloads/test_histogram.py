@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.hwmodels.files import InputError
-from slipstick.workloads.iterations import epoch_lengths
-from slipstick.workloads.lengths import read_histogram
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.runs.iterations import epoch_lengths
+from slipstick.workloads.runs.lengths import read_histogram
 
 
 def write(tmp_path: Path, text: str) -> Path:

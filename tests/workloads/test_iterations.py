@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.hwmodels.files import InputError
-from slipstick.workloads.iterations import Iterations, epoch_lengths
-from slipstick.workloads.lengths import Lengths, lognormal_lengths, read_lengths
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.runs.iterations import Iterations, epoch_lengths
+from slipstick.workloads.runs.lengths import Lengths, lognormal_lengths, read_lengths
 
 
 def lengths_of(*values: int) -> Lengths:

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.hwmodels.expressions import parse_expression, symbol
-from slipstick.hwmodels.files import InputError
+from slipstick.experiments.evidence.validation.models.workload_arrays import compile_workload
+from slipstick.hwmodels.files.expressions import parse_expression, symbol
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.catalog import workload
-from slipstick.workloads.compiled import compile_workload
-from slipstick.workloads.kinds import KINDS, operation
-from slipstick.workloads.layers import elementwise, gemm
-from slipstick.workloads.tape import Tape
-from slipstick.workloads.workload import Workload
+from slipstick.workloads.graph.kinds import KINDS, operation
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.layers.single import elementwise, gemm
+from slipstick.workloads.layers.tape import Tape
 
 SIZES = st.integers(1, 64)
 

@@ -8,14 +8,14 @@ import networkx as nx
 import pytest
 import sympy as sp
 
-from slipstick.hwmodels.expressions import parse_expression
-from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.files.expressions import parse_expression
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.catalog import workload, workload_names
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.graph.workload_file import load_workload
+from slipstick.workloads.layers.tape import Tape
 from slipstick.workloads.networks.mlp import mlp
 from slipstick.workloads.networks.transformer import bert
-from slipstick.workloads.tape import Tape
-from slipstick.workloads.workload import Workload
-from slipstick.workloads.workload_file import load_workload
 
 
 def matrix_flop(graph: Workload, phase: str) -> sp.Expr:

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slipstick.hwmodels.expressions import parse_expression
-from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.files.expressions import parse_expression
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.catalog import workload
-from slipstick.workloads.workload import Workload
+from slipstick.workloads.graph.workload import Workload
 
 onnx = pytest.importorskip("onnx", reason="the onnx extra is not installed")
 from onnx import TensorProto, helper  # noqa: E402
 
-from slipstick.workloads.importers.onnx import import_onnx  # noqa: E402
+from slipstick.workloads.importers.onnx.onnx_import import import_onnx  # noqa: E402
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 

@@ -6,16 +6,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.formula import evaluate
-from slipstick.hwmodels.expressions import parse_expression, symbol
-from slipstick.hwmodels.files import InputError
+from slipstick.estimators.core.formula import evaluate
+from slipstick.hwmodels.files.expressions import parse_expression, symbol
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.catalog import workload
-from slipstick.workloads.networks.megatron import SIZES, megatron, parallel_gpt
-from slipstick.workloads.networks.megatron_layout import FULL, NONE, OFF, ON, SELECTIVE, STATE_BYTES, state_bytes
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.networks.megatron.megatron_layout import (
+    FULL,
+    NONE,
+    OFF,
+    ON,
+    SELECTIVE,
+    STATE_BYTES,
+    state_bytes,
+)
+from slipstick.workloads.networks.megatron.megatron_step import SIZES, megatron, parallel_gpt
 from slipstick.workloads.networks.mlp import mlp
 from slipstick.workloads.networks.transformer import gpt
-from slipstick.workloads.parallel import data_parallel
-from slipstick.workloads.workload import Workload
+from slipstick.workloads.transforms.parallel import data_parallel
 
 PAPER = ("megatron-22b", "megatron-175b", "megatron-530b", "megatron-1t")
 UTILISATION = {"megatron-22b": (1.10, 0.415), "megatron-175b": (13.75, 0.514)}

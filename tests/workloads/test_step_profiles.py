@@ -8,9 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.hwmodels.files import InputError
-from slipstick.workloads.importers.chrome_trace import read_events
-from slipstick.workloads.step_profiles import Operation, StepProfile, StepTable, load_steps, profile_steps, save_steps
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.importers.traces.chrome_trace import read_events
+from slipstick.workloads.runs.step_profiles import (
+    Operation,
+    StepProfile,
+    StepTable,
+    load_steps,
+    profile_steps,
+    save_steps,
+)
 
 
 def trace(folder: Path) -> Path:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.hwmodels.files import InputError
-from slipstick.workloads.importers.tensorboard_profile import read_input_pipeline, read_top_operations
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.importers.traces.tensorboard_profile import read_input_pipeline, read_top_operations
 
 
 def table(columns: list[str], *rows: list[object]) -> dict[str, object]:
@@ -43,7 +43,7 @@ def test_what_is_no_summary_is_refused(tmp_path: Path, document: object, words: 
 
 
 def test_a_real_profile_waits_for_its_input() -> None:
-    from slipstick.experiments.validation.data import training_file
+    from slipstick.experiments.calibrate.public_data import training_file
 
     steps = training_file("tpu/xprof_demo/profile_demo.input_pipeline.json")
     overview = training_file("tpu/xprof_demo/profile_demo.overview_page.json")

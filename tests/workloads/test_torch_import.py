@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 import sympy as sp
 
-from slipstick.hwmodels.expressions import parse_expression
-from slipstick.hwmodels.files import InputError
-from slipstick.workloads.workload import Workload
-from slipstick.workloads.workload_file import load_workload
+from slipstick.hwmodels.files.expressions import parse_expression
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.graph.workload_file import load_workload
 
 torch = pytest.importorskip("torch", reason="the torch extra is not installed")
 nn = torch.nn
 
-from slipstick.workloads.importers.torch_import import import_torch  # noqa: E402
-from slipstick.workloads.importers.torch_recorder import Input  # noqa: E402
+from slipstick.workloads.importers.torch.torch_import import import_torch  # noqa: E402
+from slipstick.workloads.importers.torch.torch_recorder import Input  # noqa: E402
 
 
 def matrix_flop(graph: Workload, phase: str) -> Any:

@@ -6,17 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.estimators.operation.kernels import KernelScaling, reached, resource_of
+from slipstick.estimators.operation.gpu.kernels import KernelScaling, reached, resource_of
 from slipstick.estimators.schedule.replay import replay, under_runtime, with_workers
-from slipstick.experiments.recorded import read_recorded
-from slipstick.experiments.trace_rows import changes
-from slipstick.experiments.trace_whatif import Change, trace_whatif
-from slipstick.experiments.validation.data import training_file
+from slipstick.experiments.calibrate.public_data import training_file
+from slipstick.experiments.traces.recorded import read_recorded
+from slipstick.experiments.traces.trace_rows import changes
+from slipstick.experiments.traces.trace_whatif import Change, trace_whatif
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files import InputError
-from slipstick.workloads.importers.kernel_shapes import read_kernel_operations
-from slipstick.workloads.importers.kineto_graph import read_trace_graph
-from slipstick.workloads.importers.trace_graph import TraceGraph
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.importers.traces.kernel_shapes import read_kernel_operations
+from slipstick.workloads.importers.traces.kineto_graph import read_trace_graph
+from slipstick.workloads.importers.traces.trace_graph import TraceGraph
 
 LAUNCH, KERNEL, LOAD, ISSUE = 5.0, 40.0, 60.0, 10.0  # microseconds
 

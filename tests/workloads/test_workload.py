@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.hwmodels.expressions import expression_text, parse_expression, symbol
-from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.files.expressions import expression_text, parse_expression, symbol
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.catalog import outline, workload, workload_names
-from slipstick.workloads.cost import Cost
-from slipstick.workloads.layers import convolution, dense, elementwise, gemm
-from slipstick.workloads.workload import Op, Workload
-from slipstick.workloads.workload_file import load_workload
+from slipstick.workloads.graph.cost import Cost
+from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.graph.workload_file import load_workload
+from slipstick.workloads.layers.single import convolution, dense, elementwise, gemm
 
 amounts = st.integers(0, 10**9)
 costs = st.dictionaries(

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 import sympy as sp
 
-from slipstick.hwmodels.expressions import expression_text
-from slipstick.workloads.kinds import SIZE_BYTES, operation, product
-from slipstick.workloads.workload import Attribute, Op
+from slipstick.hwmodels.files.expressions import expression_text
+from slipstick.workloads.graph.kinds import SIZE_BYTES, operation, product
+from slipstick.workloads.graph.workload import Attribute, Op
 
 Number: TypeAlias = Any  # int or sympy expression; torch's own expressions until a recording is finished
 DTYPES: Mapping[str, str] = {

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from slipstick.hwmodels.files import InputError, read_json
-from slipstick.workloads.workload import Workload
-from slipstick.workloads.workload_file import SCHEMA, from_json
+from slipstick.hwmodels.files.readers import InputError, read_json
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.graph.workload_file import SCHEMA, from_json
 
 
 def import_file(path: str | os.PathLike[str], step: int | None = None) -> Workload:
@@ -27,7 +27,7 @@ def import_file(path: str | os.PathLike[str], step: int | None = None) -> Worklo
     """
     name = Path(path).name.removesuffix(".gz")
     if name.endswith(".onnx"):
-        from slipstick.workloads.importers.onnx import import_onnx
+        from slipstick.workloads.importers.onnx.onnx_import import import_onnx
 
         return import_onnx(path)
     if not name.endswith(".json"):
@@ -37,7 +37,7 @@ def import_file(path: str | os.PathLike[str], step: int | None = None) -> Worklo
         return from_json(read_json(path), str(path))
     if "traceEvents" in head or '"ph"' in head or head.lstrip().startswith("["):
         return _one_step(path, step)
-    from slipstick.workloads.importers.execution_trace import import_execution_trace
+    from slipstick.workloads.importers.traces.execution_trace import import_execution_trace
 
     return import_execution_trace(path)
 
@@ -57,7 +57,7 @@ def _head(path: str | os.PathLike[str]) -> str:
 
 
 def _one_step(path: str | os.PathLike[str], step: int | None) -> Workload:
-    from slipstick.workloads.importers.measured_trace import import_measured_steps
+    from slipstick.workloads.importers.traces.measured_trace import import_measured_steps
 
     steps = import_measured_steps(path)
     if step is None:
@@ -79,8 +79,8 @@ def import_torch_by_name(target: str, shapes: Sequence[str] = (), **options: Any
     InputError
         Where the target or an input cannot be read.
     """
-    from slipstick.workloads.importers.torch_by_name import model_and_inputs
-    from slipstick.workloads.importers.torch_import import import_torch
+    from slipstick.workloads.importers.torch.torch_by_name import model_and_inputs
+    from slipstick.workloads.importers.torch.torch_import import import_torch
 
     model, inputs = model_and_inputs(target, shapes)
     return import_torch(model, inputs, target.partition(":")[2], **options)

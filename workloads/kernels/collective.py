@@ -7,10 +7,10 @@ from functools import partial
 
 import sympy as sp
 
-from slipstick.hwmodels.expressions import symbol
-from slipstick.hwmodels.records import Table
-from slipstick.workloads.kinds import SIZE_BYTES, operation
-from slipstick.workloads.workload import Workload
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.graph.kinds import SIZE_BYTES, operation
+from slipstick.workloads.graph.workload import Workload
 
 FUNCTIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv")
 DTYPE = "float16"

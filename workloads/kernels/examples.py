@@ -6,12 +6,12 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.kernels import generators
 from slipstick.workloads.kernels.pagerank import pagerank, pagerank_problem, run_pagerank
 from slipstick.workloads.kernels.sparse import SparseMatrix
 from slipstick.workloads.kernels.sparse_files import read_matrix
 from slipstick.workloads.kernels.spmv import spmv
-from slipstick.workloads.workload import Workload
 
 
 def builders() -> dict[str, Callable[[], Workload]]:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.hwmodels.files import InputError, unknown_name
+from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.workloads.kernels.sparse import SparseMatrix
 
 RowLengths = Literal["constant", "poisson", "geometric", "lognormal"]

@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.hwmodels.files import InputError
-from slipstick.hwmodels.records import Table
-from slipstick.workloads.cost import Cost
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.graph.cost import Cost
+from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.kernels.blocks import INDEX_BYTES, STREAMED_BYTES, VALUE_BYTES
 from slipstick.workloads.kernels.sparse import SparseMatrix
 from slipstick.workloads.kernels.spmv import blockwise_kernel, spmv_operation
-from slipstick.workloads.workload import Op, Workload
 
 DAMPING, THRESHOLD = 0.85, 1e-6
 LOOPS = ("L0", "L1", "SpMV", "L2", "L3", "L4")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from slipstick.hwmodels.expressions import symbol
-from slipstick.hwmodels.records import Table
-from slipstick.workloads.layers import elementwise, gemm
-from slipstick.workloads.workload import Workload
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.layers.single import elementwise, gemm
 
 
 def matrix_product(dtype: str = "float32") -> Workload:

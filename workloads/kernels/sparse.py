@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.files.readers import InputError
 
 ROWS_LIMIT = 100_000_000
 

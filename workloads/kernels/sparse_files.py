@@ -10,8 +10,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.hwmodels.arrays import read_arrays
-from slipstick.hwmodels.files import InputError, read_bytes
+from slipstick.hwmodels.files.arrays import read_arrays
+from slipstick.hwmodels.files.readers import InputError, read_bytes
 from slipstick.workloads.kernels.sparse import ROWS_LIMIT, SparseMatrix
 
 Symmetry = Literal["expand", "stored"]

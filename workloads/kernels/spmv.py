@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from slipstick.hwmodels.records import Table
-from slipstick.workloads.cost import Cost
+from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.graph.cost import Cost
+from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.kernels.blocks import BLOCK, STREAMED_BYTES, VALUE_BYTES, pattern_counts
 from slipstick.workloads.kernels.sparse import SparseMatrix
-from slipstick.workloads.workload import Op, Workload
 
 
 def spmv_operation(matrix: SparseMatrix, name: str = "spmv", times: Any = 1) -> Op:

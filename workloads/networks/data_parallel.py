@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from slipstick.hwmodels.expressions import symbol
-from slipstick.hwmodels.files import InputError
-from slipstick.hwmodels.records import Table
-from slipstick.workloads.cost import Amount
-from slipstick.workloads.kinds import operation
-from slipstick.workloads.workload import Op, Workload
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.graph.cost import Amount
+from slipstick.workloads.graph.kinds import operation
+from slipstick.workloads.graph.workload import Op, Workload
 
 SYMBOLS = ("layers", "width", "inputs", "outputs", "batch")
 

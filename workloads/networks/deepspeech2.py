@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from slipstick.hwmodels.expressions import symbol
-from slipstick.workloads.tape import Tape
-from slipstick.workloads.workload import Workload
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.layers.tape import Tape
 
 FREQUENCIES = 161
 CHARACTERS = 29

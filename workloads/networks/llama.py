@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from slipstick.hwmodels.expressions import symbol
-from slipstick.hwmodels.files import InputError
-from slipstick.workloads.cost import Amount
-from slipstick.workloads.tape import Tape, Value
-from slipstick.workloads.workload import Workload
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.graph.cost import Amount
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.layers.tape import Tape, Value
 
 
 def llama(

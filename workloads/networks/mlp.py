@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from slipstick.hwmodels.expressions import symbol
-from slipstick.hwmodels.files import InputError
-from slipstick.workloads.tape import Tape
-from slipstick.workloads.workload import Workload
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.layers.tape import Tape
 
 
 def mlp(

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
-from slipstick.hwmodels.expressions import symbol
-from slipstick.hwmodels.files import unknown_name
-from slipstick.hwmodels.records import Table
-from slipstick.workloads.cost import Amount, Cost
-from slipstick.workloads.layers import convolution, gemm, pool
-from slipstick.workloads.workload import Op, Workload
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.readers import unknown_name
+from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.graph.cost import Amount, Cost
+from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.layers.single import convolution, gemm, pool
 
 INPUT_SIDE = 29
 OUTPUTS = 10

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from slipstick.hwmodels.expressions import symbol
-from slipstick.hwmodels.files import unknown_name
-from slipstick.workloads.tape import Tape, Value
-from slipstick.workloads.workload import Workload
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.readers import unknown_name
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.layers.tape import Tape, Value
 
 BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
 

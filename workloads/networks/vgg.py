@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from slipstick.hwmodels.expressions import symbol
-from slipstick.hwmodels.files import unknown_name
-from slipstick.workloads.tape import Tape
-from slipstick.workloads.workload import Workload
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.readers import unknown_name
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.layers.tape import Tape
 
 CONVOLUTIONS = {11: (1, 1, 2, 2, 2), 13: (2, 2, 2, 2, 2), 16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from slipstick.estimators.extrapolation import KINDS, Series, extrapolate, extrapolate_many
-from slipstick.estimators.extrapolation.families import FAMILIES
 from slipstick.estimators.extrapolation.intervals import Doubt
-from slipstick.estimators.extrapolation.nonnegative import fit_prefixes
-from slipstick.estimators.extrapolation.terms import SharedIssue
+from slipstick.estimators.extrapolation.laws.families import FAMILIES
+from slipstick.estimators.extrapolation.laws.nonnegative import fit_prefixes
+from slipstick.estimators.extrapolation.laws.terms import SharedIssue
 from slipstick.estimators.extrapolation.verdict import verdicts
 from slipstick.hwmodels.machine import Machine
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from slipstick.estimators.extrapolation import Series, extrapolate, fit_line, fit_power
-from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.files.readers import InputError
 
 THREADS = (1, 15, 30, 60, 120, 180, 240)
 TARGETS = (480, 960, 1920, 3840)

@@ -7,7 +7,7 @@ from slipstick.estimators.extrapolation import Series, extrapolate, extrapolate_
 from slipstick.estimators.extrapolation.next_point import next_points
 from slipstick.estimators.extrapolation.regions import rank
 from slipstick.estimators.extrapolation.surface import fit_surface
-from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.files.readers import InputError
 
 P = np.array([1.0, 2, 4, 8, 16, 32])
 

@@ -5,7 +5,7 @@ import pytest
 
 from slipstick.estimators.extrapolation import Series, extrapolate
 from slipstick.estimators.extrapolation.series import kind_of
-from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.files.readers import InputError
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from slipstick.estimators.formula import Formula
-from slipstick.estimators.operation.model import FormulaModel
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.operation.operation_model import FormulaModel
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.expressions import symbol
-from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.kinds import operation
-from slipstick.workloads.workload import Op
+from slipstick.workloads.graph.kinds import operation
+from slipstick.workloads.graph.workload import Op
 
 
 @dataclass(frozen=True)

@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.composite import Composite
+from slipstick.estimators.core.composite import Composite
 from slipstick.estimators.operation.collectives import NCCL, Collectives, Protocol
-from slipstick.estimators.operation.tiled import TiledRoofline
+from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.estimators.schedule.sequential import Sequential
-from slipstick.estimators.sensitivity import sensitivity
+from slipstick.estimators.sensitivity.elasticities import sensitivity
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files import InputError
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.records import Table
-from slipstick.workloads.kinds import operation
-from slipstick.workloads.layers import gemm
-from slipstick.workloads.workload import Op, Workload
+from slipstick.workloads.graph.kinds import operation
+from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.layers.single import gemm
 
 NODE, DEVICES = 8, 64
 LIBRARY = Collectives(

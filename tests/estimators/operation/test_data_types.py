@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from slipstick.estimators.composite import Composite
+from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.operation.tiled import TiledRoofline
 from slipstick.estimators.schedule.sequential import Sequential
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files import InputError
-from slipstick.workloads.layers import gemm
-from slipstick.workloads.workload import Workload
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.layers.single import gemm
 
 ROOFLINE = Composite(Roofline(), Sequential())
 INT8 = Workload("int8", (gemm("product", 8192, 8192, 8192, dtype="int8"),))

@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from slipstick.estimators.choice import Least
-from slipstick.estimators.composite import Composite
-from slipstick.estimators.extrema import Largest, Smallest
-from slipstick.estimators.formula import Formula
-from slipstick.estimators.operation.kernel_classes import KernelParameters
-from slipstick.estimators.operation.model import machine_values
-from slipstick.estimators.operation.tiled import TiledRoofline
+from slipstick.estimators.core.choice import Least
+from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.core.extrema import Largest, Smallest
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
+from slipstick.estimators.operation.gpu.tiled import TiledRoofline
+from slipstick.estimators.operation.operation_model import machine_values
 from slipstick.estimators.schedule.sequential import Sequential
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.expressions import symbol
-from slipstick.hwmodels.files import InputError
-from slipstick.hwmodels.records import Table
-from slipstick.workloads.kinds import operation
-from slipstick.workloads.layers import elementwise, gemm
-from slipstick.workloads.workload import Workload
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.graph.kinds import operation
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.layers.single import elementwise, gemm
 
 IDEAL = KernelParameters(
     compute_efficiency=1.0, memory_efficiency=1.0, tile_cycles=0.0, step_cycles=0.0, small_tile=0.0, overlap=0.0

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from slipstick.estimators.composite import Composite
+from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.operation.tiled import TiledRoofline
 from slipstick.estimators.schedule.sequential import Sequential
 from slipstick.hwmodels.catalog import machine
-from slipstick.workloads.fusion import fused
+from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.networks.resnet import resnet
-from slipstick.workloads.workload import Workload
+from slipstick.workloads.transforms.fusion import fused
 
 A100 = machine("a100-sxm-80gb")
 NETWORK = resnet(50, "inference", dtype="bfloat16").bind(batch=128)

@@ -1,0 +1,1 @@
+"""Calibrations across devices as JSON."""

@@ -1,0 +1,1 @@
+"""Fitting parameters of an estimator to measurements; the result is again an estimator."""

@@ -1,0 +1,206 @@
+"""Calibration: an estimator with some parameters fitted to measurements; it is again an estimator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from slipstick.estimators.calibration.fitting import Fit
+from slipstick.estimators.calibration.objective import Objective
+from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, Estimator, Measurement, Spread, quantile
+from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.core.parameters import parameters, with_parameters
+from slipstick.hwmodels.files.records import Table, content_digest
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.workload import Workload
+
+DRAWS = 400
+SEED = 20_240_229
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A fitted estimator, how well its parameters are known, and how far measurements scatter around it.
+
+    Parameters
+    ----------
+    estimator
+        With the fitted values put in.
+    names
+        The fitted parameters, dotted.
+    covariance
+        In the order of `names`, in products of their units.
+    residuals
+        log(estimated / measured), one a measurement.
+    residual_std
+        Their standard deviation, or a published one; None where unknown. With `residual_freedom`: the scale of
+        Student's t.
+    degrees_of_freedom
+        Of the fit.
+    residual_freedom
+        Of the scatter's own Student's t, where its tails are heavier than the fit's.
+    residual_seconds
+        The part of the scatter that does not grow with the time (a start that differs from run to run) [s].
+    metric_std
+        Scatter of the log of what a metric is measured by (`Schedule.metric_at`), by its name.
+    fingerprint
+        Digest of the measurements.
+    source
+        In words: what it was fitted to.
+    sample
+        Draws of the parameters, one a row, in the order of `names`, where a covariance is not their law.
+    """
+
+    estimator: Any
+    names: tuple[str, ...]
+    covariance: tuple[tuple[float, ...], ...] = ()
+    residuals: tuple[float, ...] = ()
+    residual_std: float | None = None
+    degrees_of_freedom: float | None = None
+    fingerprint: str = ""
+    source: str = ""
+    sample: tuple[tuple[float, ...], ...] = ()
+    residual_seconds: float | None = None
+    residual_freedom: float | None = None
+    metric_std: Table[float] = Table()
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The fitted parameters by name."""
+        known = parameters(self.estimator)
+        return {name: known[name][0] for name in self.names}
+
+    def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
+        """The fitted estimate; its spread keeps parameters and residuals apart."""
+        best: Estimate = self.estimator.estimate(workload, machine, run)
+        times = self.draws(workload, machine, run)
+        parameter = float(np.std(np.log(times), ddof=1)) if times is not None and np.all(times > 0) else None
+        said = f"calibrated on {self.source}" if self.source else f"calibrated on {len(self.residuals)} measurements"
+        return replace(
+            best,
+            spread=Spread(parameter, self.residual(best.time), self.degrees_of_freedom, self.residual_freedom),
+            metric_intervals=Table(self.metric_intervals(best.metrics)),
+            assumptions=(*best.assumptions, said),
+        )
+
+    def residual(self, time: Any) -> Any:
+        """Scatter of log time around an estimated time [s], a number or an array; None where it is unknown."""
+        if self.residual_std is None or self.residual_seconds is None:
+            return self.residual_std
+        scatter = np.hypot(self.residual_std, self.residual_seconds / np.maximum(time, 1e-300))
+        return scatter if np.ndim(time) else float(scatter)
+
+    def metric_intervals(
+        self, metrics: Mapping[str, float], level: float = DEFAULT_LEVEL
+    ) -> dict[str, tuple[float, float]]:
+        """Between what each measured metric lies with probability `level`, for those whose scatter is known."""
+        width = quantile(level, self.residual_freedom or self.degrees_of_freedom)
+        found = {}
+        for name, std in self.metric_std.items():
+            if name in metrics:
+                ends = [self.estimator.metric_at(name, metrics, math.exp(sign * width * std)) for sign in (-1, 1)]
+                found[name] = (min(ends), max(ends))
+        return found
+
+    def compile(
+        self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
+    ) -> Any:
+        """The fitted estimator as a function of arrays."""
+        return self.estimator.compile(workload, machine, free, run)
+
+    def draws(
+        self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None, count: int = DRAWS
+    ) -> FloatArray | None:
+        """Times under parameters drawn from the covariance (inside their bounds); None where it is unknown.
+
+        Sampled, not linearised: at a ridge the delta method is wrong.
+        """
+        sample = self.parameter_draws(count)
+        if sample is None:
+            return None
+        free = tuple(f"estimator.{name}" for name in self.names)
+        function = self.estimator.compile(workload, machine, free, run)
+        return np.asarray(function({name: sample[:, i] for i, name in enumerate(free)}))
+
+    def standard_errors(self) -> dict[str, float | None]:
+        """Name -> the standard error of each fitted parameter, of its draws where they are its law; None if unknown."""
+        if self.sample:
+            spread = np.std(np.asarray(self.sample, dtype=np.float64), axis=0, ddof=1)
+            return dict(zip(self.names, spread.tolist(), strict=True))
+        if not self.covariance:
+            return dict.fromkeys(self.names)
+        variances = np.diag(np.asarray(self.covariance, dtype=np.float64)).tolist()
+        return {n: v**0.5 if v >= 0 else None for n, v in zip(self.names, variances, strict=True)}
+
+    def parameter_draws(self, count: int = DRAWS) -> FloatArray | None:
+        """Parameters drawn from the covariance, shape (count, parameters); None where it is unknown."""
+        if self.sample:
+            return np.resize(np.asarray(self.sample, dtype=np.float64), (count, len(self.names)))
+        covariance = np.asarray(self.covariance, dtype=np.float64)
+        if not self.names or not covariance.size or not np.all(np.isfinite(covariance)):
+            return None
+        known = parameters(self.estimator)
+        mean = np.array([known[name][0] for name in self.names])
+        generator = np.random.default_rng(SEED)
+        # in standard deviations: the units of parameters differ by more than a double's digits (1e-6 s, 1e10 byte/s)
+        scale = np.sqrt(np.diag(covariance))
+        correlation = covariance / np.outer(np.where(scale > 0, scale, 1.0), np.where(scale > 0, scale, 1.0))
+        normal = generator.multivariate_normal(np.zeros(len(mean)), correlation, size=count, method="eigh")
+        sample = mean + scale * normal
+        low = np.array([known[name][1].low for name in self.names])
+        high = np.array([known[name][1].high for name in self.names])
+        return np.asarray(np.clip(sample, low, high))
+
+
+def calibrate(
+    estimator: Estimator,
+    measurements: Sequence[Measurement],
+    free: Sequence[str],
+    source: str = "",
+    loss: str = "linear",
+    starts: int = 1,
+) -> Calibration:
+    """Least squares in log time over the named parameters, inside their bounds.
+
+    Parameters
+    ----------
+    free
+        Dotted names of parameters of `estimator` ("operation.compute_efficiency").
+    loss
+        "linear" (least squares), or "huber", "soft_l1", "cauchy", in which outliers weigh less.
+    starts
+        Fits from that many starting points; the best one counts.
+
+    Raises
+    ------
+    InputError
+        Where a name is unknown, a measurement is no time, or there are fewer measurements than parameters.
+    """
+    fit = Objective.of(estimator, measurements, free).fit(loss, starts)
+    return from_fit(estimator, fit, fingerprint(measurements), source)
+
+
+def from_fit(estimator: Any, fit: Fit, fingerprint: str = "", source: str = "") -> Calibration:
+    """A calibration from a fit of parameters by their dotted names, in log time."""
+    fitted = with_parameters(estimator, dict(zip(fit.names, fit.values, strict=True)))
+    return Calibration(
+        fitted,
+        fit.names,
+        fit.covariance,
+        fit.residuals,
+        fit.residual_std,
+        float(fit.degrees_of_freedom),
+        fingerprint,
+        source,
+    )
+
+
+def fingerprint(measurements: Sequence[Measurement]) -> str:
+    """Digest of what was measured and how."""
+    return content_digest(
+        [[m.workload.identity, m.machine.fingerprint, m.run, m.value, m.quantity, m.protocol] for m in measurements]
+    )

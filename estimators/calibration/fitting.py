@@ -1,0 +1,214 @@
+"""Least squares with names: values, covariance, residuals; the one fitter behind every calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import least_squares
+
+from slipstick.estimators.core.formula import FloatArray, Formula
+from slipstick.hwmodels.files.readers import InputError, unknown_name
+
+LOSSES = ("linear", "soft_l1", "huber", "cauchy")
+MAX_STARTS = 1024
+MULTI_START_SEED = 5
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a fit found.
+
+    Parameters
+    ----------
+    names, values
+        The fitted parameters.
+    covariance
+        In the order of `names`; nan where the data do not fix a parameter.
+    residuals
+        Model minus data, in the scale of the fit.
+    degrees_of_freedom
+        Data less parameters.
+    """
+
+    names: tuple[str, ...]
+    values: tuple[float, ...]
+    covariance: tuple[tuple[float, ...], ...]
+    residuals: tuple[float, ...]
+    degrees_of_freedom: int
+
+    @property
+    def residual_std(self) -> float | None:
+        """Standard deviation of the residuals; None where no degree of freedom is left."""
+        if self.degrees_of_freedom < 1:
+            return None
+        return float(np.sqrt(np.sum(np.square(self.residuals)) / self.degrees_of_freedom))
+
+    @property
+    def standard_errors(self) -> tuple[float, ...]:
+        """Square roots of the covariance's diagonal."""
+        return tuple(float(np.sqrt(row[i])) for i, row in enumerate(self.covariance))
+
+
+def fit_least_squares(
+    residuals: Callable[[FloatArray], FloatArray],
+    names: Sequence[str],
+    start: npt.ArrayLike,
+    low: npt.ArrayLike | None = None,
+    high: npt.ArrayLike | None = None,
+    jacobian: Callable[[FloatArray], FloatArray] | None = None,
+    loss: str = "linear",
+    loss_scale: float = 0.1,
+    starts: int = 1,
+    tolerance: float = 1e-15,
+) -> Fit:
+    """Minimise the sum of squared residuals within bounds, or of a loss that outliers weigh less in.
+
+    Parameters
+    ----------
+    residuals
+        Parameters, shape (n,), to residuals, shape (m,).
+    jacobian
+        Parameters to (m, n); by differences if None.
+    loss, loss_scale
+        "linear" (least squares), "huber", "soft_l1" or "cauchy"; residuals beyond the scale weigh less.
+    starts
+        Fits from that many starting points, the given one first, the others spread over the bounds (Sobol, in
+        logarithms where both bounds are positive); the best one counts.
+
+    tolerance
+        Relative change of cost and parameters at which a fit stops.
+
+    Raises
+    ------
+    InputError
+        Where there are fewer data than parameters, the residuals are not finite at the start, or a name is unknown.
+    """
+    if loss not in LOSSES:
+        raise unknown_name("loss", loss, LOSSES)
+    if not 1 <= starts <= MAX_STARTS:
+        raise InputError(f"starts = {starts}: want 1 .. {MAX_STARTS}")
+    begin = np.asarray(start, dtype=np.float64)
+    first = np.asarray(residuals(begin))
+    if len(first) < len(names):
+        raise InputError(f"{len(first)} measurements cannot fix {len(names)} parameters: {', '.join(names)}")
+    if not np.all(np.isfinite(first)):
+        raise InputError(
+            "the model is not finite at the starting values "
+            + ", ".join(f"{n} = {v:g}" for n, v in zip(names, begin, strict=True))
+        )
+    bounds = (
+        np.full(len(names), -np.inf) if low is None else np.asarray(low, dtype=np.float64),
+        np.full(len(names), np.inf) if high is None else np.asarray(high, dtype=np.float64),
+    )
+    options: dict[str, Any] = {} if loss == "linear" else {"loss": loss, "f_scale": loss_scale}
+    points = _starting_points(np.clip(begin, *bounds), *bounds, starts)
+    usable = [points[0], *(point for point in points[1:] if np.all(np.isfinite(residuals(point))))]
+    tries = [
+        least_squares(
+            residuals,
+            point,
+            bounds=bounds,
+            jac=jacobian if jacobian is not None else "3-point",
+            x_scale="jac",
+            method="trf",
+            xtol=tolerance,
+            ftol=tolerance,
+            gtol=tolerance,
+            max_nfev=5000,
+            **options,
+        )
+        for point in usable
+    ]
+    found = min(tries, key=lambda tried: float(tried.cost))
+    freedom = len(first) - len(names)
+    variance = 2 * found.cost / freedom if freedom else np.nan
+    covariance = variance * _inverse(np.asarray(found.jac))
+    return Fit(
+        tuple(names),
+        tuple(map(float, found.x)),
+        tuple(tuple(map(float, row)) for row in covariance),
+        tuple(map(float, found.fun)),
+        freedom,
+    )
+
+
+def _starting_points(begin: FloatArray, low: FloatArray, high: FloatArray, count: int) -> list[FloatArray]:
+    """The given start, then points spread over the bounds; an open bound counts as a hundredfold of the start."""
+    if count == 1:
+        return [begin]
+    from scipy.stats import qmc
+
+    reach = 100.0 * np.maximum(np.abs(begin), 1e-12)
+    low = np.where(np.isfinite(low), low, np.where(begin > 0, begin / 100.0, begin - reach))
+    high = np.where(np.isfinite(high), high, begin + reach)
+    share = qmc.Sobol(len(begin), seed=MULTI_START_SEED).random_base2(int(np.ceil(np.log2(count))))[: count - 1]
+    logs = low > 0
+    safe_low, safe_high = np.where(logs, low, 1.0), np.where(logs, high, 1.0)
+    spread = np.where(logs, safe_low * (safe_high / safe_low) ** share, low + (high - low) * share)
+    return [begin, *np.clip(spread, low, high)]
+
+
+def _inverse(jacobian: FloatArray) -> FloatArray:
+    """(J'J)^-1 by QR on scaled columns; nan for directions the data do not fix."""
+    scale = np.linalg.norm(jacobian, axis=0)
+    if np.any(scale == 0):
+        free = scale == 0
+        whole = np.full((len(scale), len(scale)), np.nan)
+        if not free.all():
+            whole[np.ix_(~free, ~free)] = _inverse(jacobian[:, ~free])
+        return whole
+    triangle = np.linalg.qr(jacobian / scale, mode="r")
+    if np.min(np.abs(np.diag(triangle))) < 1e-13:
+        return np.full((len(scale), len(scale)), np.nan)
+    half = np.linalg.inv(triangle) / scale[:, None]
+    return np.asarray(half @ half.T)
+
+
+def fit_formula(
+    formula: Formula,
+    data: Mapping[str, npt.ArrayLike],
+    response: npt.ArrayLike,
+    start: Mapping[str, float],
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+) -> Fit:
+    """Fit a formula's symbols to data by least squares, with the formula's own derivatives.
+
+    Parameters
+    ----------
+    data
+        Arrays for the symbols that are not fitted.
+    response
+        What the formula should give, shape (m,).
+    start
+        Starting values of the symbols to fit.
+
+    Raises
+    ------
+    InputError
+        Where a symbol has neither data nor a starting value.
+    """
+    names = tuple(start)
+    for name in names:
+        if name not in formula.names:
+            raise unknown_name("symbol of the formula", name, formula.names)
+    observed = np.asarray(response, dtype=np.float64)
+    fixed: dict[str, Any] = {name: np.asarray(value, dtype=np.float64) for name, value in data.items()}
+    slopes = [formula.derivative(name) for name in names]
+
+    def at(values: FloatArray) -> dict[str, Any]:
+        return {**fixed, **dict(zip(names, values, strict=True))}
+
+    def residuals(values: FloatArray) -> FloatArray:
+        return np.broadcast_to(formula.evaluate(at(values)), observed.shape) - observed
+
+    def jacobian(values: FloatArray) -> FloatArray:
+        return np.stack([np.broadcast_to(slope.evaluate(at(values)), observed.shape) for slope in slopes], axis=-1)
+
+    limits = [(bounds or {}).get(name, (-np.inf, np.inf)) for name in names]
+    return fit_least_squares(
+        residuals, names, [start[n] for n in names], [b[0] for b in limits], [b[1] for b in limits], jacobian
+    )

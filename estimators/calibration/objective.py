@@ -1,0 +1,164 @@
+"""What a calibration minimises: log(estimated / measured) over some parameters, and its derivative where it has one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from slipstick.estimators.calibration.fitting import Fit, fit_least_squares
+from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.core.estimate import Estimator, Measurement
+from slipstick.estimators.core.formula import FloatArray, Formula
+from slipstick.estimators.core.parameters import parameters
+from slipstick.estimators.operation.operation_model import FormulaModel, machine_values
+from slipstick.estimators.schedule.schedule_model import FormulaSchedule
+from slipstick.hwmodels.files.readers import InputError, unknown_name
+
+MAX_OPERATIONS = 64
+"""Workloads up to this size are differentiated as one formula; larger ones by differences of compiled functions."""
+
+
+@dataclass(frozen=True, eq=False)
+class Objective:
+    """Residuals of some measurements as a function of some parameters.
+
+    Parameters
+    ----------
+    names, start, low, high
+        The parameters, dotted, with their values and bounds.
+    functions
+        One a measurement: parameters by their full names to seconds.
+    slopes
+        One a measurement: the derivative by each parameter at a point; None where a part is no formula.
+    measured
+        Logarithms of the measured times.
+    groups
+        What is held out together, one a measurement.
+    """
+
+    names: tuple[str, ...]
+    start: FloatArray
+    low: FloatArray
+    high: FloatArray
+    functions: tuple[Callable[[Mapping[str, float]], Any], ...]
+    slopes: tuple[Callable[[Mapping[str, float]], FloatArray], ...] | None
+    measured: FloatArray
+    groups: tuple[str, ...]
+
+    @classmethod
+    def of(cls, estimator: Estimator, measurements: Sequence[Measurement], free: Sequence[str]) -> Objective:
+        """The objective of fitting named parameters of an estimator to measured times.
+
+        Raises
+        ------
+        InputError
+            Where a name is unknown or repeated, none is given, or a measurement is no time.
+        """
+        known = parameters(estimator)
+        for name in free:
+            if name not in known:
+                raise unknown_name(f"parameter of {type(estimator).__name__}", name, sorted(known))
+        names = tuple(free)
+        if not names or len(set(names)) < len(names):
+            raise InputError("name at least one parameter to fit, each once")
+        for measurement in measurements:
+            if measurement.quantity != "time":
+                raise InputError(f"calibrate fits times, got a measurement of {measurement.quantity}")
+        full = tuple(f"estimator.{name}" for name in names)
+        return cls(
+            names,
+            np.array([known[name][0] for name in names]),
+            np.array([known[name][1].low for name in names]),
+            np.array([known[name][1].high for name in names]),
+            tuple(estimator.compile(m.workload, m.machine, full, m.run) for m in measurements),
+            _slopes(estimator, measurements, full),
+            np.log([m.value for m in measurements]),
+            tuple(m.group for m in measurements),
+        )
+
+    def point(self, values: FloatArray) -> dict[str, float]:
+        """Parameters by their full names, moved into their bounds."""
+        inside = np.clip(values, self.low, self.high)
+        return {f"estimator.{name}": float(value) for name, value in zip(self.names, inside, strict=True)}
+
+    def residuals(self, values: FloatArray) -> FloatArray:
+        """log(estimated / measured), shape (measurements,)."""
+        point = self.point(values)
+        return np.asarray(np.log([float(function(point)) for function in self.functions]) - self.measured)
+
+    def jacobian(self, values: FloatArray) -> FloatArray:
+        """Derivatives of the residuals, shape (measurements, parameters); needs `slopes`."""
+        point = self.point(values)
+        times = np.array([float(function(point)) for function in self.functions])
+        return np.asarray(np.stack([slope(point) for slope in self.slopes or ()]) / times[:, None])
+
+    def some(self, indices: Sequence[int]) -> Objective:
+        """The objective of some of the measurements (repeated ones count again)."""
+        return Objective(
+            self.names,
+            self.start,
+            self.low,
+            self.high,
+            tuple(self.functions[i] for i in indices),
+            tuple(self.slopes[i] for i in indices) if self.slopes is not None else None,
+            self.measured[list(indices)],
+            tuple(self.groups[i] for i in indices),
+        )
+
+    def fit(
+        self, loss: str = "linear", starts: int = 1, start: FloatArray | None = None, tolerance: float = 1e-15
+    ) -> Fit:
+        """The best parameters (see `fit_least_squares`)."""
+        return fit_least_squares(
+            self.residuals,
+            self.names,
+            self.start if start is None else start,
+            self.low,
+            self.high,
+            self.jacobian if self.slopes is not None else None,
+            loss=loss,
+            starts=starts,
+            tolerance=tolerance,
+        )
+
+
+def _slopes(
+    estimator: Estimator, measurements: Sequence[Measurement], full: tuple[str, ...]
+) -> tuple[Callable[[Mapping[str, float]], FloatArray], ...] | None:
+    """Derivatives from the formula of the whole, one workload and machine derived once; None where there is none."""
+    if not isinstance(estimator, Composite):
+        return None
+    if not (isinstance(estimator.operation, FormulaModel) and isinstance(estimator.schedule, FormulaSchedule)):
+        return None
+    if any(len(m.workload) > MAX_OPERATIONS for m in measurements):
+        return None
+    nothing = Formula(sp.Integer(0), "s", "the parameter does not stand in the formula")
+    made: dict[tuple[str, str], tuple[Formula, ...]] = {}
+    found = []
+    for m in measurements:
+        key = (m.workload.identity, m.machine.fingerprint)
+        if key not in made:
+            whole = estimator.formula(m.workload, m.machine)
+            made[key] = tuple(whole.derivative(name) if name in whole.names else nothing for name in full)
+        found.append(_slope(estimator, m, made[key]))
+    return tuple(found)
+
+
+def _slope(
+    estimator: Composite, m: Measurement, derivatives: tuple[Formula, ...]
+) -> Callable[[Mapping[str, float]], FloatArray]:
+    run = {**m.workload.defaults, **estimator.schedule.run_defaults(m.machine), **m.run}
+    base: dict[str, float] = {f"estimator.{name}": value for name, (value, _) in parameters(estimator).items()}
+    for derivative in derivatives:
+        base |= machine_values(derivative, m.machine)
+    base |= {f"run.{name}": float(value) for name, value in run.items()}
+    base |= {name: float(value) for name, value in run.items()}
+
+    def at(point: Mapping[str, float]) -> FloatArray:
+        return np.array([float(derivative.evaluate({**base, **point})) for derivative in derivatives])
+
+    return at

@@ -1,0 +1,1 @@
+"""Formulas, what compiles them, and the records of every answer."""

@@ -1,0 +1,294 @@
+"""An estimator put together from an operation model and a schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slipstick.estimators.core.compiled import Compiled, PointByPoint, check_free, constant_group, groups_of
+from slipstick.estimators.core.consumption import energy_of
+from slipstick.estimators.core.estimate import Estimate, Part
+from slipstick.estimators.core.formula import FloatArray, Formula
+from slipstick.estimators.core.parameters import parameters, with_parameters
+from slipstick.estimators.operation.operation_model import Clock, FormulaModel, OperationModel, grouped, machine_values
+from slipstick.estimators.schedule.schedule_model import FormulaSchedule, Schedule
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.units import format_quantity
+from slipstick.workloads.graph.cost import symbols_of
+from slipstick.workloads.graph.footprint import attends_to_cache, resident_bytes
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.transforms.dtype import said as in_words
+from slipstick.workloads.transforms.fusion import fused
+
+
+@dataclass(frozen=True)
+class Composite:
+    """operation model -> times of operations -> schedule -> time of the workload.
+
+    Parameters
+    ----------
+    operation
+        How long one operation takes on a machine.
+    schedule
+        How operations share the machine's time.
+    source
+        Of the combination, for reports.
+    """
+
+    operation: OperationModel
+    schedule: Schedule
+    source: str = ""
+
+    def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
+        """The time of `workload` on `machine`; the run's numbers bind the workload's symbols of the same name.
+
+        Raises
+        ------
+        InputError
+            Where a symbol or a number of the run has no value, or a part cannot answer.
+        """
+        run = Table({**self.schedule.run_defaults(machine), **(run or {})})
+        bound = as_compiled(workload, machine).bind_known(run).bound()
+        times = self.operation.times(bound.operations, machine)
+        outcome = self.schedule.combine(bound, times, machine, {**workload.defaults, **run})
+        joules, over_cap = energy_of(bound, machine, outcome.time, {**workload.defaults, **run}, self.runs_at())
+        return Estimate(
+            time=outcome.time,
+            energy=joules,
+            parts=self._parts(bound, times, machine, outcome.elapsed),
+            rule=outcome.rule,
+            metrics=outcome.metrics,
+            assumptions=(
+                *self.assumptions(bound, machine),
+                *_fusion_said(workload, bound),
+                *_memory_said(bound, machine),
+                *_defaults_used(workload, run),
+                *outcome.assumptions,
+                *over_cap,
+            ),
+            trace=outcome.trace,
+        )
+
+    def compile(
+        self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
+    ) -> Compiled | PointByPoint:
+        """The time as a function of arrays of the free quantities (machine.*, workload.*, run.*, estimator.*).
+
+        Formula parts compile once and run vectorised; others are asked point by point behind the same call.
+        """
+        check_free(free)
+        run = Table({**self.schedule.run_defaults(machine), **(run or {})})
+        self._check_names(workload, machine, free)
+        is_formula = isinstance(self.operation, FormulaModel)
+        if not isinstance(self.schedule, FormulaSchedule) or not (is_formula or _leaves_operations(workload, free)):
+            return PointByPoint(self, workload, machine, run, tuple(free))
+        open_names = {name.partition(".")[2] for name in free if name.startswith(("workload.", "run."))}
+        defaults = {name: value for name, value in workload.defaults.items() if name not in open_names}
+        bound = as_compiled(workload, machine).bind_known(
+            {**defaults, **{name: run[name] for name in run if name not in open_names}}
+        )
+        unbound = sorted(bound.symbols - open_names)
+        if unbound:
+            raise InputError(f"workload {workload.name!r}: give a value for {', '.join(unbound)}")
+        schedule_formula = self.schedule.formula(bound, machine).substitute(_namespace(self.schedule, "schedule"))
+        formulas: list[tuple[Formula, list[int]]] = []
+        if isinstance(self.operation, FormulaModel):
+            self.operation.check_free(free)
+            names = _namespace(self.operation, "operation")
+            formulas = [
+                (formula.substitute(names), indices)
+                for formula, indices in grouped(self.operation, bound.operations, machine)
+            ]
+            groups = groups_of(formulas, bound.operations, self.schedule.lane, self.operation.amount)
+        else:
+            times = self.operation.times(bound.bind_known(run).bound().operations, machine)
+            groups = (constant_group(times, bound.operations, self.schedule.lane),)
+        all_parameters = parameters(self)
+        base: dict[str, float] = {f"estimator.{name}": value for name, (value, _) in all_parameters.items()}
+        for formula in [schedule_formula, *(formula for formula, _ in formulas)]:
+            base |= machine_values(formula, machine)
+        base |= {f"run.{name}": float(value) for name, value in {**defaults, **run}.items()}
+        return Compiled(
+            groups=groups,
+            schedule=schedule_formula,
+            base={name: value for name, value in base.items() if name not in free},
+            free=tuple(free),
+            machine=machine,
+            bounds={name: note for name, (_, note) in all_parameters.items()},
+        )
+
+    def runs_at(self) -> Clock:
+        """The clock whose times these are; learned ones are those of the clock that the cap left."""
+        return self.operation.runs_at() if isinstance(self.operation, FormulaModel) else "held"
+
+    def run_names(self, workload: Workload, machine: Machine) -> frozenset[str]:
+        """Numbers of the run that have a say: those of the schedule, and the workload's symbols."""
+        return self.schedule.run_names(workload, machine) | workload.symbols | frozenset(workload.defaults)
+
+    def formula(self, workload: Workload, machine: Machine) -> Formula:
+        """The whole as one readable formula in machine.*, run.*, workload symbols and estimator.* parameters.
+
+        Raises
+        ------
+        InputError
+            Where a part is no formula.
+        """
+        if not (isinstance(self.operation, FormulaModel) and isinstance(self.schedule, FormulaSchedule)):
+            raise InputError("this estimator is no formula: its operation model or schedule is a table or a simulation")
+        workload = as_compiled(workload, machine)
+        totals: dict[str, Any] = {}
+        rename = _namespace(self.operation, "operation")
+        for formula, indices in grouped(self.operation, workload.operations, machine):
+            for index in indices:
+                op = workload.operations[index]
+                amounts = {n: self.operation.amount(op, n) for n in formula.names if n.startswith("operation.")}
+                one = formula.substitute({**amounts, **rename}).expression
+                lane = self.schedule.lane(op)
+                totals[f"time.{lane}"] = totals.get(f"time.{lane}", 0) + one * op.times
+                totals[f"count.{lane}"] = totals.get(f"count.{lane}", 0) + op.times
+        schedule = self.schedule.formula(workload, machine)
+        names = _namespace(self.schedule, "schedule")
+        empty = {n: 0 for n in schedule.names if n.partition(".")[0] in ("time", "count")}
+        whole = schedule.substitute({**empty, **totals, **names}).expression
+        defaults = {n: v for n, v in workload.defaults.items() if n in {str(s) for s in whole.free_symbols}}
+        return Formula(whole, "s", schedule.source, Table()).substitute({n: symbol(f"run.{n}") for n in defaults})
+
+    def assumptions(self, workload: Workload, machine: Machine) -> tuple[str, ...]:
+        """What every answer takes for granted: runtime, dtypes, cache state."""
+        runtime = machine.runtime
+        counts = sorted({name for op in workload for name in op.cost if name.startswith("flop.")})
+        dtypes = [_served(machine, *name.split(".")[1:]) for name in counts]
+        counted = f"{len(workload.uncounted)} operations not counted" if workload.uncounted else ""
+        texts = (
+            f"{machine.name}, {runtime.mode} runtime{f' ({runtime.library})' if runtime.library else ''}",
+            self._caches(machine),
+            *in_words(workload),
+            f"flop as {', '.join(dtypes)}" if dtypes else "",
+            counted,
+        )
+        return tuple(text for text in texts if text)
+
+    def _caches(self, machine: Machine) -> str:
+        said = self.operation.caches(machine) if isinstance(self.operation, FormulaModel) else ""
+        state = machine.runtime.cache
+        return said or (f"{state} caches, of which this model knows nothing" if state else "")
+
+    def _parts(
+        self, workload: Workload, times: FloatArray, machine: Machine, elapsed: tuple[float, ...] | None
+    ) -> tuple[Part, ...]:
+        bounds: dict[int, str | None] = {}
+        if isinstance(self.operation, FormulaModel):
+            own = {f"parameter.{name}": value for name, (value, _) in parameters(self.operation).items()}
+            for formula, indices in grouped(self.operation, workload.operations, machine):
+                if not formula.terms:
+                    continue
+                names = list(formula.terms)
+                sides = []
+                for term in (Formula(formula.terms[name], "s", "") for name in names):
+                    values: dict[str, Any] = {**own, **machine_values(term, machine)}
+                    for name in term.names:
+                        if name.startswith("operation."):
+                            values[name] = np.array(
+                                [float(self.operation.amount(workload.operations[i], name)) for i in indices]
+                            )
+                    sides.append(np.broadcast_to(term.evaluate(values), len(indices)))
+                for index, side in zip(indices, np.argmax(np.stack(sides), axis=0), strict=True):
+                    bounds[index] = names[int(side)]
+        return tuple(
+            Part(op.name, op.kind, float(time), float(op.times), bounds.get(index), elapsed[index] if elapsed else None)
+            for index, (op, time) in enumerate(zip(workload, times, strict=True))
+        )
+
+    def at(self, workload: Workload, machine: Machine, run: Mapping[str, float], point: Mapping[str, float]) -> float:
+        """Seconds at one point of free quantities."""
+        return self.estimate_at(workload, machine, run, point).time
+
+    def estimate_at(
+        self, workload: Workload, machine: Machine, run: Mapping[str, float], point: Mapping[str, float]
+    ) -> Estimate:
+        """The estimate at one point of free quantities."""
+        by_space: dict[str, dict[str, float]] = {"machine": {}, "workload": {}, "run": {}, "estimator": {}}
+        for name, value in point.items():
+            space, _, path = name.partition(".")
+            whole = space == "machine" and isinstance(machine.get(path), int)
+            by_space[space][path] = int(value) if whole else value
+        changed = machine.using(by_space["machine"]) if by_space["machine"] else machine
+        estimator = with_parameters(self, by_space["estimator"]) if by_space["estimator"] else self
+        values = {**run, **by_space["workload"], **by_space["run"]}
+        answer: Estimate = estimator.estimate(workload, changed, values)
+        return answer
+
+    def metric_at(self, name: str, metrics: Mapping[str, float], factor: float) -> float:
+        """See `Schedule.metric_at`."""
+        return self.schedule.metric_at(name, metrics, factor)
+
+    def _check_names(self, workload: Workload, machine: Machine, free: tuple[str, ...]) -> None:
+        known = {
+            "machine": list(machine.numbers),
+            "workload": sorted(workload.symbols),
+            "run": sorted(self.run_names(workload, machine)),
+            "estimator": sorted(parameters(self)),
+        }
+        for name in free:
+            space, _, path = name.partition(".")
+            if space in known and path not in known[space]:
+                raise unknown_name(f"{space} quantity", path, known[space])
+
+
+def as_compiled(workload: Workload, machine: Machine) -> Workload:
+    """The workload as the machine's runtime hands it over: a compiled one has fused operations."""
+    return fused(workload, machine.runtime.free_kinds) if machine.runtime.mode == "compiled" else workload
+
+
+def _served(machine: Machine, unit: str, dtype: str) -> str:
+    """UNIT.DTYPE; a product that another engine serves, since the matrix engine lacks the data type, says which."""
+    rated = [name for name in ("matrix", "vector") if name in machine.engines]
+    rated = [name for name in rated if dtype in machine.engines[name].flop_per_cycle]
+    return f"{unit}.{dtype}" + (" on the vector engine" if unit == "matrix" and rated == ["vector"] else "")
+
+
+def _fusion_said(before: Workload, after: Workload) -> tuple[str, ...]:
+    return (f"{len(before)} operations fused into {len(after)}",) if len(after) < len(before) else ()
+
+
+def _memory_said(workload: Workload, machine: Machine) -> tuple[str, ...]:
+    """That the machine cannot hold the workload, where the graph says so; graphs of many devices say their own."""
+    kept = None if "devices" in workload.metadata else resident_bytes(workload)
+    main = machine.main_memory
+    there = machine.memory[main].capacity * machine.instances(main)
+    if kept is None or not there or kept <= there:
+        return ()
+    updates = any(op.kind == "optimizer" for op in workload)
+    decodes = any(map(attends_to_cache, workload))
+    serving = "parameters, keys and values alone take" if decodes else "parameters alone take"
+    what = "parameters, gradients and optimizer state alone take" if updates else serving
+    sizes = [format_quantity(size, "byte") for size in (kept, there)]
+    return (f"does not fit: {what} {sizes[0]}, {main} of {machine.name} has {sizes[1]}",)
+
+
+def _defaults_used(workload: Workload, run: Mapping[str, float]) -> tuple[str, ...]:
+    """What nobody chose, said."""
+    used = [f"{name} = {value:g}" for name, value in workload.defaults.items() if name not in run]
+    return (f"defaults {', '.join(used)}",) if used else ()
+
+
+def _leaves_operations(workload: Workload, free: tuple[str, ...]) -> bool:
+    """Whether what is free changes only how operations share the time, not how long one takes."""
+    inside = {
+        name for op in workload for amount in [*op.dims.values(), *op.cost.values()] for name in symbols_of(amount)
+    }
+    return all(
+        name.startswith("estimator.schedule.") or (name.startswith("run.") and name.partition(".")[2] not in inside)
+        for name in free
+    )
+
+
+def _namespace(part: Any, place: str) -> dict[str, Any]:
+    """What a part calls parameter.NAME is estimator.PLACE.NAME outside."""
+    return {f"parameter.{name}": symbol(f"estimator.{place}.{name}") for name in parameters(part)}

@@ -1,0 +1,195 @@
+"""What a run uses up beside time: joules and dollars, as formulas of its time, its work and the machine's numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import sympy as sp
+
+from slipstick.estimators.core.extrema import Largest
+from slipstick.estimators.core.formula import FloatArray, Formula, evaluate
+from slipstick.estimators.core.parameters import parameters
+from slipstick.estimators.operation.gpu.tiled import MATRIX_ENERGY
+from slipstick.estimators.operation.operation_model import Clock, machine_values
+from slipstick.estimators.operation.power.energy import PowerModel
+from slipstick.estimators.operation.power.voltage import squared_voltage
+from slipstick.estimators.operation.roofline import serving_engine
+from slipstick.hwmodels.files.expressions import parse_expression, symbol
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.units import format_quantity
+from slipstick.workloads.graph.cost import Amount, symbols_of
+from slipstick.workloads.graph.workload import Op, Workload
+
+ENERGY, COST = "energy_J", "cost_usd"
+SECONDS_PER_HOUR = 3600
+
+
+@dataclass(frozen=True)
+class Consumption:
+    """A quantity that follows from the time of a run, its work, and the machine's numbers.
+
+    Parameters
+    ----------
+    name
+        With its unit: "energy_J", "cost_usd".
+    formula
+        Symbols: time [s], machine.PATH, parameter.NAME, and those of `work`.
+    base
+        The values of all symbols that do not vary, those of the workload among them by their own names.
+    work
+        Amounts of the whole workload, formulas of the workload's symbols: operation.float32_flop, ...
+    """
+
+    name: str
+    formula: Formula
+    base: Table[float]
+    work: Table[Amount] = Table()
+
+    def reads(self, name: str) -> bool:
+        """Whether a quantity (machine.*, workload.*, run.*) has a say beside the time."""
+        inside = name.partition(".")[2]
+        open_ = frozenset().union(*(symbols_of(amount) for amount in self.work.values()))
+        return name in self.formula.names or (not name.startswith("machine.") and inside in open_)
+
+    def __call__(self, free: Mapping[str, npt.ArrayLike], times: npt.ArrayLike) -> FloatArray:
+        """The amount at times [s] and values of free quantities (machine.*, workload.*, run.*), in the times' shape."""
+        values: dict[str, Any] = {**self.base, "time": np.asarray(times, dtype=np.float64)}
+        for name, array in free.items():
+            values[name if name.startswith("machine.") else name.partition(".")[2]] = np.asarray(array, dtype=float)
+        for name, amount in self.work.items():
+            values[name] = evaluate(amount, values) if isinstance(amount, sp.Basic) else amount
+        return np.array(np.broadcast_to(self.formula.evaluate(values), np.shape(times)))
+
+
+def energy(
+    workload: Workload,
+    machine: Machine,
+    run: Mapping[str, float] | None = None,
+    power: PowerModel | None = None,
+    clock: Clock = "held",
+) -> Consumption:
+    """Joules: the mean power of the whole workload (see `PowerModel`) times its time; symbols of the work stay open.
+
+    Parameters
+    ----------
+    power
+        Its factors are not fitted to anything if left out.
+    clock
+        The clock of the times. At the machine's own, work takes its energy there, though that may pass the cap (see
+        `over_cap`). Held by the cap, it takes what the cap allows, and no less than at the least voltage.
+
+    Raises
+    ------
+    InputError
+        Where the machine states no power, or the workload counts neither flop nor bytes.
+    """
+    power = power or PowerModel()
+    watts = power.uncapped(machine, squared_voltage())
+    if clock == "held":
+        least = power.uncapped(machine, sp.Integer(1)).expression
+        watts = Formula(Largest(least, power.formula(machine).expression), "W", watts.source)
+    worked = [op for op in workload if op.kind not in machine.runtime.free_kinds]
+    flop = _sum(part for op in worked for part in _float32_flop(op, machine))
+    moved = _sum(op.times * op.cost.bytes_moved for op in worked)
+    if flop == 0 and moved == 0:
+        raise InputError(f"workload {workload.name!r} counts neither flop nor bytes: its energy cannot be told")
+    joules = Formula(watts.expression * symbol("time") * symbol("operation.devices"), "J", watts.source)
+    symbols = {name: float(value) for name, value in {**workload.defaults, **(run or {})}.items()}
+    own = {f"parameter.{name}": value for name, (value, _) in parameters(power).items()}
+    work = Table(
+        {"operation.float32_flop": flop, "operation.bytes_moved": moved, "operation.devices": devices_of(workload)}
+    )
+    return Consumption(ENERGY, joules, Table({**symbols, **own, **machine_values(joules, machine)}), work)
+
+
+def devices_of(workload: Workload) -> Amount:
+    """How many devices do what the workload says of one: its metadata `devices`, a formula of numbers of the run."""
+    text = workload.metadata.get("devices")
+    return parse_expression(text) if isinstance(text, str) else 1
+
+
+def energy_of(
+    workload: Workload,
+    machine: Machine,
+    time: float,
+    run: Mapping[str, float] | None = None,
+    clock: Clock = "held",
+) -> tuple[float | None, tuple[str, ...]]:
+    """Joules of a bound workload that takes `time` seconds, all devices together, and a line where they pass the cap.
+
+    None where they cannot be told.
+    """
+    try:
+        told = energy(workload, machine, run, clock=clock)
+    except InputError:
+        return None, ()
+    return float(told({}, time)), over_cap(told, machine, {}, time)
+
+
+def over_cap(
+    told: Consumption, machine: Machine, free: Mapping[str, npt.ArrayLike], times: npt.ArrayLike
+) -> tuple[str, ...]:
+    """A line where the mean power of a device passes its cap: the time is then too short, or the energy too large.
+
+    Parameters
+    ----------
+    told
+        Joules of all devices.
+    """
+    seconds = np.atleast_1d(np.asarray(times, dtype=float))
+    values = {name: np.atleast_1d(np.asarray(array, dtype=float)) for name, array in free.items()}
+    by_symbol: dict[str, Any] = {**told.base, **{name.partition(".")[2]: array for name, array in values.items()}}
+    watts = (
+        told(values, seconds) / seconds / evaluate(sp.sympify(told.work["operation.devices"], strict=True), by_symbol)
+    )
+    cap = np.broadcast_to(values.get("machine.power.cap", float(machine.power.cap or np.inf)), watts.shape)
+    over = watts > cap * (1 + 1e-6)
+    if not over.any():
+        return ()
+    worst = int(np.argmax(watts / cap))
+    where = f" at {int(over.sum())} of {len(over)} points, at worst" if len(over) > 1 else ""
+    ends = "the clock would fall and the time grow (tiled-roofline has this law, for flop)"
+    drawn, allowed = format_quantity(float(watts[worst]), "W"), format_quantity(float(cap[worst]), "W")
+    return (f"above the power cap{where}: would draw {drawn} on average, cap {allowed}: {ends}",)
+
+
+def cost(machine: Machine, workload: Workload | None = None, run: Mapping[str, float] | None = None) -> Consumption:
+    """Dollars: the machine's price an hour times the time, for each device of the workload (one where none is given).
+
+    Raises
+    ------
+    InputError
+        Where the machine states no price.
+    """
+    if machine.price is None:
+        raise InputError(f"machine {machine.name!r} gives no price in $/h: a cost cannot be told")
+    price = symbol("machine.price") * symbol("operation.devices")
+    dollars = Formula(symbol("time") * price / SECONDS_PER_HOUR, "$", "price times time")
+    defaults = workload.defaults if workload else {}
+    values = {name: float(value) for name, value in {**defaults, **(run or {})}.items()}
+    work = Table({"operation.devices": devices_of(workload) if workload else 1})
+    return Consumption(COST, dollars, Table({**values, "machine.price": float(machine.price)}), work)
+
+
+def _float32_flop(op: Op, machine: Machine) -> Iterator[Amount]:
+    """Flop of all executions, each weighted with its energy over that of a float32 flop of a vector engine."""
+    for name, amount in op.cost.items():
+        if name.startswith("flop."):
+            _, unit, dtype = name.split(".")
+            engine = serving_engine(machine, unit, dtype)
+            yield amount * op.times * (MATRIX_ENERGY.get(dtype, 1.0) if engine == "matrix" else 1.0)
+
+
+def _sum(amounts: Iterable[Amount]) -> Amount:
+    """Numbers as numbers; open amounts added at once, for sympy sorts the terms of a sum at every step."""
+    listed = list(amounts)
+    number = math.fsum(float(amount) for amount in listed if not symbols_of(amount))
+    open_ = [amount for amount in listed if symbols_of(amount)]
+    return sp.Add(sp.Float(number), *open_) if open_ else number

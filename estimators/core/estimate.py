@@ -1,0 +1,202 @@
+"""The answer of every estimator, the question's run, and what a clock said."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.workload import Workload
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DEFAULT_LEVEL = 0.80
+Run = Table[float]
+"""Numbers of one run (threads, images, epochs, workers, ...); they also bind workload symbols of their name."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One operation's share: `times` executions of `time` seconds each, and what bounds it.
+
+    `elapsed` is what it adds to the time of the whole under the schedule (seconds); None where the schedule cannot say,
+    and its work, time x times, stands for it.
+    """
+
+    name: str
+    kind: str
+    time: float
+    times: float = 1.0
+    bound_by: str | None = None
+    elapsed: float | None = None
+
+    @property
+    def contribution(self) -> float:
+        """Seconds of the whole that this operation accounts for, or its work where the schedule cannot say."""
+        return self.time * self.times if self.elapsed is None else self.elapsed
+
+
+@dataclass(frozen=True)
+class Event:
+    """One stretch of a simulated trace: what ran where, from start to end in seconds."""
+
+    name: str
+    lane: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How sure an answer is: relative standard deviations (of log time); None is unknown, never 0.
+
+    Parameters
+    ----------
+    parameter
+        From the uncertainty of fitted parameters.
+    residual
+        Scatter of measurements around the fitted model.
+    degrees_of_freedom
+        Of the fit, for Student's t; None for many.
+    residual_freedom
+        Of the scatter's own Student's t, where its tails are heavier; then `residual` is its scale.
+    """
+
+    parameter: float | None = None
+    residual: float | None = None
+    degrees_of_freedom: float | None = None
+    residual_freedom: float | None = None
+
+    @property
+    def total(self) -> float | None:
+        """Both together; None where neither is known."""
+        known = [part for part in (self.parameter, self.residual) if part is not None]
+        return math.hypot(*known) if known else None
+
+    def half_width(self, level: float) -> float | None:
+        """Half of the central interval of log time that holds with probability `level`; None where nothing is known."""
+        parts = [
+            (self.parameter, self.degrees_of_freedom),
+            (self.residual, self.residual_freedom or self.degrees_of_freedom),
+        ]
+        known = [quantile(level, freedom) * part for part, freedom in parts if part is not None]
+        return math.hypot(*known) if known else None
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """How long a workload takes on a machine, and how sure that is.
+
+    Parameters
+    ----------
+    time
+        Seconds.
+    energy
+        Joules; None where the estimator does not say.
+    parts
+        Per operation.
+    rule
+        How the whole follows from the parts ("sum of parts", a formula, "simulated").
+    metrics
+        Shares and utilisations by name, 0..1.
+    metric_intervals
+        Between what a measured metric lies with probability 80 %, for those whose scatter is known.
+    assumptions
+        What the answer takes for granted; shown first.
+    """
+
+    time: float
+    energy: float | None = None
+    parts: tuple[Part, ...] = ()
+    rule: str = ""
+    metrics: Table[float] = Table()
+    spread: Spread = Spread()
+    assumptions: tuple[str, ...] = ()
+    trace: tuple[Event, ...] = field(default=(), repr=False)
+    metric_intervals: Table[tuple[float, float]] = Table()
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.time) and self.time >= 0):
+            raise InputError(f"estimated time = {self.time!r} s: want a finite time >= 0")
+
+    def interval(self, level: float = DEFAULT_LEVEL) -> tuple[float, float] | None:
+        """Seconds between which the measured time lies with probability `level`; None where the spread is unknown."""
+        half = self.spread.half_width(level)
+        if half is None:
+            return None
+        factor = math.exp(half)
+        return self.time / factor, self.time * factor
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row an operation: time_s of one execution, times, total_s, share, bound_by."""
+        import pandas as pd
+
+        whole = math.fsum(part.contribution for part in self.parts) or 1.0
+        rows = [
+            (p.name, p.kind, p.time, p.times, p.time * p.times, p.contribution / whole, p.bound_by) for p in self.parts
+        ]
+        return pd.DataFrame(rows, columns=["operation", "kind", "time_s", "times", "total_s", "share", "bound_by"])
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        band = self.interval()
+        text = f"{self.time:.6g} s" + (f" ({band[0]:.4g} .. {band[1]:.4g} s, 80 %)" if band else " (spread unknown)")
+        return f"<p><b>{text}</b><br>{escape('; '.join(self.assumptions))}</p>"
+
+
+def quantile(level: float, degrees_of_freedom: float | None) -> float:
+    """Half-width of a central interval in standard deviations, Student's t where the degrees of freedom are known."""
+    if not 0 < level < 1:
+        raise InputError(f"level = {level!r}: want a probability between 0 and 1")
+    from scipy.special import ndtri, stdtrit
+
+    upper = 0.5 + level / 2
+    return float(ndtri(upper) if degrees_of_freedom is None else stdtrit(max(degrees_of_freedom, 1.0), upper))
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What an instrument said about a workload on a machine.
+
+    Parameters
+    ----------
+    value
+        In seconds, joules, watts or as a share, by `quantity`.
+    protocol
+        How it was taken ("cold, trimmed mean of 100 runs, thread CPU time").
+    group
+        What is held out together (a device, a source); "" for none.
+    """
+
+    workload: Workload
+    machine: Machine
+    value: float
+    run: Run = Table()
+    quantity: Literal["time", "energy", "power", "share"] = "time"
+    protocol: str = ""
+    group: str = ""
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.value) and self.value > 0):
+            raise InputError(f"measured {self.quantity} = {self.value!r}: want a finite value > 0")
+
+
+@runtime_checkable
+class Estimator(Protocol):
+    """Anything that says how long a workload takes on a machine: a frozen, picklable record."""
+
+    def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
+        """The time of `workload` on `machine` in one `run`."""
+        ...
+
+    def compile(
+        self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
+    ) -> Any:
+        """A `Compiled` function of the free quantities (machine.*, workload.*, run.*, estimator.*)."""
+        ...

@@ -1,0 +1,169 @@
+"""Formulas: a sympy expression with the units of its symbols and its source, evaluated on arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import sympy as sp
+from sympy.printing.numpy import NumPyPrinter
+
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.hwmodels.files.records import Table
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Formula:
+    """An expression one can read, differentiate, print and evaluate on arrays.
+
+    Parameters
+    ----------
+    expression
+        Its symbols are named by namespace: operation.*, machine.*, run.*, parameter.*, time.*, count.*.
+    unit
+        Of the result.
+    source
+        Paper and table or equation, or URL.
+    terms
+        Named sub-expressions of which the largest decides (what an operation is bound by).
+
+    Examples
+    --------
+    >>> t = Formula(symbol("flop") / symbol("machine.clock"), "s", "definition")
+    >>> float(t.evaluate({"flop": 4.0, "machine.clock": 2.0}))
+    2.0
+    """
+
+    expression: sp.Expr
+    unit: str
+    source: str
+    terms: Table[sp.Expr] = Table()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the symbols, sorted."""
+        return names_of(self.expression)
+
+    def evaluate(self, values: Mapping[str, Any]) -> FloatArray:
+        """The value on arrays that broadcast against each other.
+
+        Raises
+        ------
+        InputError
+            Where a symbol has no value.
+        """
+        return evaluate(self.expression, values)
+
+    def bound_by(self, values: Mapping[str, Any]) -> str | None:
+        """The name of the largest term at one point; None where the formula has no terms."""
+        if not self.terms:
+            return None
+        return max(self.terms, key=lambda name: float(evaluate(self.terms[name], values)))
+
+    def derivative(self, name: str) -> Formula:
+        """The partial derivative by one symbol; at a maximum that of the active side, of a step 0.
+
+        Raises
+        ------
+        InputError
+            Where the formula has no such symbol.
+        """
+        if name not in self.names:
+            raise unknown_name("symbol of the formula", name, self.names)
+        return Formula(_derivative(self.expression, symbol(name)), f"{self.unit} per unit of {name}", self.source)
+
+    def gradient(self, values: Mapping[str, Any]) -> dict[str, FloatArray]:
+        """The derivative by every symbol at points, as numbers: what `derivative` says of each, much faster."""
+        from slipstick.estimators.core.gradient import gradient
+
+        return gradient(self.expression, values)
+
+    def substitute(self, values: Mapping[str, Any]) -> Formula:
+        """The formula with some symbols replaced by numbers or expressions."""
+        put = {symbol(name): sp.sympify(value, strict=True) for name, value in values.items()}
+        return Formula(
+            self.expression.xreplace(put),
+            self.unit,
+            self.source,
+            Table({name: term.xreplace(put) for name, term in self.terms.items()}),
+        )
+
+    def latex(self) -> str:
+        """The formula for a page; dotted names keep their last two words."""
+        names = {s: _latex_name(str(s)) for s in self.expression.free_symbols}
+        return str(sp.latex(self.expression, symbol_names=names))
+
+    def _repr_html_(self) -> str:
+        return f"$$ {self.latex()} $$ <small>{self.unit}; {self.source}</small>"
+
+
+def evaluate(expression: sp.Expr, values: Mapping[str, Any]) -> FloatArray:
+    """An expression on arrays, symbols found by name."""
+    names = names_of(expression)
+    missing = [name for name in names if name not in values]
+    if missing:
+        raise InputError(f"no value for {', '.join(missing)} in a formula")
+    return np.asarray(compiled(expression, names)(*(values[name] for name in names)), dtype=np.float64)
+
+
+@lru_cache(maxsize=4096)
+def names_of(expression: sp.Expr) -> tuple[str, ...]:
+    """Names of an expression's symbols, sorted."""
+    return tuple(sorted(str(s) for s in expression.free_symbols))
+
+
+class _ArrayPrinter(NumPyPrinter):  # type: ignore[misc]
+    """Prints Max and Min so that they broadcast, and floats as they are: fifteen digits move a value over a step."""
+
+    def _print_Float(self, expr: sp.Float) -> str:
+        return repr(float(expr))
+
+    def _print_Max(self, expr: sp.Max) -> str:
+        return str(reduce(lambda a, b: f"numpy.maximum({a}, {b})", map(self._print, expr.args)))
+
+    def _print_Min(self, expr: sp.Min) -> str:
+        return str(reduce(lambda a, b: f"numpy.minimum({a}, {b})", map(self._print, expr.args)))
+
+
+@lru_cache(maxsize=4096)
+def compiled(expression: sp.Expr, names: tuple[str, ...]) -> Callable[..., Any]:
+    """A numpy function of the named symbols, with common sub-expressions computed once."""
+    printer = _ArrayPrinter({"fully_qualified_modules": True, "inline": True, "allow_unknown_functions": True})
+    # Dotted names are no Python names. Put in at once, and without a docstring: half of lambdify's time otherwise.
+    arguments = [symbol(f"a{i}") for i in range(len(names))]
+    plain = expression.xreplace(dict(zip(map(symbol, names), arguments, strict=True)))
+    function: Callable[..., Any] = sp.lambdify(
+        arguments, plain, modules="numpy", printer=printer, cse=True, docstring_limit=0
+    )
+    return function
+
+
+@lru_cache(maxsize=1024)
+def _derivative(expression: sp.Expr, by: sp.Symbol) -> sp.Expr:
+    steps = {node: sp.Dummy() for node in expression.atoms(sp.floor, sp.ceiling, sp.Mod)}
+    smooth = expression.xreplace(steps)
+    smooth = smooth.replace(sp.Max, lambda *sides: _branches(sides, largest=True))
+    smooth = smooth.replace(sp.Min, lambda *sides: _branches(sides, largest=False))
+    back = {dummy: node for node, dummy in steps.items()}
+    return sp.diff(smooth, by).xreplace(back)
+
+
+def _branches(sides: tuple[sp.Expr, ...], *, largest: bool) -> sp.Piecewise:
+    pairs = [
+        (side, sp.And(*((side >= other) if largest else (side <= other) for other in sides if other is not side)))
+        for side in sides[:-1]
+    ]
+    return sp.Piecewise(*pairs, (sides[-1], True))
+
+
+def _latex_name(name: str) -> str:
+    words = name.split(".")[-2:] if name.count(".") > 1 else name.split(".")[-1:]
+    text = r"\_".join(words).replace("_", r"\_").replace(r"\\_", r"\_")
+    return rf"\mathrm{{{text}}}"

@@ -1,0 +1,1 @@
+"""Scaling laws: their terms, families, fits and choice."""

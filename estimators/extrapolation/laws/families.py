@@ -1,0 +1,148 @@
+"""Families of scaling laws: sums of terms with coefficients that cannot be negative, with change points where wanted.
+
+Because the terms are few and their coefficients are >= 0, no family can oscillate or cross zero beyond the data. A
+change point is one more term that is 0 up to a knot: a convex bend of the cost (a cache or a socket that is full).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.extrapolation.laws.terms import Power, SharedIssue, SizeBend, Term, WorkBend
+from slipstick.hwmodels.machine import Machine
+
+Bends = Literal["none", "size", "work"]
+KNOT_SUPPORT = 3
+"""Points from a knot on that a fit must have, so that a bend is more than one measurement."""
+MAX_KNOTS = 24
+
+CONSTANT, INVERSE, INVERSE_SQUARE = Power(), Power(-1.0), Power(-2.0)
+LOG, LINEAR, LINEAR_LOG, SQUARE = Power(0.0, 1), Power(1.0), Power(1.0, 1), Power(2.0)
+
+
+@dataclass(frozen=True)
+class Family:
+    """Which terms may stand in the sum, and how it is fitted.
+
+    Parameters
+    ----------
+    name, meaning
+        For people.
+    terms
+        Each with a coefficient >= 0.
+    bends
+        Kind of change points that may join: none, of a growing size, of shared work.
+    penalty
+        How much a change point must earn its place: the ridge on its share of the last time.
+    through_last
+        The fitted curve is scaled to go through the last point, the one nearest to the question.
+    bar
+        Where it may only replace others: its error in earlier extrapolations must be below `bar` times theirs.
+    """
+
+    name: str
+    meaning: str
+    terms: tuple[Term, ...]
+    bends: Bends = "none"
+    penalty: float = 1.0
+    through_last: bool = False
+    bar: float = 0.35
+
+    def counted_in(self, unit: float) -> Family:
+        """The family with logarithms of x / unit; for data or targets below 1, whose logarithms would be negative."""
+        if unit == 1:
+            return self
+        terms = (replace(t, unit=unit) if isinstance(t, Power) and t.logs else t for t in self.terms)
+        return replace(self, terms=tuple(terms))
+
+    def matrix(self, x: FloatArray, knots: FloatArray) -> FloatArray:
+        """The terms as columns: (..., n) to (..., n, terms + knots)."""
+        columns = np.stack([term.values(x) for term in self.terms], axis=-1)
+        if self.bends == "none":
+            return columns
+        if self.bends == "work":
+            bent = np.maximum(1.0 - knots[..., None, :] / x[..., None], 0.0)
+        else:
+            bent = np.maximum(x[..., None] - knots[..., None, :], 0.0)
+        return np.concatenate([columns, bent], axis=-1)
+
+    def term(self, column: int, knots: FloatArray) -> Term:
+        """The term of a column of `matrix`."""
+        if column < len(self.terms):
+            return self.terms[column]
+        knot = float(knots[column - len(self.terms)])
+        return WorkBend(knot) if self.bends == "work" else SizeBend(knot)
+
+    def knots(self, x: FloatArray, known: tuple[float, ...] = ()) -> FloatArray:
+        """Where a change point may lie, (..., k): known borders, or the inner points of x (..., n)."""
+        if self.bends == "none":
+            return np.empty((*x.shape[:-1], 0))
+        if known:
+            # a border outside the data cannot be seen: moved to the last point its column is 0
+            borders = np.broadcast_to(np.asarray(known, dtype=np.float64), (*x.shape[:-1], len(known)))
+            return np.where(borders > x[..., :1], borders, x[..., -1:])
+        inner = x[..., 1 : max(1, x.shape[-1] - KNOT_SUPPORT + 1)]
+        if inner.shape[-1] > MAX_KNOTS:
+            inner = inner[..., np.linspace(0, inner.shape[-1] - 1, MAX_KNOTS).astype(int)]
+        return inner
+
+
+AMDAHL = Family("amdahl", "serial part + parallel part", (CONSTANT, INVERSE))
+AMDAHL_BENDS = Family("amdahl-bends", "Amdahl, dearer beyond a border", (CONSTANT, INVERSE), "work", 1.0)
+AMDAHL_LOG = Family("amdahl-log", "Amdahl + tree-shaped communication", (CONSTANT, INVERSE, LOG))
+TREE = Family("parallel-log", "parallel part + tree-shaped communication", (INVERSE, LOG))
+AMDAHL_CACHE = Family("amdahl-cache", "Amdahl, faster where the share fits", (CONSTANT, INVERSE, INVERSE_SQUARE))
+CACHE = Family("parallel-cache", "no serial part, faster where the share fits", (INVERSE, INVERSE_SQUARE))
+USL = Family("usl", "universal scalability law: Amdahl + coherence", (CONSTANT, INVERSE, LINEAR))
+FOUR = Family("four-terms", "a + b/x + c log x + d x", (CONSTANT, INVERSE, LOG, LINEAR))
+SIZE_BENDS = Family(
+    "size-bends",
+    "overhead + growth, steeper where a memory level is full",
+    (CONSTANT, INVERSE, LOG, LINEAR),
+    "size",
+    0.1,
+    True,
+)
+SIZE = Family("size", "overhead + growth", (CONSTANT, INVERSE, LOG, LINEAR), through_last=True)
+GROWTH_LOG = Family("constant-log", "tree-shaped growth", (CONSTANT, LOG), through_last=True)
+GROWTH_LINEAR = Family("constant-linear", "linear growth", (CONSTANT, LINEAR), through_last=True)
+STEEPER = tuple(
+    Family(name, meaning, (CONSTANT, LINEAR, term), through_last=True, bar=bar)
+    for name, meaning, term, bar in (
+        ("nlogn", "sorting-like growth", LINEAR_LOG, 0.35),
+        ("n^1.5", "growth between linear and quadratic", Power(1.5), 0.75),
+        ("n^2", "all pairs", SQUARE, 0.5),
+        ("n^2.5", "growth between quadratic and cubic", Power(2.5), 0.35),
+        ("n^3", "dense matrix products", Power(3.0), 0.35),
+    )
+)
+"""Laws steeper than a size with bends. The gentle ones also stand for a bend still under way and need little evidence;
+the steepest do much harm where they are wrong, and n log n is hardly told from a line: they need much."""
+BANDWIDTH = Family("bandwidth", "parallel until a shared bandwidth saturates", (INVERSE,), "work", 0.1)
+
+FAMILIES = {
+    family.name: family
+    for family in (
+        *(AMDAHL, AMDAHL_BENDS, AMDAHL_LOG, TREE, AMDAHL_CACHE, CACHE, USL, FOUR, BANDWIDTH),
+        *(SIZE_BENDS, SIZE, GROWTH_LOG, GROWTH_LINEAR, *STEEPER),
+    )
+}
+
+
+def thread_issue(machine: Machine) -> Family:
+    """CPI steps and linear contention of a machine whose threads share cores: a + b CPI(p) / p + c p.
+
+    Source: Viebke et al. 2019, Tables III to V (the Xeon Phi model, of which this is the form in threads).
+    """
+    shared = SharedIssue(machine.cores, tuple(machine.cycles_per_instruction))
+    return Family("thread-issue", "CPI steps of shared cores + linear contention", (CONSTANT, shared, LINEAR))
+
+
+def borders(machine: Machine) -> tuple[float, ...]:
+    """Counts of cores or threads at which a machine's sharing changes: NUMA domain, socket, cores, hardware threads."""
+    counts = {machine.cores_per_numa, machine.cores_per_socket, machine.cores, machine.cores * machine.threads_per_core}
+    return tuple(sorted(float(count) for count in counts if count and count > 1))

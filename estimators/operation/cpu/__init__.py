@@ -1,0 +1,1 @@
+"""Operation models of CPUs and many-core processors."""

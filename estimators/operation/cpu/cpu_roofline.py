@@ -1,0 +1,202 @@
+"""Operations on a multi-core CPU: saturating memory, write-allocate, caches by working set, chains and gathers.
+
+Beside the roofline's two limits this knows four things of CPUs: main memory saturates with the cores (the law of
+`cpu.bandwidth`, from the machine's measured `bandwidth_by_cores`); a store loads its line first; what
+fits into a cache is served by it; and some operations wait for latencies, whatever the bandwidth: a sum whose order may
+not change, and rows picked by index from a table that the caches do not hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Annotated
+
+import sympy as sp
+
+from slipstick.estimators.core.extrema import Largest
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.parameters import Parameter, check_parameters
+from slipstick.estimators.operation.operation_model import FormulaModel
+from slipstick.estimators.operation.residency import capacity_of_all, cost_by_level, kept_caches, rated_caches
+from slipstick.estimators.operation.roofline import serving_rate
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.kinds import SIZE_BYTES
+from slipstick.workloads.graph.workload import Op
+
+SOURCE = "ECM and roofline of multi-core CPUs: Stengel et al., ICS 2015; Hofmann et al., ISC 2018"
+
+
+@dataclass(frozen=True)
+class CpuRoofline(FormulaModel):
+    """t = max(arithmetic, traffic, latency) + lowering + launches x (launch overhead + overhead).
+
+    * traffic = (read + (1 + write_allocate) written) at the rates of the levels that hold the bytes (as the runtime's
+      caches are cold, warm or hot); an operation reads and writes each of them once: its bytes are its working set.
+    * latency, for kind ``reduction`` with attribute ``order = "strict"``: elements x addition / clock; for kind
+      ``gather``: rows x latency of the level that holds the table / (overlap x cores). The table is dim ``table``
+      (rows of it) where the operation has one, else the picked rows.
+    * lowering, for kind ``convolution`` with a kernel of several points or a stride: libraries that turn it into a
+      matrix product first write every input element once for each kernel point that meets it (im2col), on one core.
+    """
+
+    compute_efficiency: Annotated[float, Parameter("1", "share of the peak rate that is reached", 1e-6, 1.0)] = 1.0
+    memory_efficiency: Annotated[float, Parameter("1", "share of the bandwidth that is reached", 1e-6, 1.0)] = 1.0
+    overhead: Annotated[float, Parameter("s", "added to every launch", 0.0, 10.0)] = 0.0
+    write_allocate: Annotated[float, Parameter("1", "share of written lines that are loaded first", 0.0, 1.0)] = 1.0
+    sharpness: Annotated[float, Parameter("1", "exponent of the saturation of main memory", 1.0, 50.0)] = 3.5
+    addition: Annotated[float, Parameter("cycle", "latency of a dependent addition", 0.1, 100.0)] = 4.0
+    overlap: Annotated[float, Parameter("1", "misses of a core that are in flight together", 0.1, 100.0)] = 8.0
+    lowering: Annotated[
+        float, Parameter("cycle", "for an element of a convolution's im2col matrix; 0: it is never written", 0.0, 100.0)
+    ] = 0.0
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
+    def caches(self, machine: Machine) -> str:
+        """Hot where the runtime says none: loops over the same data on the same cores."""
+        return f"{machine.runtime.cache or 'hot'} caches"
+
+    def key(self, op: Op, machine: Machine) -> Hashable:
+        """Operations that share a formula: `_Parts` of it."""
+        return _Parts.of(op, machine)
+
+    def formula(self, op: Op, machine: Machine) -> Formula:
+        """Symbols: operation.flop.*, operation.read and written, operation.launches, machine.*, parameter.*."""
+        return _formula(_Parts.of(op, machine))
+
+
+@dataclass(frozen=True)
+class _Level:
+    """What the formula needs to know of a memory level; `capacity` is that of all its instances."""
+
+    name: str
+    rate: tuple[str, ...]
+    capacity: sp.Expr
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The shape of a formula, without numbers: machines that differ in values share it."""
+
+    free: bool = False
+    flops: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    moved: tuple[str, ...] = ()
+    waits: str = ""
+    lowered: str = ""
+    table: str = ""
+    element_bytes: float = 0
+    levels: tuple[_Level, ...] = ()
+    kept: int = 0
+    curve: bool = False
+
+    @classmethod
+    def of(cls, op: Op, machine: Machine) -> _Parts:
+        """Of an operation on a machine."""
+        if op.kind in machine.runtime.free_kinds:
+            return cls(free=True)
+        flops = []
+        for name in sorted(name for name in op.cost if name.startswith("flop.")):
+            _, unit, dtype = name.split(".")
+            flops.append((name, machine.peak_factors(*serving_rate(machine, unit, dtype))))
+        main = machine.main_memory
+        caches = rated_caches(machine)
+        levels = (*caches, main)
+        waits = _waits(op)
+        if waits == "gather" and any(machine.memory[name].latency is None for name in levels):
+            waits = ""
+        return cls(
+            flops=tuple(flops),
+            moved=tuple(name for name in ("read", "written") if op.cost[name] != 0),
+            waits=waits,
+            lowered=_lowered(op),
+            table="table" if "table" in op.dims else "rows",
+            element_bytes=SIZE_BYTES.get(op.dtype, 4) if waits == "gather" else 0,
+            levels=tuple(
+                _Level(name, machine.bandwidth_factors(name), capacity_of_all(machine, name)) for name in levels
+            ),
+            kept=kept_caches(len(caches), machine.runtime.cache or "hot"),
+            curve=bool(machine.memory[main].bandwidth_by_cores),
+        )
+
+
+@lru_cache(maxsize=1024)
+def _formula(parts: _Parts) -> Formula:
+    if parts.free:
+        return Formula(sp.Integer(0), "s", "free under this runtime")
+    terms = {"compute": sp.Integer(0), "memory": sp.Integer(0)}
+    for name, factors in parts.flops:
+        rate = _product(factors)
+        terms["compute"] += symbol(f"operation.{name}") / (symbol("parameter.compute_efficiency") * rate)
+    if parts.moved:
+        loaded, stored = (
+            symbol(f"operation.{name}") if name in parts.moved else sp.Integer(0) for name in ("read", "written")
+        )
+        traffic = loaded + (1 + symbol("parameter.write_allocate")) * stored
+        cost = _by_level(loaded + stored, parts, [1 / rate for rate in _rates(parts)])
+        terms["memory"] = traffic * cost / symbol("parameter.memory_efficiency")
+    if parts.waits == "chain":
+        terms["latency"] = symbol("operation.elements") * symbol("parameter.addition") / symbol("machine.clock")
+    if parts.waits == "gather":
+        terms["latency"] = _gather(parts)
+    overhead = symbol("machine.runtime.launch_overhead") + symbol("parameter.overhead")
+    expression = Largest(*terms.values()) + symbol("operation.launches") * overhead
+    if parts.lowered:
+        terms["lowering"] = _lowering(parts.lowered)
+        expression += terms["lowering"]
+    return Formula(expression, "s", SOURCE, Table(terms))
+
+
+def _waits(op: Op) -> str:
+    if op.kind == "reduction" and op.attributes.get("order") == "strict":
+        return "chain"
+    return "gather" if op.kind == "gather" else ""
+
+
+def _gather(parts: _Parts) -> sp.Expr:
+    """Every picked row waits once; a core keeps `overlap` of them in flight."""
+    table = symbol(f"operation.{parts.table}") * symbol("operation.width") * sp.Float(parts.element_bytes)
+    latency = _by_level(table, parts, [symbol(f"machine.memory.{level.name}.latency") for level in parts.levels])
+    return symbol("operation.rows") * latency / (symbol("parameter.overlap") * symbol("machine.cores"))
+
+
+def _lowered(op: Op) -> str:
+    """Why a convolution needs its im2col matrix: it skips points of its input, or its kernel may have several."""
+    if op.kind != "convolution":
+        return ""
+    strides = op.attributes.get("stride", ())
+    return "stride" if isinstance(strides, tuple) and any(stride != 1 for stride in strides) else "kernel"
+
+
+def _lowering(lowered: str) -> sp.Expr:
+    """One core writes the im2col matrix; where nothing is skipped and the kernel is one point, it is the input."""
+    kernel, outputs = (
+        sp.Mul(*(symbol(f"operation.{of}_{axis}") for axis in ("depth", "height", "width"))) for of in ("kernel", "out")
+    )
+    elements = symbol("operation.batch") * symbol("operation.channels_in") * kernel * outputs
+    needed = sp.Min(1, kernel - 1) if lowered == "kernel" else sp.Integer(1)
+    return elements * needed * symbol("parameter.lowering") / symbol("machine.clock")
+
+
+def _rates(parts: _Parts) -> list[sp.Expr]:
+    """Bytes a second of each level for all cores; main memory saturates where one core's share was measured."""
+    rates = [_product(level.rate) for level in parts.levels]
+    if parts.curve:
+        first = f"machine.memory.{parts.levels[-1].name}.bandwidth_by_cores.0"
+        offered = symbol("machine.cores") * symbol(f"{first}.1") / symbol(f"{first}.0")
+        sharpness = symbol("parameter.sharpness")
+        rates[-1] = offered / (1 + (offered / rates[-1]) ** sharpness) ** (1 / sharpness)
+    return rates
+
+
+def _by_level(working_set: sp.Expr, parts: _Parts, costs: list[sp.Expr]) -> sp.Expr:
+    """The cost of a byte or an access, by the levels that hold the working set."""
+    return cost_by_level(working_set, [level.capacity for level in parts.levels[:-1]], costs, parts.kept)
+
+
+def _product(paths: tuple[str, ...]) -> sp.Expr:
+    return sp.Mul(*(symbol(f"machine.{path}") for path in paths))

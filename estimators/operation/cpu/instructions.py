@@ -1,0 +1,35 @@
+"""Instructions over the clock: strategy (a) of the Xeon Phi study."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Annotated
+
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.parameters import Parameter, check_parameters
+from slipstick.estimators.operation.operation_model import FormulaModel
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.workload import Op
+
+
+@dataclass(frozen=True)
+class InstructionCount(FormulaModel):
+    """t = operation_factor x instructions / clock, for one thread that has its core to itself."""
+
+    operation_factor: Annotated[
+        float, Parameter("1", "cycles a counted instruction takes; absorbs vectorisation (Table III: 15)", 1e-3, 1e4)
+    ] = 15.0
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
+    def key(self, op: Op, machine: Machine) -> Hashable:
+        """One formula for all."""
+        return "instructions"
+
+    def formula(self, op: Op, machine: Machine) -> Formula:
+        """Symbols: operation.instructions, machine.clock, parameter.operation_factor."""
+        expression = symbol("parameter.operation_factor") * symbol("operation.instructions") / symbol("machine.clock")
+        return Formula(expression, "s", "Viebke et al. 2019, Table V")

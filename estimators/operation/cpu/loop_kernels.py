@@ -1,0 +1,127 @@
+"""Loops over arrays, by what one iteration touches: streams and stencils with names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+
+from slipstick.hwmodels.files.readers import InputError, unknown_name
+
+Offsets = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class LoopKernel:
+    """What one iteration of a loop nest touches.
+
+    Parameters
+    ----------
+    reads, writes
+        Array -> offsets from the loop indices, the fastest dimension last.
+    flop
+        Of one iteration.
+    element_bytes
+        Of every array's elements.
+    """
+
+    name: str
+    reads: Mapping[str, Offsets]
+    writes: Mapping[str, Offsets]
+    flop: float
+    element_bytes: int = 8
+
+    def __post_init__(self) -> None:
+        lengths = {
+            len(offset) for arrays in (self.reads, self.writes) for offsets in arrays.values() for offset in offsets
+        }
+        if len(lengths) != 1:
+            raise InputError(f"kernel {self.name!r}: offsets have {sorted(lengths)} dimensions: want one and the same")
+
+    @property
+    def dimensions(self) -> int:
+        """Of its arrays."""
+        arrays = {**self.reads, **self.writes}
+        return len(next(iter(arrays.values()))[0])
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """Names of all arrays."""
+        return tuple(dict.fromkeys([*self.reads, *self.writes]))
+
+
+def star(dimensions: int, radius: int) -> Offsets:
+    """Offsets of a star stencil without its centre."""
+    return tuple(
+        tuple(step if axis == i else 0 for i in range(dimensions))
+        for axis in range(dimensions)
+        for step in range(-radius, radius + 1)
+        if step
+    )
+
+
+def box(dimensions: int, radius: int) -> Offsets:
+    """Offsets of a box stencil with its centre."""
+    return tuple(product(range(-radius, radius + 1), repeat=dimensions))
+
+
+def kernels() -> dict[str, LoopKernel]:
+    """Well-known loops by name, in double precision."""
+    here: Offsets = ((0,),)
+    known = [
+        LoopKernel("load", {"a": here}, {}, 0),
+        LoopKernel("copy", {"b": here}, {"a": here}, 0),
+        LoopKernel("scale", {"b": here}, {"a": here}, 1),
+        LoopKernel("add", {"b": here, "c": here}, {"a": here}, 1),
+        LoopKernel("update", {"a": here}, {"a": here}, 1),
+        LoopKernel("daxpy", {"a": here, "b": here}, {"a": here}, 2),
+        LoopKernel("stream-triad", {"b": here, "c": here}, {"a": here}, 2),
+        LoopKernel("triad", {"b": here, "c": here, "d": here}, {"a": here}, 2),
+        LoopKernel("sum", {"a": here}, {}, 1),
+        LoopKernel("dot", {"a": here, "b": here}, {}, 2),
+        LoopKernel("1d-3pt", {"a": box(1, 1)}, {"b": here}, 4),
+        LoopKernel("2d-5pt", {"a": star(2, 1)}, {"b": ((0, 0),)}, 4),
+        LoopKernel("3d-7pt", {"a": star(3, 1)}, {"b": ((0, 0, 0),)}, 6),
+        LoopKernel("3d-27pt", {"a": box(3, 1)}, {"b": ((0, 0, 0),)}, 27),
+    ]
+    return {kernel.name: kernel for kernel in [*known, *_weighted_stencils()]}
+
+
+def _weighted_stencils() -> list[LoopKernel]:
+    """Stencils with coefficients: of seven points (constant, one array each), of 25 points, and of seismic waves.
+
+    The last two are the long-range stencil of Stengel et al. 2015 and the uxx loop of the wave code AWP-ODC.
+    """
+    here: Offsets = ((0, 0, 0),)
+    coefficients = {f"coefficients {side}": here for side in ("north", "south", "west", "east", "front", "back")}
+    return [
+        LoopKernel("3d-7pt-constcoef", {"a": star(3, 1)}, {"b": here}, 12),
+        LoopKernel("3d-7pt-varcoef", {"a": star(3, 1), **coefficients}, {"b": here}, 12),
+        LoopKernel("3d-long-range-stencil", {"v": (*star(3, 4), *here), "u": here, "roc": here}, {"u": here}, 41),
+        LoopKernel(
+            "uxx-stencil",
+            {
+                "d1": ((0, 0, 0), (0, -1, 0), (-1, 0, 0), (-1, -1, 0)),
+                "u1": here,
+                "xx": ((0, 0, -2), (0, 0, -1), (0, 0, 0), (0, 0, 1)),
+                "xy": ((0, -2, 0), (0, -1, 0), (0, 1, 0)),
+                "xz": ((-2, 0, 0), (-1, 0, 0), (0, 0, 0), (1, 0, 0)),
+            },
+            {"u1": here},
+            24,
+        ),
+    ]
+
+
+def kernel_named(name: str) -> LoopKernel:
+    """One of `kernels`.
+
+    Raises
+    ------
+    InputError
+        Where the name is unknown.
+    """
+    known = kernels()
+    if name not in known:
+        raise unknown_name("loop kernel", name, sorted(known))
+    return known[name]

@@ -1,0 +1,1 @@
+"""Operation models of GPUs: tiles, waves, kernel classes."""

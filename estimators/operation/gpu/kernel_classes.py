@@ -1,0 +1,164 @@
+"""Times of one kernel launch, a formula for each class of operations, and the habits of a software stack."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import sympy as sp
+
+from slipstick.estimators.core.choice import Least
+from slipstick.estimators.core.extrema import Largest, Smallest
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.parameters import Parameter, check_parameters
+from slipstick.estimators.operation.gpu.tiles import (
+    SPLITS,
+    TILES,
+    Habits,
+    Resources,
+    menu,
+    overlapped,
+    product,
+    traffic_time,
+)
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.graph.kinds import SIZE_BYTES
+
+SOURCE = "docs/notes/gpu-operations.md; roofline: Williams et al., CACM 52(4), 2009"
+VECTOR_BYTES = 16
+"""Width of the loads that need aligned rows."""
+
+PRODUCTS = menu(rows__columns=TILES, parts=[(parts,) for parts in SPLITS])
+CONVOLUTIONS = menu(
+    rows__columns=[(128, 128), (128, 64), (64, 64), (64, 32)],
+    parts=[(1,), (4,), (16,)],
+    points__pixels__taps=[(1, 1, 9), (16, 4, 1), (36, 16, 1)],
+)
+"""Direct, and Winograd's F(2x2, 3x3) and F(4x4, 3x3): as many products as points of a transformed tile, each over the
+tiles and the channels (Lavin and Gray, CVPR 2016)."""
+DIRECT = menu(rows__columns=[(128, 128), (128, 64), (64, 64), (64, 32)], parts=[(1,), (4,), (16,)])
+ATTENTIONS = menu(rows=[(128,), (64,), (16,)], parts=[(1,), (2,), (4,), (8,), (16,), (32,)])
+ROWS_IN_FLIGHT = 8
+"""Rows that one core works on at a time."""
+CAUSAL = {"causal": 1, "full": 0}
+
+
+@dataclass(frozen=True)
+class KernelParameters:
+    """What a machine's kernels reach and what its library does, for one class of operations.
+
+    A calibration fits them for each machine and pools them over families (`across_devices.pooling`).
+    """
+
+    overhead: Annotated[float, Parameter("s", "of a launch, added to the machine's own", 0.0, 1.0)] = 0.0
+    compute_efficiency: Annotated[float, Parameter("1", "share of the peak rate at best", 1e-3, 10.0)] = 0.92
+    memory_efficiency: Annotated[float, Parameter("1", "share of the memory bandwidth at best", 1e-3, 10.0)] = 0.87
+    tile_cycles: Annotated[float, Parameter("cycle", "to begin and end one tile", 0.0, 1e6)] = 1500.0
+    step_cycles: Annotated[float, Parameter("cycle", "least time of one step of a reduction", 0.0, 1e4)] = 1.5
+    small_tile: Annotated[float, Parameter("1", "effort of a tile below 128 x 128, per halving", 0.0, 10.0)] = 0.1
+    unaligned: Annotated[float, Parameter("1", "slower loads where rows are not aligned", 0.0, 100.0)] = 0.3
+    split_overhead: Annotated[float, Parameter("s", "of a split reduction", 0.0, 1.0)] = 2.5e-6
+    overlap: Annotated[float, Parameter("1", "share of traffic or arithmetic that is not hidden", 0.0, 10.0)] = 0.3
+    rotation: Annotated[float, Parameter("1", "footprints between two uses of the same data", 0.1, 1e4)] = 6.0
+    energy: Annotated[float, Parameter("1", "energy per flop over the machine's number", 1e-2, 100.0)] = 1.0
+    settle: Annotated[float, Parameter("1", "time until the power cap holds, over the machine's", 0.0, 1e3)] = 1.0
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
+
+ROWWISE = ("softmax", "norm")
+"""Kinds that go over rows element by element (`rowwise`)."""
+KERNELS = Table(
+    {"default": KernelParameters(), **dict.fromkeys(ROWWISE, KernelParameters(step_cycles=1.0, small_tile=0.3))}
+)
+"""What is known of each class of operations before anything is measured: round numbers from the literature and from
+what kernels do. A step of a product is one of its reduction, a step along a row is one element."""
+
+
+def habits(prefix: str) -> Habits:
+    """Symbols of the parameters that tiles depend on."""
+    names = ("tile_cycles", "step_cycles", "small_tile", "unaligned", "split_overhead", "overlap")
+    return Habits(*(symbol(f"{prefix}{name}") for name in names))
+
+
+def matrix_product(dtype: str, has: Resources, prefix: str) -> Formula:
+    """Dims batch, m, n, k: the least over tiles and split reductions."""
+    size = _size(dtype)
+    batch, m, n, k = (symbol(f"operation.{name}") for name in ("batch", "m", "n", "k"))
+    time = product((batch, m, n, k), size, has, habits(prefix), VECTOR_BYTES // size)
+    return Least(time, "s", SOURCE, menu=PRODUCTS)
+
+
+def convolution(dtype: str, has: Resources, prefix: str, *, winograd: bool) -> Formula:
+    """Forward, as matrix products over the output's pixels; 3 x 3 of stride 1 also by Winograd's transform."""
+    size = _size(dtype)
+    names = ("batch", "channels_in", "channels_out", "groups")
+    batch, inputs, outputs, groups = (symbol(f"operation.{name}") for name in names)
+    pixels = _axes("out") * batch
+    if not winograd:
+        dims = (groups, outputs / groups, pixels, inputs / groups * _axes("kernel"))
+        return Least(product(dims, size, has, habits(prefix), 1), "s", SOURCE, menu=DIRECT)
+    points, covered, taps = (symbol(f"choice.{name}") for name in ("points", "pixels", "taps"))
+    dims = (groups * points, outputs / groups, sp.ceiling(pixels / covered), inputs / groups * taps)
+    # The larger transform writes its tiles to memory and reads them back.
+    moved = Largest(0, covered - 4) / 12 * points * pixels / covered * (inputs + outputs) * size * 2
+    time = product(dims, size, has, habits(prefix), 1) + moved / has.memory_rate
+    return Least(time, "s", SOURCE, menu=CONVOLUTIONS)
+
+
+def attention(dtype: str, has: Resources, prefix: str, mask: str, kv_dtype: str) -> Formula:
+    """softmax(Q K') V in one kernel: blocks of query rows walk the keys; few blocks split the keys among cores."""
+    size, kv_size = _size(dtype), _size(kv_dtype)
+    names = ("batch", "heads", "kv_heads", "queries", "keys", "head_dim", "value_dim")
+    batch, heads, kv_heads, queries, keys, head_dim, value_dim = (symbol(f"operation.{name}") for name in names)
+    rows, parts = symbol("choice.rows"), symbol("choice.parts")
+    own = habits(prefix)
+    # Few queries of the heads that share a key head stand in one block; many queries fill blocks by themselves.
+    together = Largest(1, Smallest(heads / kv_heads, rows / queries))
+    blocks = batch * heads / together * sp.ceiling(queries * together / rows) * parts
+    met = keys - CAUSAL[mask] * (queries - Smallest(queries, rows)) / 2
+    width = head_dim + value_dim
+    effort = 1 + own.small_tile * Largest(0, 128 / rows - 1)
+    step = Largest(
+        2 * rows * width * has.cores / has.flop_rate * effort,
+        width * kv_size / has.near_rate,
+        own.step_cycles / has.clock,
+    )
+    work = sp.ceiling(blocks / has.cores) * (step * met / parts + own.tile_cycles / has.clock)
+    work += Smallest(1, parts - 1) * own.split_overhead
+    once = batch * heads * queries * width * size + batch * kv_heads * keys * width * kv_size
+    return Least(overlapped(work, traffic_time(once, once, has), own.overlap), "s", SOURCE, menu=ATTENTIONS)
+
+
+def stream(has: Resources, prefix: str, flop_time: sp.Expr) -> Formula:
+    """Whatever reads its operands and writes its results once: elementwise, moves, reductions, optimizers."""
+    moved = symbol("operation.bytes_moved")
+    return Formula(overlapped(flop_time, traffic_time(moved, moved, has), habits(prefix).overlap), "s", SOURCE)
+
+
+def rowwise(has: Resources, prefix: str, rows: sp.Expr, columns: sp.Expr, size: float) -> Formula:
+    """Softmax and norms: rows are read, reduced and written, and read again where those in flight overflow L2."""
+    own = habits(prefix)
+    moved = symbol("operation.bytes_moved")
+    flying = Smallest(rows, has.cores * ROWS_IN_FLIGHT) * columns * size
+    again = own.small_tile * flying**2 / (flying**2 + has.cache_capacity**2)
+    traffic = traffic_time(moved, moved, has) * (1 + again)
+    work = sp.ceiling(rows / has.cores) * (own.tile_cycles / 100 + own.step_cycles * columns) / has.clock
+    return Formula(overlapped(work, traffic, own.overlap), "s", SOURCE)
+
+
+def with_terms(formula: Formula, expression: sp.Expr, terms: dict[str, sp.Expr]) -> Formula:
+    """The same formula with another expression, and the named bounds that say what decides."""
+    if isinstance(formula, Least):
+        return Least(expression, formula.unit, formula.source, Table(terms), formula.menu)
+    return Formula(expression, formula.unit, formula.source, Table(terms))
+
+
+def _axes(part: str) -> sp.Expr:
+    return sp.Mul(*(symbol(f"operation.{part}_{axis}") for axis in ("depth", "height", "width")))
+
+
+def _size(dtype: str) -> int:
+    return int(SIZE_BYTES[dtype])

@@ -1,0 +1,172 @@
+"""The hierarchical roofline: tiles and waves over the cores, traffic by level, launch, and the power cap."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import sympy as sp
+
+from slipstick.estimators.core.extrema import Largest
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.operation.gpu import kernel_classes
+from slipstick.estimators.operation.gpu.kernel_classes import KERNELS, KernelParameters
+from slipstick.estimators.operation.gpu.tiles import Resources, traffic_time
+from slipstick.estimators.operation.operation_model import Clock, FormulaModel
+from slipstick.estimators.operation.power.voltage import squared_voltage
+from slipstick.estimators.operation.residency import capacity_of_all, rated_caches
+from slipstick.estimators.operation.roofline import product_of_fields, serving_rate
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.kinds import SIZE_BYTES
+from slipstick.workloads.graph.workload import Op
+
+MATRIX_ENERGY = {"bfloat16": 0.09, "float16": 0.09, "tfloat32": 0.15, "float8": 0.045, "int8": 0.045, "float32": 0.5}
+"""Energy of a flop in a matrix engine over that of a float32 flop in a vector engine."""
+LEAST_POWER = 1e-3
+"""Share of the cap that is left for work where idle takes all of it: the time grows, and stays a number."""
+
+
+@dataclass(frozen=True)
+class TiledRoofline(FormulaModel):
+    """An operation takes its launch and the longest of arithmetic in waves of tiles, traffic, and energy under the cap.
+
+    Parameters
+    ----------
+    kernels
+        By kind of operation, or "kind.dtype"; "default" serves the rest.
+    """
+
+    kernels: Table[KernelParameters] = KERNELS
+
+    def __post_init__(self) -> None:
+        if "default" not in self.kernels:
+            raise InputError("kernels of a tiled roofline: no entry 'default'")
+
+    def caches(self, machine: Machine) -> str:
+        """Where the runtime says none, the fitted `rotation` tells what repeated runs leave."""
+        state = machine.runtime.cache
+        return f"{state} caches" if state else "caches as repeated runs leave them"
+
+    def runs_at(self) -> Clock:
+        """The cap is part of the formulas."""
+        return "held"
+
+    def key(self, op: Op, machine: Machine) -> Hashable:
+        """Operations of one kind, dtype and shape of formula."""
+        if op.kind in machine.runtime.free_kinds:
+            return "free"
+        units = tuple(sorted(name for name in op.cost if name.startswith("flop.")))
+        return op.kind, op.dtype, units, bool(op.cost.bytes_moved != 0), _variant(op)
+
+    def formula(self, op: Op, machine: Machine) -> Formula:
+        """Symbols: operation.* dims and amounts, machine.*, parameter.kernels.KIND.*."""
+        if op.kind in machine.runtime.free_kinds:
+            return Formula(sp.Integer(0), "s", "free under this runtime")
+        entry = next(name for name in (f"{op.kind}.{op.dtype}", op.kind, "default") if name in self.kernels)
+        prefix = f"parameter.kernels.{entry}."
+        flop_time, energy = _arithmetic(op, machine, prefix)
+        has = resources(machine, prefix, flop_time)
+        formula = _kernel(op, has, prefix, flop_time)
+        launch = symbol("operation.launches") * (
+            symbol("machine.runtime.launch_overhead") + symbol(f"{prefix}overhead")
+        )
+        capped = _under_cap(formula.expression, flop_time, energy, machine, prefix)
+        moved = symbol("operation.bytes_moved")
+        stated = traffic_time(moved, moved, has) if machine.runtime.cache else moved / has.memory_rate
+        terms = {"compute": flop_time, "memory": stated}
+        if op.cost.bytes_moved == 0:
+            del terms["memory"]
+        return kernel_classes.with_terms(formula, launch + capped, terms)
+
+
+def resources(machine: Machine, prefix: str, flop_time: sp.Expr) -> Resources:
+    """The machine's rates as expressions; caches that it lacks neither bound nor spare anything."""
+    levels = list(machine.memory)
+    main = product_of_fields(machine.bandwidth_factors(levels[-1])) * symbol(f"{prefix}memory_efficiency")
+    near_capacity, near_rate = sp.oo, sp.oo
+    if len(levels) > 2 or (len(levels) > 1 and machine.memory[levels[0]].per == "core"):
+        near_capacity = symbol(f"machine.memory.{levels[0]}.capacity")
+        near_rate = product_of_fields(machine.bandwidth_factors(levels[0])) / symbol("machine.cores")
+    cache_capacity, cache_rate = sp.Integer(0), main
+    last = levels[-2] if len(levels) > 1 else ""
+    if last in rated_caches(machine):
+        cache_capacity = capacity_of_all(machine, last)
+        cache_rate = Largest(main, product_of_fields(machine.bandwidth_factors(last)))
+    rate = symbol("operation.flop") / flop_time if flop_time != 0 else sp.oo
+    cores, clock = symbol("machine.cores"), symbol("machine.clock")
+    rotation = {None: symbol(f"{prefix}rotation"), "cold": None}.get(machine.runtime.cache, sp.Integer(1))
+    return Resources(rate, cores, clock, near_capacity, near_rate, cache_capacity, cache_rate, main, rotation)
+
+
+def _kernel(op: Op, has: Resources, prefix: str, flop_time: sp.Expr) -> Formula:
+    size = SIZE_BYTES[op.dtype]
+    match op.kind, _variant(op):
+        case "gemm", _:
+            return kernel_classes.matrix_product(op.dtype, has, prefix)
+        case "convolution", ("forward", winograd):
+            return kernel_classes.convolution(op.dtype, has, prefix, winograd=bool(winograd))
+        case "attention", (str() as mask, str() as kv_dtype):
+            return kernel_classes.attention(op.dtype, has, prefix, mask, kv_dtype)
+        case "softmax", _:
+            return kernel_classes.rowwise(has, prefix, symbol("operation.rows"), symbol("operation.columns"), size)
+        case "norm", _:
+            groups = symbol("operation.groups")
+            return kernel_classes.rowwise(has, prefix, groups, symbol("operation.elements") / groups, size)
+    if op.cost.bytes_moved == 0:
+        return Formula(flop_time, "s", kernel_classes.SOURCE)
+    return kernel_classes.stream(has, prefix, flop_time)
+
+
+def _variant(op: Op) -> tuple[object, ...]:
+    """What, besides its kind, decides the form of an operation's formula."""
+    if op.kind == "convolution":
+        direction = op.attributes.get("pass", "forward")
+        forward = "forward" if direction == "forward" and not op.attributes.get("transposed") else direction
+        taps = [op.dims.get(f"kernel_{axis}") for axis in ("depth", "height", "width")]
+        stride = op.attributes.get("stride", (1, 1))
+        unit = all(s == 1 for s in stride) if isinstance(stride, tuple) else stride == 1
+        return forward, bool(taps == [1, 3, 3] and unit and op.dtype == "float32")
+    if op.kind == "attention" and op.attributes.get("pass", "forward") == "forward":
+        return "causal" if op.attributes.get("causal") else "full", str(op.attributes.get("kv_dtype", op.dtype))
+    return ()
+
+
+def _arithmetic(op: Op, machine: Machine, prefix: str) -> tuple[sp.Expr, sp.Expr]:
+    """Seconds of the operation's flop at the reachable rate of each engine, and their energy over a float32 flop's."""
+    time, energy = sp.Integer(0), sp.Integer(0)
+    for name in op.cost:
+        if name.startswith("flop."):
+            _, unit, dtype = name.split(".")
+            if op.cost["flop.matrix." + dtype] != 0 and unit != "matrix":
+                continue  # the epilogue of a product runs while its next tile loads
+            engine, rated = serving_rate(machine, unit, dtype)
+            rate = product_of_fields(machine.peak_factors(engine, rated))
+            time += symbol(f"operation.{name}") / (rate * symbol(f"{prefix}compute_efficiency"))
+            share = MATRIX_ENERGY.get(dtype, 1.0) if engine == "matrix" else 1.0
+            energy += symbol(f"operation.{name}") * share
+    return time, energy
+
+
+def _under_cap(time: sp.Expr, flop_time: sp.Expr, flop: sp.Expr, machine: Machine, prefix: str) -> sp.Expr:
+    """The longer of the time and the time that the power cap allows, once it has taken hold.
+
+    Below the knee of the voltage, energy per flop is constant and time is energy over power; above it, energy grows
+    with the square of the clock and the clock falls with the cube root of the power that is missing.
+    """
+    power = machine.power
+    if power.cap is None or power.per_flop is None or flop == 0:
+        return time
+    cap = symbol("machine.power.cap")
+    allowed = Largest(cap - symbol("machine.power.idle"), LEAST_POWER * cap) if power.idle else cap
+    joules = flop * symbol("machine.power.per_flop") * symbol(f"{prefix}energy")
+    at_knee = joules / allowed
+    squeezed = flop_time ** sp.Rational(2, 3) * (at_knee * squared_voltage()) ** sp.Rational(1, 3)
+    # Squeezing matters only while the clock stays above the knee, that is while it is the longer of the two.
+    limit = Largest(at_knee, squeezed)
+    if power.time_constant is None:
+        return Largest(time, limit)
+    settle = symbol("machine.power.time_constant") * symbol(f"{prefix}settle")
+    return Largest(time, limit * limit / (limit + settle))

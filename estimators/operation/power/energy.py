@@ -1,0 +1,149 @@
+"""Power of a machine at work: idle, what an active chip draws, and energy for each flop and each byte."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+import sympy as sp
+from scipy.optimize import least_squares
+
+from slipstick.estimators.core.extrema import Smallest
+from slipstick.estimators.core.formula import FloatArray, Formula
+from slipstick.estimators.core.parameters import Parameter, check_parameters
+from slipstick.estimators.operation.operation_model import machine_values
+from slipstick.estimators.operation.power.voltage import squared_voltage
+from slipstick.estimators.operation.residency import is_there
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.machine import Machine
+
+SOURCE = "docs/notes/gpu-operations.md; energy roofline: Choi et al., IPDPS 2013"
+START = {"active": 1.1, "flop": 1.0, "byte": 2.0, "settle": 5e-6}
+"""The parameters, and where a fit begins."""
+NEAR_CAP = 0.93
+"""Share of the cap from which a chip is held back."""
+SOFT = 0.2
+"""Log error beyond which a row's weight falls."""
+
+
+@dataclass(frozen=True)
+class PowerModel:
+    """P = idle + (active idle + flop e_flop v^2 f / t + byte e_byte b / t) t / (t + settle), held at the cap.
+
+    e_flop is the machine's energy of a float32 flop times the share of the dtype, v^2 what its clock costs
+    (`voltage.squared_voltage`); e_byte the sum over the levels that a byte passes: that of main memory, or one of its
+    technology, and those of caches that state one (`memory.LEVEL.per_byte`). Every byte counts as one of main memory,
+    whatever caches hold; the clock of memory is another. Parameters are factors, so that they carry over to other
+    machines. Kernels that are short against `settle` leave gaps between them
+    in which the chip does nothing.
+    """
+
+    active: Annotated[float, Parameter("1", "what any running kernel draws above idle, over idle", 0, 100)] = 0.6
+    flop: Annotated[float, Parameter("1", "energy of a flop over the machine's number", 0, 100)] = 1.0
+    byte: Annotated[float, Parameter("1", "energy of a byte over the machine's number", 0, 100)] = 1.0
+    settle: Annotated[float, Parameter("s", "length of a kernel that draws half of what a long one draws", 0, 1)] = 0.0
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
+    def formula(self, on: Machine) -> Formula:
+        """Watts of measured times, which are those of the clock that the cap leaves.
+
+        Symbols: time, operation.float32_flop (flop at the energy of a float32 flop), operation.bytes_moved.
+
+        Raises
+        ------
+        InputError
+            Where the machine states no cap or no energy of a flop.
+        """
+        nominal = self.uncapped(on, squared_voltage())
+        return Formula(Smallest(symbol("machine.power.cap"), nominal.expression), "W", SOURCE)
+
+    def uncapped(self, on: Machine, squared: sp.Expr) -> Formula:
+        """Watts at the square of a voltage (1: that up to the knee), whatever the cap; symbols as above."""
+        _require(on)
+        idle = symbol("machine.power.idle")
+        draw = symbol("parameter.active") * idle
+        draw += symbol("parameter.flop") * squared * _flop_watts() + symbol("parameter.byte") * _byte_watts(on)
+        busy = symbol("time") / (symbol("time") + symbol("parameter.settle"))
+        return Formula(idle + draw * busy, "W", SOURCE)
+
+    def watts(self, on: Machine, time: FloatArray, float32_flop: FloatArray, moved: FloatArray) -> FloatArray:
+        """Mean power of operations of the given seconds, flop and bytes, each of one shape."""
+        formula = self.formula(on)
+        values = {**_values(formula, on, time, float32_flop, moved), **self._own()}
+        return np.asarray(formula.evaluate(values))
+
+    def joules(self, on: Machine, time: FloatArray, float32_flop: FloatArray, moved: FloatArray) -> FloatArray:
+        """Energy of the same."""
+        return self.watts(on, time, float32_flop, moved) * time
+
+    def _own(self) -> dict[str, float]:
+        return {f"parameter.{name}": getattr(self, name) for name in START}
+
+
+def fit_power(
+    on: Machine, time: FloatArray, float32_flop: FloatArray, moved: FloatArray, watts: FloatArray
+) -> PowerModel:
+    """Least squares of log power, outliers held down; rows at the cap count, as rows that the model puts there.
+
+    Parameters
+    ----------
+    time, float32_flop, moved, watts
+        Seconds, flop at the energy of a float32 flop, bytes and measured power of each row, each of shape (n,).
+
+    Raises
+    ------
+    InputError
+        Where the machine states no cap or energy, or fewer than three rows lie below the cap.
+    """
+    _require(on)
+    below = watts < NEAR_CAP * float(on.power.cap or 0)
+    if below.sum() < 3:
+        raise InputError(f"power of {on.name}: {int(below.sum())} rows below the cap, want at least 3")
+    formula = PowerModel().formula(on)
+    values = _values(formula, on, time, float32_flop, moved)
+    target = np.log(watts)
+
+    def residuals(point: FloatArray) -> FloatArray:
+        own = {f"parameter.{name}": value for name, value in zip(START, np.exp(point), strict=True)}
+        return np.asarray(np.log(formula.evaluate({**values, **own})) - target)
+
+    low = np.log([1e-4, 1e-4, 1e-4, 1e-9])
+    high = np.log([10.0, 100.0, 100.0, 1.0])
+    found = least_squares(residuals, np.log(list(START.values())), bounds=(low, high), loss="soft_l1", f_scale=SOFT)
+    return PowerModel(*map(float, np.exp(found.x)))
+
+
+def _flop_watts() -> sp.Expr:
+    return symbol("operation.float32_flop") * symbol("machine.power.per_flop") / symbol("time")
+
+
+def _byte_watts(on: Machine) -> sp.Expr:
+    per_byte = symbol("machine.power.per_byte") if on.power.per_byte is not None else sp.Float(BYTE_ENERGY)
+    caches = [
+        is_there(symbol(f"machine.memory.{name}.capacity")) * symbol(f"machine.memory.{name}.per_byte")
+        for name, level in on.memory.items()
+        if level.per_byte is not None
+    ]
+    return symbol("operation.bytes_moved") * sp.Add(per_byte, *caches) / symbol("time")
+
+
+BYTE_ENERGY = 30e-12
+"""Joules of a byte from stacked memory, caches passed on the way included (O'Connor et al., MICRO 2017: 4-6 pJ/bit for
+the stack alone, 3.9 pJ/bit in HBM2)."""
+
+
+def _values(
+    formula: Formula, on: Machine, time: FloatArray, float32_flop: FloatArray, moved: FloatArray
+) -> Mapping[str, Any]:
+    own = machine_values(formula, on)
+    return {**own, "time": time, "operation.float32_flop": float32_flop, "operation.bytes_moved": moved}
+
+
+def _require(on: Machine) -> None:
+    if on.power.cap is None or on.power.per_flop is None:
+        raise InputError(f"machine {on.name!r} states no power.cap or no power.per_flop: its power cannot be told")

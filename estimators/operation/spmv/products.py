@@ -1,0 +1,228 @@
+"""Time of a sparse product on one core by what was learned from blocks, or on a whole accelerator by its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import hypot
+from typing import Protocol
+
+import numpy as np
+
+from slipstick.estimators.calibration.calibration import Calibration
+from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.core.consumption import energy_of
+from slipstick.estimators.core.estimate import Estimate, Part, Spread
+from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.operation.cpu.loops import LevelLoops
+from slipstick.estimators.operation.piecewise import FormulaPiecewise
+from slipstick.estimators.operation.spmv.reuse import LabelKind
+from slipstick.estimators.operation.spmv.spmv_anchors import anchored
+from slipstick.estimators.operation.spmv.spmv_costs import SpmvCosts, is_accelerator
+from slipstick.estimators.operation.spmv.spmv_devices import TrainedDevices, load_devices
+from slipstick.estimators.operation.spmv.spmv_model import SpmvModel, trained_model
+from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.kernels.sparse import SparseMatrix
+from slipstick.workloads.kernels.spmv import rows_operation
+
+UNKNOWN_SPREAD = 0.3
+"""Of a model that was trained on too few matrices to tell its own: twice that of the one that ships."""
+
+
+@dataclass(frozen=True)
+class LearnedSpmv:
+    """An operation model for kind "spmv": seconds by payload, as a `SpmvModel` predicts them for the given matrices."""
+
+    seconds: Table[float]
+    source: str = ""
+
+    @classmethod
+    def of(cls, model: SpmvModel, matrices: Sequence[SparseMatrix], machine: Machine | None = None) -> LearnedSpmv:
+        """For these matrices; with a machine, its clock and cache capacities take the place of the measured host's."""
+        times = {matrix.digest: model.matrix_seconds(matrix, machine) for matrix in matrices}
+        return cls(Table(times), f"learned SpMV, {model.label} labels, {model.source}")
+
+    def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
+        """Seconds of one product each.
+
+        Raises
+        ------
+        InputError
+            Where an operation is no product with one of these matrices.
+        """
+        for op in operations:
+            if op.kind != "spmv" or op.payload not in self.seconds:
+                raise InputError(
+                    f"operation {op.name!r} ({op.kind}): its matrix {op.payload} was not given to this model"
+                )
+        return np.array([self.seconds[str(op.payload)] for op in operations])
+
+
+class Predictor(Protocol):
+    """Products on a machine: their seconds, what is said of them, and how far off they may be."""
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """What an answer takes for granted."""
+
+    @property
+    def spreads(self) -> tuple[float, float]:
+        """Of machines nobody measured, and of the matrices of one machine (of log time)."""
+
+    def answer(self, matrix: SparseMatrix) -> tuple[float, Mapping[str, float]]:
+        """Seconds of one product, and shares of them by name."""
+
+
+@dataclass(frozen=True, eq=False)
+class OnCore:
+    """One core of a processor, learned from blocks; without a machine the host that the labels were measured on."""
+
+    model: SpmvModel
+    machine: Machine | None = None
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """See `Predictor`."""
+        first = f"{self.model.label} labels: {self.model.source}"
+        where = () if self.machine is None else (f"clock and caches of {self.machine.name}",)
+        return (first, f"blocks of {self.model.block} non-zeros, one thread", *where)
+
+    @property
+    def spreads(self) -> tuple[float, float]:
+        """See `Predictor`; how far machines differ is known from public times of devices only."""
+        own = UNKNOWN_SPREAD if self.model.matrix_spread is None else self.model.matrix_spread
+        return (0.0 if self.machine is None else load_devices().machine_spread), own
+
+    def answer(self, matrix: SparseMatrix) -> tuple[float, Mapping[str, float]]:
+        """See `Predictor`; the share of the time that does not follow the clock."""
+        blocks = self.model.blocks_of(matrix)
+        reuse = self.model.reuse if self.machine is None else self.model.reuse_on(self.machine)
+        time = float(self.model.seconds_per_nonzero(blocks, self.machine).mean() * matrix.nonzeros)
+        return time, {"memory_share": reuse.memory_share(blocks)}
+
+
+@dataclass(frozen=True, eq=False)
+class OnDevice:
+    """A whole device, by statistics of the rows."""
+
+    trained: TrainedDevices
+    machine: Machine
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """See `Predictor`."""
+        own = self.trained.model.knows(self.machine)
+        whose = "its own costs" if own else "mean costs of its relatives"
+        return (f"{self.trained.source}: {whose}", f"whole device, rows in compressed form, on {self.machine.name}")
+
+    @property
+    def spreads(self) -> tuple[float, float]:
+        """See `Predictor`."""
+        own = self.trained.model.knows(self.machine)
+        return (0.0 if own else self.trained.machine_spread), self.trained.matrix_spread
+
+    def answer(self, matrix: SparseMatrix) -> tuple[float, Mapping[str, float]]:
+        """See `Predictor`; no shares."""
+        if not matrix.nonzeros:
+            raise InputError(f"matrix {matrix.name!r} has no non-zero: there is no product to time")
+        return float(self.trained.model.times([rows_operation(matrix)], self.machine)[0]), {}
+
+
+def predictor(machine: Machine | None = None, model: SpmvModel | TrainedDevices | None = None) -> Predictor:
+    """What answers for a machine (None: the host that the labels were measured on).
+
+    Raises
+    ------
+    InputError
+        Where a model of blocks is given for an accelerator, or one of devices for no machine.
+    """
+    if isinstance(model, TrainedDevices):
+        if machine is None:
+            raise InputError("a model of whole devices: want a machine that it is asked for")
+        return OnDevice(model, machine)
+    if machine is None or not is_accelerator(machine):
+        return OnCore(trained_model() if model is None else model, machine)
+    if model is not None:
+        raise InputError(f"machine {machine.name!r} is an accelerator: a model of one core's blocks is not for it")
+    return OnDevice(load_devices(), machine)
+
+
+def estimate_spmv(
+    matrix: SparseMatrix,
+    machine: Machine | None = None,
+    model: SpmvModel | TrainedDevices | None = None,
+    power_watts: float | None = None,
+    anchors: Sequence[tuple[SparseMatrix, float]] = (),
+) -> Estimate:
+    """Time of one product with its interval; energy where a mean power is given or the machine has one.
+
+    On a processor: one core, learned from blocks. With a machine, its clock and cache capacities take the place of the
+    measured host's; what lies beyond the caches costs what it cost there. On an accelerator: the whole device, from
+    statistics of the rows. A mean power times the time is the paper's analytic energy model.
+
+    Parameters
+    ----------
+    model
+        Of blocks on one core, or of whole devices; those that ship if None (streaming labels).
+    anchors
+        Matrices, and the seconds of a product with each as measured on the machine: they scale every answer for it and
+        narrow the interval.
+
+    Raises
+    ------
+    InputError
+        Where the matrix has fewer than two non-zeros, the machine no cache, or a model of blocks is given for an
+        accelerator.
+    """
+    asked = predictor(machine, model)
+    between, within = asked.spreads
+    if anchors and not between:
+        between = load_devices().machine_spread
+    scale = anchored([seconds / asked.answer(known)[0] for known, seconds in anchors], between, within)
+    plain, metrics = asked.answer(matrix)
+    time = plain * scale.factor
+    said = [*asked.said]
+    if anchors:
+        said.append(f"times {scale.factor:.3g}, as the products measured there tell ({len(anchors)})")
+    energy = None if power_watts is None else power_watts * time
+    if power_watts is not None:
+        said.append(f"energy = {power_watts:g} W x time (the paper's analytic model), not measured")
+    elif machine is not None:
+        energy, over_cap = energy_of(Workload(f"spmv {matrix.name}", (rows_operation(matrix),)), machine, time)
+        said += over_cap
+    return Estimate(
+        time,
+        energy,
+        (Part("spmv", "spmv", time),),
+        "T = b sum t_i over blocks" if isinstance(asked, OnCore) else "T = sum over terms of cost x amount",
+        Table(metrics),
+        Spread(scale.spread or None, within),
+        tuple(said),
+    )
+
+
+def spmv_estimator(label: LabelKind = "streaming") -> Calibration:
+    """The costs that ship as an estimator of workloads: products by their counts, loops by the level of their vectors.
+
+    Its interval is the scatter over whole matrices held out.
+    """
+    model = trained_model(label)
+    costs = SpmvCosts(label, model.reuse.cost, model.clock, f"reuse model, {label} labels, {model.source}")
+    operation = FormulaPiecewise(Table({"spmv": costs}), LevelLoops())
+    inner = Composite(operation, Sequential(), "learned SpMV costs, level-aware loops")
+    return Calibration(inner, (), residual_std=model.reuse_spread, source=costs.source)
+
+
+def spmv_devices_estimator() -> Calibration:
+    """Products on whole devices by statistics of their rows, as an estimator of workloads.
+
+    Its interval is that of a device nobody measured, wider than need be on those measured.
+    """
+    trained = load_devices()
+    inner = Composite(trained.model, Sequential(), "five costs of a product's rows, pooled over measured devices")
+    spread = hypot(trained.machine_spread, trained.matrix_spread)
+    return Calibration(inner, (), residual_std=spread, source=trained.source)

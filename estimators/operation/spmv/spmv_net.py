@@ -1,0 +1,169 @@
+"""The published network: time or energy of a block of non-zeros from the distances between its columns.
+
+Barreda, Dolz, Castano: "Convolutional neural nets for estimating the run time and energy consumption of the sparse
+matrix-vector product", 2020: Table 2 for the hyper-parameters, Section 5.2 for the training. Convolutions keep to valid
+positions ("valid" padding), which gives 340,625 parameters for time and 134,101 for energy. Needs the extra [torch] for
+prediction; shapes and files do without. Training: `slipstick.estimators.operation.spmv.spmv_training`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from slipstick.estimators.core.formula import FloatArray
+from slipstick.hwmodels.files.arrays import read_arrays, text_fields
+from slipstick.hwmodels.files.readers import InputError, atomic_write
+from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.kernels.blocks import BLOCK, network_input
+from slipstick.workloads.kernels.sparse import SparseMatrix
+
+SCHEMA = "slipstick-spmv-net-1"
+WEIGHT_BYTES = 64_000_000
+FloatBlocks = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class NetShape:
+    """Layers: twice (convolution, ReLU, max pooling), then fully connected ones with dropout before each but the first.
+
+    The last fully connected layer has one neuron and is not listed.
+    """
+
+    filters: tuple[int, int] = (32, 64)
+    kernels: tuple[int, int] = (3, 9)
+    pools: tuple[int, int] = (7, 5)
+    neurons: tuple[int, ...] = (1000,)
+    dropout: tuple[float, ...] = (6.6e-4,)
+    block: int = BLOCK
+
+    def __post_init__(self) -> None:
+        if len(self.dropout) != len(self.neurons):
+            raise InputError(f"{len(self.neurons)} hidden layers and {len(self.dropout)} dropout rates: want one each")
+        if not all(0 <= rate < 1 for rate in self.dropout):
+            raise InputError(f"dropout = {self.dropout}: want rates in [0, 1)")
+        self.lengths  # noqa: B018  raises where nothing is left
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Positions left after the input, and after each convolution and pooling.
+
+        Raises
+        ------
+        InputError
+            Where a block is too short for the kernels and pools.
+        """
+        from slipstick.workloads.layers.image_layers import windows
+
+        lengths, where = [self.block - 1], f"blocks of {self.block} are too short"
+        for kernel, pool in zip(self.kernels, self.pools, strict=True):
+            lengths.append(int(windows(lengths[-1], kernel, 1, 0, where)))
+            lengths.append(int(windows(lengths[-1], pool, pool, 0, where)))
+        return tuple(lengths)
+
+    @property
+    def parameters(self) -> int:
+        """Weights and biases."""
+        inputs = (1, self.filters[0])
+        convolutions = sum(i * f * k + f for i, f, k in zip(inputs, self.filters, self.kernels, strict=True))
+        widths = (self.filters[1] * self.lengths[-1], *self.neurons, 1)
+        return convolutions + sum(a * b + b for a, b in pairwise(widths))
+
+
+TIME_NET = NetShape()
+ENERGY_NET = NetShape(kernels=(5, 3), pools=(7, 7), neurons=(100, 1000), dropout=(0.47, 0.59))
+
+
+@dataclass(frozen=True, eq=False)
+class SpmvNet:
+    """A trained network: weights by torch's names, the label's scale, and where the labels came from.
+
+    `scale` turns the network's output (of order 1) into seconds or joules a non-zero.
+    """
+
+    shape: NetShape
+    weights: Mapping[str, npt.NDArray[np.float32]]
+    scale: float
+    quantity: str = "time"
+    provenance: Table[Any] = Table()
+
+    def predict(self, blocks: FloatBlocks) -> FloatArray:
+        """Seconds or joules a non-zero of every block; `blocks` is `network_input`, shape (blocks, block - 1)."""
+        import torch
+
+        network = network_of(self.shape)
+        network.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in self.weights.items()})
+        network.eval()
+        parts = []
+        with torch.no_grad():
+            for start in range(0, len(blocks), 4096):
+                parts.append(network(torch.from_numpy(blocks[start : start + 4096, None, :])).numpy()[:, 0])
+        return np.asarray(np.concatenate(parts) * self.scale, dtype=np.float64)
+
+    def matrix_total(self, matrix: SparseMatrix) -> float:
+        """T = b sum t_i over the whole blocks: seconds or joules of one product (Section 4.1)."""
+        return float(self.predict(network_input(matrix, self.shape.block)).sum() * self.shape.block)
+
+    def save(self, path: str | Path) -> None:
+        """One .npz of plain arrays with shape and provenance as JSON."""
+        head = {
+            "schema": SCHEMA,
+            "shape": asdict(self.shape),
+            "scale": self.scale,
+            "quantity": self.quantity,
+            "provenance": dict(self.provenance),
+        }
+        with atomic_write(path, "wb") as stream:
+            arrays: dict[str, Any] = dict(self.weights)
+            np.savez_compressed(stream, head=np.array(json.dumps(head)), **arrays)
+
+
+def load_net(path: str | Path) -> SpmvNet:
+    """A network from its .npz; nothing is unpickled.
+
+    Raises
+    ------
+    InputError
+        Where the file is no such network, or its weights do not fit its shape.
+    """
+    try:
+        arrays = read_arrays(path, WEIGHT_BYTES, "SpMV network")
+        head = text_fields(arrays, "head", path)
+        weights = {name: array.astype(np.float32) for name, array in arrays.items() if name != "head"}
+        if head.get("schema") != SCHEMA:
+            raise InputError(f"{path}: want a network of schema {SCHEMA!r}, got {str(head.get('schema'))[:40]!r}")
+        fields: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in head["shape"].items()}
+        net = SpmvNet(
+            NetShape(**fields), weights, float(head["scale"]), str(head["quantity"]), Table(head["provenance"])
+        )
+    except InputError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path}: no SpMV network ({error})") from None
+    if sum(array.size for array in weights.values()) != net.shape.parameters:
+        raise InputError(f"{path}: {sum(a.size for a in weights.values())} weights, want {net.shape.parameters}")
+    return net
+
+
+def network_of(shape: NetShape) -> Any:
+    """The layers as torch's module, with fresh weights."""
+    from torch import nn
+
+    layers: list[Any] = []
+    inputs = 1
+    for filters, kernel, pool in zip(shape.filters, shape.kernels, shape.pools, strict=True):
+        layers += [nn.Conv1d(inputs, filters, kernel), nn.ReLU(), nn.MaxPool1d(pool)]
+        inputs = filters
+    layers.append(nn.Flatten())
+    width = inputs * shape.lengths[-1]
+    for neurons, rate in zip(shape.neurons, shape.dropout, strict=True):
+        layers += [nn.Linear(width, neurons), nn.ReLU(), nn.Dropout(rate)]
+        width = neurons
+    return nn.Sequential(*layers, nn.Linear(width, 1))

@@ -1,0 +1,1 @@
+"""Systolic arrays and training steps on them."""

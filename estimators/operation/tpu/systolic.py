@@ -1,0 +1,224 @@
+"""Systolic arrays in closed form: cycles of a matrix product by dataflow and by convention.
+
+A product (m, k) x (k, n) is cut into folds that fit the array. What stays in the cells spans its rows and columns,
+what moves through them is streamed:
+
+=================  ======  =========  ========
+dataflow           rows    columns    streamed
+=================  ======  =========  ========
+output_stationary  m       n          k
+weight_stationary  k       n          m
+input_stationary   k       m          n
+=================  ======  =========  ========
+
+Three conventions count the cycles of the folds, by name:
+
+* ``textbook``: every fold takes 2 R + C + T - 2 cycles: R to load what stays or to drain the outputs, R + C - 2 of
+  skew, T streamed. Source: Samajdar et al., "A systematic methodology for characterizing scalability of DNN
+  accelerators using SCALE-Sim", ISPASS 2020 (tau = 2 S_R + S_C + T - 2, a fold each).
+* ``scalesim``: what the simulator SCALE-Sim 3.0.0 reports as compute cycles. As the textbook, but outputs that stay
+  are not drained (R + C + T - 2 a fold), and the number is that of the last cycle, counted from 0.
+* ``double_buffered``: the next fold's operand is loaded, or the last fold's outputs are drained, behind the current
+  fold's stream: max(T, R) cycles a fold; skew, the first load and the last drain are paid once. Real TPUs hide the
+  load like that. With one fold it is the textbook's.
+
+All charge a whole array for folds at the edge. Several arrays share the folds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+import sympy as sp
+
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.parameters import parameters
+from slipstick.estimators.operation.operation_model import FormulaModel
+from slipstick.estimators.operation.roofline import Roofline, traffic_time
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.workload import Op
+
+Dataflow = Literal["output_stationary", "weight_stationary", "input_stationary"]
+Convention = Literal["scalesim", "textbook", "double_buffered"]
+
+DATAFLOWS: dict[str, tuple[str, str, str]] = {
+    "output_stationary": ("m", "n", "k"),
+    "weight_stationary": ("k", "n", "m"),
+    "input_stationary": ("k", "m", "n"),
+}
+"""Dataflow -> the dims that lie along the rows, along the columns, and in time."""
+
+AXES = ("depth", "height", "width")
+SHORT_NAMES = {"os": "output_stationary", "ws": "weight_stationary", "is": "input_stationary"}
+SOURCES = {
+    "textbook": "Samajdar et al., ISPASS 2020",
+    "scalesim": "compute cycles of SCALE-Sim 3.0.0, checked row by row",
+    "double_buffered": "folds back to back: max(T, R) each, one load, one drain",
+}
+
+
+def cycles(
+    m: npt.ArrayLike,
+    n: npt.ArrayLike,
+    k: npt.ArrayLike,
+    rows: npt.ArrayLike,
+    columns: npt.ArrayLike,
+    dataflow: str = "weight_stationary",
+    convention: str = "scalesim",
+    arrays: npt.ArrayLike = 1,
+    products: npt.ArrayLike = 1,
+) -> npt.NDArray[np.int64]:
+    """Cycles of products (m, k) x (k, n) on an array of rows x columns cells; arguments broadcast.
+
+    The product is input (m, k) times weights (k, n): m rows of input, n filters, k multiply-adds for each output.
+
+    Parameters
+    ----------
+    dataflow
+        A name of `DATAFLOWS`, or os, ws, is.
+    convention
+        scalesim, textbook or double_buffered.
+    arrays
+        How many such arrays share the folds.
+    products
+        How many products of this size are done (a batch).
+
+    Raises
+    ------
+    InputError
+        Where a size is below 1 or a name is unknown.
+
+    Examples
+    --------
+    >>> int(cycles(256, 128, 256, 32, 32, "os"))
+    10175
+    """
+    given = {"m": m, "n": n, "k": k, "rows": rows, "columns": columns}
+    given |= {"arrays": arrays, "products": products}
+    for name, value in given.items():
+        if np.any(np.asarray(value) < 1):
+            raise InputError(f"systolic array: {name} = {np.min(np.asarray(value))}: want 1 or more")
+    values = {name: np.asarray(value, dtype=np.float64) for name, value in given.items()}
+    return cycles_formula(SHORT_NAMES.get(dataflow, dataflow), convention).evaluate(values).astype(np.int64)
+
+
+@cache
+def cycles_formula(dataflow: str, convention: str) -> Formula:
+    """Cycles as a formula of m, n, k, rows, columns, arrays and products (see `cycles`)."""
+    if dataflow not in DATAFLOWS:
+        raise unknown_name("dataflow", dataflow, [*DATAFLOWS, *SHORT_NAMES])
+    if convention not in get_args(Convention):
+        raise unknown_name("convention", convention, list(get_args(Convention)))
+    along_rows, along_columns, streamed = (symbol(name) for name in DATAFLOWS[dataflow])
+    rows, columns, arrays, products = (symbol(name) for name in ("rows", "columns", "arrays", "products"))
+    folds = sp.ceiling(products * sp.ceiling(along_rows / rows) * sp.ceiling(along_columns / columns) / arrays)
+    skew = rows + columns - 2
+    if convention == "textbook":
+        total = folds * (rows + skew + streamed)
+    elif convention == "scalesim":
+        loaded = 0 if dataflow == "output_stationary" else rows
+        total = folds * (loaded + skew + streamed) - 1
+    else:
+        total = (folds - 1) * sp.Max(streamed, rows) + streamed + rows + skew
+    return Formula(total, "cycle", SOURCES[convention])
+
+
+def utilisation(
+    m: npt.ArrayLike,
+    n: npt.ArrayLike,
+    k: npt.ArrayLike,
+    rows: npt.ArrayLike,
+    columns: npt.ArrayLike,
+    dataflow: str = "weight_stationary",
+    convention: str = "scalesim",
+) -> npt.NDArray[np.float64]:
+    """Multiply-adds done over multiply-adds possible in `cycles` of one array."""
+    work = np.asarray(m, float) * np.asarray(n, float) * np.asarray(k, float)
+    cells = np.asarray(rows, float) * np.asarray(columns, float)
+    return np.asarray(work / (cells * cycles(m, n, k, rows, columns, dataflow, convention)))
+
+
+@dataclass(frozen=True)
+class SystolicArray(FormulaModel):
+    """Matrix products and convolutions on the machine's matrix engine, everything else by `others`.
+
+    t = max(cycles / clock, bytes moved / bandwidth of what holds them) + launches x launch overhead. The dataflow is
+    the engine's; all arrays of all cores share the folds. A convolution is the product that `product_of` says.
+    """
+
+    convention: Convention = "double_buffered"
+    others: Roofline = Roofline()
+
+    def __post_init__(self) -> None:
+        if self.convention not in get_args(Convention):
+            raise unknown_name("convention", self.convention, list(get_args(Convention)))
+
+    def caches(self, machine: Machine) -> str:
+        """As the roofline has them."""
+        return self.others.caches(machine)
+
+    def key(self, op: Op, machine: Machine) -> Hashable:
+        """Products by dataflow, convolutions also by their pass, the others as the roofline has them."""
+        if not _on_array(op, machine):
+            return "others", self.others.key(op, machine)
+        shape = (op.kind, op.attributes.get("pass"), op.attributes.get("transposed"), tuple(sorted(op.dims)))
+        return shape, machine.engines["matrix"].dataflow, bool(op.cost.bytes_moved != 0)
+
+    def formula(self, op: Op, machine: Machine) -> Formula:
+        """Symbols: operation.* (dims, bytes_moved, launches), machine.engines.matrix.*, machine.clock and cores ..."""
+        if not _on_array(op, machine):
+            own = parameters(self.others)
+            return self.others.formula(op, machine).substitute(
+                {f"parameter.{name}": symbol(f"parameter.others.{name}") for name in own}
+            )
+        array = {
+            "rows": symbol("machine.engines.matrix.rows"),
+            "columns": symbol("machine.engines.matrix.columns"),
+            "arrays": symbol("machine.engines.matrix.arrays") * symbol("machine.cores"),
+        }
+        counted = cycles_formula(machine.engines["matrix"].dataflow, self.convention)
+        terms = {"compute": counted.substitute({**product_of(op), **array}).expression / symbol("machine.clock")}
+        if op.cost.bytes_moved != 0:
+            terms["memory"] = traffic_time(machine)
+        launch = symbol("operation.launches") * symbol("machine.runtime.launch_overhead")
+        return Formula(sp.Max(*terms.values()) + launch, "s", SOURCES[self.convention], Table(terms))
+
+
+def _on_array(op: Op, machine: Machine) -> bool:
+    engine = machine.engines.get("matrix")
+    has_array = engine is not None and engine.rows > 0 and engine.columns > 0
+    return has_array and op.kind in ("gemm", "convolution") and op.kind not in machine.runtime.free_kinds
+
+
+def product_of(op: Op) -> dict[str, sp.Expr]:
+    """Sizes of the product input (m, k) x weights (k, n) behind an operation, and how many there are.
+
+    A gemm's weights are (m, k) and its input has n rows (see `graph.kinds`), so m and n change places. A
+    convolution is one product for each group over gathered windows; its backward passes are the transposed products
+    with as many multiply-adds.
+    """
+
+    def dim(name: str) -> sp.Expr:
+        return symbol(f"operation.{name}") if name in op.dims else sp.Integer(1)
+
+    if op.kind == "gemm":
+        return {"m": dim("n"), "n": dim("m"), "k": dim("k"), "products": dim("batch")}
+    side = "in" if op.attributes.get("transposed") else "out"
+    pixels = dim("batch") * sp.Mul(*(dim(f"{side}_{axis}") for axis in AXES))
+    window = dim("channels_in") / dim("groups") * sp.Mul(*(dim(f"kernel_{axis}") for axis in AXES))
+    filters = dim("channels_out") / dim("groups")
+    sizes = {
+        "forward": (pixels, filters, window),
+        "backward_data": (pixels, window, filters),
+        "backward_weight": (window, filters, pixels),
+    }
+    m, n, k = sizes[str(op.attributes.get("pass") or "forward")]
+    return {"m": m, "n": n, "k": k, "products": dim("groups")}

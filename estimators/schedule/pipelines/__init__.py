@@ -1,0 +1,1 @@
+"""Pipelines with finite buffers: recurrence, closed form, simulation."""

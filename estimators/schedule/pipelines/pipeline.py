@@ -1,0 +1,223 @@
+"""An accelerator behind its input pipeline: storage, host workers, batching, prefetch buffer, infeed link, device
+step, outfeed.
+
+Stages in a row with finite buffers. Service times are drawn once from a seed, so the exact recurrence
+(`Pipeline.run`) and the event simulation (`Pipeline.simulate`) answer the same question on the same numbers and
+agree; the simulation alone knows resources that several stages share (host cores, a storage link), for which there
+is no recurrence.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from slipstick.estimators.schedule.pipelines.recurrence import Floats, TandemTimes, tandem
+from slipstick.estimators.schedule.pipelines.stage import Stage
+from slipstick.hwmodels.files.readers import InputError
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Stages in a row. `resources` are shared capacities (`{"host cores": 16}`); `device` names the stage whose
+    idle time is asked for.
+    """
+
+    stages: tuple[Stage, ...]
+    device: str
+    resources: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        names = [stage.name for stage in self.stages]
+        if len(set(names)) != len(names):
+            raise InputError(f"stage names {names} are not unique")
+        if self.device not in names:
+            raise InputError(f"device {self.device!r} is no stage; stages: {', '.join(names)}")
+        for stage in self.stages:
+            if stage.resource is not None and stage.resource not in self.resources:
+                raise InputError(
+                    f"stage {stage.name!r}: unknown resource {stage.resource!r} "
+                    f"(known: {', '.join(self.resources) or 'none'})"
+                )
+
+    def using(self, **changes: Mapping[str, Any]) -> Pipeline:
+        """A new pipeline with some stages changed: `pipeline.using(decode={"workers": 8})`. Raises InputError for
+        an unknown stage.
+        """
+        unknown = set(changes) - {stage.name for stage in self.stages}
+        if unknown:
+            raise InputError(
+                f"unknown stages {sorted(unknown)}; known: {', '.join(stage.name for stage in self.stages)}"
+            )
+        stages = tuple(dataclasses.replace(stage, **changes.get(stage.name, {})) for stage in self.stages)
+        return dataclasses.replace(self, stages=stages)
+
+    def items_for(self, steps: int) -> list[int]:
+        """Outputs of each stage that make `steps` outputs of the last one."""
+        outputs = [steps]
+        for stage in reversed(self.stages[1:]):
+            outputs.append(outputs[-1] * stage.gather)
+        return outputs[::-1]
+
+    def step_time(self) -> float:
+        """Time per step [s] in the steady state without variation: the slowest stage sets it, `service / workers`
+        per step.
+        """
+        outputs = self.items_for(1)
+        return max(stage.mean * count / stage.workers for stage, count in zip(self.stages, outputs, strict=True))
+
+    def draws(self, steps: int, seed: int) -> list[Floats]:
+        """The service times [s] of every stage's outputs, from one seed; a stage's numbers do not depend on the
+        other stages.
+        """
+        generators = np.random.default_rng(seed).spawn(len(self.stages))
+        counts = self.items_for(steps)
+        return [
+            stage.draw(count, generator)
+            for stage, count, generator in zip(self.stages, counts, generators, strict=True)
+        ]
+
+    def run(self, steps: int, seed: int = 0) -> PipelineRun:
+        """Times of `steps` steps by the exact max-plus recurrence. Raises InputError where stages share a limited
+        resource.
+        """
+        shared = [stage.name for stage in self.stages if stage.resource is not None]
+        if shared:
+            raise InputError(
+                f"stages {', '.join(shared)} share a resource: there is no recurrence for contention, use simulate()"
+            )
+        service = self.draws(steps, seed)
+        stages = self.stages
+        times = tandem(
+            service,
+            [stage.workers for stage in stages],
+            [stage.buffer for stage in stages[:-1]],
+            [stage.gather for stage in stages],
+            [stage.start_up for stage in stages],
+        )
+        return PipelineRun(self, steps, times)
+
+    def simulate(self, steps: int, seed: int = 0) -> PipelineRun:
+        """Times of `steps` steps by event simulation (SimPy); shared resources are granted first come, first served."""
+        from slipstick.estimators.schedule.pipelines.pipeline_simulation import Simulation
+
+        simulation = Simulation(self.stages, self.draws(steps, seed), self.resources)
+        return PipelineRun(self, steps, simulation.times())
+
+
+@dataclass(frozen=True, eq=False)
+class PipelineRun:
+    """A run of a pipeline: all times of all stages, and what follows from them."""
+
+    pipeline: Pipeline
+    steps: int
+    times: TandemTimes
+
+    @property
+    def time(self) -> float:
+        """End of the last step [s]."""
+        return float(self.times.departed[-1][-1])
+
+    def _position(self, stage: str) -> int:
+        names = [each.name for each in self.pipeline.stages]
+        if stage not in names:
+            raise InputError(f"unknown stage {stage!r}; known: {', '.join(names)}")
+        return names.index(stage)
+
+    def step_time(self, skip: int = 0) -> float:
+        """Mean time per step [s] after the first `skip` steps."""
+        departed = self.times.departed[-1]
+        if not 0 <= skip < len(departed):
+            raise InputError(f"skip {skip}: the run has {len(departed)} steps")
+        return (
+            float((departed[-1] - departed[skip - 1]) / (len(departed) - skip))
+            if skip
+            else float(departed[-1] / len(departed))
+        )
+
+    def shares(self) -> dict[str, dict[str, float]]:
+        """Shares of the workers' time per stage: busy, starved (waiting for input), blocked (waiting for room or
+        its turn to leave).
+
+        Time after a worker's last output and before its start-up is over counts as starved. They add up to 1.
+        """
+        result = {}
+        for position, stage in enumerate(self.pipeline.stages):
+            total = self.time * stage.workers
+            started, finished, departed = (
+                kind[position] for kind in (self.times.started, self.times.finished, self.times.departed)
+            )
+            busy = float(np.sum(finished - started)) / total if total else 0.0
+            blocked = float(np.sum(departed - finished)) / total if total else 0.0
+            result[stage.name] = {"busy": busy, "starved": 1 - busy - blocked, "blocked": blocked}
+        return result
+
+    def idle(self) -> float:
+        """Share of the run in which the device does not work."""
+        return 1 - self.shares()[self.pipeline.device]["busy"]
+
+    def bottleneck(self) -> str:
+        """The stage whose workers are busiest."""
+        shares = self.shares()
+        return max(shares, key=lambda name: shares[name]["busy"])
+
+    def chrome_events(self) -> Iterator[dict[str, Any]]:
+        """The run as events of the Trace Event Format (Chrome, Perfetto): one process a stage, one thread a worker."""
+        for position, stage in enumerate(self.pipeline.stages):
+            yield {"ph": "M", "name": "process_name", "pid": position, "args": {"name": stage.name}}
+            started, finished, departed = (
+                kind[position] for kind in (self.times.started, self.times.finished, self.times.departed)
+            )
+            for output in range(len(started)):
+                common = {"ph": "X", "pid": position, "tid": output % stage.workers}
+                begin, end, left = started[output] * 1e6, finished[output] * 1e6, departed[output] * 1e6
+                yield {
+                    **common,
+                    "name": stage.name,
+                    "cat": "service",
+                    "ts": begin,
+                    "dur": end - begin,
+                    "args": {"output": output},
+                }
+                if left > end:
+                    yield {
+                        **common,
+                        "name": "blocked",
+                        "cat": "wait",
+                        "ts": end,
+                        "dur": left - end,
+                        "args": {"output": output},
+                    }
+
+
+def tpu_pipeline(
+    *,
+    storage: float,
+    decode: float,
+    link: float,
+    step: float,
+    outfeed: float = 0.0,
+    batch: int = 1,
+    workers: int = 1,
+    prefetch: int = 2,
+    variation: float = 0.0,
+    start_up: float = 0.0,
+) -> Pipeline:
+    """The usual row of stages around a TPU: storage and decode per example, then infeed, device step and outfeed
+    per batch; times in s.
+
+    `batch` examples make a step; they move in one unit through storage and decode where the host works batch by
+    batch, which is what the data loaders of the usual frameworks do.
+    """
+    stages: Sequence[Stage] = (
+        Stage("storage", storage * batch, buffer=2, variation=variation),
+        Stage("decode", decode * batch, workers=workers, buffer=prefetch, variation=variation, start_up=start_up),
+        Stage("infeed", link, buffer=2, variation=variation),
+        Stage("device", step),
+        Stage("outfeed", outfeed),
+    )
+    return Pipeline(tuple(stages), device="device")

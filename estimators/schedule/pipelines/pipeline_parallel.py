@@ -1,0 +1,228 @@
+"""Stages that pass microbatches to each other: one forward, one backward, by recurrence and in closed form.
+
+Each device holds one or several chunks of a network. In Megatron's order it first runs as many forward chunks as the
+last stage needs to get going, then forward and backward in turn, then what backward is left (Narayanan et al., SC
+2021, arXiv 2104.04473, section 2.2). Where stages are alike the bubble is (p - 1) / v times one microbatch's time on a
+device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import sympy as sp
+
+from slipstick.estimators.core.extrema import Largest, Smallest
+from slipstick.estimators.core.formula import FloatArray, Formula
+from slipstick.estimators.operation.operation_model import machine_values
+from slipstick.estimators.schedule.device_memory import device_memory
+from slipstick.estimators.schedule.pipelines.recurrence import PrecedenceGraph
+from slipstick.estimators.schedule.schedule_model import FormulaSchedule, Outcome, run_values
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.workload import Op, Workload
+
+SOURCE = "1F1B with interleaving: Narayanan et al., SC 2021, section 2.2; overlap of gradients with the last backward"
+LANES = (
+    "layer",
+    "input_gradient",
+    "weight_gradient",
+    "beside_input",
+    "beside_weight",
+    "tensor",
+    "transfer",
+    "embedding",
+    "head",
+    "tied",
+    "data",
+    "data_each",
+    "weights_each",
+    "gathered",
+    "update",
+)
+ALIKE = ("tensor_parallel", "data_parallel", "pipeline_parallel", "microbatch", "interleave")
+
+
+def pipeline_span(
+    stages: int,
+    microbatches: int,
+    forward: Sequence[float],
+    backward: Sequence[float],
+    chunks: int = 1,
+    transfer: float = 0.0,
+) -> float:
+    """Seconds from the first forward to the last backward, by the max-plus recurrence.
+
+    Parameters
+    ----------
+    forward, backward
+        Seconds of one microbatch in each model chunk, in the order of the network, shape (stages x chunks,); chunk c
+        runs on device c mod stages.
+    transfer
+        Seconds between a chunk's end and its neighbour's start on another device; the device itself goes on.
+
+    Raises
+    ------
+    InputError
+        Where numbers do not fit each other; interleaving wants whole groups of microbatches.
+    """
+    parts = stages * chunks
+    if stages < 1 or microbatches < 1 or chunks < 1 or len(forward) != parts or len(backward) != parts:
+        raise InputError(
+            f"a pipeline of {stages} stages, {chunks} chunks each and {microbatches} microbatches needs "
+            f"{parts} forward and backward times, got {len(forward)} and {len(backward)}"
+        )
+    if chunks > 1 and microbatches % stages:
+        raise InputError(f"{microbatches} microbatches: interleaving wants a multiple of the {stages} stages")
+    orders = [_order(stages, stage, microbatches, chunks) for stage in range(stages)]
+    number: dict[tuple[str, int, int], int] = {}
+    edges: list[tuple[int, int]] = []
+    lags: list[float] = []
+    service: list[float] = []
+    following = [0] * stages
+    waiting = set(range(stages))
+    while waiting:
+        for stage in sorted(waiting):
+            while following[stage] < len(orders[stage]):
+                kind, chunk, micro = orders[stage][following[stage]]
+                need = _needs(kind, chunk, micro, parts)
+                if need is not None and need not in number:
+                    break
+                node = len(service)
+                if following[stage]:
+                    edges.append((number[orders[stage][following[stage] - 1]], node))
+                    lags.append(0.0)
+                if need is not None:
+                    edges.append((number[need], node))
+                    lags.append(transfer if need[1] != chunk and stages > 1 else 0.0)
+                number[kind, chunk, micro] = node
+                service.append((forward if kind == "forward" else backward)[chunk])
+                following[stage] += 1
+            if following[stage] == len(orders[stage]):
+                waiting.discard(stage)
+    graph = PrecedenceGraph.from_edges(len(service), np.array(edges, dtype=np.int64).reshape(-1, 2), lags)
+    return float(graph.completion(service).max())
+
+
+def _needs(kind: str, chunk: int, micro: int, parts: int) -> tuple[str, int, int] | None:
+    """What must be done before: the chunk before it, or behind it; the last backward follows its own forward."""
+    if kind == "forward":
+        return ("forward", chunk - 1, micro) if chunk else None
+    return ("backward", chunk + 1, micro) if chunk < parts - 1 else ("forward", chunk, micro)
+
+
+def _order(stages: int, stage: int, microbatches: int, chunks: int) -> list[tuple[str, int, int]]:
+    """What one device runs: (forward or backward, model chunk, microbatch)."""
+    total = microbatches * chunks
+    group = stages * chunks
+
+    def place(step: int, *, backward: bool) -> tuple[int, int]:
+        within = step % group // stages
+        own = chunks - 1 - within if backward else within
+        return own * stages + stage, step // group * stages + step % stages
+
+    if chunks == 1:
+        ahead = min(stages - stage - 1, total)
+        forwards = [(stage, step) for step in range(total)]
+        backwards = forwards
+    else:
+        ahead = min(2 * (stages - stage - 1) + (chunks - 1) * stages, total)
+        forwards = [place(step, backward=False) for step in range(total)]
+        backwards = [place(step, backward=True) for step in range(total)]
+    order = [("forward", *entry) for entry in forwards[:ahead]]
+    for step in range(total - ahead):
+        order += [("forward", *forwards[ahead + step]), ("backward", *backwards[step])]
+    return order + [("backward", *entry) for entry in backwards[total - ahead :]]
+
+
+@dataclass(frozen=True)
+class PipelineParallel(FormulaSchedule):
+    """One iteration of a device graph of `slipstick.workloads.networks.megatron.megatron_step`, in closed form.
+
+    Collectives of the tensor-parallel group count in full, but for those that run beside gradients: of these what
+    sticks out. Sums of gradients over replicas hide behind the last microbatch's backward pass where
+    `run.overlap_gradients` says so; where replicas share out gradients or parameters (`run.shard`), what they say to
+    each other in every microbatch hides behind its arithmetic. Metrics are shares of the iteration (arithmetic,
+    tensor_parallel, pipeline_bubble, pipeline_transfer, data_parallel, update), and of the device's memory.
+    """
+
+    def lane(self, op: Op) -> str:
+        """By the operation's attribute `lane`; operations without one are layers."""
+        lane = str(op.attributes.get("lane", "layer"))
+        if lane not in LANES:
+            raise InputError(f"operation {op.name!r}: no lane {lane!r} in a pipeline (known: {', '.join(LANES)})")
+        return lane
+
+    def formula(self, workload: Workload, machine: Machine) -> Formula:
+        """time.* of a device's lanes, run.pipeline_parallel, .interleave, .batch, .microbatch, .data_parallel."""
+        parts = _parts()
+        return Formula(sp.Add(*parts.values()), "s", SOURCE)
+
+    def combine(self, workload: Workload, times: FloatArray, machine: Machine, run: Mapping[str, float]) -> Outcome:
+        """See `Schedule.combine`; says besides how much memory a device needs, and whether it has it."""
+        _check(workload, run)
+        outcome = super().combine(workload, times, machine, run)
+        whole = self.formula(workload, machine)
+        values = {**machine_values(whole, machine), **run_values(whole, run)}
+        counts = np.array([float(op.times) for op in workload])
+        lanes = np.array([self.lane(op) for op in workload])
+        values |= {f"time.{lane}": float(np.sum((times * counts)[lanes == lane])) for lane in LANES}
+        span = outcome.time or 1.0
+        shares = {name: float(Formula(part, "s", "").evaluate(values)) / span for name, part in _parts().items()}
+        share, notes = device_memory(workload, machine, run)
+        if share is not None:
+            shares["memory"] = share
+        return Outcome(outcome.time, outcome.rule, Table(shares), assumptions=notes, elapsed=outcome.elapsed)
+
+
+def _parts() -> dict[str, sp.Expr]:
+    """The seconds of an iteration by what they are spent on; their sum is the iteration."""
+    time = {lane: symbol(f"time.{lane}") for lane in LANES}
+    stages, chunks = symbol("run.pipeline_parallel"), symbol("run.interleave")
+    rounds = sp.ceiling(symbol("run.batch") / (symbol("run.data_parallel") * symbol("run.microbatch")))
+    arithmetic = time["layer"] + time["input_gradient"] + time["weight_gradient"]
+    tensor = time["tensor"] + Largest(0, time["beside_input"] - time["input_gradient"])
+    tensor += Largest(0, time["beside_weight"] - time["weight_gradient"])
+    ends = (time["embedding"], time["head"])
+    # The slower end sets the pace of every microbatch; the other shows once, or always where one device is both.
+    other = Smallest(*ends) * Largest(1 / rounds, 2 - stages)
+    work = arithmetic + tensor + time["transfer"]
+    backward = (time["input_gradient"] + time["weight_gradient"]) / rounds
+    overlap = symbol("run.overlap_gradients") - 1
+    between = Largest(0, time["data"] - overlap * backward) + time["tied"] + time["gathered"]
+    # With parts of gradients and weights shared out, replicas talk in every microbatch, beside its arithmetic.
+    between += Largest(0, time["data_each"] - overlap * backward * rounds)
+    between += Largest(0, time["weights_each"] - overlap * arithmetic)
+    return {
+        "arithmetic": arithmetic + Largest(*ends) + other,
+        "tensor_parallel": tensor,
+        "pipeline_bubble": work * (stages - 1) / (chunks * rounds),
+        "pipeline_transfer": time["transfer"],
+        "data_parallel": between,
+        "update": time["update"],
+    }
+
+
+def _check(workload: Workload, run: Mapping[str, float]) -> None:
+    """Numbers of the run that cannot be."""
+    for name in ALIKE:
+        if run.get(name, 1) < 1 or run.get(name, 1) != int(run.get(name, 1)):
+            raise InputError(f"run.{name} = {run[name]:g}: want a whole number >= 1")
+    for name, high in (("recompute", 3), ("sequence_parallel", 2), ("overlap_gradients", 2), ("shard", 4)):
+        if run.get(name, 1) not in range(1, high + 1):
+            raise InputError(f"run.{name} = {run[name]:g}: want a whole number from 1 to {high}")
+    if run.get("shard", 1) >= 3 and run["pipeline_parallel"] > 1:
+        raise InputError(
+            f"run.shard = {run['shard']:g} with run.pipeline_parallel = {run['pipeline_parallel']:g}: gradients and "
+            "parameters are shared out where there is one stage (frameworks refuse it too, for every microbatch would "
+            "sum its gradients); run.shard=optimizer goes with any"
+        )
+    layers, groups = workload.metadata.get("layers"), run["pipeline_parallel"] * run["interleave"]
+    if isinstance(layers, int) and groups > layers:
+        raise InputError(
+            f"run.pipeline_parallel x run.interleave = {groups:g}: more than the {layers} layers of {workload.name!r}"
+        )

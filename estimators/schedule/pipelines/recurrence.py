@@ -1,0 +1,200 @@
+"""Max-plus recurrences: times of work that waits for other work.
+
+An operation starts when the last of what it waits for is done, and lasts its service time: `done = max(done of
+predecessors) + service`. In the max-plus algebra that is linear, so it needs no event queue: one pass in
+topological order gives every time exactly. `PrecedenceGraph` holds any such graph (operations with data
+dependencies, streams in issue order, barriers); `tandem` is the special graph of stages with several workers and
+finite buffers between them.
+
+Source: F. Baccelli, G. Cohen, G. J. Olsder, J.-P. Quadrat, Synchronization and Linearity, 1992, chapters 1-2
+(rocq.inria.fr/metalau/cohen/SED/book-online.html).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from slipstick.hwmodels.files.readers import InputError
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class PrecedenceGraph:
+    """Which node waits for which, in compressed rows: node `i` waits for `predecessors[offsets[i]:offsets[i+1]]`.
+
+    Nodes are numbered in a topological order: every predecessor has a smaller number than the node. `lags` [s] adds
+    a delay on an edge (a transfer, a launch latency), none if omitted.
+    """
+
+    offsets: npt.NDArray[np.int64]
+    predecessors: npt.NDArray[np.int64]
+    lags: Floats | None = None
+
+    def __post_init__(self) -> None:
+        nodes = len(self.offsets) - 1
+        owner = np.repeat(np.arange(nodes), np.diff(self.offsets))
+        wrong = np.flatnonzero((self.predecessors >= owner) | (self.predecessors < 0))
+        if len(wrong):
+            edge = int(wrong[0])
+            raise InputError(
+                f"edge {int(self.predecessors[edge])} -> {int(owner[edge])} does not lead from a smaller to a "
+                "larger node; number the nodes in a topological order first"
+            )
+        if self.lags is not None and len(self.lags) != len(self.predecessors):
+            raise InputError(f"{len(self.lags)} lags for {len(self.predecessors)} edges; one lag [s] an edge is needed")
+
+    @classmethod
+    def from_edges(
+        cls, nodes: int, edges: Iterable[tuple[int, int]] | npt.NDArray[np.int64], lags: Sequence[float] | None = None
+    ) -> PrecedenceGraph:
+        """Build from `(before, after)` pairs. Raises InputError where their numbering is not topological."""
+        pairs = np.asarray(edges if isinstance(edges, np.ndarray) else list(edges), dtype=np.int64).reshape(-1, 2)
+        if len(pairs) and int(pairs.max()) >= nodes:
+            raise InputError(f"edge to node {int(pairs.max())} in a graph of {nodes} nodes (0 to {nodes - 1})")
+        order = np.argsort(pairs[:, 1], kind="stable")
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(pairs[:, 1], minlength=nodes))]).astype(np.int64)
+        return cls(offsets, pairs[order, 0], None if lags is None else np.asarray(lags, dtype=np.float64)[order])
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def completion(self, service: npt.ArrayLike, release: npt.ArrayLike = 0.0) -> Floats:
+        """Completion time [s] of every node.
+
+        `service` [s] has shape (nodes,), or (nodes, scenarios) for many what-ifs in one pass; `release` [s], the
+        earliest start, broadcasts to it. Returns the same shape as `service`.
+        """
+        times = np.asarray(service, dtype=np.float64)
+        if times.shape[:1] != (len(self),):
+            raise InputError(f"service times of shape {times.shape} for a graph of {len(self)} nodes")
+        earliest = np.broadcast_to(np.asarray(release, dtype=np.float64), times.shape)
+        return self._one(times, earliest) if times.ndim == 1 else self._many(times, earliest)
+
+    def _one(self, service: Floats, release: Floats) -> Floats:
+        # Plain lists: indexing a numpy array element by element costs ten times as much.
+        offsets, before = self.offsets.tolist(), self.predecessors.tolist()
+        lags = None if self.lags is None else self.lags.tolist()
+        done: list[float] = []
+        begin = 0
+        for end, time, start in zip(offsets[1:], service.tolist(), release.tolist(), strict=True):
+            for edge in range(begin, end):
+                other = done[before[edge]] if lags is None else done[before[edge]] + lags[edge]
+                if other > start:
+                    start = other
+            done.append(start + time)
+            begin = end
+        return np.array(done)
+
+    def _many(self, service: Floats, release: Floats) -> Floats:
+        done = np.empty_like(service)
+        for node in range(len(self)):
+            edges = slice(self.offsets[node], self.offsets[node + 1])
+            start = release[node]
+            if edges.stop > edges.start:
+                others = done[self.predecessors[edges]]
+                if self.lags is not None:
+                    others = others + self.lags[edges].reshape(-1, *[1] * (others.ndim - 1))
+                start = np.maximum(start, others.max(axis=0))
+            done[node] = start + service[node]
+        return done
+
+    def critical_path(self, service: npt.ArrayLike, release: npt.ArrayLike = 0.0) -> list[int]:
+        """The nodes that set the end, in order: each starts when the one before it is done."""
+        times = np.asarray(service, dtype=np.float64)
+        done = self.completion(times, release)
+        if not len(done):
+            return []
+        node = int(np.argmax(done))
+        path = [node]
+        while True:
+            edges = slice(self.offsets[node], self.offsets[node + 1])
+            if edges.stop == edges.start:
+                break
+            arrival = done[self.predecessors[edges]] + (0.0 if self.lags is None else self.lags[edges])
+            latest = int(np.argmax(arrival))
+            if arrival[latest] + times[node] < done[node] * (1 - 1e-12):  # its release set the start
+                break
+            node = int(self.predecessors[edges][latest])
+            path.append(node)
+        return path[::-1]
+
+
+@dataclass(frozen=True, eq=False)
+class TandemTimes:
+    """Times [s] of stages in a row; one array a stage.
+
+    `taken[j][i]` is when stage j takes its i-th input, `started[j][k]` when its k-th output has all its inputs,
+    `finished[j][k]` when the service ends, `departed[j][k]` when the output has found room behind the stage and its
+    worker is free.
+    """
+
+    taken: tuple[Floats, ...]
+    started: tuple[Floats, ...]
+    finished: tuple[Floats, ...]
+    departed: tuple[Floats, ...]
+
+
+def tandem(
+    service: Sequence[npt.ArrayLike],
+    workers: Sequence[int],
+    buffers: Sequence[int],
+    gather: Sequence[int] | None = None,
+    start_up: Sequence[float] | None = None,
+) -> TandemTimes:
+    """Times of stages in a row with finite buffers between them (blocking after service, outputs in order).
+
+    Stage j has `workers[j]` workers, makes one output of `gather[j]` inputs in `service[j][k]` [s], and puts it
+    into a buffer of `buffers[j]` places (one fewer than stages; the last stage never waits for room). `start_up[j]`
+    [s] is when its workers are ready. A worker takes inputs in order as they come, and keeps its output until all
+    earlier ones have left and there is room. Raises InputError for lengths that do not match and for sizes below 1.
+    """
+    stages = len(service)
+    gather = [1] * stages if gather is None else list(gather)
+    start_up = [0.0] * stages if start_up is None else list(start_up)
+    if not (len(workers) == len(gather) == len(start_up) == stages and len(buffers) == stages - 1):
+        raise InputError(f"{stages} stages need {stages} workers, gathers and start-ups and {stages - 1} buffers")
+    for what, sizes in (("workers", workers), ("buffers", buffers), ("gather", gather)):
+        if any(size < 1 for size in sizes):
+            raise InputError(f"{what} {list(sizes)}: every size must be at least 1")
+    times = [np.asarray(each, dtype=np.float64).tolist() for each in service]
+    inputs = len(times[0]) * gather[0]
+    # Lists are padded in front, so that `depart[k]` is when the worker of output k became free (its departure
+    # `workers` outputs ago), and `room[k]` when the place of output k behind the stage became free.
+    depart = [[ready] * count for ready, count in zip(start_up, workers, strict=True)]
+    take: list[list[float]] = [[-np.inf] * places for places in (0, *buffers)]
+    finish: list[list[float]] = [[] for _ in range(stages)]
+    start: list[list[float]] = [[] for _ in range(stages)]
+    room = [*take[1:], [-np.inf] * len(times[-1])]
+    columns = list(zip(times, gather, depart, finish, start, take, room, strict=True))
+    for index in range(inputs):
+        ready = 0.0
+        for duration, inputs_each, left, done, begun, got, space in columns:
+            if inputs_each > 1:
+                output = index // inputs_each
+                ready = max(ready, left[output], got[-1] if index else 0.0)
+                got.append(ready)
+                if (index + 1) % inputs_each:
+                    break
+                index = output
+                begun.append(ready)
+            else:
+                free = left[index]
+                if free > ready:
+                    ready = free
+                got.append(ready)
+            ready += duration[index]
+            done.append(ready)
+            if left[-1] > ready:
+                ready = left[-1]
+            if space[index] > ready:
+                ready = space[index]
+            left.append(ready)
+    taken = tuple(np.array(each[places:]) for each, places in zip(take, (0, *buffers), strict=True))
+    started = tuple(np.array(begun) if each > 1 else got for begun, each, got in zip(start, gather, taken, strict=True))
+    departed = tuple(np.array(each[count:]) for each, count in zip(depart, workers, strict=True))
+    return TandemTimes(taken, started, tuple(np.array(each) for each in finish), departed)

@@ -1,0 +1,118 @@
+"""What a schedule is: how operations share the machine's time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from slipstick.estimators.core.estimate import Event
+from slipstick.estimators.core.formula import FloatArray, Formula
+from slipstick.estimators.core.parameters import parameters
+from slipstick.estimators.operation.operation_model import machine_values
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.workload import Op, Workload
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a schedule makes of the operations' times; `elapsed`: what each adds to the whole, where it can be said."""
+
+    time: float
+    rule: str
+    metrics: Table[float] = Table()
+    trace: tuple[Event, ...] = ()
+    assumptions: tuple[str, ...] = ()
+    elapsed: tuple[float, ...] | None = None
+
+
+@runtime_checkable
+class Schedule(Protocol):
+    """Combines the times of operations into the time of the workload."""
+
+    def combine(self, workload: Workload, times: FloatArray, machine: Machine, run: Mapping[str, float]) -> Outcome:
+        """`times`: seconds of one execution of each operation, shape (operations,), in the workload's order."""
+        ...
+
+    def run_defaults(self, machine: Machine) -> Mapping[str, float]:
+        """Numbers of the run that hold where none are given."""
+        return {}
+
+    def run_names(self, workload: Workload, machine: Machine) -> frozenset[str]:
+        """Numbers of the run that the schedule reads."""
+        return frozenset(self.run_defaults(machine))
+
+    def metric_at(self, name: str, metrics: Mapping[str, float], factor: float) -> float:
+        """A metric if what it is measured by were `factor` times as large: a share itself, if nothing else is said."""
+        return min(1.0, metrics[name] * factor)
+
+
+@runtime_checkable
+class FormulaSchedule(Schedule, Protocol):
+    """A schedule that is a formula of the total times of a few lanes.
+
+    Classes inherit `combine` from here and give `lane` and `formula`; symbols are ``time.LANE`` (seconds of all its
+    operations, each as often as it is done), ``count.LANE``, ``machine.PATH``, ``run.NAME`` and ``parameter.NAME``.
+    """
+
+    def lane(self, op: Op) -> str:
+        """The lane an operation runs on."""
+        ...
+
+    def formula(self, workload: Workload, machine: Machine) -> Formula:
+        """Seconds of the whole workload."""
+        ...
+
+    def combine(self, workload: Workload, times: FloatArray, machine: Machine, run: Mapping[str, float]) -> Outcome:
+        """See `Schedule.combine`; the formula at one point."""
+        formula = self.formula(workload, machine)
+        values: dict[str, Any] = {f"parameter.{name}": value for name, (value, _) in parameters(self).items()}
+        values |= machine_values(formula, machine)
+        values |= run_values(formula, run)
+        counts = np.array([float(op.times) for op in workload])
+        lanes = [self.lane(op) for op in workload]
+        for name in formula.names:
+            quantity, _, lane = name.partition(".")
+            if quantity in ("time", "count"):
+                inside = np.array([own == lane for own in lanes])
+                values[name] = float(np.sum((times * counts if quantity == "time" else counts)[inside]))
+        whole = float(formula.evaluate(values))
+        elapsed = np.zeros(len(lanes))
+        for lane in sorted(set(lanes)):
+            without = float(formula.evaluate({**values, f"time.{lane}": 0.0, f"count.{lane}": 0.0}))
+            inside = np.array([own == lane for own in lanes])
+            work = np.where(inside, times * counts, 0.0)
+            elapsed += (whole - without) * work / (work.sum() or 1.0)
+        return Outcome(whole, f"formula: {formula.source}", elapsed=tuple(map(float, elapsed)))
+
+    def run_names(self, workload: Workload, machine: Machine) -> frozenset[str]:
+        """Numbers of the run that the formula reads."""
+        names = self.formula(workload, machine).names
+        return frozenset(name.removeprefix("run.") for name in names if name.startswith("run."))
+
+
+def run_values(formula: Formula, run: Mapping[str, float]) -> dict[str, float]:
+    """The run's numbers that a formula names.
+
+    Raises
+    ------
+    InputError
+        Where the run does not give one, or it is no whole number >= 1: numbers of a run are counts.
+    """
+    wanted = [name.removeprefix("run.") for name in formula.names if name.startswith("run.")]
+    missing = [name for name in wanted if name not in run]
+    if missing:
+        raise InputError(f"give a value for {', '.join('run.' + name for name in missing)}")
+    for name in wanted:
+        check_count(f"run.{name}", run[name])
+    return {f"run.{name}": float(run[name]) for name in wanted}
+
+
+def check_count(name: str, value: float) -> None:
+    """Raise InputError where a number of the run is no whole number >= 1."""
+    if not (value >= 1 and value == round(value)):
+        raise InputError(f"{name} = {value:g}: want a whole number >= 1")

@@ -1,0 +1,1 @@
+"""Equal threads with barriers and contention: closed form and simulation."""

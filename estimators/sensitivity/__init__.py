@@ -1,0 +1,1 @@
+"""What a time depends on: elasticities, crossovers, and shares of a difference."""

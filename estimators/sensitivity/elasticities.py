@@ -1,0 +1,276 @@
+"""What a time hangs on: elasticities from the formulas' own gradients, ridges, and where one side takes over."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from slipstick.estimators.core.compiled import Compiled, Group, amount_rows
+from slipstick.estimators.core.extrema import Largest, Smallest
+from slipstick.estimators.core.formula import FloatArray, Formula, evaluate
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.graph.cost import Amount, symbols_of
+
+TIE = 1e-9
+"""Two sides of a maximum, or of a condition, count as equal within this relative distance."""
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """How a time follows from each quantity, at some points.
+
+    Parameters
+    ----------
+    time
+        Seconds, shape of the points.
+    elasticity
+        Name -> d log time / d log quantity: -1 is "twice as much halves the time", 0 "does not matter".
+    at_ridge
+        Names whose elasticity is one-sided here, because a maximum or a step turns at the point; the active side
+        counts (the first where two are equal).
+    """
+
+    time: FloatArray
+    elasticity: Mapping[str, FloatArray]
+    at_ridge: Mapping[str, FloatArray]
+
+
+def sensitivity(function: Compiled, values: Mapping[str, Any] | None = None) -> Sensitivity:
+    """Elasticities of every quantity that the formulas name, and of the free symbols of the workload.
+
+    Parameters
+    ----------
+    values
+        Arrays of the function's free quantities, as for a call; all of one shape.
+
+    Raises
+    ------
+    InputError
+        Where the estimator is no formula.
+    """
+    if not isinstance(function, Compiled):
+        raise InputError("this estimator is no formula (a table or a simulation): it has no gradient")
+    free = {name: np.asarray(value, dtype=np.float64) for name, value in (values or {}).items()}
+    time = function(free)
+    known: dict[str, Any] = {**function.base, **free}
+    open_ = {name.partition(".")[2]: name for name in free if name.startswith(("workload.", "run."))}
+    totals: dict[str, Any] = {n: 0.0 for n in function.schedule.names if n.startswith(("time.", "count."))}
+    slopes: dict[str, dict[str, Any]] = {}  # quantity -> total of a lane -> derivative
+    ridges: dict[str, Any] = {}
+    for group in function.groups:
+        _add_group(group, known, open_, totals, slopes, ridges)
+    at = {**known, **totals}
+    gradient: dict[str, Any] = {}
+    for name, slope in function.schedule.gradient(at).items():
+        if name in totals:
+            for quantity, lanes in slopes.items():
+                if name in lanes:
+                    gradient[quantity] = gradient.get(quantity, 0.0) + slope * lanes[name]
+        else:
+            gradient[name] = gradient.get(name, 0.0) + slope
+    for name, turns in _turns(function.schedule.expression, at).items():
+        if name in totals:
+            for quantity, lanes in slopes.items():
+                if name in lanes:
+                    ridges[quantity] = ridges.get(quantity, False) | turns
+        ridges[name] = ridges.get(name, False) | turns
+    elasticity = {
+        name: np.broadcast_to(np.asarray(slope) * known[name] / time, time.shape) for name, slope in gradient.items()
+    }
+    turning = {name: np.broadcast_to(ridges.get(name, False), time.shape) for name in elasticity}
+    return Sensitivity(time, elasticity, turning)
+
+
+def _add_group(
+    group: Group,
+    known: Mapping[str, Any],
+    open_: Mapping[str, str],
+    totals: dict[str, Any],
+    slopes: dict[str, dict[str, Any]],
+    ridges: dict[str, Any],
+) -> None:
+    by_symbol = {inside: known[name] for inside, name in open_.items()}
+    at = {**known, **{name: amount_rows(column, by_symbol) for name, column in group.amounts.items()}}
+    times = group.formula.evaluate(at)
+    derivatives = group.formula.gradient(at)
+    turns = _turns(group.formula.expression, at)
+    for lane, column in group.multiplicity.items():
+        weights = amount_rows(column, by_symbol)
+        entries: tuple[tuple[str, Any, Mapping[str, Any]], ...] = (
+            (f"time.{lane}", times, derivatives),
+            (f"count.{lane}", np.ones_like(weights), {}),
+        )
+        for total, each, by_name in entries:
+            totals[total] = totals.get(total, 0.0) + np.sum(weights * each, axis=0)
+            for name, derivative in by_name.items():
+                if not name.startswith("operation."):
+                    _add(slopes, name, total, np.sum(weights * derivative, axis=0))
+            for inside, quantity in open_.items():
+                slope: Any = _slope_rows(column, inside, by_symbol) * each
+                for name, derivative in by_name.items():
+                    if name.startswith("operation."):
+                        slope = slope + weights * derivative * _slope_rows(group.amounts[name], inside, by_symbol)
+                _add(slopes, quantity, total, np.sum(slope, axis=0))
+    for name, turning in turns.items():
+        moved = [quantity for inside, quantity in open_.items() if _hangs_on(group.amounts.get(name, ()), inside)]
+        for quantity in moved if name.startswith("operation.") else [name]:
+            ridges[quantity] = ridges.get(quantity, False) | np.any(turning, axis=0)
+
+
+def _add(slopes: dict[str, dict[str, Any]], quantity: str, total: str, slope: Any) -> None:
+    lanes = slopes.setdefault(quantity, {})
+    lanes[total] = lanes.get(total, 0.0) + slope
+
+
+def _slope_rows(amounts: tuple[Amount, ...], inside: str, by_symbol: Mapping[str, Any]) -> FloatArray:
+    """d amount / d symbol for each row; steps (floor, ceiling) count as flat."""
+    slopes: list[Amount] = []
+    for amount in amounts:
+        hangs = inside in symbols_of(amount)
+        slopes.append(Formula(sp.sympify(amount, strict=True), "1", "").derivative(inside).expression if hangs else 0)
+    return amount_rows(tuple(slopes), by_symbol)
+
+
+def _hangs_on(amounts: tuple[Amount, ...], inside: str) -> bool:
+    return any(inside in symbols_of(amount) for amount in amounts)
+
+
+def _turns(expression: sp.Expr, at: Mapping[str, Any]) -> dict[str, Any]:
+    """Symbol -> whether the point lies where a maximum, a minimum, a condition or a step of that symbol turns."""
+    found: dict[str, Any] = {}
+    for left, right in _borders(expression):
+        if any(str(name) not in at for name in left.free_symbols | right.free_symbols):
+            continue  # inside a row of a menu: which row is picked is no border of a quantity
+        one, other = evaluate(left, at), evaluate(right, at)
+        near = np.abs(one - other) <= TIE * np.maximum(np.abs(one), np.abs(other))
+        for name in map(str, (left - right).free_symbols):
+            found[name] = found.get(name, False) | near
+    return found
+
+
+def _borders(expression: sp.Expr) -> list[tuple[sp.Expr, sp.Expr]]:
+    pairs: list[tuple[sp.Expr, sp.Expr]] = []
+    for node in expression.atoms(sp.Max, sp.Min):
+        sides = list(node.args)
+        pairs += [(one, other) for i, one in enumerate(sides) for other in sides[i + 1 :]]
+    for node in expression.atoms(sp.Piecewise):
+        for _, condition in node.args:
+            pairs += [
+                (relation.lhs, relation.rhs)
+                for relation in sp.sympify(condition, strict=True).atoms(sp.core.relational.Relational)
+            ]
+    for node in expression.atoms(sp.floor, sp.ceiling):
+        pairs.append((node.args[0], node))
+    return pairs
+
+
+@dataclass(frozen=True)
+class Crossover:
+    """Where an operation changes what bounds it: at `value` of a quantity, `below` it one term, `above` it another."""
+
+    operation: str
+    quantity: str
+    value: float
+    below: str
+    above: str
+
+
+def crossovers(formula: Formula, quantity: str, values: Mapping[str, float], operation: str = "") -> list[Crossover]:
+    """The values of one quantity at which two terms of a formula are equal and the largest.
+
+    Parameters
+    ----------
+    values
+        Of every other symbol.
+    """
+    if len(formula.terms) < 2:
+        return []
+    terms = {name: sp.sympify(term, strict=True) for name, term in formula.terms.items()}
+    found: dict[str, Crossover] = {}
+    for coefficients in _differences(tuple(terms.values()), symbol(quantity)):
+        for value in _positive_roots([float(evaluate(coefficient, values)) for coefficient in coefficients]):
+            below, above = _crossing(terms, values, quantity, value)
+            if below != above:
+                found[f"{value:.9g}"] = Crossover(operation, quantity, value, below, above)
+    return sorted(found.values(), key=lambda crossing: crossing.value)
+
+
+@lru_cache(maxsize=256)
+def _differences(terms: tuple[sp.Expr, ...], unknown: sp.Symbol) -> tuple[tuple[sp.Expr, ...], ...]:
+    """The polynomials that are 0 where two terms are equal, one for each pair of their branches: coefficients in the
+    other symbols, highest power first. Differences that are no ratio of polynomials are left out."""
+    found: dict[tuple[sp.Expr, ...], None] = {}
+    branches = [_branches(term, unknown) for term in terms]
+    for ones, others in itertools.combinations(branches, 2):
+        for one, other in itertools.product(ones, others):
+            known: dict[sp.Expr, sp.Dummy] = {}
+            numerator = sp.numer(sp.together(_masked(one, unknown, known) - _masked(other, unknown, known)))
+            if unknown in numerator.free_symbols and numerator.is_polynomial(unknown):
+                back = {dummy: expression for expression, dummy in known.items()}
+                found[tuple(c.xreplace(back) for c in sp.Poly(numerator, unknown).all_coeffs())] = None
+    return tuple(found)
+
+
+def _masked(expression: sp.Expr, unknown: sp.Symbol, known: dict[sp.Expr, sp.Dummy]) -> sp.Expr:
+    """The expression with one dummy for each largest part without the unknown: what stays is small."""
+    if unknown not in expression.free_symbols:
+        return expression if expression.is_Number else known.setdefault(expression, sp.Dummy())
+    if expression.is_Add or expression.is_Mul:
+        rest, own = expression.as_independent(unknown, as_Add=expression.is_Add)
+        parts = expression.func.make_args(own)
+        return expression.func(_masked(rest, unknown, known), *(_masked(part, unknown, known) for part in parts))
+    if expression.is_Pow:
+        return _masked(expression.base, unknown, known) ** expression.exp
+    return expression
+
+
+def _branches(term: sp.Expr, unknown: sp.Symbol) -> set[sp.Expr]:
+    """What a term may be, with one side in place of each maximum and minimum that depends on the unknown."""
+    nodes = [node for node in term.atoms(Largest, Smallest, sp.Max, sp.Min) if unknown in node.free_symbols]
+    if not nodes:
+        return {term}
+    outer = max(nodes, key=sp.count_ops)
+    return set().union(*(_branches(term.xreplace({outer: side}), unknown) for side in outer.args))
+
+
+def _positive_roots(coefficients: list[float]) -> list[float]:
+    """Where a polynomial is 0, highest power first; none where a coefficient has no value."""
+    if not np.all(np.isfinite(coefficients)):
+        return []
+    roots = np.roots(coefficients)
+    return [float(root.real) for root in roots if abs(root.imag) <= 1e-12 * abs(root) and root.real > 0]
+
+
+def _crossing(
+    terms: Mapping[str, sp.Expr], values: Mapping[str, float], quantity: str, value: float
+) -> tuple[str, str]:
+    """The largest term just below and just above a value."""
+    sides = []
+    for factor in (1 - 1e-6, 1 + 1e-6):
+        near = {**values, quantity: value * factor}
+        at = {name: float(evaluate(term, near)) for name, term in terms.items()}
+        sides.append(max(at, key=lambda name: at[name]))
+    return sides[0], sides[1]
+
+
+def equal_at(one: Callable[[float], float], other: Callable[[float], float], low: float, high: float) -> list[float]:
+    """The points in [low, high] at which two times are equal ("at which clock is A faster than B?").
+
+    Scanned on 200 points of equal ratio, then solved; two crossings between neighbours are missed.
+    """
+    from scipy.optimize import brentq
+
+    grid = np.geomspace(low, high, 200)
+    gaps = np.array([one(float(x)) - other(float(x)) for x in grid])
+    found = [float(x) for x, gap in zip(grid, gaps, strict=True) if gap == 0]
+    for left, right, before, after in zip(grid, grid[1:], gaps, gaps[1:], strict=False):
+        if before * after < 0:
+            found.append(float(brentq(lambda x: one(x) - other(x), left, right, rtol=1e-12)))
+    return sorted(found)

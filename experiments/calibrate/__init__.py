@@ -1,0 +1,1 @@
+"""Measurements of a user or of the public, fitted."""

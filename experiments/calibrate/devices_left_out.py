@@ -1,0 +1,177 @@
+"""What a calibration across devices is worth on a device that it never saw: every machine left out in turn.
+
+Beside each error stand two baselines (the data sheet's roofline, and one of four numbers fitted to the same other
+machines), the noise of the measurements, and the band's coverage with its width and interval score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import least_squares
+
+from slipstick.estimators.across_devices.anchors import Anchor, taken
+from slipstick.estimators.across_devices.devices import SAMPLE, DeviceCalibration
+from slipstick.estimators.across_devices.forecast import Prediction
+from slipstick.estimators.across_devices.operation_times import OperationTimes, joined_times, thinned
+from slipstick.estimators.core.formula import FloatArray, Formula
+from slipstick.estimators.operation.operation_model import machine_values
+from slipstick.estimators.operation.roofline import Roofline
+
+SCORED = 1000
+"""Rows of a machine and class that are scored."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """Errors and band on the rows of one machine: asymmetric MAPE, quantiles of |log ratio|, coverage, width, score."""
+
+    mape: float
+    median: float
+    ninetieth: float
+    coverage: float
+    width: float
+    interval: float
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """One machine and class of operations.
+
+    Parameters
+    ----------
+    pooled
+        The machine new, nothing known of it but its data sheet.
+    anchored
+        After the anchors were measured on it; None where none were asked for, or it has no such rows.
+    roofline, calibrated_roofline
+        MAPE of the baselines.
+    noise_floor
+        Mean relative deviation of repeated rows from their mean; None without repeats.
+    """
+
+    machine: str
+    operation: str
+    rows: int
+    pooled: Score
+    anchored: Score | None
+    roofline: float
+    calibrated_roofline: float
+    noise_floor: float | None
+
+
+def leave_devices_out(
+    calibration: DeviceCalibration,
+    forms: Sequence[OperationTimes],
+    anchors: Sequence[Anchor] = (),
+    level: float = 0.8,
+    machines: Sequence[str] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> list[LeftOut]:
+    """Every fitted machine (or the named ones) foretold from the others, with and without anchors.
+
+    Rows that stand for anchors are not scored.
+    """
+    found = []
+    for name in machines if machines is not None else sorted(calibration.machines):
+        own = [form for form in forms if form.machine.name == name]
+        own, measured = taken(own, anchors)
+        on = calibration.machines[name]
+        before = calibration.forecast(on, (name,), ())
+        after = calibration.forecast(on, (name,), measured) if measured else None
+        for one in calibration.classes:
+            part = thinned([form for form in own if form.name == one.name], SCORED)
+            others = [f for f in forms if f.name == one.name and f.machine.name != name]
+            if not part or not others:
+                continue
+            fitted = four_numbers(others)
+            found.append(
+                LeftOut(
+                    name,
+                    one.name,
+                    sum(map(len, part)),
+                    scored(before.predict(part, level), joined_times(part), level),
+                    scored(after.predict(part, level), joined_times(part), level) if after else None,
+                    mape(roofline(part), joined_times(part)),
+                    mape(roofline(part, fitted), joined_times(part)),
+                    noise_floor(part),
+                )
+            )
+        if progress:
+            progress(name)
+    return found
+
+
+def roofline(
+    forms: Sequence[OperationTimes], numbers: tuple[float, float, float, float] = (1.0, 1.0, 0.0, 0.0)
+) -> FloatArray:
+    """Seconds by data-sheet peaks, or by four numbers: two efficiencies, launch, share that is not overlapped."""
+    compute, memory, launch, overlap = numbers
+    found = []
+    for form in forms:
+        formula = Roofline().formula(form.op, form.machine)
+        sides = [_side(form, formula, name) for name in ("compute", "memory")]
+        a, b = sides[0] / compute, sides[1] / memory
+        found.append(launch * form.amount("operation.launches") + np.maximum(a, b) + overlap * np.minimum(a, b))
+    return np.concatenate(found)
+
+
+def four_numbers(forms: Sequence[OperationTimes]) -> tuple[float, float, float, float]:
+    """The four numbers of the calibrated roofline, fitted in log time to all machines alike."""
+    chosen = []
+    for machine in sorted({form.machine.name for form in forms}):
+        chosen += thinned([form for form in forms if form.machine.name == machine], SAMPLE)
+    measured = np.log(joined_times(chosen))
+
+    def residuals(point: FloatArray) -> FloatArray:
+        compute, memory, launch, overlap = np.exp(point)
+        return np.asarray(np.log(roofline(chosen, (compute, memory, launch, overlap))) - measured)
+
+    start = np.log([0.7, 0.8, max(1e-6, float(np.exp(measured.min())) / 2), 0.3])
+    compute, memory, launch, overlap = np.exp(least_squares(residuals, start, loss="soft_l1", f_scale=0.1).x)
+    return float(compute), float(memory), float(launch), float(overlap)
+
+
+def noise_floor(forms: Sequence[OperationTimes]) -> float | None:
+    """Mean relative deviation of repeats (rows of equal dims) from their mean; None where nothing was repeated."""
+    errors = []
+    for form in forms:
+        _, which = np.unique(form.place(), axis=0, return_inverse=True)
+        counts = np.bincount(which.ravel())
+        means = np.bincount(which.ravel(), form.times) / counts
+        repeated = counts[which.ravel()] > 1
+        errors.append(np.abs(form.times / means[which.ravel()] - 1)[repeated])
+    together = np.concatenate(errors)
+    return float(np.mean(together)) if len(together) else None
+
+
+def _side(form: OperationTimes, formula: Formula, name: str) -> FloatArray:
+    """One side of a roofline at full efficiency, seconds a row."""
+    if not formula.terms:
+        return np.zeros(len(form))
+    side = Formula(formula.terms[name], "s", formula.source)
+    values: dict[str, object] = {f"parameter.{n}_efficiency": 1.0 for n in ("compute", "memory")}
+    values |= machine_values(side, form.machine)
+    values |= {n: form.amount(n) for n in side.names if n.startswith("operation.")}
+    return np.broadcast_to(side.evaluate(values), len(form))
+
+
+def scored(told: Prediction, measured: FloatArray, level: float) -> Score:
+    """Errors and band of what was said of rows of one class of operations; times in seconds."""
+    error, low, high = (np.log(side / measured) for side in (told.time, told.low, told.high))
+    outside = np.maximum(low, 0.0) + np.maximum(-high, 0.0)
+    return Score(
+        mape(told.time, measured),
+        float(np.median(np.abs(error))),
+        float(np.quantile(np.abs(error), 0.9)),
+        float(np.mean(outside == 0)),
+        float(np.median(told.high / told.low)),
+        float(np.mean(high - low + 2 / (1 - level) * outside)),
+    )
+
+
+def mape(predicted: FloatArray, measured: FloatArray) -> float:
+    """Mean of |predicted / measured - 1|."""
+    return float(np.mean(np.abs(predicted / measured - 1)))

@@ -1,0 +1,116 @@
+"""The command `slipstick`: verbs from experiments/commands, errors as one line, stable exit codes."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+
+from slipstick.experiments.studies.versions import installed_version
+
+VERBS = (
+    "estimate",
+    "whatif",
+    "extrapolate",
+    "calibrate",
+    "replay",
+    "measure",
+    "seqpoint",
+    "bricks",
+    "spmv",
+    "explain",
+    "study",
+    "demo",
+    "reproduce",
+    "validate",
+    "machines",
+    "workloads",
+    "phases",
+    "tune",
+)
+"""Modules of slipstick.experiments.commands, in the order of the help; a new verb is a new file and a word here."""
+
+_USAGE_ERROR: type[Any] = typer.BadParameter.__mro__[2]  # click's base error, which typer carries but does not export
+
+
+def build() -> typer.Typer:
+    """The application with every verb registered."""
+    app = typer.Typer(
+        name="slipstick",
+        help="A slide rule for machines: how long would this take on hardware you do not have, and how sure is that?",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    app.callback()(_options)
+    for verb in VERBS:
+        import_module(f"slipstick.experiments.commands.{verb}").register(app)
+    return app
+
+
+def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so
+    if asked:
+        print(f"slipstick {installed_version('slipstick')}")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    """Options that stand before the verb."""
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run the command line; returns the exit code: 0 done, 1 a check failed, 2 bad input, 130 interrupted."""
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _one_line_each(warnings.showwarning)
+            code = build()(args=arguments, standalone_mode=False)
+    except typer.Exit as leave:
+        return int(leave.exit_code)
+    except (typer.Abort, KeyboardInterrupt):
+        print("slipstick: interrupted", file=sys.stderr)
+        return 130
+    except _USAGE_ERROR as error:
+        print(f"slipstick: {_one_line(error.format_message())}", file=sys.stderr)
+        return 2
+    except ValueError as error:
+        from slipstick.hwmodels.files.readers import InputError
+
+        if not isinstance(error, InputError):
+            raise
+        print(f"slipstick: {_one_line(str(error))}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"slipstick: {_one_line(f'{where}{error.strerror or error}')}", file=sys.stderr)
+        return 2
+    return code if isinstance(code, int) else 0
+
+
+def _one_line_each(usual: Callable[..., None]) -> Callable[..., None]:
+    """What a user is warned of is a line on stderr; other warnings are shown as `usual`."""
+
+    def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+        if issubclass(category, UserWarning):
+            print(f"slipstick: warning: {_one_line(str(message))}", file=sys.stderr)
+        else:
+            usual(message, category, *rest, **more)
+
+    return show
+
+
+def _one_line(text: str) -> str:
+    from slipstick.experiments.pages.output import visible
+
+    return visible(" ".join(text.split()))

@@ -1,0 +1,1 @@
+"""The five papers reproduced: each folder has a module with `run() -> list[ReproductionRow]`."""

@@ -1,0 +1,1 @@
+"""The paper dlbricks reproduced."""

@@ -1,0 +1,229 @@
+"""The SeqPoint study on our machine model: epochs, the five hardware configurations, methods and their errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from slipstick.estimators.run.iteration_choice import Selection
+from slipstick.estimators.run.representative import select
+from slipstick.experiments.calibrate.public_data import training_file
+from slipstick.experiments.question import registry
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.catalog import workload
+from slipstick.workloads.runs.iterations import FloatArray, Iterations, Order, epoch_lengths
+from slipstick.workloads.runs.lengths import Lengths, lognormal_lengths, read_lengths
+
+Network: TypeAlias = Literal["gnmt", "deepspeech2"]
+Part: TypeAlias = Literal["training", "evaluation", "autotune"]
+NETWORKS: tuple[Network, ...] = ("gnmt", "deepspeech2")
+BATCH = 64
+IWSLT15_SENTENCES = 133_317
+"""Sentence pairs of the IWSLT15 English-Vietnamese training set (Luong and Manning, IWSLT 2015)."""
+CONFIGURATIONS: Mapping[str, Mapping[str, Any]] = {  # Table II
+    "#1": {},
+    "#2": {"clock": "852 MHz"},
+    "#3": {"cores": 16},
+    "#4": {"memory.L1.capacity": 0},
+    "#5": {"memory.L2.capacity": 0},
+}
+CHANGED = tuple(path for changes in CONFIGURATIONS.values() for path in changes)
+METHODS: Mapping[str, Mapping[str, Any]] = {
+    "seqpoint": {"error": 0.0005},
+    "frequent": {},
+    "median": {},
+    "prior": {},
+    "k-means": {},
+}
+"""Those of the paper, with our settings where it states none; worst is taken for each configuration by itself."""
+AUTOTUNE_TRIES = 8
+"""Kernels that a library tries for an operation of a new shape; the paper states no number."""
+
+
+def data_lengths(network: Network, part: Literal["training", "evaluation"] = "training") -> Lengths:
+    """Sequence lengths of the data set: words (GNMT: the longer of source and target), frames of 10 ms (DeepSpeech2).
+
+    GNMT's training epoch has IWSLT15's real number of sentences, drawn from the test sets' counted ones. Where the
+    public data are not at hand all lengths are drawn from a log-normal of the same middle and width.
+    """
+    if network == "gnmt":
+        size = IWSLT15_SENTENCES if part == "training" else 1553
+        path = training_file("sequences/iwslt15/lengths.csv")
+        if path is None:
+            return lognormal_lengths(size, 20.0, 0.63, 2, 123, seed=15)
+        english, other = (read_lengths(path, column, "tokens") for column in ("en_tokens", "vi_tokens"))
+        longer = Lengths(np.maximum(english.values, other.values), "tokens", english.source)
+        return longer.resampled(size, seed=15)
+    name = "train-clean-100" if part == "training" else "dev-clean"
+    path = training_file(f"sequences/librispeech/{name}.csv")
+    if path is None:
+        return lognormal_lengths(27_952 if part == "training" else 2303, 1300.0, 0.25, 300, 2452, "frames", seed=16)
+    return read_lengths(path, "length", "samples at 16 kHz").scaled(1 / 160, "frames")
+
+
+@dataclass(frozen=True)
+class Study:
+    """One network's epoch on the five configurations.
+
+    Parameters
+    ----------
+    purpose
+        Training steps, or inference on the same batches.
+    order
+        Of the epoch; by default that of the paper: GNMT buckets, DeepSpeech2 sorts.
+    """
+
+    network: Network
+    purpose: Literal["training", "inference"] = "training"
+    order: Order | None = None
+    seed: int = 0
+
+    @cached_property
+    def lengths(self) -> Lengths:
+        """Of the data set."""
+        return data_lengths(self.network)
+
+    @cached_property
+    def epoch(self) -> FloatArray:
+        """Padded length of every iteration."""
+        order: Order = self.order or ("bucketed" if self.network == "gnmt" else "sorted")
+        return epoch_lengths(self.lengths, BATCH, order, self.seed).astype(np.float64)
+
+    @property
+    def workload_name(self) -> str:
+        """In the catalogue."""
+        return self.network if self.purpose == "training" else f"{self.network}-inference"
+
+    @cached_property
+    def times(self) -> dict[str, FloatArray]:
+        """Seconds of every iteration on each configuration."""
+        unique, place = np.unique(self.epoch, return_inverse=True)
+        return {name: self.seconds(unique, name)[place] for name in CONFIGURATIONS}
+
+    @cached_property
+    def _step(self) -> Any:
+        """Seconds of an iteration by its length and what the configurations change: compiled once for all of them."""
+        free = ("workload.seq_len", *(f"machine.{path}" for path in CHANGED))
+        return estimator().compile(workload(self.workload_name), vega(), free, run={"batch": BATCH})
+
+    def seconds(self, lengths: FloatArray, configuration: str) -> FloatArray:
+        """Seconds of iterations of these lengths on one configuration, by the model."""
+        on = vega(configuration)
+        changed = {f"machine.{path}": on.get(path) for path in CHANGED}
+        return np.asarray(self._step({"workload.seq_len": lengths, **changed}))
+
+    def iterations(self, configuration: str = "#1") -> Iterations:
+        """The epoch with its times on one configuration."""
+        return Iterations(self.epoch, self.times[configuration], source=f"{self.network} {configuration}, simulated")
+
+    def selection(self, method: str) -> Selection:
+        """Chosen on #1, once."""
+        if method not in self._selections:
+            self._selections[method] = select(method, self.iterations("#1"), **METHODS.get(method, {}))
+        return self._selections[method]
+
+    @cached_property
+    def _selections(self) -> dict[str, Selection]:
+        return {}
+
+    def time_errors(self, method: str) -> dict[str, float]:
+        """|projected / whole - 1| of the epoch's time on each configuration."""
+        if method == "worst":
+            mean = {name: times.mean() for name, times in self.times.items()}
+            return {name: float(np.max(np.abs(times / mean[name] - 1))) for name, times in self.times.items()}
+        chosen = self.selection(method)
+        return {
+            name: abs(chosen.project(times[chosen.indices]).total / float(times.sum()) - 1)
+            for name, times in self.times.items()
+        }
+
+    def speedup_errors(self, method: str) -> dict[str, float]:
+        """|projected - true| change of throughput against #1, as a share of #1's throughput, for #2 to #5."""
+        base = self.times["#1"]
+        errors = {}
+        for name, times in self.times.items():
+            if name == "#1":
+                continue
+            true = float(base.sum() / times.sum()) - 1
+            if method == "worst":
+                errors[name] = float(np.max(np.abs(base / times - 1 - true)))
+                continue
+            chosen = self.selection(method)
+            projected = [chosen.project(seconds[chosen.indices]).total for seconds in (base, times)]
+            errors[name] = abs(projected[0] / projected[1] - 1 - true)
+        return errors
+
+    def sensitivity(self) -> dict[str, float]:
+        """By how much the speedup from #1 varies over lengths, largest over smallest less one, for #2 to #5."""
+        ratios = {name: times / self.times["#1"] for name, times in self.times.items() if name != "#1"}
+        return {name: float(ratio.max() / ratio.min()) - 1 for name, ratio in ratios.items()}
+
+    def run_seconds(self, parts: frozenset[Part], epochs: int = 1, configuration: str = "#1") -> float:
+        """A run of several epochs: training steps, with evaluation after every epoch and autotuning before the first.
+
+        Evaluation is the forward pass over the development set; autotuning runs the kernels of every unique length
+        `AUTOTUNE_TRIES` times.
+        """
+        total = 0.0
+        if "training" in parts:
+            total += epochs * float(self.times[configuration].sum())
+        if "evaluation" in parts:
+            forward = Study(self.network, "inference")
+            own = epoch_lengths(data_lengths(self.network, "evaluation"), BATCH, "sorted").astype(np.float64)
+            total += epochs * float(forward.seconds(own, configuration).sum())
+        if "autotune" in parts:
+            total += AUTOTUNE_TRIES * float(self.seconds(np.unique(self.epoch), configuration).sum())
+        return total
+
+
+@cache
+def vega(configuration: str = "#1") -> Machine:
+    """The Radeon Vega Frontier Edition in one configuration of Table II."""
+    return machine("vega-fe").using(dict(CONFIGURATIONS[configuration]))
+
+
+def estimator() -> Any:
+    """The GPU model that ships: tiles, waves and caches, one kernel after the other."""
+    return registry.estimator("tiled-roofline")
+
+
+def kernels(network: Network, length: int) -> dict[str, float]:
+    """Seconds of each kernel in one training step on #1.
+
+    A library has a kernel for each kind of operation and, of matrix products, for each tile: the one that the model's
+    library picks for the operation's shape.
+    """
+    from slipstick.estimators.core.choice import Least
+    from slipstick.estimators.core.formula import evaluate
+    from slipstick.estimators.core.parameters import parameters
+    from slipstick.estimators.operation.operation_model import amount_of, grouped, machine_values
+
+    bound = workload(network).bind_known({"batch": BATCH, "seq_len": length}).bound()
+    gpu, model = vega(), estimator().operation
+    own = {f"parameter.{name}": value for name, (value, _) in parameters(model).items()}
+    found: dict[str, float] = {}
+    for formula, indices in grouped(model, bound.operations, gpu):
+        values: dict[str, Any] = {**own, **machine_values(formula, gpu)}
+        for name in formula.names:
+            if name.startswith("operation."):
+                values[name] = np.array([float(amount_of(bound.operations[i], name)) for i in indices])
+        seconds = np.broadcast_to(formula.evaluate(values), len(indices))
+        picked = np.zeros(len(indices), dtype=np.int64)
+        tiled = isinstance(formula, Least)
+        if isinstance(formula, Least):
+            menu = {name: np.array(column)[:, np.newaxis] for name, column in formula.menu.items()}
+            rule = formula.expression if formula.criterion is None else formula.criterion
+            picked = np.argmin(
+                np.broadcast_to(evaluate(rule, {**values, **menu}), (len(next(iter(menu.values()))), len(indices))),
+                axis=0,
+            )
+        for index, time, row in zip(indices, seconds, picked, strict=True):
+            op = bound.operations[index]
+            name = f"{op.kind}.tile{row}" if tiled else op.kind
+            found[name] = found.get(name, 0.0) + float(time) * float(op.times)
+    return {name: time for name, time in found.items() if time > 0}

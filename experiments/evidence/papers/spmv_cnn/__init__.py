@@ -1,0 +1,1 @@
+"""The paper spmv-cnn reproduced."""

@@ -1,0 +1,1 @@
+"""Scoreboards against public measurements: a module each with `rows(scored: Path | None) -> list[ValidationRow]`."""

@@ -1,0 +1,204 @@
+"""Saturation of memory bandwidth: fitted on one to four cores, the rest of the NUMA domain predicted.
+
+What a machine's own four cores cannot say (where the curve ends) comes from other machines: the prior is learned
+without the machine that is scored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from slipstick.estimators.core.estimate import DEFAULT_LEVEL
+from slipstick.estimators.operation.cpu.bandwidth import FittedSaturation, Points, fit_saturation, learn_prior, lesson
+from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
+from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.validation.cpu.bandwidth_data import FILE, MeasuredMachine, read_bandwidths
+
+DATASET = "likwid-bench bandwidth of CPUs"
+LEVEL = "MEM"
+FITTED_CORES = 4
+GOAL_MEAN, GOAL_WORST = 0.08, 0.40
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class CurveScore:
+    """Relative errors of one curve beyond the fitted cores."""
+
+    machine: str
+    benchmark: str
+    errors: FloatArray
+    covered: FloatArray
+    width: FloatArray
+    interval_score: FloatArray
+    noise: float
+    baselines: dict[str, FloatArray]
+
+
+def rows(scored: Path | None) -> list[ValidationRow]:
+    """Mean and worst error of the curves, one and two threads a core, and beyond the first domain."""
+    train, path = training_file(FILE), scored_file(FILE, scored)
+    if train is None or path is None:
+        return [skipped(DATASET, why_missing(FILE, scored if train is not None else None))]
+    training, targets = read_bandwidths(train), read_bandwidths(path)
+    flagged = {name: m.suspicious for name, m in {**training, **targets}.items() if m.suspicious}
+    found = [skipped(DATASET, f"left out, the measurements are another machine's: {why}") for why in flagged.values()]
+    usable = {name: m for name, m in training.items() if name not in flagged}
+    for threads in (1, 2):
+        inside, beyond = scores(usable, {k: m for k, m in targets.items() if k not in flagged}, threads)
+        found += _summaries(f"{threads} thread a core", inside, goals=threads == 1)
+        found += [_of_machine(f"{threads} thread a core", name, inside) for name in sorted({s.machine for s in inside})]
+        found += _summaries(f"{threads} thread a core, beyond the first domain", beyond, goals=False)
+    return found
+
+
+def scores(
+    training: Mapping[str, MeasuredMachine], targets: Mapping[str, MeasuredMachine], threads: int
+) -> tuple[list[CurveScore], list[CurveScore]]:
+    """Scores inside the first domain and beyond it; each machine's prior comes from the other training machines."""
+    lessons = {
+        name: lesson(m.borders, m.within_domain(LEVEL, threads))
+        for name, m in training.items()
+        if m.cores_per_numa > FITTED_CORES and m.borders.peak is not None and m.within_domain(LEVEL, threads)
+    }
+    inside: list[CurveScore] = []
+    beyond: list[CurveScore] = []
+    for name, machine in targets.items():
+        first = machine.within_domain(LEVEL, threads, FITTED_CORES)
+        if machine.cores_per_numa <= FITTED_CORES or not first:
+            continue
+        prior = learn_prior([one for other, one in lessons.items() if other != name])
+        fitted = fit_saturation(first, machine.borders, prior)
+        for benchmark, points in machine.curves[LEVEL, threads].items():
+            rest = [p for p in points if FITTED_CORES < p[0] <= machine.cores_per_numa]
+            far = [p for p in points if p[0] > machine.cores_per_numa]
+            if rest:
+                inside.append(_score(name, benchmark, first[benchmark], rest, fitted))
+            if far:
+                beyond.append(_score(name, benchmark, first[benchmark], far, fitted))
+    return inside, beyond
+
+
+def _score(name: str, benchmark: str, first: Points, rest: Points, fitted: FittedSaturation) -> CurveScore:
+    cores = np.array([c for c, _ in rest], float)
+    measured = np.array([r for _, r in rest])
+    low, high = fitted.interval(benchmark, cores)
+    errors = fitted.of(benchmark).bandwidth(cores) / measured - 1
+    baselines = {label: guess(first, cores) / measured - 1 for label, guess in BASELINES.items()}
+    covered = (low <= measured) & (measured <= high)
+    # Gneiting and Raftery 2007, equation 43, of the logarithm: width plus a fine for each miss
+    outside = np.maximum(np.log(low / measured), 0) + np.maximum(np.log(measured / high), 0)
+    score = np.log(high / low) + 2 / (1 - DEFAULT_LEVEL) * outside
+    return CurveScore(name, benchmark, errors, covered.astype(float), high / low, score, roughness(measured), baselines)
+
+
+def roughness(curve: FloatArray) -> float:
+    """Relative scatter of neighbouring points around a smooth curve: the noise of the measurements, from above."""
+    if len(curve) < 3:
+        return float("nan")
+    bend = (curve[:-2] - 2 * curve[1:-1] + curve[2:]) / curve[1:-1]
+    return float(np.median(np.abs(bend)) / (0.6745 * np.sqrt(6)))
+
+
+def _of_machine(case: str, name: str, scores: Sequence[CurveScore]) -> ValidationRow:
+    own = [score for score in scores if score.machine == name]
+    errors = np.abs(np.concatenate([score.errors for score in own]))
+    return ValidationRow(
+        DATASET,
+        f"{case}: {name}",
+        f"machine; cores above {FITTED_CORES}",
+        len(errors),
+        "mean absolute error",
+        "1",
+        float(errors.mean()),
+        {k: float(np.mean(np.abs(np.concatenate([s.baselines[k] for s in own])))) for k in BASELINES},
+        interval_level=DEFAULT_LEVEL,
+        interval_coverage=float(np.mean(np.concatenate([score.covered for score in own]))),
+        interval_width=float(np.median(np.concatenate([score.width for score in own]))),
+        noise_floor=float(np.nanmedian([score.noise for score in own])) if len(errors) > 2 * len(own) else None,
+        reason=f"interval score {np.mean(np.concatenate([s.interval_score for s in own])):.3f} in log bandwidth",
+    )
+
+
+def _summaries(case: str, scores: Sequence[CurveScore], *, goals: bool) -> list[ValidationRow]:
+    if not scores:
+        return []
+    count = sum(len(score.errors) for score in scores)
+    machines = len({score.machine for score in scores})
+    held_out = f"machine; cores above {FITTED_CORES}"
+    mean = float(np.mean([np.abs(score.errors).mean() for score in scores]))
+    worst = max(float(np.abs(score.errors).max()) for score in scores)
+    means = {k: float(np.mean([np.abs(s.baselines[k]).mean() for s in scores])) for k in BASELINES}
+    worsts = {k: max(float(np.abs(s.baselines[k]).max()) for s in scores) for k in BASELINES}
+    bad = max(scores, key=lambda score: float(np.abs(score.errors).max()))
+    coverage = float(np.mean(np.concatenate([score.covered for score in scores])))
+    width = float(np.median(np.concatenate([score.width for score in scores])))
+    fine = float(np.mean(np.concatenate([score.interval_score for score in scores])))
+    return [
+        ValidationRow(
+            DATASET,
+            f"{case}: mean",
+            held_out,
+            count,
+            f"mean over {len(scores)} curves of {machines} machines of the mean absolute error",
+            "1",
+            mean,
+            means,
+            GOAL_MEAN if goals else None,
+            mean <= GOAL_MEAN if goals else None,
+            DEFAULT_LEVEL,
+            coverage,
+            width,
+            float(np.nanmedian([score.noise for score in scores])),
+            reason=f"interval_width is high/low, the median; interval score {fine:.3f} in log bandwidth",
+        ),
+        ValidationRow(
+            DATASET,
+            f"{case}: worst",
+            held_out,
+            count,
+            "largest absolute error of one point",
+            "1",
+            worst,
+            worsts,
+            GOAL_WORST if goals else None,
+            worst <= GOAL_WORST if goals else None,
+            reason=f"{bad.machine} {bad.benchmark}",
+        ),
+    ]
+
+
+def _linear(points: Points, cores: FloatArray) -> FloatArray:
+    return cores * points[0][1] / points[0][0]
+
+
+def _flat(points: Points, cores: FloatArray) -> FloatArray:
+    return np.full_like(cores, points[-1][1])
+
+
+def _soft_minimum(points: Points, cores: FloatArray) -> FloatArray:
+    """One core's bandwidth and the limit of this curve alone, exponent 3."""
+    from scipy.optimize import curve_fit
+
+    def law(n: FloatArray, slope: float, limit: float) -> FloatArray:
+        offered = n * np.exp(slope)
+        return np.asarray(np.log(offered / (1 + (offered / np.exp(limit)) ** 3) ** (1 / 3)))
+
+    n = np.array([c for c, _ in points], float)
+    rate = np.array([r for _, r in points])
+    bounds = ([-np.inf, np.log(rate.max())], [np.inf, np.log(rate[0] * 1000)])
+    start = [np.log(rate[0] / n[0]), np.log(rate.max() * 1.5)]
+    found, _ = curve_fit(law, n, np.log(rate), start, bounds=bounds, maxfev=5000)
+    return np.asarray(np.exp(law(cores, *found)))
+
+
+BASELINES: dict[str, Callable[[Points, FloatArray], FloatArray]] = {
+    "linear": _linear,
+    "last value": _flat,
+    "soft minimum": _soft_minimum,
+}

@@ -1,0 +1,154 @@
+"""Layers of image networks on a four-core cloud CPU, by the CPU roofline: three numbers a kind, models held out.
+
+The DLBricks authors' times of single layers on an EC2 c5.2xlarge (mean of their repeats). Models are cut into five
+folds; the efficiencies and the overhead of a kind are fitted to the other folds. Beside it: the data sheet's roofline,
+and that roofline times one factor a kind, fitted to the same models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.optimize import least_squares
+
+from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula, joined_times
+from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.operation.cpu.cpu_roofline import CpuRoofline
+from slipstick.experiments.calibrate.devices_left_out import mape, roofline
+from slipstick.experiments.calibrate.public_data import data_folder
+from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.hwmodels.catalog import machine
+from slipstick.workloads.graph.workload import Attribute
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DATASET = "layers on c5.2xlarge"
+FILE = "dlbricks/layers_c5.2xlarge.csv.gz"
+FOLDS = 5
+SIDES = ("input_channel", "input_height", "input_width", "output_channel", "output_height", "output_width")
+KINDS = {"convolution": "Convolution", "norm": "BatchNormalization", "elementwise": "Elementwise"}
+CONVOLUTION = {
+    "groups": "groups",
+    "channels_in": "input_channel",
+    "channels_out": "output_channel",
+    "in_height": "input_height",
+    "in_width": "input_width",
+    "out_height": "output_height",
+    "out_width": "output_width",
+    "kernel_height": "kernel_1",
+    "kernel_width": "kernel_2",
+}
+FITTED = ("compute_efficiency", "memory_efficiency", "overhead", "lowering")
+# a library's loops may take a lane of the vector unit or all of them: the fit starts from both
+STARTS = tuple(np.log([efficiency, 0.7, 1e-5, 1.0]) for efficiency in (0.01, 0.5))
+
+
+def rows(scored: Path | None = None) -> list[ValidationRow]:
+    """The scoreboard; skipped kinds say why."""
+    folder = data_folder()
+    if scored is not None:
+        return [skipped(DATASET, "layers of one machine only: its models are held out within the file")]
+    if folder is None or not (folder / FILE).exists():
+        return [skipped(DATASET, "no public measurements here (set SLIPSTICK_DATA; docs/validation.md says where)")]
+    frame = _frame(folder)
+    found = []
+    for kind, name in KINDS.items():
+        part = frame[frame["kind"] == name]
+        part = part[part["function"].fillna("").isin(["", "Ramp"])]
+        pieces = [_held_out(kind, part, fold) for fold in range(FOLDS)]
+        time, measured, plain, factor = (np.concatenate([piece[i] for piece in pieces]) for i in range(4))
+        error = np.abs(np.log(time / measured))
+        said = f"median |log ratio| {np.median(error):.3f}, 90th percentile {np.quantile(error, 0.9):.3f}"
+        baselines = {"roofline": mape(plain, measured), "roofline times one factor": mape(factor, measured)}
+        ours = mape(time, measured)
+        found.append(
+            ValidationRow(
+                DATASET,
+                kind,
+                "models, five folds",
+                len(time),
+                "MAPE",
+                "1",
+                ours,
+                baselines,
+                noise_floor=_floor(part),
+                reason=said,
+            )
+        )
+    return found
+
+
+def _held_out(kind: str, frame: pd.DataFrame, fold: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Of one fold: fitted to the others, measured, data sheet, data sheet times one factor."""
+    inside = frame["fold"] == fold
+    known, new = (list(_forms(kind, frame[chosen])) for chosen in (~inside, inside))
+    formula, measured = RowFormula.of(CpuRoofline(), known), joined_times(known)
+    stated = {f"parameter.{name}": value for name, value in asdict(CpuRoofline()).items()}
+
+    def named(point: FloatArray) -> dict[str, float]:
+        fitted = zip(FITTED, np.exp(point), strict=True)
+        return {**stated, **{f"parameter.{name}": float(value) for name, value in fitted}}
+
+    def residuals(point: FloatArray) -> FloatArray:
+        return np.asarray(np.log(formula.evaluate(named(point)) / measured))
+
+    fits = [least_squares(residuals, start, loss="soft_l1", f_scale=0.1) for start in STARTS]
+    best = min(fits, key=lambda fit: float(fit.cost)).x
+    plain = roofline(new)
+    factor = float(np.exp(np.median(np.log(measured / roofline(known)))))
+    return RowFormula.of(CpuRoofline(), new).evaluate(named(best)), joined_times(new), plain, plain * factor
+
+
+def _forms(kind: str, frame: pd.DataFrame) -> Iterator[OperationTimes]:
+    on = machine("ec2-c5-2xlarge")
+    if kind != "convolution":
+        yield _form(kind, frame, {"elements": frame["outputs"], "reads": frame["outputs"], "writes": frame["outputs"]})
+        return
+    for _, part in frame.groupby(["kernel_1", "kernel_2", "groups", "stride_1"]):
+        ones = np.ones(len(part))
+        dims: dict[str, FloatArray] = {f"{p}_depth": ones for p in ("in", "out", "kernel")}
+        dims |= {ours: part[theirs].to_numpy(float) for ours, theirs in CONVOLUTION.items()}
+        stride = int(part["stride_1"].iloc[0])
+        facts: dict[str, Attribute] = {"stride": (stride, stride)}
+        times = part["mean_time"].to_numpy(float)
+        yield OperationTimes.of(on, kind, "float32", {**dims, "batch": ones}, times, facts, FILE)
+
+
+def _form(kind: str, frame: pd.DataFrame, dims: dict[str, pd.Series[float]]) -> OperationTimes:
+    if kind == "norm":
+        dims = {"elements": frame["outputs"], "groups": frame["output_channel"]}
+    return OperationTimes.of(machine("ec2-c5-2xlarge"), kind, "float32", dims, frame["mean_time"], source=FILE)
+
+
+def _frame(folder: Path) -> pd.DataFrame:
+    """Layers with whole sizes, one row a model and topology."""
+    import pandas as pd
+
+    frame = pd.read_csv(folder / FILE)
+    for name in (*SIDES, "mad_flops", "kernel_1", "kernel_2", "stride_1", "mean_time"):
+        frame[name] = pd.to_numeric(frame[name], errors="coerce")
+    frame = frame.dropna(subset=[*SIDES, "mean_time"])
+    frame = frame.drop_duplicates(["model_name", "topology_hash"])
+    frame["outputs"] = frame.output_channel * frame.output_height * frame.output_width
+    dense = frame.outputs * frame.input_channel * frame.kernel_1 * frame.kernel_2
+    frame["groups"] = (dense / frame.mad_flops).round()
+    whole = (frame.kind != "Convolution") | ((frame.groups >= 1) & (dense / frame.groups == frame.mad_flops))
+    frame = frame[whole]
+    models = {name: index for index, name in enumerate(sorted(frame.model_name.unique()))}
+    frame["fold"] = frame.model_name.map(models) % FOLDS
+    return frame
+
+
+def _floor(frame: pd.DataFrame) -> float | None:
+    """Mean relative deviation of equal layers of several models from their mean."""
+    groups = frame.groupby("topology_hash")["mean_time"]
+    repeated = frame[groups.transform("size") > 1]
+    if repeated.empty:
+        return None
+    means = groups.transform("mean")[repeated.index]
+    return float(np.mean(np.abs(repeated["mean_time"] / means - 1)))

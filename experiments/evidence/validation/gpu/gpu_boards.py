@@ -1,0 +1,103 @@
+"""One class of operations over many machines: a frame of measured rows, and the calibration across devices of it.
+
+The estimator that is scored is the one that `slipstick calibrate` with leave_out = "machine" gives its users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slipstick.estimators.across_devices.devices import SAMPLE, DeviceCalibration, fit_devices
+from slipstick.estimators.across_devices.forecast import Forecast, Prediction
+from slipstick.estimators.across_devices.operation_times import OperationTimes
+from slipstick.estimators.core.formula import FloatArray
+from slipstick.experiments.calibrate.devices_left_out import four_numbers, roofline
+from slipstick.hwmodels.catalog import machine
+from slipstick.workloads.graph.kinds import KINDS
+from slipstick.workloads.graph.workload import Attribute
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False)
+class Board:
+    """Measured operations of one kind and dtype, and what is told from them.
+
+    Parameters
+    ----------
+    training
+        A frame of `gpu_data`; rows of machines that the catalogue lacks are left out.
+    kind, dtype, facts
+        Of the operations, by the taxonomy.
+    sample
+        Rows of one machine and file that a fit looks at.
+    test
+        Word in the names of the files whose rows resemble those that will be asked for; "" for all.
+    """
+
+    training: pd.DataFrame
+    kind: str
+    dtype: str
+    facts: Mapping[str, Attribute] = field(default_factory=dict)
+    sample: int = SAMPLE
+    test: str = ""
+    forecasts: dict[tuple[str, ...], Forecast] = field(default_factory=dict, repr=False)
+
+    def rows(self, name: str, frame: pd.DataFrame) -> OperationTimes:
+        """Rows of a frame as operations on a machine; where they were not measured, their times are 1 s."""
+        dims = {dim: frame[dim].to_numpy(float) for dim in KINDS[self.kind].dims}
+        times = frame["time"].to_numpy(float) if "time" in frame else np.ones(len(frame))
+        return OperationTimes.of(machine(name), self.kind, self.dtype, dims, times, dict(self.facts))
+
+    @cached_property
+    def forms(self) -> list[OperationTimes]:
+        """The training rows by machine and file."""
+        known = self.training[self.training["machine"] != ""]
+        if "file" not in known:
+            known = known.assign(file="")
+        groups = known.groupby(["machine", "file"], sort=True)
+        return [replace(self.rows(str(on), part), source=str(file)) for (on, file), part in groups]
+
+    @cached_property
+    def calibration(self) -> DeviceCalibration:
+        """Of all training rows."""
+        typical = sorted({form.source for form in self.forms if self.test and self.test in form.source})
+        return fit_devices(self.forms, "", self.sample, typical=typical)
+
+    def fitted(self, name: str) -> bool:
+        """Whether a machine has a fit of its own."""
+        return machine(name).name in self.calibration.machines
+
+    def forecast(self, name: str, left_out: Sequence[str], anchors: Sequence[OperationTimes] = ()) -> Forecast:
+        """What the machines that are not left out say of a machine."""
+        without = [machine(other).name for other in left_out]
+        if anchors:
+            return self.calibration.forecast(machine(name), without, anchors)
+        asked = (name, *without)
+        if asked not in self.forecasts:
+            self.forecasts[asked] = self.calibration.forecast(machine(name), without, ())
+        return self.forecasts[asked]
+
+    def predict(self, name: str, frame: pd.DataFrame, left_out: Sequence[str]) -> Prediction:
+        """Times of rows of a frame on a machine."""
+        return self.forecast(name, left_out).predict([self.rows(name, frame)])
+
+    def overhead(self, name: str, left_out: Sequence[str]) -> float:
+        """Seconds of a launch beside the machine's own."""
+        return self.forecast(name, left_out).belief.values(f"{self.kind}.{self.dtype}")["overhead"]
+
+    def roofline(self, name: str, frame: pd.DataFrame) -> FloatArray:
+        """The trivial baseline: data-sheet peaks."""
+        return roofline([self.rows(name, frame)])
+
+    def calibrated_roofline(self, name: str, frame: pd.DataFrame, left_out: Sequence[str]) -> FloatArray:
+        """The baseline of four numbers fitted to rows of every size of all machines that are not left out."""
+        without = {machine(other).name for other in left_out}
+        known = [form for form in self.forms if form.machine.name not in without]
+        return roofline([self.rows(name, frame)], four_numbers(known))

@@ -1,0 +1,107 @@
+"""The calibration across devices that ships: fitted to all public times of GPU operations, without the times.
+
+`slipstick validate shipped` says what it is worth: every machine is taken out in turn, with its fits and what its rows
+say of scatter, and foretold by what is left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from slipstick.estimators.across_devices.devices import DeviceCalibration, fit_devices
+from slipstick.estimators.across_devices.files import devices_file
+from slipstick.estimators.across_devices.files.portable import without_rows
+from slipstick.estimators.across_devices.kernel_class import KernelClass
+from slipstick.estimators.across_devices.operation_times import OperationTimes, joined_times
+from slipstick.estimators.core.estimate import DEFAULT_LEVEL
+from slipstick.estimators.core.formula import FloatArray
+from slipstick.experiments.calibrate.devices_left_out import mape, roofline
+from slipstick.experiments.calibrate.public_data import data_folder
+from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.validation.gpu.gpu_cases import cases
+from slipstick.experiments.question.registry import CALIBRATIONS
+from slipstick.hwmodels.files.readers import InputError
+
+SOURCE = "public times of GPU operations: NeuSight (FP32), aiconfigurator (BF16), DeepBench (FP32); fits alone"
+DATASET = "the calibration that ships"
+
+
+def public_times() -> list[OperationTimes]:
+    """Every row that the scoreboard of operations looks at, once.
+
+    Raises
+    ------
+    InputError
+        Where the measurements are not here.
+    """
+    folder = data_folder()
+    if folder is None:
+        raise InputError("no public measurements here (set SLIPSTICK_DATA; docs/validation.md says where)")
+    found: dict[str, list[OperationTimes]] = {}
+    for case in cases():
+        frame = case.frame(folder)
+        if case.dtype == "float32" or case.name.startswith(("BF16", "context", "generation")):
+            forms = case.board(frame).forms
+            if not forms:
+                raise InputError(f"{folder}: no rows of {case.name}")
+            found.setdefault(repr(case.source), forms)
+    return [form for forms in found.values() for form in forms]
+
+
+def fitted(forms: list[OperationTimes]) -> DeviceCalibration:
+    """Fits to all rows; rows such as are asked for are those of test files."""
+    return fit_devices(forms, SOURCE, typical=sorted({form.source for form in forms if "test" in form.source}))
+
+
+def bundle() -> Path:
+    """Fit, and write what ``--calibration gpus`` names."""
+    path = CALIBRATIONS / "gpus.json"
+    devices_file.save(without_rows(fitted(public_times())), path)
+    return path
+
+
+def rows(scored: Path | None = None) -> list[ValidationRow]:
+    """By class of operations: error and band where the machine is left out; skipped where the data are not here."""
+    if scored is not None:
+        return [skipped(DATASET, "machines are held out within the public rows")]
+    try:
+        whole = fitted(public_times())
+    except InputError as error:
+        return [skipped(DATASET, str(error))]
+    return [_row(whole, one) for one in whole.classes]
+
+
+def _row(whole: DeviceCalibration, one: KernelClass) -> ValidationRow:
+    """Mean over machines, each as its rows that are asked for."""
+    scores = np.array([_score(whole, one, fit.machine) for fit in one.fits if one.asked.get(fit.machine)])
+    ours, plain, covered, width = scores.mean(axis=0)
+    return ValidationRow(
+        DATASET,
+        one.name,
+        "machine",
+        len(scores),
+        "MAPE, mean over machines",
+        "1",
+        float(ours),
+        {"roofline": float(plain)},
+        interval_level=DEFAULT_LEVEL,
+        interval_coverage=float(covered),
+        interval_width=float(width),
+        reason=f"largest {scores[:, 0].max():.3f}",
+    )
+
+
+def _score(whole: DeviceCalibration, one: KernelClass, name: str) -> FloatArray:
+    """Of a machine that is left out: error, the roofline's error, coverage and width (high/low) of the band."""
+    fits = tuple(fit for fit in one.fits if fit.machine != name)
+    kept = {machine: forms for machine, forms in one.rows.items() if machine != name}
+    others = without_rows(replace(whole, classes=(replace(one, fits=fits, rows=kept),)))
+    asked = one.asked[name]
+    measured = joined_times(asked)
+    told = others.forecast(whole.machines[name]).predict(asked)
+    inside = (told.low <= measured) & (measured <= told.high)
+    width = float(np.median(told.high / told.low))
+    return np.array([mape(told.time, measured), mape(roofline(asked), measured), float(inside.mean()), width])

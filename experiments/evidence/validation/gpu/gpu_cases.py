@@ -1,0 +1,162 @@
+"""The lines of the scoreboard of GPU operations: which rows, which machines are left out, and the goals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slipstick.estimators.across_devices.devices import SAMPLE
+from slipstick.experiments.evidence.validation.gpu import gpu_data
+from slipstick.experiments.evidence.validation.gpu.gpu_boards import Board
+from slipstick.workloads.graph.workload import Attribute
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SGLANG = "sglang 0.5.10"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One line of the scoreboard.
+
+    Parameters
+    ----------
+    load, keep
+        Reads a frame from a folder; keeps the rows that belong to the case.
+    test
+        Word in the names of the files whose rows are scored where a machine is left out; "" for all.
+    held_out
+        Machines left out together; each group is a turn.
+    goals
+        Upper bounds of the mean absolute percentage error, over all rows ("all") and those above 20 us ("long").
+    """
+
+    name: str
+    load: Callable[[Path], pd.DataFrame]
+    kind: str
+    dtype: str
+    held_out: tuple[tuple[str, ...], ...]
+    goals: Mapping[str, float]
+    facts: Mapping[str, Attribute] = field(default_factory=dict)
+    keep: Callable[[pd.DataFrame], pd.Series[bool]] | None = None
+    test: str = ""
+    sample: int = SAMPLE
+
+    def frame(self, folder: Path) -> pd.DataFrame:
+        """The rows of the case below a folder."""
+        frame = self.load(folder)
+        return frame[self.keep(frame)] if self.keep and len(frame) else frame
+
+    @property
+    def source(self) -> tuple[str, str, str]:
+        """What lines share that are told from the same fits."""
+        return repr(self.load), self.kind, repr(sorted(self.facts))
+
+    def board(self, frame: pd.DataFrame) -> Board:
+        """Fits to the rows of a frame, and predictions from them."""
+        return Board(frame, self.kind, self.dtype, self.facts, self.sample, self.test)
+
+    def scored(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Of a frame, the rows that are scored where a machine is left out."""
+        return frame[frame["file"].str.contains(self.test)] if self.test else frame
+
+
+def _one_stack(frame: pd.DataFrame) -> pd.Series[bool]:
+    kept = (frame["stack"] == SGLANG) & (frame["dtype"] == "bfloat16")
+    if "window" in frame:
+        kept &= (frame["kv_dtype"] == "bfloat16") & (frame["window"] == 0)
+    return kept
+
+
+def cases() -> tuple[Case, ...]:
+    """The lines of the scoreboard, with their goals."""
+    products = gpu_data.neusight_products
+    unseen = (("l4",), ("a100-pcie-80gb",))
+    left = (("a100-sxm-80gb",), ("l40s",), ("h100-sxm",), ("h200-sxm",))
+    neusight = partial(Case, kind="gemm", dtype="float32", test="test")
+    attention = partial(Case, kind="attention", dtype="bfloat16", held_out=left, keep=_one_stack, sample=1000)
+    return (
+        neusight(
+            "neusight bmm, H100", partial(products, operation="bmm"), held_out=(("h100-sxm",),), goals={"all": 0.15}
+        ),
+        neusight(
+            "neusight linear, H100",
+            partial(products, operation="linear"),
+            held_out=(("h100-sxm",),),
+            goals={"all": 0.10},
+        ),
+        neusight(
+            "neusight linear, MI210", partial(products, operation="linear"), held_out=(("mi210",),), goals={"all": 0.10}
+        ),
+        neusight(
+            "neusight bmm, other machines", partial(products, operation="bmm"), held_out=(*unseen, ("mi210",)), goals={}
+        ),
+        neusight("neusight linear, other machines", partial(products, operation="linear"), held_out=unseen, goals={}),
+        Case(
+            "neusight elementwise, unseen",
+            gpu_data.neusight_elementwise,
+            "elementwise",
+            "float32",
+            unseen,
+            {"all": 0.05},
+            {"function": "add"},
+            test="test",
+        ),
+        Case(
+            "neusight softmax, unseen",
+            partial(gpu_data.neusight_rows, operation="softmax"),
+            "softmax",
+            "float32",
+            unseen,
+            {"all": 0.18},
+            test="test",
+        ),
+        Case(
+            "neusight layernorm, unseen",
+            partial(gpu_data.neusight_rows, operation="ln"),
+            "norm",
+            "float32",
+            unseen,
+            {"all": 0.18},
+            test="test",
+        ),
+        Case(
+            "neusight convolution",
+            gpu_data.neusight_convolutions,
+            "convolution",
+            "float32",
+            (("p4",), ("p100-pcie",), ("t4",), ("v100-pcie",), ("a100-pcie-80gb",)),
+            {"all": 0.20},
+            {"stride": (1, 1)},
+        ),
+        attention(
+            "context attention",
+            partial(gpu_data.aiconfigurator, operation="context_attention"),
+            goals={"all": 0.15},
+            facts={"causal": True},
+        ),
+        attention(
+            "generation attention",
+            partial(gpu_data.aiconfigurator, operation="generation_attention"),
+            goals={"all": 0.20},
+            facts={"causal": False},
+        ),
+        Case(
+            "BF16 gemm, one generation left out",
+            partial(gpu_data.aiconfigurator, operation="gemm"),
+            "gemm",
+            "bfloat16",
+            (("a100-sxm-80gb",), ("l40s",), ("h100-sxm", "h200-sxm")),
+            {"all": 0.16, "long": 0.10},
+            keep=_one_stack,
+            sample=1000,
+        ),
+        *(
+            Case(f"deepbench gemm, {name}", gpu_data.deepbench_products, "gemm", "float32", ((name,),), {"all": goal})
+            for name, goal in (("vega-fe", 0.18), ("mi25", 0.18), ("xeon-phi-7250", 0.14))
+        ),
+    )

@@ -1,0 +1,161 @@
+"""Rows of the scoreboard from scored predictions: errors beside baselines, and each machine's band."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slipstick.estimators.across_devices.forecast import Prediction
+from slipstick.estimators.core.formula import FloatArray
+from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.validation.gpu.gpu_boards import Board
+from slipstick.experiments.evidence.validation.gpu.gpu_cases import Case
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LEVEL = 0.8
+LONG = 20e-6
+ENOUGH = 50
+"""Rows from which a coverage or a ratio is told, and a machine's own fit is used."""
+SCORED_AT_MOST = 8000
+WIDTH, COVERAGE = 1.4, (0.7, 0.9)
+
+
+def thinned(frame: pd.DataFrame) -> pd.DataFrame:
+    """At most so many rows as are scored."""
+    return frame if len(frame) <= SCORED_AT_MOST else frame.sample(SCORED_AT_MOST, random_state=1)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Scored rows of one machine."""
+
+    machine: str
+    group: tuple[str, ...]
+    measured: FloatArray
+    ours: Prediction
+    baselines: Mapping[str, FloatArray]
+
+
+def score(board: Board, name: str, frame: pd.DataFrame, group: Sequence[str]) -> Part:
+    frame = thinned(frame)
+    return Part(
+        name,
+        tuple(group),
+        frame["time"].to_numpy(),
+        board.predict(name, frame, group),
+        {
+            "roofline": board.roofline(name, frame),
+            "calibrated roofline": board.calibrated_roofline(name, frame, group),
+        },
+    )
+
+
+def mape(predicted: FloatArray, measured: FloatArray) -> float:
+    """Mean of |predicted / measured - 1|."""
+    return float(np.mean(np.abs(predicted / measured - 1)))
+
+
+def log_error(share: float, predicted: FloatArray, measured: FloatArray) -> float:
+    """A quantile of |log(predicted / measured)|."""
+    return float(np.quantile(np.abs(np.log(predicted / measured)), share))
+
+
+METRICS: Mapping[str, Callable[[FloatArray, FloatArray], float]] = {
+    "MAPE": mape,
+    "median |log ratio|": partial(log_error, 0.5),
+    "90th percentile |log ratio|": partial(log_error, 0.9),
+}
+
+
+def interval_score(low: FloatArray, high: FloatArray, measured: FloatArray) -> float:
+    """Mean width in log time plus 2 / (1 - level) times what lies outside (Gneiting and Raftery 2007, eq. 43)."""
+    below, above = np.log(low / measured), np.log(measured / high)
+    outside = np.maximum(below, 0) + np.maximum(above, 0)
+    return float(np.mean(np.log(high / low) + 2 / (1 - LEVEL) * outside))
+
+
+def score_rows(case: Case, parts: Sequence[Part], floor: float | None, title: str = "") -> list[ValidationRow]:
+    if not parts:
+        return [skipped(title or case.name, "no rows of the machines that are held out")]
+    whole = _joined(parts)
+    found = []
+    scopes: list[tuple[str, Callable[[Part], Any]]] = [("all", lambda part: part.measured > 0)]
+    if "long" in case.goals or float(np.mean(whole.measured > LONG)) < 0.98:
+        scopes.append(("long", lambda part: part.measured > LONG))
+    for scope, chosen in scopes:
+        several = [("", whole)] if len(parts) > 1 else []
+        for label, part in [*several, *((part.machine, part) for part in parts)]:
+            goal = case.goals.get(scope) if part is whole or len(parts) == 1 else None
+            row = partial(_row, title or case.name, part, chosen(part), scope, label, floor)
+            found += [row(metric, goal if metric == "MAPE" else None) for metric in METRICS]
+    return found + [_band_row(title or case.name, part) for part in parts]
+
+
+def _row(
+    dataset: str, part: Part, chosen: Any, scope: str, label: str, floor: float | None, metric: str, goal: float | None
+) -> ValidationRow:
+    score = METRICS[metric]
+    measured = part.measured[chosen]
+    if not len(measured):
+        return skipped(dataset, f"no rows above {LONG * 1e6:g} us")
+    ours = score(part.ours.time[chosen], measured)
+    covered = (measured >= part.ours.low[chosen]) & (measured <= part.ours.high[chosen])
+    return ValidationRow(
+        dataset,
+        f"{label or 'all machines'}{', above 20 us' if scope == 'long' else ''}",
+        " + ".join(part.group),
+        len(measured),
+        metric,
+        "1",
+        ours,
+        {name: score(times[chosen], measured) for name, times in part.baselines.items()},
+        goal,
+        None if goal is None else ours <= goal,
+        LEVEL,
+        float(np.mean(covered)),
+        float(np.median(part.ours.high[chosen] / part.ours.low[chosen])),
+        floor,
+    )
+
+
+def _band_row(dataset: str, part: Part) -> ValidationRow:
+    """The 80 % band of one machine above 20 us: does it cover 70-90 %, and is it no wider than 1.4?"""
+    chosen = part.measured > LONG
+    if chosen.sum() < ENOUGH:
+        return skipped(dataset, f"{part.machine}: {int(chosen.sum())} rows above 20 us are too few for a coverage")
+    low, high, measured = part.ours.low[chosen], part.ours.high[chosen], part.measured[chosen]
+    coverage, width = float(np.mean((measured >= low) & (measured <= high))), float(np.median(high / low))
+    return ValidationRow(
+        dataset,
+        f"{part.machine}, 80 % band above 20 us",
+        " + ".join(part.group),
+        len(measured),
+        "coverage",
+        "1",
+        coverage,
+        {},
+        LEVEL,
+        COVERAGE[0] <= coverage <= COVERAGE[1] and width <= WIDTH,
+        LEVEL,
+        coverage,
+        width,
+        None,
+        "goal: coverage 0.7-0.9 and high/low <= 1.4; "
+        f"interval score {interval_score(low, high, measured):.3f} of log time",
+    )
+
+
+def _joined(parts: Sequence[Part]) -> Part:
+    def together(pick: Callable[[Part], FloatArray]) -> FloatArray:
+        return np.concatenate([pick(part) for part in parts])
+
+    ours = Prediction(together(lambda p: p.ours.time), together(lambda p: p.ours.low), together(lambda p: p.ours.high))
+    baselines = {name: together(lambda p, n=name: p.baselines[n]) for name in parts[0].baselines}  # type: ignore[misc]
+    groups = ("each in turn",) if parts[0].group else ()
+    return Part("", groups, together(lambda p: p.measured), ours, baselines)

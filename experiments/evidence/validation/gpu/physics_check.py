@@ -1,0 +1,121 @@
+"""Public measurements checked against what their machines can do: faster than the arithmetic, or than main memory.
+
+One row a file and machine: the share of its rows that undercut a bound, with the worst example. Nothing is fitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slipstick.estimators.across_devices.operation_times import OperationTimes
+from slipstick.estimators.across_devices.physics import Violation, violations
+from slipstick.experiments.calibrate.public_data import data_folder
+from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.validation.gpu import gpu_data
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.graph.kinds import KINDS
+from slipstick.workloads.graph.workload import Attribute
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DATASET = "physics of public measurements"
+
+
+def rows(scored: Path | None = None) -> list[ValidationRow]:
+    """The scoreboard; skipped files say why."""
+    folder = scored or data_folder()
+    if folder is None:
+        return [skipped(DATASET, "no public measurements here (set SLIPSTICK_DATA; docs/validation.md says where)")]
+    forms = [form for read in (neusight, aiconfigurator, deepbench) for form in read(folder)]
+    if not forms:
+        return [skipped(DATASET, f"no GPU measurements in {folder}")]
+
+    def place(form: OperationTimes) -> tuple[str, str]:
+        return form.source, form.machine.name
+
+    found = []
+    for (source, name), group in groupby(sorted(forms, key=place), key=place):
+        own = list(group)
+        flagged = violations(own)
+        count, total = len({(one.operation, row) for one in flagged for row in one.rows}), sum(map(len, own))
+        found.append(
+            ValidationRow(
+                DATASET,
+                f"{source}, {name}",
+                "",
+                total,
+                "faster than physics",
+                "1",
+                count / total,
+                reason=_said(flagged),
+            )
+        )
+    return found
+
+
+def neusight(folder: Path) -> list[OperationTimes]:
+    """NeuSight's FP32 operations by file."""
+    found = [form for name in ("bmm", "linear") for form in _products(gpu_data.neusight_products(folder, name), name)]
+    found += _forms(gpu_data.neusight_elementwise(folder), "elementwise", "float32", "elementwise", {"function": "add"})
+    for name, kind in (("softmax", "softmax"), ("ln", "norm")):
+        found += _forms(gpu_data.neusight_rows(folder, name), kind, "float32", name)
+    frame = gpu_data.neusight_convolutions(folder)
+    return found + _forms(frame, "convolution", "float32", "convolution", {"stride": (1, 1)})
+
+
+def aiconfigurator(folder: Path) -> list[OperationTimes]:
+    """Products and attention of serving stacks, by dtype; dtypes that no machine of ours has are left out."""
+    found = []
+    gemm = gpu_data.aiconfigurator(folder, "gemm")
+    for (stack, dtype), part in gemm.groupby(["stack", "dtype"]) if len(gemm) else ():
+        found += _forms(part, "gemm", str(dtype), f"{stack} gemm {dtype}")
+    for name, causal in (("context_attention", True), ("generation_attention", False)):
+        frame = gpu_data.aiconfigurator(folder, name)
+        if len(frame):
+            frame = frame[frame["window"] == 0]
+            for (stack, dtype, stored), part in frame.groupby(["stack", "dtype", "kv_dtype"]):
+                facts: dict[str, Attribute] = {"causal": causal, "kv_dtype": str(stored)}
+                found += _forms(part, "attention", str(dtype), f"{stack} {name} {dtype}, keys {stored}", facts)
+    return found
+
+
+def deepbench(folder: Path) -> list[OperationTimes]:
+    """DeepBench's FP32 training products."""
+    return _products(gpu_data.deepbench_products(folder), "deepbench")
+
+
+def _products(frame: pd.DataFrame, source: str) -> list[OperationTimes]:
+    return _forms(frame, "gemm", "float32", source)
+
+
+def _forms(
+    frame: pd.DataFrame, kind: str, dtype: str, source: str, attributes: Mapping[str, Attribute] | None = None
+) -> list[OperationTimes]:
+    return list(_readable(frame, kind, dtype, source, attributes or {})) if len(frame) else []
+
+
+def _readable(
+    frame: pd.DataFrame, kind: str, dtype: str, source: str, attributes: Mapping[str, Attribute]
+) -> Iterator[OperationTimes]:
+    for name, part in frame[frame["machine"] != ""].groupby("machine"):
+        columns = {dim: part[dim].to_numpy(float) for dim in KINDS[kind].dims}
+        try:
+            form = OperationTimes.of(
+                machine(str(name)), kind, dtype, columns, part["time"].to_numpy(), attributes, source
+            )
+            violations([form.some(slice(0, 1))])
+        except InputError:
+            continue  # a dtype that our taxonomy or the machine lacks (block-scaled formats)
+        yield form
+
+
+def _said(flagged: list[Violation]) -> str:
+    if not flagged:
+        return ""
+    worst = max(flagged, key=lambda one: one.worst)
+    return f"{worst.worst:.3g} x too fast for its {worst.bound}: {worst.operation}, {worst.example}"

@@ -1,0 +1,269 @@
+"""Scoreboard: collectives between GPUs of machines left out, from links in data sheets and at most one transfer a link.
+
+The public timings are of all-reduce and send/receive over sizes and numbers of devices. What a library reaches on each
+kind of link is fitted to the other machines. Data sheets give NVLink and PCIe; what a rented network or a path through
+the host's memory gives is in none, so those links are anchored by one measured transfer each, which is not scored, and
+the same is shown without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.optimize import least_squares
+
+from slipstick.estimators.core.formula import FloatArray, Formula
+from slipstick.estimators.core.parameters import parameters, with_parameters
+from slipstick.estimators.operation.collectives import NCCL, Collectives
+from slipstick.estimators.operation.operation_model import machine_values
+from slipstick.experiments.calibrate.public_data import data_folder
+from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.validation.parallel.collective_systems import FOLDER, KEYS, SYSTEMS, system, timings
+from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.kinds import operation
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ANCHOR = 2**25
+"""Bytes of the transfer that anchors a link."""
+GOAL, LEVEL = 0.12, 0.8
+NO_DATA_SHEET = ("host", "network")
+"""Links that are anchored."""
+START = Collectives(
+    efficiency=Table(default=1.0, nvlink=0.9, nvswitch=0.9, pcie=0.75, host=0.4, network=0.4),
+    floor=Table(default=1e-6, all_reduce=55e-6, send_recv=14e-6),
+    launch=Table(default=0.0, all_reduce=20e-6),
+    reducing=Table(default=1.0, nvlink=0.7, nvswitch=0.7, network=0.75),
+    protocols=NCCL,
+    algorithms=("ring", "tree"),
+)
+SPREADS = {
+    "efficiency.nvlink": 0.1,
+    "efficiency.nvswitch": 0.1,
+    "efficiency.pcie": 0.1,
+    "efficiency.host": 0.5,
+    "efficiency.network": 1.0,
+    "launch.all_reduce": 0.5,
+    "floor.all_reduce": 0.5,
+    "floor.send_recv": 0.5,
+    "reducing.nvlink": 0.2,
+    "reducing.nvswitch": 0.2,
+    "reducing.network": 0.2,
+}
+"""What is fitted, with the spread of its logarithm before any machine was measured."""
+ALIKE = {"nvlink": "nvswitch", "nvswitch": "nvlink"}
+"""A kind of link that no training machine has takes the numbers of this one."""
+SOFT, PRIOR = 0.1, 3.0
+SEED = 1
+
+
+def rows(scored: Path | None = None) -> list[ValidationRow]:
+    """Each machine left out in turn, or, with `scored`, the machines below that folder."""
+    folder = data_folder()
+    training = timings(folder) if folder else None
+    if training is None or training.empty:
+        return [skipped("collectives", f"no {FOLDER} here (set SLIPSTICK_DATA; docs/validation.md says where)")]
+    if scored is None:
+        turns = [(training[training["machine"] != name], own) for name, own in training.groupby("machine")]
+        return _board(turns, "machine left out")
+    frame = timings(scored)
+    if frame.empty:
+        return [skipped("collectives", f"{FOLDER} is not in {scored}")]
+    unknown = sorted(set(frame["machine"]) - set(SYSTEMS))
+    found = [skipped("collectives", f"no description of {name}'s links") for name in unknown]
+    frame = frame[frame["machine"].isin(list(SYSTEMS))]
+    files = set(zip(frame["machine"], frame["function"], strict=True))
+    kept = [pair not in files for pair in zip(training["machine"], training["function"], strict=True)]
+    turns = [(training[kept], own) for _, own in frame.groupby("machine")]
+    return found + (_board(turns, "scored files") if turns else [])
+
+
+def predicted(model: Collectives, on: Machine, frame: pd.DataFrame) -> FloatArray:
+    """Seconds of each row."""
+    values = {f"parameter.{name}": value for name, (value, _) in parameters(model).items()}
+    times = np.empty(len(frame))
+    for function in frame["function"].unique():
+        chosen = (frame["function"] == function).to_numpy()
+        part = frame[chosen]
+        formula = _formula(model, on, str(function))
+        # Devices that are spread over nodes stand as far apart as it takes to have `per_node` of them on each.
+        apart = np.where(part["workers"] <= part["per_node"], 1.0, part["width"] / part["per_node"])
+        sizes = {
+            "operation.elements": part["bytes"].to_numpy(float) / 2,
+            "operation.participants": part["workers"].to_numpy(float),
+            "operation.stride": apart,
+        }
+        times[chosen] = formula.evaluate({**values, **machine_values(formula, on), **sizes})
+    return times
+
+
+def _formula(model: Collectives, on: Machine, function: str) -> Formula:
+    dims = {"elements": 1, "participants": 2, "stride": 1}
+    return model.formula(operation("row", "collective", dims, "float16", {"function": function}), on)
+
+
+def fitted(training: pd.DataFrame) -> Collectives:
+    """The model with its parameters fitted to machines in log time, outliers held down, priors kept."""
+    sample = one_an_octave(training)
+    machines = [(system(str(name)), part) for name, part in sample.groupby("machine")]
+    seen = {link for on, _ in machines for link in on.links}
+    names = list(SPREADS)
+    known = parameters(START)
+    start = np.log([known[name][0] for name in names])
+    low, high = (np.log([max(getattr(known[name][1], side), 1e-9) for name in names]) for side in ("low", "high"))
+    spread = np.array([SPREADS[name] for name in names])
+
+    def put(point: FloatArray) -> Collectives:
+        values = dict(zip(names, map(float, np.exp(point)), strict=True))
+        for link, other in ALIKE.items():
+            if link not in seen and other in seen:
+                values |= {f"{part}.{link}": values[f"{part}.{other}"] for part in ("efficiency", "reducing")}
+        fitted_model: Collectives = with_parameters(START, values)
+        return fitted_model
+
+    def residuals(point: FloatArray) -> FloatArray:
+        model = put(point)
+        misses = [np.log(predicted(model, on, part) / part["time"].to_numpy()) for on, part in machines]
+        return np.concatenate([*misses, PRIOR * (point - start) / spread])
+
+    found = least_squares(residuals, start, bounds=(low, high), loss="soft_l1", f_scale=SOFT, diff_step=1e-3)
+    return put(found.x)
+
+
+def one_an_octave(frame: pd.DataFrame) -> pd.DataFrame:
+    """One transfer of each function, place and octave of sizes: neighbours in size miss alike, so that counting every
+    one would drown what is known before.
+    """
+    octave = frame["bytes"].astype(int).map(int.bit_length).rename("octave")
+    return frame.sample(frac=1.0, random_state=SEED).groupby([*KEYS, octave]).head(1)
+
+
+def anchored(model: Collectives, on: Machine, frame: pd.DataFrame) -> tuple[Machine, list[Any]]:
+    """The machine with the links that no data sheet states set by one transfer each, and those rows' labels."""
+    used = []
+    for link in on.links:
+        if link not in NO_DATA_SHEET:
+            continue
+        inside = frame["workers"] <= frame["per_node"]
+        rows_of = frame[inside if link == "host" else ~inside]
+        if rows_of.empty:
+            continue
+        pair = rows_of[rows_of["workers"] == rows_of["workers"].min()]
+        pair = pair[pair["function"] == "send_recv"] if (pair["function"] == "send_recv").any() else pair
+        label = (pair["bytes"] - ANCHOR).abs().idxmin()
+        row = frame.loc[[label]]
+        bandwidth = on.links[link].bandwidth
+        for _ in range(20):
+            there = on.using({f"links.{link}.bandwidth": bandwidth})
+            bandwidth *= float(predicted(model, there, row)[0] / row["time"].iloc[0])
+        on = on.using({f"links.{link}.bandwidth": bandwidth})
+        used.append(label)
+    return on, used
+
+
+def _board(turns: Sequence[tuple[pd.DataFrame, pd.DataFrame]], held_out: str) -> list[ValidationRow]:
+    found, pooled = [], []
+    for training, own in turns:
+        name = str(own["machine"].iloc[0])
+        model = fitted(training)
+        known = training[training["machine"] == name]
+        # A transfer of the same machine that is in the training data anchors before one of those that are scored.
+        before, _ = anchored(model, system(name), known)
+        rest = [
+            link for link in NO_DATA_SHEET if link in before.links and before.links[link] == system(name).links[link]
+        ]
+        after, used = anchored(model, before, own) if rest else (before, [])
+        own = own.drop(index=used)
+        half = _band(model, training)
+        answers = {"": predicted(model, after, own), ", without anchor": predicted(model, system(name), own)}
+        lines = _baselines(training[training["machine"] != name], own)
+        for label, ours in answers.items():
+            row = _row(f"{name}{label}", held_out, own, ours, lines, half)
+            found.append(replace(row, goal=None, ok=None) if label else row)
+        pooled.append((own, answers, lines, half))
+    if len(pooled) > 1:
+        import pandas as pd
+
+        frame = pd.concat([part[0] for part in pooled])
+        lines = {name: np.concatenate([part[2][name] for part in pooled]) for name in pooled[0][2]}
+        half = float(np.mean([part[3] for part in pooled]))
+        for label in ("", ", without anchor"):
+            ours = np.concatenate([part[1][label] for part in pooled])
+            row = _row(f"all machines{label}", held_out, frame, ours, lines, half)
+            found.append(replace(row, goal=None, ok=None) if label else row)
+    return found
+
+
+def _row(
+    case: str, held_out: str, own: pd.DataFrame, ours: FloatArray, lines: Mapping[str, FloatArray], half: float
+) -> ValidationRow:
+    measured = own["time"].to_numpy()
+    error = _median(ours, measured)
+    inside = np.abs(np.log(ours / measured)) <= half
+    names = [
+        f"{function} {workers} on {workers // min(workers, each)}"
+        for function, workers, each in zip(own["function"], own["workers"], own["per_node"], strict=True)
+    ]
+    groups = [
+        f"{name}: {_median(ours[place], measured[place]):.2f}"
+        for name in dict.fromkeys(names)
+        for place in [np.flatnonzero(np.asarray(names) == name)]
+    ]
+    return ValidationRow(
+        "collectives",
+        case,
+        held_out,
+        len(own),
+        "median |relative error| above 64 KB",
+        "1",
+        error,
+        {name: _median(times, measured) for name, times in lines.items()},
+        GOAL,
+        error <= GOAL,
+        LEVEL,
+        float(np.mean(inside)),
+        float(np.exp(2 * half)),
+        float(own["noise"].median()),
+        "by function, devices and nodes: " + ", ".join(groups),
+    )
+
+
+def _median(ours: FloatArray, measured: FloatArray) -> float:
+    return float(np.median(np.abs(ours / measured - 1)))
+
+
+def _band(model: Collectives, training: pd.DataFrame) -> float:
+    """Half the width of the 80 % band in log time: what the training machines scatter around the model."""
+    parts = [(predicted(model, system(str(name)), part), part) for name, part in training.groupby("machine")]
+    return float(np.quantile(np.concatenate([np.abs(np.log(ours / part["time"])) for ours, part in parts]), LEVEL))
+
+
+def _baselines(others: pd.DataFrame, own: pd.DataFrame) -> dict[str, FloatArray]:
+    """A line in the bytes and the median time of the others, for transfers inside a node and between nodes apart."""
+    found: dict[str, Callable[[pd.DataFrame], tuple[float, float]]] = {
+        "linear alpha-beta": _line,
+        "constant": lambda part: (float(part["time"].median()), 0.0),
+    }
+    times = {name: np.full(len(own), np.nan) for name in found}
+    inside = (own["workers"] <= own["per_node"]).to_numpy()
+    for place in (True, False):
+        alike = others[(others["workers"] <= others["per_node"]) == place]
+        for name, fit in found.items():
+            alpha, beta = fit(alike if len(alike) else others)
+            chosen = inside == place
+            times[name][chosen] = alpha + beta * own["bytes"].to_numpy(float)[chosen]
+    return times
+
+
+def _line(part: pd.DataFrame) -> tuple[float, float]:
+    """Latency and seconds a byte, least squares of relative errors."""
+    bytes_, measured = part["bytes"].to_numpy(float), part["time"].to_numpy()
+    design = np.stack([1 / measured, bytes_ / measured], axis=1)
+    alpha, beta = np.linalg.lstsq(design, np.ones(len(part)), rcond=None)[0]
+    return max(float(alpha), 1e-6), max(float(beta), 0.0)

@@ -1,0 +1,133 @@
+"""Scoreboard: eager training steps on our own host, from operations measured alone plus dispatch.
+
+The times are ours and are bundled (`measured/steps.csv`, how they were taken beside it); `slipstick measure steps`
+takes them anew, and `--data DIR` scores DIR/steps.csv with the dispatch cost calibrated on the bundled ones. What an
+operation takes alone is known; what the framework adds to each, and to a step, is calibrated on the other networks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from slipstick.estimators.calibration.calibration import calibrate
+from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.core.estimate import Measurement
+from slipstick.estimators.operation.measured import MeasuredTimes
+from slipstick.estimators.schedule.dispatch import AsynchronousDispatch
+from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.readers import read_csv_rows, read_number
+from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.workload import Attribute, Op, Workload
+
+BUNDLED = Path(__file__).parent / "measured" / "steps.csv"
+HOST = "cloud-cascade-lake-core"
+GOAL = 0.08
+PARAMETERS = ("schedule.issue", "schedule.begin")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One network: its step as operations that the host waits for, what each takes alone, and the measured step.
+
+    Operations of one phase and kind are one, done as often as they are, with their mean time: the host runs them one by
+    one, so that their order does not matter.
+    """
+
+    name: str
+    workload: Workload
+    seconds: Mapping[str, float]
+    measured: float
+    repeat: float
+    alone: float
+
+
+def read_steps(path: Path) -> list[Step]:
+    """Steps of a CSV of `slipstick measure steps`; seconds of an operation without the call of it."""
+    columns = ("model", "phase", "operation", "kind", "count", "time_s")
+    by_model: dict[str, list[tuple[dict[str, str], float]]] = {}
+    for line, row in read_csv_rows(path, required=columns):
+        by_model.setdefault(row["model"], []).append((row, read_number(row["time_s"], path, line, "time_s", 0, 1e4)))
+    return [_step(name, rows) for name, rows in by_model.items()]
+
+
+def _step(name: str, rows: list[tuple[dict[str, str], float]]) -> Step:
+    call = min(time for row, time in rows if row["operation"] == "call")
+    steps = [time for row, time in rows if row["operation"] == "step"]
+    counts: dict[str, int] = {}
+    totals: dict[str, float] = {}
+    alone = 0.0
+    for row, time in rows:
+        if row["operation"] not in ("call", "step"):
+            key, count = f"{name}: {row['phase']} {row['kind']}", int(row["count"])
+            counts[key] = counts.get(key, 0) + count
+            totals[key] = totals.get(key, 0.0) + max(0.0, time - call) * count
+            alone += time * count
+    operations = [
+        Op(key, "uncounted", times=count, attributes=Table[Attribute]({"measured_as": key, "synchronise": True}))
+        for key, count in counts.items()
+    ]
+    seconds = {key: total / counts[key] for key, total in totals.items()}
+    measured = float(np.mean(steps))
+    return Step(name, Workload(name, tuple(operations)), seconds, measured, max(steps) / min(steps) - 1, alone)
+
+
+def rows(scored: Path | None = None) -> list[ValidationRow]:
+    """The median error over the networks, each left out of the calibration, then each by itself."""
+    known = read_steps(BUNDLED)
+    tested = known
+    if scored is not None:
+        path = scored / "steps.csv"
+        if not path.exists():
+            return [skipped("dispatch", f"no steps.csv in {scored} (slipstick measure steps --save steps.csv)")]
+        tested = read_steps(path)
+    on = machine(HOST)
+    found = [_predicted(step, [other for other in known if other.name != step.name], on) for step in tested]
+    errors = [abs(row.ours or 0.0) for row in found]
+    sums = {name: float(np.median([abs(row.baselines[name]) for row in found])) for name in found[0].baselines}
+    inside = float(np.mean([row.interval_coverage or 0.0 for row in found]))
+    width = float(np.median([row.interval_width or np.nan for row in found]))
+    whole = ValidationRow(
+        dataset="dispatch",
+        case=f"eager CPU training steps of {len(found)} networks",
+        held_out="each network",
+        n=len(found),
+        metric="median |step / measured - 1|",
+        unit="1",
+        ours=float(np.median(errors)),
+        baselines=sums,
+        goal=GOAL,
+        ok=float(np.median(errors)) <= GOAL,
+        interval_level=0.8,
+        interval_coverage=inside,
+        interval_width=width,
+        noise_floor=float(np.median([step.repeat for step in tested])),
+        reason="operations measured alone on the same host; cost of dispatch from the other networks",
+    )
+    return [whole, *found]
+
+
+def _predicted(step: Step, others: list[Step], on: Machine) -> ValidationRow:
+    """One network, with the dispatch cost of the others."""
+    times = MeasuredTimes(Table({k: t for s in (step, *others) for k, t in s.seconds.items()}), on.fingerprint)
+    measurements = [Measurement(other.workload, on, other.measured) for other in others]
+    fitted = calibrate(Composite(times, AsynchronousDispatch(1e-6, 1e-5)), measurements, PARAMETERS)
+    estimate = fitted.estimate(step.workload, on)
+    band = estimate.interval(0.8) or (np.nan, np.nan)
+    plain = sum(step.seconds[op.name] * float(op.times) for op in step.workload)
+    empty = ValidationRow("dispatch", step.name, step.name, 1, "step / measured - 1", "1", None)
+    return replace(
+        empty,
+        ours=estimate.time / step.measured - 1,
+        baselines={"sum of operations": plain / step.measured - 1, "sum of calls": step.alone / step.measured - 1},
+        interval_level=0.8,
+        interval_coverage=float(band[0] <= step.measured <= band[1]),
+        interval_width=band[1] / band[0],
+        noise_floor=step.repeat,
+        reason="; ".join(f"{name.partition('.')[2]} {value * 1e6:.1f} us" for name, value in fitted.values.items()),
+    )

@@ -1,0 +1,332 @@
+"""Extrapolation against public scaling measurements: train on the first values of a series, predict the later ones.
+
+The rule: for every m >= 5 the first m values are known (four, where a series has just five) and every later value is
+asked for; truth is the median of the repeats; errors are binned by ratio = value / largest known value. Constants of
+the method were tuned on the folder that `SLIPSTICK_DATA` names; `scored` names other sources. Nothing is fitted here,
+so no key has to leave the training data.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.extrapolation.extrapolate import extrapolate_many
+from slipstick.estimators.extrapolation.series import KINDS, Series
+from slipstick.experiments.calibrate.public_data import scored_file, why_missing
+from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.hwmodels.files.readers import InputError
+
+LEVEL = 0.80
+BINS = (("2x", 1.5, 2.9), ("4x", 2.9, 5.7), ("8x", 5.7, 11.4), (">11x", 11.4, np.inf))
+ENOUGH = 50
+GOALS = {
+    "strong": {"2x": 8.0, "4x": 9.0, "8x": 16.0, ">11x": 18.0},
+    "problem_size": {"2x": 4.0, "4x": 5.0, "8x": 7.0, ">11x": 9.0},
+}
+EXTRAP_FIVE = {"strong": 8.7, "collective": 8.1, "weak": 13.7}
+WIDTH_GOALS = {"2x": 2.0, "4x": 3.0}
+COVERAGE_GOALS = {"2x": (0.75, 0.85), "4x": (0.75, 0.85), "8x": (0.70, 0.90)}
+REFUSED_AT_MOST = 0.15
+BASELINES = {"amdahl_nnls": "amdahl", "four_terms_nnls": "four", "last_value": "last"}
+BOOTSTRAPS, SEED = 1000, 7
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One prediction beside what was measured."""
+
+    series: str
+    source: str
+    kind: str
+    five: bool
+    ratio: float
+    truth: float
+    ours: float
+    low: float
+    high: float
+    refused: bool
+    amdahl: float
+    four: float
+    last: float
+    noise: float = np.nan
+
+    @property
+    def bin(self) -> str | None:
+        """The column of the table; None below the first."""
+        return next((name for name, low, high in BINS if low <= self.ratio < high), None)
+
+
+def rows(scored: Path | None = None) -> list[ValidationRow]:
+    """The scoreboard."""
+    index, series = scored_file("scaling/index.csv", scored), scored_file("scaling/series.csv", scored)
+    if index is None or series is None:
+        return [skipped("scaling", why_missing("scaling/series.csv", scored))]
+    asked = predictions(read_collection(index, series))
+    return [*_medians(asked), *_five(asked), *_bands(asked), *_refusals(asked), *_sources(asked)]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """All measurements of one series, in no order."""
+
+    name: str
+    parameter: str
+    kind: str
+    source: str
+    values: FloatArray
+    times: FloatArray
+
+
+def read_collection(index: Path, series: Path) -> list[Measured]:
+    """The series of an index (series, kind, source) and a table of measurements (series, parameter, value, time_s)."""
+    import pandas as pd
+
+    known = pd.read_csv(index).set_index("series")
+    found = []
+    for key, group in pd.read_csv(series).groupby("series", sort=False):
+        name, parameter = str(key), str(group["parameter"].iloc[0])
+        if name not in known.index:
+            raise InputError(f"{index}: series {name!r} of {series} is not listed")
+        values, times = (group[column].to_numpy(dtype=np.float64) for column in ("value", "time_s"))
+        source = str(known.loc[name, "source"]).split(":")[0]
+        found.append(Measured(name, parameter, _kind(str(known.loc[name, "kind"])), source, values, times))
+    return found
+
+
+def _kind(written: str) -> str:
+    """The kind by our names; one that we do not know counts as a problem size."""
+    return next((kind for kind in KINDS if kind.startswith(written[:4].lower())), "problem_size")
+
+
+def cases(measured: Measured) -> Iterator[tuple[Series, FloatArray, FloatArray]]:
+    """(known part, later values, medians there) for every admissible number of known values."""
+    values = np.unique(measured.values)
+    medians = np.array([np.median(measured.times[measured.values == value]) for value in values])
+    for m in [4] if len(values) == 5 else range(5, len(values)):
+        known = measured.values <= values[m - 1]
+        series = Series.of(measured.values[known], measured.times[known], measured.parameter, measured.name)
+        yield series, values[m:], medians[m:]
+
+
+def predictions(collection: Sequence[Measured]) -> list[Asked]:
+    """Every later value of every series, asked with every admissible number of known values."""
+    together: dict[tuple[str, tuple[float, ...]], list[tuple[Series, FloatArray, str, bool]]] = defaultdict(list)
+    for measured in collection:
+        five = len(np.unique(measured.values)) == 5
+        for known, later, truth in cases(measured):
+            together[measured.kind, tuple(later)].append((known, truth, measured.source, five))
+    asked = []
+    for (kind, targets), members in together.items():
+        to = np.asarray(targets)
+        some = [known for known, *_ in members]
+        ours = extrapolate_many(some, to, kind, level=LEVEL)
+        simple = [extrapolate_many(some, to, kind, family=name, level=None) for name in ("amdahl", "four-terms")]
+        for i, (known, truth, source, five) in enumerate(members):
+            answer = ours[i]
+            for j, target in enumerate(targets):
+                asked.append(
+                    Asked(
+                        known.name,
+                        source,
+                        kind,
+                        five,
+                        target / known.x[-1],
+                        float(truth[j]),
+                        answer.value[j],
+                        answer.low[j] if answer.low else np.nan,
+                        answer.high[j] if answer.high else np.nan,
+                        answer.verdicts[j].word == "do not extrapolate",
+                        simple[0][i].value[j],
+                        simple[1][i].value[j],
+                        known.y[-1],
+                        np.nan if known.noise is None else known.noise,
+                    )
+                )
+    return asked
+
+
+def _errors(some: Sequence[Asked], field: str = "ours") -> FloatArray:
+    """Relative errors in percent."""
+    return np.array([100 * abs(getattr(one, field) / one.truth - 1) for one in some])
+
+
+def _baselines(some: Sequence[Asked], quantile: float = 0.5) -> dict[str, float]:
+    return {name: float(np.quantile(_errors(some, field), quantile)) for name, field in BASELINES.items()}
+
+
+def _over_sources(some: Sequence[Asked], field: str) -> float:
+    """The median of each source, every source counting alike."""
+    sources = {one.source for one in some}
+    return float(np.mean([np.median(_errors([one for one in some if one.source == s], field)) for s in sources]))
+
+
+def _noise_floor(some: Sequence[Asked]) -> float | None:
+    """Median standard deviation in percent within the repeats of one value; None where nothing repeats."""
+    known = [one.noise for one in some if np.isfinite(one.noise)]
+    return 100 * float(np.median(known)) if known else None
+
+
+def _sized(some: Sequence[Asked]) -> str:
+    sources = sorted({one.source for one in some})
+    return f"{len({one.series for one in some})} series of {len(sources)} sources: {', '.join(sources)}"
+
+
+def _cells(asked: Sequence[Asked]) -> Iterator[tuple[str, str, list[Asked]]]:
+    for kind in KINDS:
+        for name, *_ in BINS:
+            some = [one for one in asked if one.kind == kind and one.bin == name]
+            if some:
+                yield kind, name, some
+
+
+def _row(case: str, some: Sequence[Asked], metric: str, ours: float, **more: object) -> ValidationRow:
+    return ValidationRow("scaling", case, "later values of each series", len(some), metric, "%", ours, **more)  # type: ignore[arg-type]
+
+
+def _medians(asked: Sequence[Asked]) -> Iterator[ValidationRow]:
+    for kind, name, some in _cells(asked):
+        error = float(np.median(_errors(some)))
+        goal = GOALS.get(kind, {}).get(name)
+        yield _row(
+            f"{kind} {name}",
+            some,
+            "median relative error",
+            error,
+            baselines=_baselines(some),
+            goal=goal,
+            ok=error <= goal if goal is not None and len(some) >= ENOUGH else None,
+            noise_floor=_noise_floor(some),
+            reason=_sized(some),
+        )
+        yield _row(
+            f"{kind} {name}",
+            some,
+            "median relative error, mean over sources",
+            _over_sources(some, "ours"),
+            baselines={name: _over_sources(some, field) for name, field in BASELINES.items()},
+            reason=_sized(some),
+        )
+        yield _row(
+            f"{kind} {name}",
+            some,
+            "90th percentile of relative error",
+            float(np.quantile(_errors(some), 0.9)),
+            baselines=_baselines(some, 0.9),
+            reason=_sized(some),
+        )
+
+
+def _five(asked: Sequence[Asked]) -> Iterator[ValidationRow]:
+    for kind in KINDS:
+        some = [one for one in asked if one.kind == kind and one.five]
+        if not some:
+            continue
+        for quantile, metric in ((0.5, "median relative error"), (0.9, "90th percentile of relative error")):
+            error = float(np.quantile(_errors(some), quantile))
+            goal = EXTRAP_FIVE.get(kind) if quantile == 0.5 else None
+            yield _row(
+                f"{kind}, series of five points",
+                some,
+                metric,
+                error,
+                baselines=_baselines(some, quantile),
+                goal=goal,
+                ok=error <= goal if goal is not None and len(some) >= ENOUGH else None,
+                reason=_sized(some),
+            )
+
+
+def _bands(asked: Sequence[Asked]) -> Iterator[ValidationRow]:
+    for kind, name, everything in _cells(asked):
+        some = [one for one in everything if np.isfinite(one.low)]
+        if len(some) < ENOUGH:
+            continue
+        inside = np.array([one.low <= one.truth <= one.high for one in some])
+        coverage, width = float(inside.mean()), float(np.median([one.high / one.low for one in some]))
+        spread = _bootstrap([one.source for one in some], inside)
+        aim = COVERAGE_GOALS.get(name) if kind in GOALS else None
+        held = None if aim is None else aim[0] <= coverage <= aim[1] and width <= WIDTH_GOALS.get(name, np.inf)
+        yield ValidationRow(
+            "scaling",
+            f"{kind} {name}, band",
+            "later values of each series",
+            len(some),
+            "interval score of log time",
+            "1",
+            interval_score(some),
+            baselines={"same_width_everywhere": _constant_score(some)},
+            ok=held,
+            interval_level=LEVEL,
+            interval_coverage=coverage,
+            interval_width=width,
+            reason=f"coverage over sources drawn again: {spread[0]:.0%} .. {spread[1]:.0%}; {_sized(some)}",
+        )
+
+
+def interval_score(some: Sequence[Asked]) -> float:
+    """Mean width of the band in log time, plus 2 / (1 - level) times what lies outside (Gneiting and Raftery 2007)."""
+    low, high = (np.log([getattr(one, end) for one in some]) for end in ("low", "high"))
+    truth = np.log([one.truth for one in some])
+    outside = np.maximum(low - truth, 0) + np.maximum(truth - high, 0)
+    return float(np.mean(high - low + 2 / (1 - LEVEL) * outside))
+
+
+def _constant_score(some: Sequence[Asked]) -> float:
+    """The same score of the best band of one width, chosen with hindsight."""
+    off = np.abs(np.log([one.ours / one.truth for one in some]))
+    half = float(np.quantile(off, LEVEL))
+    return float(np.mean(2 * half + 2 / (1 - LEVEL) * np.maximum(off - half, 0)))
+
+
+def _bootstrap(sources: Sequence[str], inside: FloatArray) -> tuple[float, float]:
+    names = sorted(set(sources))
+    hits = np.array([inside[[s == name for s in sources]].sum() for name in names], dtype=float)
+    sizes = np.array([sum(s == name for s in sources) for name in names], dtype=float)
+    drawn = np.random.default_rng(SEED).integers(0, len(names), (BOOTSTRAPS, len(names)))
+    found = hits[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
+    return float(np.quantile(found, 0.05)), float(np.quantile(found, 0.95))
+
+
+def _refusals(asked: Sequence[Asked]) -> Iterator[ValidationRow]:
+    for case, kinds in (("all kinds", KINDS), *((kind, (kind,)) for kind in KINDS)):
+        some = [one for one in asked if one.kind in kinds and one.bin]
+        if len(some) < ENOUGH:
+            continue
+        kept = [one for one in some if not one.refused]
+        before, after = (float(np.quantile(_errors(part), 0.9)) for part in (some, kept))
+        share = 1 - len(kept) / len(some)
+        worst = np.sort(_errors(some))[: len(kept)]
+        yield _row(
+            f"{case}, do not extrapolate",
+            kept,
+            "90th percentile of relative error of what remains",
+            after,
+            baselines={"nothing_refused": before, "refusing_the_worst_with_hindsight": float(np.quantile(worst, 0.9))},
+            goal=before / 2,
+            ok=after <= before / 2 and share <= REFUSED_AT_MOST,
+            reason=f"{share:.1%} refused (at most {REFUSED_AT_MOST:.0%})",
+        )
+
+
+def _sources(asked: Sequence[Asked]) -> Iterator[ValidationRow]:
+    for kind, name, everything in _cells(asked):
+        for source in sorted({one.source for one in everything}):
+            some = [one for one in everything if one.source == source]
+            inside = [one.low <= one.truth <= one.high for one in some]
+            enough = len(some) >= ENOUGH
+            yield _row(
+                f"{kind} {name}, {source}",
+                some,
+                "median relative error",
+                float(np.median(_errors(some))),
+                baselines=_baselines(some),
+                interval_level=LEVEL if enough else None,
+                interval_coverage=float(np.mean(inside)) if enough else None,
+                interval_width=float(np.median([one.high / one.low for one in some])) if enough else None,
+            )

@@ -1,0 +1,154 @@
+"""Whole products timed by others on devices that the model never saw: CSR in Ginkgo, SuiteSparse matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
+from slipstick.estimators.operation.spmv.spmv_anchors import anchored
+from slipstick.estimators.operation.spmv.spmv_devices import (
+    TERMS,
+    DeviceCosts,
+    SpmvDevices,
+    TrainedDevices,
+    fit_device,
+    spread_of,
+)
+from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
+from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.validation.spmv.ginkgo_times import MATRICES, TIMES, Floats, Products, read_products
+from slipstick.hwmodels.files.readers import InputError
+
+DATASET = "Ginkgo CSR, at least 1e6 non-zeros"
+GOALS = {"Xeon_Gold_6230": 0.22, "V100_SXM2": 0.12, "RadeonVII": 0.20}
+ANCHORS, ANCHOR_DRAWS = (1, 8), 40
+"""How many products measured on the new device are tried as anchors, and how many draws of them are averaged."""
+
+
+def rows(scored: Path | None) -> list[ValidationRow]:
+    """Every device of the scored file by costs fitted to the others."""
+    known_path, asked_path = training_file(TIMES), scored_file(TIMES, scored)
+    statistics = (scored_file(MATRICES, scored) if scored else None) or training_file(MATRICES)
+    if known_path is None or asked_path is None or statistics is None:
+        missing = why_missing(TIMES, scored) if asked_path is None else why_missing(TIMES)
+        return [skipped(DATASET, missing)]
+    known, _ = read_products(known_path, training_file(MATRICES) or statistics)
+    asked, unknown = read_products(asked_path, statistics) if scored else (known, [])
+    result = [skipped(f"{DATASET}: {name}", "the catalogue has no such machine") for name in unknown]
+    costs = {name: fit_device(own.amount, own.seconds, own.machine) for name, own in known.items()}
+    for test in asked.values():
+        train = {name: own for name, own in known.items() if own.machine.name != test.machine.name}
+        if not train:
+            result.append(skipped(f"{DATASET}: {test.device}", "no other device to learn from"))
+            continue
+        trained = left_out(train, costs)
+        predicted = predict(trained.model, test)
+        result.append(_row(test, trained, predicted))
+        result += [_anchored_row(test, trained, predicted, count) for count in ANCHORS]
+    return result
+
+
+def fit_public() -> TrainedDevices:
+    """The model that ships: all public devices, each left out in turn for the spreads.
+
+    Raises
+    ------
+    InputError
+        Where the public data are not there.
+    """
+    times, matrices = training_file(TIMES), training_file(MATRICES)
+    if times is None or matrices is None:
+        raise InputError(why_missing(TIMES))
+    known, _ = read_products(times, matrices)
+    costs = {name: fit_device(own.amount, own.seconds, own.machine) for name, own in known.items()}
+    return left_out(known, costs)
+
+
+def left_out(known: Mapping[str, Products], costs: Mapping[str, DeviceCosts]) -> TrainedDevices:
+    """These devices with their costs, and the spreads of each predicted by the others (0 where it is the only one)."""
+    logs = []
+    for name, own in known.items():
+        others = [other for other in known if other != name]
+        if others:
+            logs.append(np.log(own.seconds / predict(pooled(known, costs, others), own)))
+    between, within = spread_of(logs) if logs else (0.0, 0.0)
+    count = sum(len(own.seconds) for own in known.values())
+    source = f"{len(known)} devices, {count:,} products of SuiteSparse matrices in Ginkgo (CC-BY-4.0)"
+    return TrainedDevices(pooled(known, costs, list(known)), between, within, source)
+
+
+def pooled(known: Mapping[str, Products], costs: Mapping[str, DeviceCosts], names: Sequence[str]) -> SpmvDevices:
+    """The model of some of the devices."""
+    ratios = np.concatenate([known[name].seconds / known[name].roofline for name in names])
+    return SpmvDevices(tuple(costs[name] for name in names), float(np.median(ratios)))
+
+
+def predict(model: SpmvDevices, asked: Products) -> Floats:
+    """Seconds of the products asked, under their protocol of calls."""
+    return replace(model, call=asked.call).seconds(asked.dims, asked.machine)
+
+
+def _row(test: Products, trained: TrainedDevices, predicted: Floats) -> ValidationRow:
+    error = np.abs(predicted / test.seconds - 1)
+
+    def hindsight(terms: list[int]) -> float:
+        amount = test.amount * terms
+        cost = fit_device(amount, test.seconds, test.machine).cost
+        return float(np.mean(np.abs(amount @ [cost[term] for term in TERMS] / test.seconds - 1)))
+
+    goal = GOALS.get(test.device)
+    value = float(error.mean())
+    half = quantile(DEFAULT_LEVEL, None) * float(np.hypot(trained.machine_spread, trained.matrix_spread))
+    return ValidationRow(
+        DATASET,
+        test.device,
+        "device unseen",
+        len(error),
+        "MAPE",
+        "1",
+        value,
+        {
+            "roofline x median efficiency of the other devices": _error(test.roofline * trained.model.usual, test),
+            "start + bytes / bandwidth fitted on this device": hindsight([1, 1, 0, 0, 0]),
+            "all five costs fitted on this device": hindsight([1, 1, 1, 1, 1]),
+        },
+        goal,
+        None if goal is None else value <= goal,
+        DEFAULT_LEVEL if half else None,
+        float(np.mean(np.abs(np.log(predicted / test.seconds)) <= half)) if half else None,
+        2 * half if half else None,
+        None,
+        f"median {float(np.median(error)):.3f}; the band is from the other devices, each left out in turn",
+    )
+
+
+def _anchored_row(test: Products, trained: TrainedDevices, ours: Floats, count: int) -> ValidationRow:
+    """Scored on the matrices not measured, the mean over draws of which ones were."""
+    random = np.random.default_rng(0)
+    found: list[float] = []
+    plain: list[float] = []
+    for _ in range(ANCHOR_DRAWS):
+        known = np.zeros(len(ours), dtype=bool)
+        known[random.permutation(len(ours))[:count]] = True
+        for predicted, errors in ((ours, found), (test.roofline, plain)):
+            scale = anchored(test.seconds[known] / predicted[known], trained.machine_spread, trained.matrix_spread)
+            errors.append(float(np.mean(np.abs(scale.factor * predicted[~known] / test.seconds[~known] - 1))))
+    what = "one matrix" if count == 1 else f"{count} matrices"
+    return ValidationRow(
+        DATASET,
+        f"{test.device}, {what} measured there",
+        f"matrices, {ANCHOR_DRAWS} draws",
+        len(ours) - count,
+        "MAPE",
+        "1",
+        float(np.mean(found)),
+        {"without": _error(ours, test), "roofline with the same anchors": float(np.mean(plain))},
+    )
+
+
+def _error(predicted: Floats, test: Products) -> float:
+    return float(np.mean(np.abs(predicted / test.seconds - 1)))

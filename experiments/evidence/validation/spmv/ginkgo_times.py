@@ -1,0 +1,139 @@
+"""Ginkgo's public times of whole products in compressed-row form, with statistics of the rows of their matrices.
+
+Two traps of the data are undone here: `nnz` counts explicit zeros that were not stored (the time follows
+`storage_bytes`), and for some devices (K40m, titanV) that column *is* the number of non-zeros.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from slipstick.estimators.operation.spmv.spmv_devices import CALL, DIMS, amount_table
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.readers import read_csv_rows, read_number
+from slipstick.hwmodels.machine import Machine
+
+TIMES, MATRICES = "spmv/ginkgo_spmv_times.csv.gz", "spmv/ginkgo_matrices.csv.gz"
+LEAST_NONZEROS = 1e6
+DEVICES = {
+    "K20Xm": "k20xm",
+    "K40m": "k40m",
+    "titanV": "titan-v",
+    "RadeonVII": "radeon-vii",
+    "V100_SXM2": "v100-sxm",
+    "V100_PCIE": "v100-pcie",
+    "V100": "v100-sxm",
+    "Xeon_Gold_6230": "xeon-gold-6230",
+    "titanX": "titan-x-pascal",
+    "TitanX": "titan-x-pascal",
+    "titanXp": "titan-xp",
+    "P100": "p100-pcie",
+    "P100_PCIE": "p100-pcie",
+    "P100_SXM2": "p100-sxm",
+    "A100": "a100-sxm-40gb",
+    "A100_SXM4": "a100-sxm-40gb",
+    "A100_PCIE": "a100-pcie-40gb",
+    "MI100": "mi100",
+    "MI25": "mi25",
+    "T4": "t4",
+}
+CALL_SECONDS = {"s": CALL, "ns": 2.5e-5}
+"""A call by the benchmark's protocol: calls averaged back to back (raw unit s), or each waited for (raw unit ns)."""
+STATISTICS = ("rows", "cols", "nnz", "rownnz_max", "rownnz_mean", "rownnz_variance")
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Products:
+    """The products timed on one device.
+
+    Parameters
+    ----------
+    device
+        As the data name it.
+    call
+        Seconds of a call under its protocol.
+    seconds
+        Shape (products,).
+    dims
+        Of the products, by `spmv_devices.DIMS`.
+    """
+
+    device: str
+    machine: Machine
+    call: float
+    seconds: Floats
+    dims: dict[str, Floats]
+
+    @property
+    def amount(self) -> Floats:
+        """What each product does, by the terms of `spmv_devices`."""
+        return amount_table(self.dims, self.machine, self.call)
+
+    @property
+    def roofline(self) -> Floats:
+        """A call, and the bytes that must move at the data sheet's bandwidth."""
+        return np.asarray(self.amount[:, :2].sum(axis=1))
+
+
+def read_products(times: Path, matrices: Path) -> tuple[dict[str, Products], list[str]]:
+    """The products of at least a million non-zeros by device, and the devices that the catalogue lacks.
+
+    Raises
+    ------
+    InputError
+        Names file, line and column of what cannot be read.
+    """
+    facts: dict[str, dict[str, float]] = {}
+    for line, row in read_csv_rows(matrices, ("matrix", *STATISTICS)):
+        facts[row["matrix"]] = {c: read_number(row[c] or "0", matrices, line, c) for c in STATISTICS}
+    kept: dict[str, list[tuple[str, float]]] = {}
+    units: dict[str, str] = {}
+    stored: dict[str, float] = {}
+    for line, row in read_csv_rows(times, ("platform", "matrix", "format", "time_s", "storage_bytes", "raw_unit")):
+        own, device = facts.get(row["matrix"]), row["platform"]
+        if row["format"] != "csr" or own is None or own["nnz"] < LEAST_NONZEROS:
+            continue
+        if row["storage_bytes"]:
+            size = read_number(row["storage_bytes"], times, line, "storage_bytes", 0.0)
+            stored[row["matrix"]] = min(_stored(size, own), stored.get(row["matrix"], own["nnz"]))
+        kept.setdefault(device, []).append((row["matrix"], read_number(row["time_s"], times, line, "time_s", 1e-9)))
+        units[device] = row["raw_unit"]
+    found = {
+        device: _products(device, units[device], pairs, facts, stored)
+        for device, pairs in kept.items()
+        if device in DEVICES
+    }
+    return found, sorted(set(kept) - set(DEVICES))
+
+
+def _stored(size: float, own: dict[str, float]) -> float:
+    """Non-zeros from bytes in compressed rows, or from a column that counts them: bytes are many times the count."""
+    return size if size <= own["nnz"] else (size - 4 * (own["rows"] + 1)) // 12
+
+
+def _products(
+    device: str,
+    unit: str,
+    pairs: list[tuple[str, float]],
+    facts: dict[str, dict[str, float]],
+    stored: dict[str, float],
+) -> Products:
+    own = {column: np.array([facts[name][column] for name, _ in pairs]) for column in STATISTICS}
+    nonzeros = np.array([max(stored.get(name, facts[name]["nnz"]), 1.0) for name, _ in pairs])
+    mean = np.maximum(own["rownnz_mean"], 1e-9)
+    values = (
+        own["rows"],
+        own["cols"],
+        nonzeros,
+        own["rownnz_max"],
+        np.sqrt(np.maximum(own["rownnz_variance"], 0)) / mean,
+    )
+    seconds = np.array([time for _, time in pairs])
+    call = CALL_SECONDS.get(unit, CALL)
+    return Products(device, machine(DEVICES[device]), call, seconds, dict(zip(DIMS, values, strict=True)))

@@ -1,0 +1,296 @@
+"""Why a time is what it is, and what would change it: bottlenecks, elasticities, crossovers, the cheapest change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from slipstick.estimators.calibration.calibration import DRAWS, SEED, Calibration
+from slipstick.estimators.core.compiled import Compiled
+from slipstick.estimators.core.estimate import Estimate
+from slipstick.estimators.core.formula import FloatArray, Formula
+from slipstick.estimators.core.parameters import parameters
+from slipstick.estimators.operation.operation_model import FormulaModel, grouped, machine_values
+from slipstick.estimators.sensitivity.elasticities import crossovers, sensitivity
+from slipstick.experiments.explain.differences import likely_numbers, slope
+from slipstick.experiments.question.question import Question
+from slipstick.experiments.question.unread import unread
+from slipstick.hwmodels.files.readers import InputError
+
+FARTHEST = 1e3
+"""A change is looked for up to this factor."""
+SCAN, SCANS = 40, 7
+"""Factors asked together, and how often between two neighbours of the last: to 1e-12."""
+SLOW_SCAN, SLOW_SCANS = 8, 3
+"""The same where each factor is a simulation: to 0.3 %."""
+
+
+@dataclass(frozen=True)
+class Dials:
+    """The quantities of a question as dials: the time over today's with some of them turned.
+
+    Parameters
+    ----------
+    function
+        Of `today`'s names.
+    today
+        Name -> today's value.
+    whole
+        Names that count (cores): turned in whole steps.
+    """
+
+    function: Any
+    today: Mapping[str, float]
+    whole: frozenset[str]
+
+    @classmethod
+    def of(cls, asked: Question, names: Sequence[str] = ()) -> Dials:
+        """The named quantities, or all that the estimator's formula names."""
+        chosen = tuple(names or numbers_of(asked))
+        function = asked.estimator.compile(asked.workload, asked.machine, chosen, asked.run)
+        counts = [n for n in chosen if n.startswith("machine.") and isinstance(asked.machine.get(n[8:]), int)]
+        return cls(function, {name: value_of(asked, name) for name in chosen}, frozenset(counts))
+
+    @property
+    def is_formula(self) -> bool:
+        """Whether a point is a formula's, not a simulation's."""
+        return isinstance(self.function, Compiled)
+
+    @cached_property
+    def today_time(self) -> float:
+        """Seconds today."""
+        return float(self.function(self.today))
+
+    def turned(self, name: str, factor: float) -> float:
+        """The value of a quantity times a factor."""
+        value = self.today[name] * factor
+        return max(1.0, float(round(value))) if name in self.whole else value
+
+    def ratio(self, name: str, factor: float) -> float | None:
+        """Time over today's with one quantity times a factor; None where that is out of its range."""
+        found = self.ratios(name, [factor])
+        return float(found[0]) if len(found) else None
+
+    def ratios(self, name: str, factors: Sequence[float] | FloatArray) -> FloatArray:
+        """Time over today's at factors that move away from 1, up to the first that is out of the quantity's range."""
+        turned = np.array([self.turned(name, float(factor)) for factor in factors])
+        try:
+            return np.asarray(self.function({**self.today, name: turned}) / self.today_time)
+        except InputError:
+            half = len(factors) // 2
+            if not half:
+                return np.empty(0)
+        near = self.ratios(name, factors[:half])
+        return near if len(near) < half else np.concatenate([near, self.ratios(name, factors[half:])])
+
+
+def notes(asked: Question, dials: Dials, named: Sequence[str]) -> list[str]:
+    """What is to be said of all tables: names without a say, two names of one size, what a simulation leaves out."""
+    sizes = [name for name in dials.today if name.startswith("run.") and name[4:] in asked.workload.symbols]
+    said: list[str] = []
+    if named:
+        function = asked.estimator.compile(asked.workload, asked.machine, tuple(named), asked.run)
+        said += unread(function, named)
+    if sizes:
+        also = ", ".join(f"workload.{name[4:]}" for name in sizes)
+        said.append(f"{', '.join(sizes)}: of the workload, the same as {also}")
+    if not dials.is_formula:
+        said.append("no formula: slopes are differences; the smallest changes are told of what --vary NAME names")
+    return said
+
+
+def numbers_of(asked: Question) -> list[str]:
+    """The quantities that the estimator reads: of the machine, the run, the workload and the estimator."""
+    function = asked.estimator.compile(asked.workload, asked.machine, (), asked.run)
+    if not isinstance(function, Compiled):
+        return likely_numbers(asked)
+    kinds = ("machine.", "estimator.", "run.")
+    symbols = {f"run.{name}" for name in asked.workload.symbols if name in {**asked.workload.defaults, **asked.run}}
+    return sorted(symbols | {name for name in function.read if name.startswith(kinds) and function.base.get(name)})
+
+
+def elasticity_rows(asked: Question, dials: Dials | None = None) -> list[dict[str, Any]]:
+    """d log time / d log quantity of every quantity, largest first; where a ridge or step turns is said.
+
+    Parameters
+    ----------
+    dials
+        Those of the question, where they are made already; so below.
+    """
+    dials = dials or Dials.of(asked)
+    found = sensitivity(dials.function, dials.today) if isinstance(dials.function, Compiled) else None
+    rows = [
+        {
+            "quantity": name,
+            "value": float(value),
+            "elasticity": float(found.elasticity[name]) if found else slope(dials, name),
+            "ratio_at_twice": dials.ratio(name, 2.0),
+            "at_ridge": bool(found.at_ridge[name]) if found else None,
+        }
+        for name, value in dials.today.items()
+        if found is None or name in found.elasticity
+    ]
+    return sorted(rows, key=lambda row: -abs(float(row["elasticity"] or 0.0)))
+
+
+def bottleneck_rows(answer: Estimate) -> list[dict[str, Any]]:
+    """Share of the time by what bounds it."""
+    totals: dict[str, list[float]] = {}
+    for part in answer.parts:
+        totals.setdefault(part.bound_by or part.kind, []).append(part.contribution)
+    whole = sum(map(sum, totals.values())) or 1.0
+    rows = [{"bound_by": name, "share": sum(t) / whole, "operations": len(t)} for name, t in totals.items()]
+    return sorted(rows, key=lambda row: -float(str(row["share"])))
+
+
+def crossover_rows(asked: Question, quantities: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Where each operation changes what bounds it, for the quantities that its terms name, nearest to today first."""
+    inner = asked.estimator.estimator if isinstance(asked.estimator, Calibration) else asked.estimator
+    model = getattr(inner, "operation", None)
+    if not isinstance(model, FormulaModel):
+        return []
+    own = {f"parameter.{name}": value for name, (value, _) in parameters(model).items()}
+    bound = asked.workload.bind_known(asked.run).bound()
+    rows, seen = [], set()
+    for formula, indices in grouped(model, bound.operations, asked.machine):
+        # Terms may name what the whole does not (bytes, where the whole counts tiles).
+        sides = [formula, *(Formula(term, "s", "") for term in formula.terms.values())]
+        named = sorted({name for side in sides for name in side.names})
+        on_machine = {name: value for side in sides for name, value in machine_values(side, asked.machine).items()}
+        wanted = quantities or [name for name in formula.names if name.startswith("machine.")]
+        for index in indices:
+            op = bound.operations[index]
+            amounts = {n: float(model.amount(op, n)) for n in named if n.startswith("operation.")}
+            if (key := (op.kind, tuple(amounts.items()))) in seen:
+                continue
+            seen.add(key)
+            values = {**own, **on_machine, **amounts}
+            for name in wanted:
+                for crossing in crossovers(formula, name, values, op.name):
+                    rows.append(
+                        {
+                            "operation": crossing.operation,
+                            "quantity": crossing.quantity,
+                            "today": float(values[name]),
+                            "turns_at": crossing.value,
+                            "below": crossing.below,
+                            "above": crossing.above,
+                        }
+                    )
+    return sorted(rows, key=lambda row: round(abs(float(np.log(row["turns_at"] / row["today"]))), 9))  # ties as found
+
+
+def tornado_rows(
+    asked: Question, names: Sequence[str] = (), factor: float = 2.0, dials: Dials | None = None
+) -> list[dict[str, Any]]:
+    """Time over today's with each quantity divided and multiplied by a factor, largest span first."""
+    dials, rows = dials or Dials.of(asked, names), []
+    for name in dials.today:
+        ends = [dials.ratio(name, scale) for scale in (1 / factor, factor)]
+        known = [end for end in [1.0, *ends] if end is not None]
+        rows.append({"quantity": name, "divided": ends[0], "multiplied": ends[1], "span": max(known) / min(known)})
+    return sorted(rows, key=lambda row: -float(row["span"] or 0.0))
+
+
+def value_of(asked: Question, name: str) -> float:
+    """Today's value of a quantity."""
+    space, _, path = name.partition(".")
+    if space == "machine":
+        return float(asked.machine.get(path))
+    inner = asked.estimator.estimator if isinstance(asked.estimator, Calibration) else asked.estimator
+    if space == "estimator":
+        return parameters(inner)[path][0]
+    defaults = getattr(inner, "schedule", None)
+    run = dict(defaults.run_defaults(asked.machine)) if defaults else {}
+    known = {**asked.workload.defaults, **run, **asked.run}
+    if path not in known:
+        raise InputError(f"{name} has no value today")
+    return float(known[path])
+
+
+def interaction(asked: Question, one: str, other: str, factors: Sequence[float]) -> FloatArray:
+    """Time over today's with two quantities times factors, shape (other, one): rows and columns of a heat map."""
+    function = asked.estimator.compile(asked.workload, asked.machine, (one, other), asked.run)
+    scales = np.asarray(factors)
+    across, along = value_of(asked, one) * scales[None, :], value_of(asked, other) * scales[:, None]
+    return np.asarray(function({one: across, other: along}) / asked.answer().time)
+
+
+def cheapest_changes(
+    asked: Question,
+    target: float,
+    names: Sequence[str] = (),
+    price_per_doubling: Mapping[str, float] | None = None,
+    dials: Dials | None = None,
+) -> list[dict[str, Any]]:
+    """The smallest change of each quantity alone that brings the time down to `target` times today's.
+
+    Parameters
+    ----------
+    price_per_doubling
+        What twice (or half) of a quantity costs, 1 where left out; the order is by |log2 factor| times this price, and
+        rows tell it where any is given.
+    """
+    if not 0 < target < 1:
+        raise InputError(f"target = {target!r}: want a ratio to today's time between 0 and 1")
+    dials, rows = dials or Dials.of(asked, names), []
+    for name in dials.today:
+        factor = _factor_to(dials, name, target)
+        price = abs(np.log2(factor)) * (price_per_doubling or {}).get(name, 1.0) if factor else None
+        needed = dials.turned(name, factor) if factor else None
+        row = {"quantity": name, "factor": factor, "today": dials.today[name], "needed": needed}
+        rows.append((np.inf if price is None else price, row | ({"price": price} if price_per_doubling else {})))
+    return [row for _, row in sorted(rows, key=lambda one: one[0])]
+
+
+def _factor_to(dials: Dials, name: str, target: float) -> float | None:
+    """The factor nearest to 1 at which the ratio is `target`, by ever finer scans; None where out of reach."""
+    scan, scans = (SCAN, SCANS) if isinstance(dials.function, Compiled) else (SLOW_SCAN, SLOW_SCANS)
+    for direction in (1.0, -1.0):
+        factors = np.geomspace(1.0, FARTHEST**direction, scan)
+        reached = np.flatnonzero(dials.ratios(name, factors[1:]) <= target)
+        if not len(reached):
+            continue
+        for _ in range(scans):
+            near, far = factors[reached[0]], factors[reached[0] + 1]
+            factors = np.geomspace(near, far, scan)
+            inside = np.append(dials.ratios(name, factors[1:-1]), target)  # the far end is known to reach it
+            reached = np.flatnonzero(inside <= target)
+        return float(factors[reached[0] + 1])
+    return None
+
+
+def ranking(questions: Mapping[str, Question], draws: int = DRAWS) -> list[dict[str, Any]]:
+    """How surely each is faster than each other, over draws of the fitted parameters and of the scatter.
+
+    Parameters that two calibrations share by name and value are drawn once for both; the scatter of each is its own.
+
+    Raises
+    ------
+    InputError
+        Where one is not calibrated.
+    """
+    times: dict[str, FloatArray] = {}
+    generator = np.random.default_rng(SEED)
+    for name, asked in questions.items():
+        if not isinstance(asked.estimator, Calibration):
+            raise InputError(f"{name}: a ranking under uncertainty needs a calibrated estimator")
+        drawn = asked.estimator.draws(asked.workload, asked.machine, asked.run, draws)
+        best = asked.answer().time
+        tails = asked.estimator.residual_freedom
+        unit = generator.standard_normal(draws) if tails is None else generator.standard_t(tails, draws)
+        scatter = np.exp((asked.estimator.residual(best) or 0.0) * unit)
+        times[name] = (np.full(draws, best) if drawn is None else drawn) * scatter
+    whole = np.stack(list(times.values()))
+    first = np.mean(whole == whole.min(axis=0), axis=1)
+    rows: list[dict[str, Any]] = []
+    for index, name in enumerate(times):
+        row: dict[str, Any] = {"name": name, "median_time_s": float(np.median(times[name])), "fastest": first[index]}
+        row |= {f"faster_than {other}": float(np.mean(times[name] < times[other])) for other in times if other != name}
+        rows.append({**row, f"faster_than {name}": None})
+    ordered = ["name", "median_time_s", "fastest", *(f"faster_than {name}" for name in times)]
+    return [{key: row[key] for key in ordered} for row in sorted(rows, key=lambda row: row["median_time_s"])]

@@ -1,0 +1,178 @@
+"""Why a measured step is not what was predicted: the difference shared out among what a prediction leaves out.
+
+Predicted is the sum of the kernels' times by the model, one after the other. Terms that turn it into the trace:
+kernels (each runs as fast as measured, not as predicted: the choice of kernel), clock (the device did not run at the
+clock of its record), fusion (operations that were predicted but have no kernel), gaps (the device waits for the host),
+overlap (streams run side by side). The account is a Shapley value, so it adds up to the difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from slipstick.estimators.operation.gpu.kernels import KernelScaling, predicted
+from slipstick.estimators.schedule.replay import DEVICE_KINDS, replay
+from slipstick.estimators.sensitivity.attribution import shapley
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.workload import Op
+from slipstick.workloads.importers.traces.trace_graph import TraceGraph
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Miss:
+    """A trace beside its prediction.
+
+    Parameters
+    ----------
+    predicted
+        Seconds of each node by the model at the clock of the record; measured ones where the model knows nothing.
+    clocked
+        The same at the clock that the device ran at, shape (nodes,).
+    unfused
+        Seconds a step of operations that were predicted but are part of other kernels in the trace.
+    """
+
+    graph: TraceGraph
+    predicted: Floats
+    clocked: Floats
+    unfused: float = 0.0
+
+    @property
+    def terms(self) -> list[str]:
+        """What can differ."""
+        differs = {
+            "kernels": not np.array_equal(self.graph.service[self._device], self.clocked[self._device]),
+            "clock": not np.array_equal(self.predicted, self.clocked),
+            "fusion": self.unfused != 0,
+        }
+        return [*(name for name, does in differs.items() if does), "gaps", "overlap"]
+
+    @property
+    def _device(self) -> npt.NDArray[np.bool_]:
+        return np.array([node.kind in DEVICE_KINDS for node in self.graph.nodes])
+
+    def step(self, terms: frozenset[str]) -> float:
+        """Seconds of the mean step with the named terms as in the trace and the others as predicted."""
+        device, graph = self._device, self.graph
+        base = self.clocked if "clock" in terms else self.predicted
+        ratio = np.divide(graph.service, self.clocked, out=np.ones(len(base)), where=self.clocked > 0)
+        seconds = np.where(device, base * ratio if "kernels" in terms else base, graph.service)
+        count = len(graph.steps)
+        alone = seconds[device & self._inside].sum() / count
+        extra = 0.0 if "fusion" in terms else self.unfused
+        if "gaps" in terms:
+            again = replay(graph, seconds)
+            span = float(np.mean(again.steps))
+            busy = again.busy * span
+            return span + extra + (0.0 if "overlap" in terms else max(0.0, alone - busy))
+        if "overlap" not in terms:
+            return float(alone + extra)
+        return float(alone - self._hidden(seconds) + extra)
+
+    def _hidden(self, seconds: Floats) -> float:
+        """Device seconds a step that pass while another stream works."""
+        again = replay(self.graph, seconds)
+        alone = seconds[self._device & self._inside].sum() / len(self.graph.steps)
+        return max(0.0, float(alone - again.busy * np.mean(again.steps)))
+
+    @property
+    def _inside(self) -> npt.NDArray[np.bool_]:
+        """Nodes that begin within the steps."""
+        starts = np.array([node.start for node in self.graph.nodes])
+        ends = starts + np.array([node.service for node in self.graph.nodes])
+        first, last = self.graph.steps[0][0], self.graph.steps[-1][1]
+        return np.asarray((starts >= ends[first] - 1e-12) & (starts < ends[last]))
+
+    def account(self) -> dict[str, float]:
+        """Seconds of each term; they sum to measured minus predicted."""
+        return shapley(self.terms, self.step)
+
+
+def miss_of(
+    graph: TraceGraph, operations: Mapping[int, Op], on: Machine, ran_at: Machine | None = None, unfused: float = 0.0
+) -> Miss:
+    """A trace beside the tiled roofline of the machine.
+
+    Parameters
+    ----------
+    operations
+        What kernels compute, by correlation number; the others count as predicted right.
+    ran_at
+        The machine at the clock that it really ran at, where that is known.
+    """
+    fixed = KernelScaling().fixed
+
+    def times(machine: Machine) -> Floats:
+        found = graph.service
+        for i, node in enumerate(graph.nodes):
+            op = operations.get(node.correlation) if node.kind == "kernel" else None
+            time = predicted(op, op.dtype, machine) if op is not None else None
+            if time is not None:
+                found[i] = fixed + time
+        return found
+
+    here = times(on)
+    return Miss(graph, here, here if ran_at is None else times(ran_at), unfused)
+
+
+def explain_trace(
+    path: str, on: str | None, set_: list[str], workload: str | None = None
+) -> tuple[str, list[dict[str, object]]]:
+    """What was predicted and measured of a trace, and rows of the account, largest first.
+
+    Parameters
+    ----------
+    set_
+        ``machine.clock=1.2GHz``: what the machine really ran at.
+    workload
+        What ran, by name, if the trace is of a compiled run: the time of what fusion saves is then predicted.
+
+    Raises
+    ------
+    InputError
+        Where neither the trace nor the user says which machine it was recorded on.
+    """
+    from slipstick.experiments.question.question import assignments
+    from slipstick.experiments.traces.recorded import read_recorded
+    from slipstick.hwmodels.catalog import machine
+    from slipstick.hwmodels.files.readers import InputError
+
+    read = read_recorded(path, machine(on) if on else None)
+    if read.on is None:
+        raise InputError(f"{path}: does not say which machine it was recorded on: give --on MACHINE")
+    settings = assignments(set_, ["machine"])["machine"]
+    found = miss_of(
+        read.graph,
+        read.operations,
+        read.on,
+        read.on.using(settings) if settings else None,
+        _unfused(workload, read.on) if workload else 0.0,
+    )
+    account = found.account()
+    none, all_ = found.step(frozenset()), found.step(frozenset(found.terms))
+    head = f"{read.on.name}: predicted {none * 1e3:.3f} ms, measured {all_ * 1e3:.3f} ms; {read.note}"
+    rows: list[dict[str, object]] = [
+        {"term": term, "time_s": seconds, "share_of_measured": seconds / all_}
+        for term, seconds in sorted(account.items(), key=lambda item: -abs(item[1]))
+    ]
+    return head, rows
+
+
+def _unfused(name: str, on: Machine) -> float:
+    """Predicted seconds that fusion saves of a workload."""
+    from slipstick.estimators.operation.roofline import Roofline
+    from slipstick.workloads.catalog import workload
+    from slipstick.workloads.transforms.fusion import fused
+
+    whole = workload(name)
+    before, after = (
+        float(np.dot(Roofline().times(w.operations, on), [float(op.times) for op in w]))
+        for w in (whole.bound(), fused(whole, on.runtime.free_kinds).bound())
+    )
+    return before - after

@@ -1,0 +1,1 @@
+"""Series of measured times from files, continued."""

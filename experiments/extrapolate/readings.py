@@ -1,0 +1,99 @@
+"""Measurements as columns: what every reader of files makes, and series are made of."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.extrapolation.series import Series
+from slipstick.hwmodels.files.readers import InputError, unknown_name
+
+MAX_READINGS = 2_000_000
+SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
+Row = tuple[str, tuple[float, ...], float]
+"""Region, point, seconds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Readings:
+    """Measurements as columns.
+
+    Parameters
+    ----------
+    parameters
+        Names of what varies, one a column of `points`.
+    points
+        Shape (measurements, parameters).
+    times
+        Seconds, shape (measurements,).
+    regions
+        What was timed, one a measurement; empty where there is one thing only.
+    notes
+        What was taken for granted when reading.
+    """
+
+    parameters: tuple[str, ...]
+    points: FloatArray
+    times: FloatArray
+    regions: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def varying(self) -> tuple[str, ...]:
+        """The parameters that take more than one value; the first one where none does."""
+        spread = [name for i, name in enumerate(self.parameters) if np.unique(self.points[:, i]).size > 1]
+        return tuple(spread) or self.parameters[:1]
+
+    def series(self, parameter: str | None = None) -> list[Series]:
+        """One series a region, over the one parameter that varies.
+
+        Raises
+        ------
+        InputError
+            Where several parameters vary and none is named, or one does beside the named one.
+        """
+        varying = self.varying()
+        if parameter is not None and parameter not in self.parameters:
+            raise unknown_name("parameter", parameter, self.parameters)
+        chosen = parameter or varying[0]
+        others = [name for name in varying if name != chosen]
+        if others:
+            raise InputError(
+                f"{', '.join(varying)} all vary: give a target for each (--to {chosen}=..,{others[0]}=..), or keep the "
+                f"rows of one value of {', '.join(others)}"
+            )
+        column = self.points[:, self.parameters.index(chosen)]
+        if not self.regions:
+            return [Series.of(column, self.times, chosen)]
+        names = np.asarray(self.regions)
+        order = np.argsort(names, kind="stable")
+        cuts = np.flatnonzero(names[order][1:] != names[order][:-1]) + 1
+        parts = np.split(order, cuts)
+        parts.sort(key=lambda part: int(part[0]))
+        return [Series.of(column[part], self.times[part], chosen, str(names[part[0]])) for part in parts]
+
+
+def readings(rows: Iterator[Row], parameters: Sequence[str], path: object, notes: tuple[str, ...] = ()) -> Readings:
+    """Rows as columns; regions are dropped where there is only one.
+
+    Raises
+    ------
+    InputError
+        Where there are none, or too many.
+    """
+    found = list(itertools.islice(rows, MAX_READINGS + 1))
+    if not found or not parameters:
+        raise InputError(f"{path}: holds no times over a parameter")
+    if len(found) > MAX_READINGS:
+        raise InputError(f"{path}: more than {MAX_READINGS} measurements")
+    regions = tuple(region for region, _, _ in found)
+    return Readings(
+        tuple(parameters),
+        np.array([point for _, point, _ in found], dtype=np.float64).reshape(len(found), len(parameters)),
+        np.array([seconds for *_, seconds in found], dtype=np.float64),
+        regions if len(set(regions)) > 1 else (),
+        notes,
+    )

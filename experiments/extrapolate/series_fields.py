@@ -1,0 +1,65 @@
+"""Fields of untrusted documents, taken out with words for what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from slipstick.hwmodels.files.readers import InputError, require_mapping
+
+
+def numeric_names(points: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Names that every point gives a number for, in the order of the first."""
+    if not points:
+        return []
+    return [name for name in points[0] if all(is_number(point.get(name)) for point in points)]
+
+
+def is_number(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return False
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
+
+
+def as_number(value: object, where: str) -> float:
+    if not is_number(value):
+        raise InputError(f"{where}: {str(value)[:40]!r} is no number")
+    return float(value)  # type: ignore[arg-type]
+
+
+def as_list(value: object, where: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise InputError(f"{where}: want a list, got {str(value)[:40]!r}")
+    return value
+
+
+def as_mapping(value: object, where: object) -> Mapping[str, Any]:
+    return require_mapping(value, where, "entry")
+
+
+def field_of(entry: object, key: str, where: str) -> Any:
+    if not isinstance(entry, Mapping) or key not in entry:
+        raise InputError(f"{where}: no field {key!r}")
+    return entry[key]
+
+
+def optional_mapping(entry: object, key: str, where: object) -> Mapping[str, Any]:
+    """The named fields under a key of an entry; none where the key is missing or null."""
+    return require_mapping(as_mapping(entry, where).get(key) or {}, where, key)
+
+
+def as_identity(value: object, where: str) -> int:
+    if type(value) is not int:
+        raise InputError(f"{where}: id = {str(value)[:40]!r}: want a whole number")
+    return value
+
+
+def as_point(values: object, count: int, where: str) -> tuple[float, ...]:
+    numbers = values if isinstance(values, list) else [values]
+    if len(numbers) != count:
+        raise InputError(f"{where}: {len(numbers)} coordinates for {count} parameters")
+    return tuple(as_number(number, where) for number in numbers)

@@ -1,0 +1,219 @@
+"""Series from the files people have: tidy CSV, Extra-P, benchmark tools' JSON, CUBE profiles, data frames."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from slipstick.estimators.core.formula import FloatArray
+from slipstick.experiments.extrapolate.readings import SECONDS, Readings
+from slipstick.experiments.extrapolate.series_extrap import (
+    is_json_lines,
+    read_extrap_json,
+    read_extrap_lines,
+    read_extrap_text,
+)
+from slipstick.experiments.extrapolate.series_fields import is_number
+from slipstick.experiments.extrapolate.series_formats import (
+    read_asv,
+    read_cube_folder,
+    read_google_benchmark,
+    read_hyperfine,
+    read_pytest_benchmark,
+)
+from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_json, require_mapping, unknown_name
+from slipstick.hwmodels.units import parse_quantity
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+REGION_COLUMNS = ("region", "series", "callpath", "benchmark", "name")
+TIME_COLUMNS = ("time", "runtime", "seconds", "duration", "elapsed", "walltime", "wall_time", "value")
+IGNORED_COLUMNS = ("rep", "repeat", "repetition", "run", "iteration", "kind", "source", "metric")
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(\s*[^\d\s].*)?")
+_UNIT_SUFFIX = re.compile(r"^(?P<name>.+?)[\s_]*[\[(_ ](?P<unit>s|ms|us|µs|ns|min|h)[\])]?$")
+
+
+def read(path: str | os.PathLike[str], time: str | None = None) -> Readings:
+    """Measurements from a file, its format told by its name and content.
+
+    Known: .csv and .tsv (also .gz), Extra-P text (.txt), JSON and JSON Lines (.jsonl), hyperfine, asv,
+    pytest-benchmark and Google Benchmark JSON, a folder of .cubex profiles.
+
+    Parameters
+    ----------
+    time
+        The column (CSV) or metric (Extra-P, CUBE) that holds the time; found if None.
+
+    Raises
+    ------
+    InputError
+        Where the file cannot be read, or holds no times.
+    """
+    path = Path(path)
+    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
+    suffix = suffixes[-1] if suffixes else ""
+    if path.is_dir():
+        return read_cube_folder(path, time)
+    if suffix in (".csv", ".tsv"):
+        return read_csv(path, time)
+    if suffix == ".jsonl":
+        return read_extrap_lines(path, time)
+    if suffix == ".json":
+        return read_json_file(path, time)
+    if suffix == ".txt":
+        return read_extrap_text(path, time)
+    raise unknown_name("kind of file", path.name, ["*.csv", "*.tsv", "*.json", "*.jsonl", "*.txt", "folder of *.cubex"])
+
+
+def read_json_file(path: Path, metric: str | None = None) -> Readings:
+    """A JSON file of a tool that its keys tell."""
+    try:
+        document = read_json(path)
+    except InputError:
+        if is_json_lines(path):
+            return read_extrap_lines(path, metric)
+        raise
+    fields = require_mapping(document, path, "file")
+    if "result_columns" in fields:
+        return read_asv(fields, path)
+    if "measurements" in fields and "parameters" in fields:
+        return read_extrap_json(fields, path, metric)
+    if isinstance(fields.get("results"), list):
+        return read_hyperfine(fields, path)
+    if isinstance(fields.get("benchmarks"), list):
+        first = fields["benchmarks"][0] if fields["benchmarks"] else {}
+        if isinstance(first, Mapping) and "stats" in first:
+            return read_pytest_benchmark(fields, path)
+        return read_google_benchmark(fields, path)
+    raise InputError(
+        f"{path}: no known layout (fields: {', '.join(list(fields)[:8])}); known: Extra-P, hyperfine, asv, "
+        f"pytest-benchmark, Google Benchmark"
+    )
+
+
+def read_csv(path: str | os.PathLike[str], time: str | None = None) -> Readings:
+    """A tidy CSV file: a time column, parameter columns, perhaps a region column.
+
+    The time column is named, or one called time, runtime, ... ; its unit stands in its name (time_ms, "time [ms]"),
+    else it is seconds. Cells may carry units ("12 ms"), then all of them must. A file with the columns `parameter` and
+    `value` names its parameter in the rows.
+    """
+    rows = list(read_csv_rows(path))
+    if not rows:
+        raise InputError(f"{path}: no rows below the header")
+    header = list(rows[0][1])
+    if all(is_number(name) for name in header):
+        raise InputError(
+            f"{path}: line 1: want the names of the columns, such as threads,time_s; got {', '.join(header)}"
+        )
+    time_column = time or _time_column(header, path)
+    if time_column not in header:
+        raise unknown_name(f"column of {path}:", time_column, header)
+    region_column = next((name for name in REGION_COLUMNS if name in header and name != time_column), None)
+    regions = tuple(row[region_column] for _, row in rows) if region_column else ()
+    times, notes = _times(rows, time_column, path)
+    if "parameter" in header and "value" in header and time_column != "value":
+        names = sorted({row["parameter"] for _, row in rows})
+        if len(names) > 1:
+            # each series names its own parameter; the first one stands for all
+            notes = (*notes, f"several parameters are named ({', '.join(names[:5])})")
+        return Readings((names[0],), _column(rows, "value", path)[:, None], times, regions, notes)
+    skip = {time_column, region_column, *IGNORED_COLUMNS}
+    candidates = [name for name in header if name not in skip and _looks_like_time(name) is None]
+    numeric = [name for name in candidates if is_number(rows[0][1][name])]
+    if not numeric:
+        raise InputError(f"{path}: no parameter column with numbers (columns: {', '.join(header)})")
+    points = np.stack([_column(rows, name, path) for name in numeric], axis=1)
+    return Readings(tuple(numeric), points, times, regions, notes)
+
+
+def from_frame(frame: pd.DataFrame, time: str = "time_s", region: str | None = None) -> Readings:
+    """Measurements from a data frame: a time column in seconds (or with its unit in its name) and numeric parameters.
+
+    Raises
+    ------
+    InputError
+        Where a column is missing or holds no numbers.
+    """
+    columns = [str(name) for name in frame.columns]
+    for name in (time, *([region] if region else [])):
+        if name not in columns:
+            raise unknown_name("column", name, columns)
+    region = region or next((name for name in REGION_COLUMNS if name in columns), None)
+    numeric = [
+        str(name) for name in frame.select_dtypes("number").columns if str(name) not in (time, region, *IGNORED_COLUMNS)
+    ]
+    if not numeric:
+        raise InputError(f"no parameter column with numbers (columns: {', '.join(columns)})")
+    unit = _looks_like_time(time)
+    try:
+        times = frame[time].to_numpy(dtype=np.float64) * SECONDS[unit or "s"]
+    except (TypeError, ValueError):
+        raise InputError(f"column {time!r} holds no numbers") from None
+    points = frame[numeric].to_numpy(dtype=np.float64)
+    return Readings(tuple(numeric), points, times, tuple(map(str, frame[region])) if region else ())
+
+
+def _looks_like_time(name: str) -> str | None:
+    """The unit of a column whose name says that it is a time, else None."""
+    if name.lower() in TIME_COLUMNS[:-1]:
+        return "s"
+    match = _UNIT_SUFFIX.match(name)
+    if match and any(match["name"].lower().endswith(word) for word in TIME_COLUMNS[:-1]):
+        return match["unit"]
+    return None
+
+
+def _time_column(header: Sequence[str], path: object) -> str:
+    found = [name for name in header if _looks_like_time(name) is not None]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InputError(f"{path}: several columns look like times ({', '.join(found)}): name one with --time")
+    raise InputError(f"{path}: no column looks like a time (columns: {', '.join(header)}): name one with --time")
+
+
+def _times(rows: Sequence[tuple[int, dict[str, str]]], column: str, path: object) -> tuple[FloatArray, tuple[str, ...]]:
+    unit = _looks_like_time(column)
+    plain = [is_number(row[column]) for _, row in rows]
+    if all(plain):
+        notes = () if unit and column.lower() not in TIME_COLUMNS else (f"{column} is taken to be in seconds",)
+        times = _column(rows, column, path)
+        bad = np.flatnonzero(~(np.isfinite(times) & (times > 0)))
+        if len(bad):
+            line, row = rows[bad[0]]
+            raise InputError(f"{path}: line {line}: {column} = {row[column]}, want a finite number > 0")
+        return times * SECONDS[unit or "s"], notes
+    for line, row in rows:
+        if not row[column]:
+            raise InputError(f"{path}: line {line}: {column} is empty")
+        if _DECIMAL_COMMA.fullmatch(row[column]):
+            raise InputError(f"{path}: line {line}: {column} = {row[column]!r}: want a decimal point, not a comma")
+    if any(plain):
+        first, other = plain.index(True), plain.index(False)
+        raise InputError(
+            f"{path}: {column}: some times carry a unit ({rows[other][1][column]!r}, line {rows[other][0]}), others "
+            f"none ({rows[first][1][column]!r}, line {rows[first][0]})"
+        )
+    found = np.empty(len(rows))
+    for i, (line, row) in enumerate(rows):
+        try:
+            found[i] = parse_quantity(row[column], "s")
+        except ValueError as error:
+            raise InputError(f"{path}: line {line}: {column}: {error}") from None
+    return found, ()
+
+
+def _column(rows: Sequence[tuple[int, dict[str, str]]], column: str, path: object) -> npt.NDArray[np.float64]:
+    try:
+        return np.array([row[column] for _, row in rows], dtype=np.float64)
+    except ValueError:
+        line, row = next((line, row) for line, row in rows if not is_number(row[column]))
+        raise InputError(f"{path}: line {line}: {column} = {row[column][:40]!r} is no number") from None

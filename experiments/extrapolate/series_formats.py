@@ -1,0 +1,160 @@
+"""Files of benchmark tools: hyperfine, asv, pytest-benchmark, Google Benchmark; and CUBE profiles."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slipstick.experiments.extrapolate.readings import SECONDS, Readings, Row, readings
+from slipstick.experiments.extrapolate.series_fields import (
+    as_list,
+    as_mapping,
+    as_number,
+    field_of,
+    is_number,
+    numeric_names,
+    optional_mapping,
+)
+from slipstick.hwmodels.files.readers import InputError, require_mapping, unknown_name
+
+MAX_PROFILES = 10_000
+
+
+def read_hyperfine(fields: Mapping[str, Any], path: object) -> Readings:
+    """hyperfine --export-json with --parameter-scan or --parameter-list; seconds."""
+    entries = as_list(fields["results"], f"{path}: results")
+    every = [optional_mapping(entry, "parameters", f"{path}: results[{i}]") for i, entry in enumerate(entries)]
+    names = sorted({name for given in every for name in given})
+    numeric = [name for name in names if all(is_number(given.get(name)) for given in every)]
+    texts = [n for n in names if n not in numeric]
+
+    def rows() -> Iterator[Row]:
+        for i, entry in enumerate(entries):
+            where = f"{path}: results[{i}]"
+            given = every[i]
+            point = tuple(as_number(given[name], f"{where}: {name}") for name in numeric)
+            region = ", ".join(f"{name}={given.get(name)}" for name in texts)
+            for seconds in as_list(entry.get("times") or [field_of(entry, "median", where)], where):
+                yield region, point, as_number(seconds, where)
+
+    if not numeric:
+        raise InputError(f"{path}: no numeric parameter: run hyperfine with --parameter-scan or --parameter-list")
+    return readings(rows(), numeric, path)
+
+
+def read_pytest_benchmark(fields: Mapping[str, Any], path: object) -> Readings:
+    """pytest-benchmark --benchmark-json: params of parametrised benchmarks; seconds."""
+    entries = [as_mapping(entry, path) for entry in fields["benchmarks"]]
+    every = [optional_mapping(entry, "params", f"{path}: benchmarks[{i}]") for i, entry in enumerate(entries)]
+    numeric = numeric_names(every)
+
+    def rows() -> Iterator[Row]:
+        for i, entry in enumerate(entries):
+            where = f"{path}: benchmarks[{i}]"
+            params = every[i]
+            stats = as_mapping(field_of(entry, "stats", where), where)
+            rest = ", ".join(f"{key}={value}" for key, value in params.items() if key not in numeric)
+            base = str(entry.get("name", "")).partition("[")[0]
+            point = tuple(as_number(params[name], f"{where}: {name}") for name in numeric)
+            for seconds in as_list(stats.get("data") or [field_of(stats, "median", where)], where):
+                yield f"{base}[{rest}]" if rest else base, point, as_number(seconds, where)
+
+    if not numeric:
+        raise InputError(f"{path}: no benchmark has a numeric parameter (pytest.mark.parametrize)")
+    return readings(rows(), numeric, path)
+
+
+def read_google_benchmark(fields: Mapping[str, Any], path: object) -> Readings:
+    """Google Benchmark --benchmark_format=json: the arguments stand in the name (BM_sort/1024, BM_run/threads:8)."""
+    found = []
+    for i, entry in enumerate(fields["benchmarks"]):
+        where = f"{path}: benchmarks[{i}]"
+        entry = as_mapping(entry, where)
+        if entry.get("run_type") == "aggregate" or entry.get("error_occurred"):
+            continue
+        unit = str(entry.get("time_unit", "ns"))
+        if unit not in SECONDS:
+            raise unknown_name(f"time unit of {where}:", unit, list(SECONDS))
+        arguments: dict[str, float] = {}
+        words: list[str] = []
+        for word in str(entry.get("run_name") or field_of(entry, "name", where)).split("/"):
+            key, colon, value = word.rpartition(":")
+            if is_number(value) and (colon or words):
+                arguments[key or f"argument{1 + sum(k.startswith('argument') for k in arguments)}"] = float(value)
+            else:
+                words.append(word)
+        found.append(
+            ("/".join(words), arguments, as_number(field_of(entry, "real_time", where), where) * SECONDS[unit])
+        )
+    if not found:
+        raise InputError(f"{path}: holds no benchmark runs")
+    numeric = numeric_names([arguments for _, arguments, _ in found])
+    if not numeric:
+        raise InputError(f"{path}: no argument stands in every benchmark's name (BM_sort/1024)")
+    return readings(((name, tuple(a[n] for n in numeric), t) for name, a, t in found), numeric, path)
+
+
+def read_asv(fields: Mapping[str, Any], path: object) -> Readings:
+    """A result file of asv: results[benchmark] = [result list, parameter lists, ...] in the order of result_columns."""
+    columns = [str(name) for name in as_list(fields["result_columns"], f"{path}: result_columns")]
+    rows: list[Row] = []
+    for name, entry in require_mapping(fields.get("results"), path, "results").items():
+        values = dict(zip(columns, as_list(entry, f"{path}: results.{name}"), strict=False))
+        results, lists = values.get("result"), as_list(values.get("params") or [], f"{path}: results.{name}: params")
+        numeric = [p for p in lists if isinstance(p, list) and all(is_number(v) for v in p)]
+        if not isinstance(results, list) or len(numeric) != 1 or ".mem_" in name or ".track_" in name:
+            continue
+        if np.prod([len(p) for p in lists]) != len(results):
+            raise InputError(f"{path}: results.{name}: {len(results)} results for {[len(p) for p in lists]} parameters")
+        for chosen, seconds in zip(itertools.product(*lists), results, strict=True):
+            if seconds is None:
+                continue
+            rest = [str(v) for v, p in zip(chosen, lists, strict=True) if p is not numeric[0]]
+            number = float(next(v for v, p in zip(chosen, lists, strict=True) if p is numeric[0]))
+            region = f"{name}({', '.join(rest)})" if rest else str(name)
+            rows.append((region, (number,), as_number(seconds, f"{path}: results.{name}")))
+    return readings(iter(rows), ["param"], path, ("asv names parameters in benchmarks.json: here it is 'param'",))
+
+
+def read_cube_folder(folder: Path, metric: str | None = None) -> Readings:
+    """A folder of CUBE profiles, one folder a run: PREFIX.p8.n100.r1/profile.cubex.
+
+    A region's time is its own (exclusive) time where it is longest among the locations (processes, threads).
+
+    Needs the package pycubexr. Source of the naming: https://github.com/extra-p/extrap, docs/file-formats.md.
+    """
+    profiles = sorted(itertools.islice(folder.glob("*/*.cubex"), MAX_PROFILES + 1))
+    if not profiles:
+        raise InputError(f"{folder}: holds no */*.cubex profiles")
+    if len(profiles) > MAX_PROFILES:
+        raise InputError(f"{folder}: more than {MAX_PROFILES} profiles")
+    try:
+        import pycubexr  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        raise InputError(f"{folder}: reading CUBE profiles needs the package pycubexr (pip install pycubexr)") from None
+    runs = [
+        dict(re.findall(r"([A-Za-z_]+)(\d+(?:\.\d+)?)", profile.parent.name.partition(".")[2])) for profile in profiles
+    ]
+    names = numeric_names([{key: value for key, value in run.items() if key != "r"} for run in runs])
+
+    def rows() -> Iterator[Row]:
+        for profile, run in zip(profiles, runs, strict=True):
+            point = tuple(float(run[name]) for name in names)
+            totals: dict[str, float] = {}
+            try:
+                with pycubexr.CubexParser(str(profile)) as cube:
+                    values = cube.get_metric_values(metric=cube.get_metric_by_name(metric or "time"))
+                    for node in cube.all_cnodes():
+                        name = cube.get_region(node).name
+                        longest = float(np.max(values.cnode_values(node, convert_to_exclusive=True)))
+                        totals[name] = totals.get(name, 0.0) + longest
+            except Exception as error:  # the parser raises whatever a broken file makes it stumble over
+                raise InputError(f"{profile}: cannot be read as a CUBE profile ({type(error).__name__})") from None
+            yield from ((name, point, seconds) for name, seconds in totals.items() if seconds > 0)
+
+    return readings(rows(), names, folder, ("times are those of the slowest location, without callees",))

@@ -1,0 +1,1 @@
+"""Bricks measured on this host."""

@@ -1,0 +1,306 @@
+"""Bricks measured on this host: only what is new, interleaved with a reference, resumable after a kill."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from slipstick.experiments.measure.bricks.brick_modules import LayerModel, brick_module, layer_model, task, touch
+from slipstick.experiments.measure.bricks.brick_sheet import load_sheet, one_line
+from slipstick.experiments.measure.bricks.brick_store import COLD, WARM, BrickStore, Composition, Result, Where
+from slipstick.experiments.measure.bricks.turns import Turn, run_session
+from slipstick.experiments.measure.clocks.one_thread import one_thread
+from slipstick.experiments.measure.clocks.timing import Protocol, measure
+from slipstick.experiments.measure.host.host_rates import detect
+from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.transforms.bricks import Brick, find_bricks
+
+if TYPE_CHECKING:
+    from slipstick.workloads.importers.torch.torch_by_name import Inputs
+    from slipstick.workloads.importers.torch.torch_recorder import Input
+
+BATCH = 8
+SHEET_BATCH = 128
+LARGEST_SIDE = 480
+EMPTY: Mapping[str, int] = MappingProxyType({})
+TURNS = "turns"
+PROTOCOLS = {
+    TURNS: Protocol(repeats=15, warmups=1, trim=0.2, sample_seconds=0.0, budget_seconds=150.0),
+    "warm": Protocol(repeats=11, warmups=2, trim=0.2, sample_seconds=1e-3, budget_seconds=30.0),
+    "dlbricks": Protocol(clock="wall", repeats=100, warmups=2, trim=0.2, sample_seconds=0.0, budget_seconds=600.0),
+}
+"""By name: "turns" (see bricks.turns), "warm" (each in a loop of its own), and "dlbricks", which is the
+paper's (100 runs, 20 % trimmed mean; it asks for fixed clocks, no turbo, no SMT)."""
+
+
+def protocol_keys(name: str) -> dict[str, str]:
+    """Under which protocol text a store keeps the results of a named protocol, by cache state.
+
+    Raises
+    ------
+    InputError
+        Where the name is unknown.
+    """
+    if name not in PROTOCOLS:
+        raise unknown_name("protocol", name, list(PROTOCOLS))
+    if name == TURNS:
+        return {"cold": f"{PROTOCOLS[name]}, in turn{COLD}", "warm": f"{PROTOCOLS[name]}, in turn{WARM}"}
+    return {"warm": str(PROTOCOLS[name])}
+
+
+def software() -> str:
+    """The software that decides a measured time."""
+    import torch
+
+    return f"torch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}, {torch.get_num_threads()} thread"
+
+
+def host() -> Machine:
+    """This host from its own description; its clock is left at what the system says, measured or not."""
+    return detect().machine("host")
+
+
+def build(name: str, shapes: Sequence[str] = ()) -> LayerModel:
+    """A model by name: zoo:NAME (bricks.model_population), or MODULE:FUNCTION of your own.
+
+    Parameters
+    ----------
+    shapes
+        Inputs of a MODULE:FUNCTION that returns the model alone, as ``batch,3,224,224``.
+
+    Raises
+    ------
+    InputError
+        Where the name has another form, or the model cannot be built or exported.
+    """
+    family, _, own = name.partition(":")
+    if not own:
+        raise InputError(f"model {name!r}: want zoo:NAME or MODULE:FUNCTION")
+    if family == "zoo":
+        from slipstick.experiments.subjects.bricks.model_population import population
+
+        known = {entry.name: entry for entry in population()}
+        if own not in known:
+            raise unknown_name("model of the zoo", own, sorted(known))
+        entry = known[own]
+        return layer_model(name, _materialised(entry.build()), _example(name, entry.inputs, entry.hints, LARGEST_SIDE))
+    from slipstick.workloads.importers.torch.torch_by_name import model_and_inputs
+
+    module, inputs = model_and_inputs(name, shapes)
+    return layer_model(name, _materialised(module), _example(name, inputs))
+
+
+def _example(
+    name: str, inputs: Inputs, hints: Mapping[str, int] = EMPTY, largest_side: float = math.inf
+) -> tuple[Any, ...] | dict[str, Any]:
+    """Inputs for batch 1, sequences of 64, images of 256 a side where ones above `largest_side` are asked for."""
+    import torch
+
+    sizes = {"batch": 1, "seq_len": 64, **hints}
+
+    def made(wanted: Input) -> Any:
+        cut = largest_side if len(wanted.shape) == 4 else math.inf
+        unknown = [size for size in wanted.shape if isinstance(size, str) and size not in sizes]
+        if unknown:
+            raise InputError(f"model {name!r}: size {unknown[0]!r} of an input has no value: give a number")
+        shape = [sizes[size] if isinstance(size, str) else size if size <= cut else 256 for size in wanted.shape]
+        dtype = getattr(torch, wanted.dtype)
+        return torch.rand(shape).to(dtype) if dtype.is_floating_point else torch.randint(0, 2, shape).to(dtype)
+
+    if isinstance(inputs, Mapping):
+        return {key: made(wanted) for key, wanted in inputs.items()}
+    return tuple(made(wanted) for wanted in inputs)
+
+
+def _materialised(module: Any) -> Any:
+    """The module on the CPU with drawn weights, wherever it was built.
+
+    Weights keep the scale of what runs through (He et al. 2015), so that no value becomes infinite or denormal: both
+    would change the time.
+    """
+    import torch
+
+    module = module.to_empty(device="cpu")
+    with torch.no_grad():
+        for name, value in [*module.named_parameters(), *module.named_buffers()]:
+            if not value.dtype.is_floating_point:
+                value.zero_()
+            elif value.ndim > 1:
+                bound = (6.0 / max(1, value[0].numel())) ** 0.5
+                value.uniform_(-bound, bound)
+            else:
+                value.fill_(1.0 if name.endswith(("weight", "running_var")) else 0.01)
+    return module
+
+
+def plan(model: LayerModel, granularities: Sequence[int]) -> list[Brick]:
+    """All bricks of a model to measure: those of every granularity, and the whole model as one brick."""
+    bricks = {brick.identity: brick for size in granularities for brick in find_bricks(model.workload, size)}
+    whole = find_bricks(model.workload, len(model.workload))[0]
+    return [*bricks.values(), whole]
+
+
+def composition(model: LayerModel, granularity: int) -> Composition:
+    """Of which bricks a model is made."""
+    whole = find_bricks(model.workload, len(model.workload))[0].identity
+    counts = Counter(brick.identity for brick in find_bricks(model.workload, granularity))
+    return Composition(model.name, whole, Table(dict(counts)))
+
+
+@one_thread()
+def measure_models(
+    names: Sequence[str],
+    granularities: Sequence[int],
+    store: BrickStore,
+    protocol_name: str = TURNS,
+    seed: int = 0,
+    say: Callable[[str], None] = lambda text: None,
+    shapes: Sequence[str] = (),
+    machine: Machine | None = None,
+) -> list[str]:
+    """Measure what the store does not hold yet; returns the models that could not be built, with the reason.
+
+    Bricks are taken in a drawn order; a name that ends in .json is a sheet of bricks (`brick_sheet`), which tells
+    nothing of the models they come from. Results of a session are written together: a killed measurement starts again
+    with the session that it was in.
+    """
+    import torch
+
+    keys = protocol_keys(protocol_name)
+    machine = machine or host()
+    where = Where(machine.fingerprint, software())
+    store.add_machine(machine)
+    failed = []
+    begun = time.perf_counter()
+    for number, name in enumerate(names, 1):
+        if name.endswith(".json"):
+            _sheet(Path(name), store, where, protocol_name, seed)
+            continue
+        try:
+            model = build(name, shapes)
+        except InputError as error:
+            failed.append(str(error))
+            continue
+        bricks = {brick.identity: brick for brick in plan(model, granularities)}
+        for size in granularities:
+            store.add_model(size, composition(model, size))
+        new = store.missing(list(bricks), where.machine, where.software, keys["warm"])
+        random.Random(f"{seed} {name}").shuffle(new)
+        left = (time.perf_counter() - begun) / max(1, number - 1) * (len(names) - number + 1)
+        say(
+            f"{number} of {len(names)}: {name}: {len(model.workload)} layers, {len(new)} of {len(bricks)} bricks new"
+            + (f", about {left / 60:.0f} min left" if number > 1 else "")
+        )
+        try:
+            with torch.inference_mode():
+                if protocol_name == TURNS and new:
+                    _session(model, {identity: bricks[identity] for identity in new}, store, where, seed)
+                elif new:
+                    for begin in range(0, len(new), BATCH):
+                        some = {identity: bricks[identity] for identity in new[begin : begin + BATCH]}
+                        _alone(model, some, store, where, PROTOCOLS[protocol_name])
+        except InputError as error:
+            failed.append(f"model {name!r}: {error}")
+    return failed
+
+
+def _sheet(path: Path, store: BrickStore, where: Where, protocol_name: str, seed: int) -> None:
+    """The bricks of somebody's sheet, without the models that they come from."""
+    import torch
+
+    if protocol_name != TURNS:
+        raise InputError(f"{path}: a sheet is measured in turn, not by protocol {protocol_name!r}")
+    keys, built = protocol_keys(TURNS), load_sheet(path)
+    new = store.missing(list(built), where.machine, where.software, keys["warm"])
+    with torch.inference_mode():
+        for begin in range(0, len(new), SHEET_BATCH):
+            turns = {identity: _stranger(path, *built[identity]) for identity in new[begin : begin + SHEET_BATCH]}
+            session = run_session(turns, None, _empty(), _reference(), PROTOCOLS[TURNS], seed)
+            results = [
+                Result(identity, keys[state], timing, "from a sheet")
+                for state, timings in (("cold", session.cold), ("warm", session.warm))
+                for identity, timing in timings.items()
+            ]
+            store.add(where, results, session.reference.median)
+
+
+def _stranger(path: Path, module: Any, inputs: tuple[Any, ...]) -> Turn:
+    """A brick of a sheet that has run once: an error of its own values is said before the session begins."""
+    turn = _callable(module, inputs)
+    try:
+        turn.touch()
+        turn.call()
+    except Exception as error:  # torch raises dozens of kinds, all of them mean that this brick does not run
+        raise InputError(f"{path}: a brick does not run ({one_line(error)})") from None
+    return turn
+
+
+def _empty() -> Turn:
+    import torch
+    from torch import fx
+
+    return _callable(fx.symbolic_trace(torch.nn.Identity()), (torch.zeros(1),))
+
+
+def _session(model: LayerModel, bricks: Mapping[str, Brick], store: BrickStore, where: Where, seed: int) -> None:
+    """One session in turn: new bricks with the whole model between them, new or not."""
+    whole = find_bricks(model.workload, len(model.workload))[0]
+    turns = {identity: _turn(model, brick) for identity, brick in bricks.items() if identity != whole.identity}
+    session = run_session(turns, _turn(model, whole), _empty(), _reference(), PROTOCOLS[TURNS], seed)
+    keys, speed = protocol_keys(TURNS), session.reference.median
+    results = []
+    for state, timings in (("cold", session.cold), ("warm", session.warm)):
+        results += [
+            Result(identity, keys[state], timing, _what(bricks[identity])) for identity, timing in timings.items()
+        ]
+        if session.whole is not None and whole.identity in bricks:
+            results.append(Result(whole.identity, keys[state], session.whole, _what(whole)))
+    store.add(where, results, speed)
+
+
+def _alone(model: LayerModel, bricks: Mapping[str, Brick], store: BrickStore, where: Where, protocol: Protocol) -> None:
+    """Each brick in a loop of its own, the loops interleaved."""
+    timings = measure({identity: _turn(model, brick).call for identity, brick in bricks.items()}, protocol)
+    results = [Result(identity, str(protocol), timing, _what(bricks[identity])) for identity, timing in timings.items()]
+    store.add(where, results)
+
+
+def _turn(model: LayerModel, brick: Brick) -> Turn:
+    return _callable(*brick_module(model, brick))
+
+
+def _callable(module: Any, inputs: tuple[Any, ...]) -> Turn:
+    return Turn(task(module, inputs), touch(inputs))
+
+
+def _what(brick: Brick) -> str:
+    if len(brick.layers) > 1:
+        return f"{len(brick.layers)} layers"
+    return str(brick.workload.operations[0].attributes["does"])[:500]
+
+
+def _reference() -> Callable[[], object]:
+    """A few milliseconds of what models are made of: a convolution, a pass over memory, small layers."""
+    import torch
+    from torch.nn.functional import conv2d, relu
+
+    image, weights = torch.rand(1, 32, 56, 56), torch.rand(32, 32, 3, 3)
+    large, small = torch.rand(1 << 20), torch.rand(64)
+
+    def once() -> object:
+        conv2d(image, weights, padding=1)
+        relu(large)
+        value = small
+        for _ in range(40):
+            value = relu(value)
+        return value
+
+    return once

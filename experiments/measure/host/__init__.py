@@ -1,0 +1,1 @@
+"""Rates of this host's cores, caches and memory."""

@@ -1,0 +1,301 @@
+"""What the host can do: bandwidth and latency of every level, dependent additions, matrix products; and its machine.
+
+Bandwidths and latencies are taken by `clocks.timing` on the thread CPU clock. For several cores each
+thread runs its own arrays and divides its bytes by its own CPU time; their sum is the bandwidth. Bytes are *traffic*,
+with the line that a store loads first. What is faster than cores can issue loads is refused as a broken measurement.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+
+import numpy as np
+
+from slipstick.experiments.measure.clocks.timing import Protocol, Timing, load_per_core, measure
+from slipstick.experiments.measure.host.host_loops import STREAMS, compiled, cycle_through
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.importers.lscpu import Topology, parse_hwloc, parse_lscpu
+from slipstick.hwmodels.machine import Machine
+
+MAX_ARRAY_BYTES = 256_000_000
+GATHERED = 100_000
+MEMORY = "DRAM"
+PLAUSIBLE_BYTES_PER_CYCLE = 256.0
+"""Two loads and a store of 64 bytes a cycle, and a third more for turbo: no core moves more."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """One measured quantity of the host.
+
+    Parameters
+    ----------
+    value
+        In `unit`; of all `cores` together.
+    spread
+        Interquartile range over median of the samples.
+    """
+
+    quantity: str
+    level: str
+    benchmark: str
+    cores: int
+    value: float
+    unit: str
+    spread: float
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class HostMeasurement:
+    """All results, and the conditions they were taken under."""
+
+    topology: Topology
+    results: tuple[Result, ...]
+    protocol: Protocol
+    when: str
+    load: float | None
+
+    def best(self, quantity: str, level: str = "", cores: int | None = None) -> float | None:
+        """The largest value of a quantity; None where it was not measured."""
+        values = [
+            r.value
+            for r in self.results
+            if r.quantity == quantity and r.level == level and (cores is None or r.cores == cores)
+        ]
+        return max(values, default=None)
+
+    def machine(self, name: str = "host") -> Machine:
+        """The host as a machine, its bandwidths, latencies and vector peak measured."""
+        base = self.topology.machine(name)
+        changes: dict[str, object] = {}
+        how = f"measured on {self.when} ({self.protocol})"
+        for level in base.memory:
+            latency = self.best("latency", level)
+            if latency is not None:
+                changes[f"memory.{level}.latency"] = latency
+            one = self.best("bandwidth", level, cores=1)
+            if one is not None and level != base.main_memory:
+                changes[f"memory.{level}.bytes_per_cycle"] = one / base.clock
+        curve = sorted({r.cores for r in self.results if r.quantity == "bandwidth" and r.level == base.main_memory})
+        if curve:
+            points = [(cores, self.best("bandwidth", base.main_memory, cores)) for cores in curve]
+            changes[f"memory.{base.main_memory}.bandwidth"] = points[-1][1]
+            changes[f"memory.{base.main_memory}.bandwidth_by_cores"] = points
+        for dtype in ("float32", "float64"):
+            rates = [r.value for r in self.results if r.quantity == "matrix product" and r.benchmark == dtype]
+            if rates:
+                changes[f"engines.vector.flop_per_cycle.{dtype}"] = rates[0] / base.clock
+        sources = {**base.sources, **dict.fromkeys(changes, how)}
+        return base.using(changes).model_copy(update={"sources": type(base.sources)(sources)})
+
+
+def detect(read: Callable[[list[str]], str] | None = None) -> Topology:
+    """The host's topology from lscpu, with caches from hwloc where lscpu knows none.
+
+    Parameters
+    ----------
+    read
+        Runs a command and returns its output; the system's if None.
+
+    Raises
+    ------
+    InputError
+        Where lscpu is not there or says nothing usable.
+    """
+    run = read or _run
+    topology = parse_lscpu(run(["lscpu", "--json"]), memory=_main_memory())
+    if not topology.caches and (read is not None or shutil.which("lstopo")):
+        seen = parse_hwloc(run(["lstopo", "--of", "xml"]))
+        topology = replace(topology, caches=seen.caches, source="lscpu and hwloc")
+    return topology
+
+
+def measure_host(
+    topology: Topology | None = None,
+    protocol: Protocol | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> HostMeasurement:
+    """Measure every level of the host.
+
+    Parameters
+    ----------
+    topology
+        The host's; detected if None.
+    progress
+        Called with a word about what comes next.
+
+    Raises
+    ------
+    InputError
+        Where numba is missing, or a result is not plausible.
+    """
+    topology = topology if topology is not None else detect()
+    protocol = protocol or Protocol()
+    say = progress or (lambda text: None)
+    say("compiling the loops")
+    sizes = level_sizes(topology)
+    results: list[Result] = []
+    say("one core: bandwidth of every level")
+    results += _bandwidths(sizes, protocol)
+    say("one core: latencies, summation, gather")
+    results += _latencies(sizes, protocol)
+    for cores in range(2, topology.cores + 1):
+        say(f"{cores} cores: bandwidth of main memory")
+        results += _many_cores(cores, sizes[MEMORY], protocol)
+    say("matrix products")
+    results += _products(topology.cores, protocol)
+    _check_plausible(results, topology)
+    when = datetime.now(UTC).date().isoformat()
+    return HostMeasurement(topology, tuple(results), protocol, when, load_per_core())
+
+
+def level_sizes(topology: Topology) -> dict[str, int]:
+    """Bytes of a benchmark's arrays that live in each level: half of a cache, four times the last one for memory."""
+    sizes = {cache.name: int(cache.capacity / 2) for cache in topology.caches}
+    last = max((cache.capacity for cache in topology.caches), default=8e6)
+    sizes[MEMORY] = int(min(4 * last, MAX_ARRAY_BYTES))
+    return sizes
+
+
+def _bandwidths(sizes: Mapping[str, int], protocol: Protocol) -> list[Result]:
+    loops = compiled()
+    tasks: dict[tuple[str, str], Callable[[], object]] = {}
+    bytes_moved: dict[tuple[str, str], float] = {}
+    for level, size in sizes.items():
+        for name, stream in STREAMS.items():
+            count = max(64, size // (8 * stream.arrays))
+            arrays = [np.full(count, 1.0 + i) for i in range(stream.arrays)]
+            repeats = max(1, int(4e6 / size))
+            tasks[level, name] = partial(loops[name], *arrays, repeats)
+            bytes_moved[level, name] = count * repeats * stream.traffic
+    timings = measure({f"{level} {name}": task for (level, name), task in tasks.items()}, protocol)
+    return [
+        _result("bandwidth", level, name, 1, bytes_moved[level, name], "byte/s", timings[f"{level} {name}"])
+        for level, name in tasks
+    ]
+
+
+def _latencies(sizes: Mapping[str, int], protocol: Protocol) -> list[Result]:
+    loops = compiled()
+    tasks: dict[str, Callable[[], object]] = {}
+    count: dict[str, int] = {}
+    # one place a cache line, so that each step is another line
+    for level, size in sizes.items():
+        places = max(16, size // 64)
+        steps = min(200_000, 20 * places)
+        following = np.zeros(places * 8, dtype=np.int64)
+        following[::8] = cycle_through(places) * 8
+        tasks[f"latency {level}"], count[f"latency {level}"] = partial(loops["chase"], following, steps), steps
+        values = np.ones(max(64, size // 8))
+        index = np.random.default_rng(1).integers(0, values.size, GATHERED)
+        tasks[f"gather {level}"], count[f"gather {level}"] = partial(loops["gather"], values, index, 1), GATHERED
+    numbers = np.ones(max(64, next(iter(sizes.values())) // 8))
+    tasks["chain"], count["chain"] = partial(loops["chain"], numbers, 50), 50 * numbers.size
+    timings = measure(tasks, protocol)
+    found = []
+    for name, timing in timings.items():
+        quantity, _, level = name.partition(" ")
+        label = {"latency": "latency", "gather": "gather", "chain": "dependent addition"}[quantity]
+        benchmark = "" if quantity != "chain" else "float64"
+        flags = timing.flags
+        value = timing.value / count[name]
+        found.append(Result(label, level, benchmark, 1, value, "s", timing.spread, flags))
+    return found
+
+
+def _many_cores(cores: int, size: int, protocol: Protocol) -> list[Result]:
+    """Every thread over its own arrays at once; bytes over its own CPU time, summed."""
+    loops = compiled()
+    found = []
+    for name, stream in STREAMS.items():
+        count = size // (8 * stream.arrays)
+        sets = [[np.full(count, 1.0 + i) for i in range(stream.arrays)] for _ in range(cores)]
+        rates = []
+        for _ in range(max(3, protocol.repeats // 2)):
+            barrier = threading.Barrier(cores)
+            seconds = [0.0] * cores
+
+            def work(
+                rank: int,
+                loop: Callable[..., float] = loops[name],
+                arrays: list[list[np.ndarray]] = sets,
+                gate: threading.Barrier = barrier,
+                taken: list[float] = seconds,
+            ) -> None:
+                loop(*arrays[rank], 1)
+                gate.wait()
+                start = time.thread_time()
+                loop(*arrays[rank], 2)
+                taken[rank] = time.thread_time() - start
+
+            threads = [threading.Thread(target=work, args=(rank,)) for rank in range(cores)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            rates.append(sum(2 * count * stream.traffic / one for one in seconds))
+        low, middle, high = np.quantile(rates, [0.25, 0.5, 0.75])
+        found.append(Result("bandwidth", MEMORY, name, cores, float(middle), "byte/s", float((high - low) / middle)))
+    return found
+
+
+def _products(cores: int, protocol: Protocol) -> list[Result]:
+    """Square matrix products: flop over the CPU time of all threads is one core's rate."""
+    n = 768
+    tasks: dict[str, Callable[[], object]] = {}
+    rng = np.random.default_rng(2)
+    for dtype in ("float32", "float64"):
+        a, b = (rng.random((n, n)).astype(dtype) for _ in range(2))
+        tasks[dtype] = partial(_product, a, b, np.empty((n, n), dtype))
+    timings = measure(tasks, replace(protocol, clock="process"))
+    return [_result("matrix product", "", dtype, 1, 2.0 * n**3, "flop/s", timings[dtype]) for dtype in tasks]
+
+
+def _product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> float:
+    np.matmul(a, b, out=out)
+    return float(out[0, 0])
+
+
+def _result(quantity: str, level: str, benchmark: str, cores: int, amount: float, unit: str, timing: Timing) -> Result:
+    value = amount / timing.value
+    return Result(quantity, level, benchmark, cores, value, unit, timing.spread, timing.flags)
+
+
+def _check_plausible(results: list[Result], topology: Topology) -> None:
+    if topology.clock is None:
+        return
+    for r in results:
+        limit = PLAUSIBLE_BYTES_PER_CYCLE * topology.clock * r.cores
+        if r.quantity == "bandwidth" and r.value > limit:
+            raise InputError(
+                f"{r.level} {r.benchmark}: measured {r.value:.3g} byte/s, more than {r.cores} cores can move "
+                f"({limit:.3g} byte/s): the loop was optimised away or the clock is wrong"
+            )
+
+
+def _run(command: list[str]) -> str:
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=30, check=True, env={**os.environ, "LC_ALL": "C"}
+        )
+    except FileNotFoundError:
+        raise InputError(f"{command[0]}: no such command on this host") from None
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+        raise InputError(f"{command[0]}: failed ({type(error).__name__})") from None
+    return done.stdout
+
+
+def _main_memory() -> float | None:
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (ValueError, OSError, AttributeError):
+        return None

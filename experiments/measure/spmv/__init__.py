@@ -1,0 +1,1 @@
+"""Sparse products measured on this host, and the labels that ship."""

@@ -1,0 +1,1 @@
+"""Training steps and runs measured on this host."""

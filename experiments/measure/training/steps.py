@@ -1,0 +1,252 @@
+"""Eager training steps on this host, whole and taken apart: every ATen operation of a step timed alone.
+
+A dispatch mode sees the operations of one real step with their tensors; each distinct one (operator, shapes, strides,
+data types, numbers) is then called by itself in a loop. The clock is the CPU time of the thread, with one thread.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import partial
+from statistics import median
+from typing import Any
+
+from slipstick.experiments.measure.clocks.one_thread import one_thread
+from slipstick.experiments.measure.training.step_models import MODELS
+from slipstick.hwmodels.files.readers import atomic_write, unknown_name
+
+COLUMNS = ("model", "phase", "operation", "signature", "kind", "count", "flop", "byte", "time_s")
+STEP, CALL = "step", "call"
+"""Rows that hold a whole step, and the time of a call that does next to nothing."""
+WARM_UP, ROUNDS = 8, 21
+SAMPLE = 2e-4
+"""Seconds of a sample; shorter calls are repeated inside one."""
+
+
+@dataclass
+class Seen:
+    """One distinct operation of a step: how often it came in which phase, what it costs, and how to call it again."""
+
+    name: str
+    signature: str
+    kind: str
+    flop: float
+    byte: float
+    again: Callable[[], object]
+    counts: dict[str, int]
+
+
+def measure_steps(path: str | os.PathLike[str], names: Sequence[str] = (), say: Callable[[str], None] = print) -> None:
+    """Write a CSV of the steps of the named networks (all of them if none is named) and of their operations.
+
+    Beside it `PATH.json` says where, when and how. A row `step` is the median of a whole step, three times over.
+
+    Raises
+    ------
+    InputError
+        Where a network is unknown.
+    """
+    import torch
+
+    for name in names:
+        if name not in MODELS:
+            raise unknown_name("network", name, list(MODELS))
+    rows: list[tuple[Any, ...]] = []
+    load = [os.getloadavg()[0]]
+    with one_thread():
+        for name in names or MODELS:
+            rows += _measured(name)
+            say(f"{name}: step {median(row[-1] for row in rows if row[0] == name and row[2] == STEP) * 1e3:.3f} ms")
+    load.append(os.getloadavg()[0])
+    with atomic_write(path) as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows(rows)
+    document = {
+        "processor": _processor(),
+        "software": f"torch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}",
+        "date": date.today().isoformat(),
+        "load": load,
+        "protocol": (
+            f"one thread, thread CPU time; {ROUNDS} rounds of a step, every operation alone ({SAMPLE} s a sample, same "
+            "tensors again) and a step; an operation takes its median over that of the steps beside it, times the "
+            "median step: a virtual core changes its speed with its neighbours; steps: medians of odd and even rounds"
+        ),
+    }
+    with atomic_write(f"{os.fspath(path)}.json") as stream:
+        json.dump(document, stream, indent=1)
+        stream.write("\n")
+
+
+def _measured(name: str) -> list[tuple[Any, ...]]:
+    """Rows of one network: its step, an almost empty call, and each distinct operation alone."""
+    import torch
+
+    torch.manual_seed(0)
+    module, x, y = MODELS[name]()
+    module.train()
+    optimizer = torch.optim.SGD(module.parameters(), lr=1e-4, momentum=0.9)
+
+    def forward() -> Any:
+        optimizer.zero_grad(set_to_none=True)
+        return torch.nn.functional.cross_entropy(module(x), y)
+
+    def step() -> None:
+        forward().backward()
+        optimizer.step()
+
+    for _ in range(WARM_UP):
+        step()
+    recorder = _recorder()
+    with recorder:
+        loss = forward()
+        recorder.phase = "backward"
+        loss.backward()
+        recorder.phase = "optimizer"
+        optimizer.step()
+    tasks = {key: seen.again for key, seen in recorder.seen.items()}
+    seconds, whole = _beside(tasks, step)
+    rows: list[tuple[Any, ...]] = [(name, "", STEP, "", "", 1, 0, recorder.footprint, value) for value in whole]
+    rows.append((name, "", CALL, "", "", 1, 0, 0, seconds[CALL]))
+    for key, seen in recorder.seen.items():
+        for phase, count in seen.counts.items():
+            what = (name, phase, seen.name, seen.signature, seen.kind, count, seen.flop, seen.byte)
+            rows.append((*what, seconds[key]))
+    return [(*row[:-1], round(row[-1], 9)) for row in rows]
+
+
+def _beside(
+    tasks: Mapping[str, Callable[[], object]], step: Callable[[], None]
+) -> tuple[dict[str, float], list[float]]:
+    """Seconds of a call of each task and of an almost empty one; medians of the step in odd and even rounds."""
+    import torch
+
+    one, empty = torch.ones(1), torch.ops.aten.detach.default
+    everything = {**tasks, CALL: lambda: empty(one)}
+    with torch.no_grad():
+        inner = {key: max(1, round(SAMPLE / _taken(task, 3))) for key, task in everything.items()}
+    shares: dict[str, list[float]] = {key: [] for key in everything}
+    steps = [_taken(step, 1)]
+    for _ in range(ROUNDS):
+        with torch.no_grad():
+            taken = {key: _taken(everything[key], count) for key, count in inner.items()}
+        steps.append(_taken(step, 1))
+        usual = (steps[-1] + steps[-2]) / 2
+        for key, value in taken.items():
+            shares[key].append(value / usual)
+    whole = median(steps)
+    return {key: median(found) * whole for key, found in shares.items()}, [median(steps[::2]), median(steps[1::2])]
+
+
+def _taken(task: Callable[[], object], count: int) -> float:
+    begin = time.thread_time()
+    for _ in range(count):
+        task()
+    return max(time.thread_time() - begin, 1e-9) / count
+
+
+def _recorder() -> Any:
+    """A mode that keeps one example of every distinct operation."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_leaves, tree_map
+
+    def held(value: Any) -> Any:
+        return value.detach() if isinstance(value, torch.Tensor) else value
+
+    class Recorder(TorchDispatchMode):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.phase = "forward"
+            self.seen: dict[str, Seen] = {}
+            self._storages: dict[int, Any] = {}
+
+        @property
+        def footprint(self) -> int:
+            """Bytes of all that the step touches."""
+            return sum(int(storage.nbytes()) for storage in self._storages.values())
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = kwargs or {}
+            signature = ";".join(_written(value) for value in (*args, *kwargs.values()))
+            key = f"{func} {signature}"
+            if key not in self.seen:
+                kept, named = tree_map(held, args), tree_map(held, kwargs)
+            out = func(*args, **kwargs)
+            if key not in self.seen:
+                kind, flop, byte = _work(func, args, kwargs, out)
+                call = partial(func, *kept, **named)
+                self.seen[key] = Seen(str(func), signature, kind, flop, byte, call, {})
+            for leaf in tree_leaves((args, kwargs, out)):
+                if isinstance(leaf, torch.Tensor):
+                    self._storages.setdefault(leaf.untyped_storage()._cdata, leaf.untyped_storage())
+            counts = self.seen[key].counts
+            counts[self.phase] = counts.get(self.phase, 0) + 1
+            return out
+
+    return Recorder()
+
+
+def _written(value: Any) -> str:
+    """An argument as text: what decides the time of a call, and nothing else."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        shape = "x".join(map(str, value.shape))
+        plain = value.is_contiguous()
+        return f"{str(value.dtype).removeprefix('torch.')}[{shape}]" + ("" if plain else f"/{tuple(value.stride())}")
+    if isinstance(value, (list, tuple)):
+        return "(" + ",".join(_written(part) for part in value) + ")"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _work(func: Any, args: Any, kwargs: Any, out: Any) -> tuple[str, float, float]:
+    """Kind, flop and bytes of a call by the taxonomy; "uncounted" with the bytes of its operands where unknown."""
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    from slipstick.workloads.graph.kinds import operation
+    from slipstick.workloads.importers.assembly import Tensor
+    from slipstick.workloads.importers.torch.aten import Call, read_call
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return Tensor(tuple(value.shape), str(value.dtype).removeprefix("torch."), tuple(value.stride()))
+        if isinstance(value, (list, tuple)):
+            return tuple(map(plain, value))
+        return value if isinstance(value, (int, float, bool)) or value is None else str(value)
+
+    values = [
+        args[i] if i < len(args) else kwargs.get(a.name, a.default_value if a.has_default_value() else None)
+        for i, a in enumerate(func._schema.arguments)
+    ]
+    results = [leaf for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)]
+    tags = {*(str(tag).removeprefix("Tag.") for tag in func.tags), *(("view",) if func.is_view else ())}
+    call = Call(func._opname, tuple(map(plain, values)), tuple(map(plain, results)), frozenset(tags))
+    dtype = next((t.dtype for t in call.tensors() if "float" in t.dtype), "float32")
+    pieces = read_call(call)
+    if pieces is None:
+        moved = sum(t.numel() * t.element_size() for t in [*_tensors(args), *results])
+        return "uncounted", 0.0, float(moved)
+    made = [operation(f"{i}", piece.kind, piece.dims, dtype, piece.attributes) for i, piece in enumerate(pieces)]
+    kind = made[0].kind if made else "view"
+    return kind, float(sum(op.cost.flop for op in made)), float(sum(op.cost.bytes_moved for op in made))
+
+
+def _tensors(tree: Any) -> list[Any]:
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def _processor() -> str:
+    from slipstick.experiments.measure.training.epochs import processor
+
+    return processor()

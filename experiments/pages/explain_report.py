@@ -1,0 +1,80 @@
+"""The living slide rule: a page whose sliders recompute the ratio to today, its band and what bounds the time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slipstick.estimators.core.estimate import Estimate
+from slipstick.experiments.explain.explanation import interaction
+from slipstick.experiments.pages.plots import Bars, plotly_bars, plotly_heat
+from slipstick.experiments.pages.report import Card, Section, figure_html, table_html, write_page
+from slipstick.experiments.pages.sliderule import data_of, slider_html
+from slipstick.experiments.pages.whatif_report import formula_sections, part_rows, source_sections
+from slipstick.experiments.question.question import Question
+from slipstick.experiments.studies.whatif import WhatIf
+from slipstick.hwmodels.units import format_quantity
+
+TORNADO_BARS = 14
+FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
+
+
+def write(
+    asked: Question,
+    answer: Estimate,
+    tables: Mapping[str, Sequence[Mapping[str, Any]]],
+    target: float,
+    path: str | Path,
+) -> Path:
+    """Write the page; returns its path."""
+    script, names = data_of(asked)
+    tornado = tables["tornado"][:TORNADO_BARS]
+    ends = [[row["divided"] or 1.0, row["multiplied"] or 1.0] for row in tornado]
+    bars = Bars(
+        "Each quantity halved and doubled",
+        "time / today's time",
+        [str(row["quantity"]) for row in tornado],
+        [min(pair) for pair in ends],
+        [max(pair) for pair in ends],
+    )
+    sections = [
+        Section("The slide rule", slider_html(names)),
+        Section("What the time hangs on", figure_html(plotly_bars(bars), "tornado")),
+        Section("Elasticities", table_html(tables["elasticities"], "elasticities")),
+        Section("Two together", _interaction_html(asked, [str(row["quantity"]) for row in tables["elasticities"]])),
+        Section("What bounds the time", table_html(tables["bottlenecks"], "bottlenecks")),
+        Section("Where an operation changes what bounds it", table_html(tables["crossovers"], "crossovers")),
+        Section(f"What alone brings the time to {target:g} of today's", table_html(tables["changes"], "changes")),
+    ]
+    if "together" in tables:
+        title = f"The cheapest change of several that brings the time to {target:g}"
+        sections.append(Section(title, table_html(tables["together"], "together")))
+    if "ranking" in tables:
+        sections.append(Section("How surely which is faster", table_html(tables["ranking"], "ranking")))
+    sections.append(Section("What takes the time today", table_html(part_rows(answer), "parts")))
+    found = WhatIf(asked, None, answer, None, 0.8)  # type: ignore[arg-type]
+    sections += [*formula_sections(found), *source_sections(found, "sources")]
+    band = answer.interval()
+    sure = (
+        f"80 %: {format_quantity(band[0], 's')} .. {format_quantity(band[1], 's')}" if band else "how sure is unknown"
+    )
+    cards = [Card(format_quantity(answer.time, "s"), f"today's time; {sure}")]
+    lead = f"{asked.workload.name} on {asked.machine.name}. Assuming: {'; '.join(answer.assumptions)}."
+    return write_page(path, f"Slide rule: {asked.workload.name} on {asked.machine.name}", lead, cards, sections, script)
+
+
+def _interaction_html(asked: Question, names: Sequence[str]) -> str:
+    chosen = [name for name in names if name.startswith("machine.")][:2]
+    if len(chosen) < 2:
+        return "<p class=note>fewer than two quantities of the machine matter</p>"
+    grid = interaction(asked, chosen[0], chosen[1], FACTORS)
+    alone = np.outer(grid[:, FACTORS.index(1.0)], grid[FACTORS.index(1.0)])
+    title = "Time over today's; rows and columns are factors on today's values"
+    figure = plotly_heat(title, (f"{chosen[0]} x", FACTORS), (f"{chosen[1]} x", FACTORS), grid, "ratio")
+    most = float(np.max(np.abs(np.log(grid / alone))))
+    said = f"Were they independent, each cell would be the product of its edges; they differ by up to {most:.1%}."
+    note = f"<p class=note>{said}</p>"
+    return figure_html(figure, "interaction") + note

@@ -1,0 +1,97 @@
+"""Rows to a terminal, JSON or CSV: the one way every verb answers."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from slipstick.hwmodels.files.readers import unknown_name
+
+FORMATS = ("table", "json", "csv")
+FORMAT_HELP = "table | json | csv"
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def visible(text: str) -> str:
+    """A text for a terminal: what would steer it, or turn the direction of writing, is shown as ``\\x1b``."""
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def emit(rows: Sequence[Mapping[str, Any]], form: str = "table", title: str = "", notes: Sequence[str] = ()) -> None:
+    """Print rows; `notes` (assumptions, hints) go above a table, and are left out of JSON and CSV.
+
+    Raises
+    ------
+    InputError
+        Where the format is unknown.
+    """
+    if form == "json":
+        print(json.dumps([{key: plain(value) for key, value in row.items()} for row in rows], indent=1))
+    elif form == "csv":
+        names = {name: visible(name) for name in rows[0]} if rows else {}
+        writer = csv.DictWriter(sys.stdout, list(names), lineterminator="\n")
+        writer.writerow(names)
+        writer.writerows({key: _csv_value(value) for key, value in row.items()} for row in rows)
+    elif form == "table":
+        _table(rows, title, notes)
+    else:
+        raise unknown_name("format", form, FORMATS)
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON: not-a-number becomes null, numpy scalars become numbers."""
+    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(entry) for entry in value]
+    return value
+
+
+def _csv_value(value: Any) -> Any:
+    return "" if value is None else visible(value) if isinstance(value, str) else value
+
+
+def _table(rows: Sequence[Mapping[str, Any]], title: str, notes: Sequence[str]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    width = None if sys.stdout.isatty() else 200
+    console = Console(width=width, highlight=False)
+    for note in notes:
+        console.print(visible(note), markup=False)
+    if not rows:
+        console.print("(nothing)")
+        return
+    table = Table(
+        title=escape(visible(title)) or None, title_justify="left", box=None, pad_edge=False, header_style="bold"
+    )
+    for name, value in rows[0].items():
+        numeric = isinstance(value, (int, float)) and not isinstance(value, bool)
+        table.add_column(escape(visible(name)), justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row.values()))
+    console.print(table)
+
+
+def _cell(value: Any) -> str:
+    from rich.markup import escape
+
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.5g}"
+    if isinstance(value, Mapping):
+        return escape(", ".join(f"{visible(str(key))} {_cell(entry)}" for key, entry in value.items()))
+    return escape(visible(str(value)))

@@ -1,0 +1,214 @@
+"""Charts as plain records, drawn by plotly for a page and by matplotlib for a file: one description, two pictures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any, Literal
+
+from slipstick.estimators.core.formula import FloatArray
+from slipstick.hwmodels.files.readers import atomic_write
+
+Scale = Literal["linear", "log"]
+Numbers = Sequence[float] | FloatArray
+COLOURS = ("#1f5a91", "#c2571a", "#2e7d4f", "#8a3b8f", "#7a6a1f", "#35808a", "#a03040", "#555555")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A prediction: y over x, with the band between low and high where it is known."""
+
+    label: str
+    x: Numbers
+    y: Numbers
+    low: Numbers | None = None
+    high: Numbers | None = None
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Single points: measured ones, or those of another source."""
+
+    label: str
+    x: Numbers
+    y: Numbers
+    line: int = 0
+    shape: Literal["ring", "dot"] = "ring"
+
+
+@dataclass(frozen=True)
+class Chart:
+    """What is shown over what; axis titles carry the unit."""
+
+    title: str
+    x_title: str
+    y_title: str
+    lines: tuple[Line, ...] = ()
+    marks: tuple[Marks, ...] = ()
+    x_scale: Scale = "linear"
+    y_scale: Scale = "linear"
+    border: float | None = None
+    border_label: str = ""
+
+
+@dataclass(frozen=True)
+class Bars:
+    """One bar a label around 1 (today), sorted by the caller; low and high are ends of bars or bands."""
+
+    title: str
+    x_title: str
+    labels: Sequence[str]
+    low: Sequence[float]
+    high: Sequence[float]
+
+
+def plotly_chart(chart: Chart) -> Any:
+    """The chart as a plotly figure."""
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    for index, line in enumerate(chart.lines):
+        colour = COLOURS[index % len(COLOURS)]
+        group = f"line{index}"
+        if line.low is not None and line.high is not None:
+            figure.add_scatter(
+                x=[*line.x, *line.x[::-1]],
+                y=[*line.high, *line.low[::-1]],
+                mode="lines",  # else plotly marks the corners of a short band
+                fill="toself",
+                fillcolor=_faint(colour),
+                line={"width": 0},
+                hoverinfo="skip",
+                showlegend=False,
+                legendgroup=group,
+                name=_text(f"{line.label}, band"),
+            )
+        figure.add_scatter(
+            x=list(line.x),
+            y=list(line.y),
+            mode="lines",
+            line={"color": colour, "width": 2},
+            name=_text(line.label),
+            legendgroup=group,
+        )
+    for mark in chart.marks:
+        colour = COLOURS[mark.line % len(COLOURS)]
+        marker = {"color": colour, "size": 9, "symbol": "circle-open", "line": {"width": 2}}
+        if mark.shape == "dot":
+            marker = {"color": _faint(colour, 0.35), "size": 4}
+        figure.add_scatter(x=list(mark.x), y=list(mark.y), mode="markers", name=_text(mark.label), marker=marker)
+    if chart.border is not None:
+        dotted = {"dash": "dot", "color": "#888888"}
+        figure.add_shape(type="line", x0=chart.border, x1=chart.border, y0=0, y1=1, yref="paper", line=dotted)
+        # plotly wants the logarithm for an annotation, but the value itself for a shape
+        at = math.log10(chart.border) if chart.x_scale == "log" else chart.border
+        font = {"size": 11, "color": "#666666"}
+        figure.add_annotation(
+            x=at, y=1, yref="paper", yanchor="bottom", text=_text(chart.border_label), font=font, showarrow=False
+        )
+    _layout(figure, chart.title, chart.x_title, chart.y_title)
+    figure.update_xaxes(type=chart.x_scale, exponentformat="SI")
+    figure.update_yaxes(type=chart.y_scale, exponentformat="SI")
+    return figure
+
+
+def plotly_bars(bars: Bars) -> Any:
+    """Horizontal bars from low to high, the first on top (a tornado)."""
+    import plotly.graph_objects as go
+
+    spans = [high - low for low, high in zip(bars.low, bars.high, strict=True)]
+    figure = go.Figure(
+        go.Bar(
+            x=spans,
+            base=list(bars.low),
+            y=[_text(label) for label in bars.labels],
+            orientation="h",
+            marker={"color": COLOURS[0]},
+            customdata=[[low, high] for low, high in zip(bars.low, bars.high, strict=True)],
+            hovertemplate="%{y}: %{customdata[0]:.4g} .. %{customdata[1]:.4g}<extra></extra>",
+        )
+    )
+    figure.add_vline(x=1.0, line={"color": "#444", "width": 1})
+    _layout(figure, bars.title, bars.x_title, "")
+    figure.update_yaxes(autorange="reversed", automargin=True)
+    return figure
+
+
+def plotly_heat(title: str, x: tuple[str, Sequence[float]], y: tuple[str, Sequence[float]], z: Any, unit: str) -> Any:
+    """Two parameters together: ratios z (rows y, columns x) as numbers, coloured by their logarithm."""
+    import plotly.graph_objects as go
+
+    text = [[f"{value:.3g}" for value in row] for row in z]
+    heat = go.Heatmap(
+        x=[f"{v:.4g}" for v in x[1]],
+        y=[f"{v:.4g}" for v in y[1]],
+        z=[[math.log2(value) for value in row] for row in z],
+        text=text,
+        texttemplate="%{text}",
+        colorscale="RdBu_r",
+        zmid=0.0,
+        showscale=False,
+        hovertemplate=f"%{{x}}, %{{y}}: %{{text}} {unit}<extra></extra>",
+    )
+    figure = go.Figure(heat)
+    _layout(figure, title, x[0], y[0])
+    figure.update_xaxes(type="category")
+    figure.update_yaxes(type="category")
+    return figure
+
+
+def _layout(figure: Any, title: str, x_title: str, y_title: str) -> None:
+    figure.update_layout(
+        meta={"title": title},
+        template="plotly_white",
+        margin={"l": 60, "r": 16, "t": 24, "b": 56},
+        legend={"orientation": "h", "yref": "container", "yanchor": "bottom", "y": 0, "x": 0},
+        font={"family": "system-ui, sans-serif", "size": 12},
+        hoverlabel={"namelength": -1},
+        height=440,
+    )
+    figure.update_xaxes(title=_text(x_title), ticks="outside")
+    figure.update_yaxes(title=_text(y_title), ticks="outside")
+
+
+def _text(label: str) -> str:
+    """A label as it stands: plotly reads some HTML in what it shows (links, bold)."""
+    return escape(label, quote=False)
+
+
+def _faint(colour: str, share: float = 0.16) -> str:
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{share})"
+
+
+def draw_charts(charts: Sequence[Chart], path: str | Path) -> None:
+    """The charts side by side as one PNG or SVG file (by its name), without a browser."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4 * len(charts), 4.6), dpi=140)
+    figure.subplots_adjust(left=0.11 / len(charts), right=1 - 0.03 / len(charts), bottom=0.13, top=0.91, wspace=0.22)
+    for axes, chart in zip(figure.subplots(1, len(charts), squeeze=False)[0], charts, strict=True):
+        for index, line in enumerate(chart.lines):
+            colour = COLOURS[index % len(COLOURS)]
+            axes.plot(line.x, line.y, color=colour, label=line.label)
+            if line.low is not None and line.high is not None:
+                axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.16, linewidth=0)
+        for mark in chart.marks:
+            colour = COLOURS[mark.line % len(COLOURS)]
+            dot = mark.shape == "dot"
+            style = {"markersize": 2, "alpha": 0.4} if dot else {"mfc": "none"}
+            axes.plot(mark.x, mark.y, "o", color=colour, label=mark.label, **style)
+        if chart.border is not None:
+            axes.axvline(chart.border, linestyle=":", color="#888888")
+        axes.set(title=chart.title, xlabel=chart.x_title, ylabel=chart.y_title)
+        axes.set(xscale=chart.x_scale, yscale=chart.y_scale)
+        axes.grid(visible=True, alpha=0.25)
+        axes.legend(fontsize=8)
+    with atomic_write(path, "wb") as stream:
+        figure.savefig(stream, format=Path(path).suffix[1:] or "png")

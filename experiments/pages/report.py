@@ -1,0 +1,225 @@
+"""One self-contained HTML page: charts, tables, formulas and the source of each number; opens without a network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from slipstick.estimators.core.formula import Formula
+from slipstick.hwmodels.files.readers import atomic_write
+from slipstick.hwmodels.machine import Machine, describe
+from slipstick.hwmodels.units import format_quantity
+
+MAX_TABLE_ROWS = 500
+
+STYLE = """
+:root { color-scheme: light; --ink: #1c2530; --line: #d9dee4; --soft: #f4f6f8; --accent: #1f5a91; }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 1180px; padding: 20px 18px 60px; color: var(--ink); background: #fff;
+  font: 15px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; }
+h1 { font-size: 1.6em; margin: .3em 0; }
+h2 { font-size: 1.15em; margin: 2em 0 .5em; border-bottom: 1px solid var(--line); }
+h3 { font-size: 1em; font-weight: 600; margin: 1em 0 .2em; }
+.cards { display: flex; flex-wrap: wrap; gap: 12px; margin: 16px 0; }
+.card { flex: 1 1 200px; background: var(--soft); border-left: 4px solid var(--accent); padding: 10px 14px; }
+.card b { display: block; font-size: 1.5em; } .card small { color: #55606c; }
+.note { color: #55606c; font-size: .93em; overflow-wrap: anywhere; }
+.scroll { overflow: auto; max-height: 520px; }
+table { border-collapse: collapse; font-size: .9em; }
+th, td { padding: 3px 10px; text-align: right; white-space: nowrap; }
+td.text, th.text { text-align: left; white-space: normal; min-width: 9em; overflow-wrap: anywhere; }
+th { white-space: normal; vertical-align: bottom; position: sticky; top: 0; background: var(--soft); cursor: pointer; }
+tr + tr td { border-top: 1px solid var(--line); } tr.front td { background: #fdf1e7; }
+label.only { margin-left: 10px; font-size: .93em; white-space: nowrap; }
+math { font-size: 1.05em; } .formula { overflow-x: auto; padding: 8px 0; } .figure { width: 100%; overflow: hidden; }
+label.slider span { overflow-wrap: anywhere; line-height: 1.2; }
+label.slider { display: grid; grid-template-columns: minmax(9em, 1fr) 2fr 8em; gap: 10px; align-items: center; }
+input[type=range] { width: 100%; } input.filter { margin: 0 0 6px; padding: 4px 8px; width: min(100%, 320px); }
+@media (max-width: 600px) { body { padding: 12px 10px 40px; font-size: 14px; }
+  label.slider { grid-template-columns: 1fr 8em; } label.slider input { grid-column: 1 / -1; grid-row: 2; } }
+"""
+
+SCRIPT = """
+document.querySelectorAll('table.sortable').forEach(table => {
+  const body = table.tBodies[0];
+  table.querySelectorAll('th').forEach((head, column) => head.addEventListener('click', () => {
+    const up = head.dataset.up !== 'yes'; table.querySelectorAll('th').forEach(h => delete h.dataset.up);
+    head.dataset.up = up ? 'yes' : 'no';
+    const key = row => row.cells[column].dataset.value ?? row.cells[column].textContent;
+    const rows = [...body.rows].sort((a, b) => { const x = key(a), y = key(b), n = Number(x) - Number(y);
+      return (up ? 1 : -1) * (Number.isNaN(n) ? String(x).localeCompare(String(y)) : n); });
+    body.append(...rows);
+  }));
+});
+const choose = name => {
+  const box = document.querySelector(`input.filter[data-table="${name}"]`);
+  const only = document.querySelector(`input.front[data-table="${name}"]`);
+  const words = box ? box.value.toLowerCase().split(/\\s+/).filter(Boolean) : [];
+  for (const row of document.getElementById(name).tBodies[0].rows) { const text = row.textContent.toLowerCase();
+    const left = only && only.checked ? row.classList.contains('front') : true;
+    row.hidden = !(left && words.every(word => text.includes(word))); }
+};
+document.querySelectorAll('input.filter, input.front').forEach(box =>
+  box.addEventListener('input', () => choose(box.dataset.table)));
+"""
+
+
+@dataclass(frozen=True)
+class Card:
+    """One headline number."""
+
+    value: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page; `html` is trusted, made by the functions below."""
+
+    title: str
+    html: str
+
+
+def write_page(
+    path: str | Path, title: str, lead: str, cards: Sequence[Card], sections: Sequence[Section], script: str = ""
+) -> Path:
+    """Write the page, plotly inlined; returns its path."""
+    from plotly.offline import get_plotlyjs
+
+    heads = "".join(f"<div class=card><b>{escape(c.value)}</b><small>{escape(c.meaning)}</small></div>" for c in cards)
+    body = "".join(f"<section><h2>{escape(s.title)}</h2>{s.html}</section>" for s in sections)
+    with atomic_write(path) as stream:
+        stream.write(
+            "<!doctype html><html lang=en><head><meta charset=utf-8>"
+            '<meta name=viewport content="width=device-width, initial-scale=1"><link rel=icon href="data:,">'
+            f"<title>{escape(title)}</title><style>{STYLE}</style>"
+        )
+        stream.write(f"<script>{get_plotlyjs()}</script></head><body>")
+        stream.write(f"<h1>{escape(title)}</h1><p>{escape(lead)}</p><div class=cards>{heads}</div>{body}")
+        stream.write(f"<script>{SCRIPT}{script}</script></body></html>")
+    return Path(path)
+
+
+def figure_html(figure: Any, name: str) -> str:
+    """A plotly figure inside the page; `name` is its element's id."""
+    from plotly.io import to_html
+
+    html = to_html(
+        figure,
+        full_html=False,
+        include_plotlyjs=False,
+        div_id=name,
+        config={"responsive": True, "displayModeBar": False},
+        default_width="100%",
+    )
+    title = (figure.layout.meta or {}).get("title", "")
+    return f"<div class=figure><h3>{escape(title)}</h3>{html}</div>"
+
+
+def table_html(rows: Sequence[Mapping[str, Any]], name: str, units: Mapping[str, str] | None = None) -> str:
+    """Rows as a table that sorts by a click on its head and filters by words; long ones are cut, and say so.
+
+    Rows whose `front` is true are highlighted, and a box leaves only those.
+
+    Parameters
+    ----------
+    units
+        Column -> the unit of its numbers, which are then written with it ("1.53 GHz"); plain numbers elsewhere.
+    """
+    units = units or {}
+    if not rows:
+        return "<p class=note>(nothing)</p>"
+    fronted = "front" in rows[0]
+    front = [fronted and bool(row["front"]) for row in rows[:MAX_TABLE_ROWS]]
+    shown = [
+        {**row, "front": "front" if own else ""} if fronted else row for row, own in zip(rows, front, strict=False)
+    ]
+    texts = {key for key in rows[0] if any(isinstance(row[key], str) for row in shown)}
+    head = "".join(f"<th{' class=text' if key in texts else ''}>{_breakable(key)}</th>" for key in rows[0])
+    body = "".join(
+        f"<tr{' class=front' if own else ''}>"
+        + "".join(_cell(value, "text" if key in texts else "", units.get(key)) for key, value in row.items())
+        + "</tr>"
+        for row, own in zip(shown, front, strict=True)
+    )
+    cut = f"<p class=note>first {len(shown)} of {len(rows)} rows</p>" if len(rows) > len(shown) else ""
+    filter_ = f'<input class=filter data-table="{name}" placeholder="filter rows" aria-label="filter rows">'
+    box = f'<input type=checkbox class=front data-table="{name}">'
+    only = f"<label class=only>{box} only the Pareto front</label>" if fronted else ""
+    table = f'<table class=sortable id="{name}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return f"{filter_ if len(shown) > 8 else ''}{only}<div class=scroll>{table}</div>{cut}"
+
+
+def _breakable(name: str) -> str:
+    """A column's name that may break behind its dots and underscores, so that the table stays on the page."""
+    return escape(name).replace(".", ".<wbr>").replace("_", "_<wbr>")
+
+
+def _cell(value: Any, kind: str, unit: str | None = None) -> str:
+    attribute = f" class={kind}" if kind else ""
+    if value is None or value != value:
+        return f"<td{attribute}></td>"
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        text = format_quantity(value, unit) if unit else f"{value:.5g}"
+        return f'<td{attribute} data-value="{float(value)!r}">{escape(text)}</td>'
+    return f"<td{attribute}>{escape(str(value))}</td>"
+
+
+def formula_html(formula: Formula, left: str = "T") -> str:
+    """A formula typeset as MathML, which browsers draw by themselves, with the full names as text below."""
+    import sympy as sp
+
+    from slipstick.experiments.pages.typeset import mathml
+
+    names = short_names(formula.names)
+    expression = formula.expression.xreplace({s: sp.Symbol(names[str(s)]) for s in formula.expression.free_symbols})
+    legend = "; ".join(f"{escape(short)} = {escape(name)}" for name, short in names.items() if short != name)
+    return (
+        f"<div class=formula>{mathml(expression, left)}</div>"
+        f"<p class=note>{legend}. In {escape(formula.unit)}; {escape(formula.source)}.</p>"
+    )
+
+
+def short_names(names: Iterable[str]) -> dict[str, str]:
+    """Readable names for a formula: the last words of each dotted name, as many as tell it apart."""
+    names = list(names)
+    found = {}
+    for name in names:
+        words = name.split(".")
+        for count in range(1, len(words) + 1):
+            short = "_".join(words[-count:])
+            alone = sum(1 for other in names if "_".join(other.split(".")[-count:]) == short) == 1
+            if alone and not short.isdigit():
+                break
+        found[name] = short
+    return found
+
+
+def machine_rows(machine: Machine) -> list[dict[str, str]]:
+    """Every number of a machine with its source."""
+    return [{"number": f"machine.{path}", "value": text, "source": source} for path, text, source in describe(machine)]
+
+
+def parameter_rows(estimator: Any) -> list[dict[str, Any]]:
+    """Every parameter of an estimator: value, unit, whether it was fitted, what it means."""
+    from slipstick.estimators.calibration.calibration import Calibration
+    from slipstick.estimators.core.parameters import parameters
+
+    fitted: dict[str, float | None] = {}
+    inner = estimator
+    if isinstance(estimator, Calibration):
+        inner, fitted = estimator.estimator, estimator.standard_errors()
+    return [
+        {
+            "number": f"estimator.{name}",
+            "value": value,
+            "standard_error": fitted.get(name),
+            "unit": note.unit,
+            "meaning": note.meaning,
+            "source": f"fitted: {estimator.source}" if name in fitted else getattr(inner, "source", ""),
+        }
+        for name, (value, note) in parameters(inner).items()
+    ]

@@ -1,0 +1,66 @@
+"""The page of a study: every case's what-if, best points first, light also for 100,000 points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slipstick.experiments.pages import whatif_report
+from slipstick.experiments.pages.front_report import front_section
+from slipstick.experiments.pages.plots import Chart, draw_charts, plotly_chart
+from slipstick.experiments.pages.report import Card, Section, figure_html, write_page
+from slipstick.experiments.studies.runner import Plan
+from slipstick.experiments.studies.study import Study
+from slipstick.experiments.studies.whatif import WhatIf
+from slipstick.hwmodels.files.readers import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+BEST_ROWS = 200
+
+
+def write(study: Study, made: Plan, frame: pd.DataFrame, names: Sequence[str], path: Path) -> tuple[Path, Path]:
+    """Write the page and its PNG; returns both paths.
+
+    Parameters
+    ----------
+    names
+        The objectives of the table's column `front`; none where it has none.
+    """
+    sections: list[Section] = []
+    cards: list[Card] = []
+    charts: list[Chart] = []
+    assumptions: list[str] = []
+    for case in made.cases:
+        own = frame[(frame.workload == case.workload) & (frame.machine == case.machine)]
+        if not len(own):
+            continue
+        asked = study.question(case.workload, case.machine)
+        answers = own.drop(columns=["workload", "machine"]).reset_index(drop=True)
+        found = WhatIf(asked, case.work.space, asked.answer(), answers, study.level)
+        name = f"{asked.workload.name} on {asked.machine.name}"
+        chart = whatif_report.ratio_chart(found)
+        charts.append(chart)
+        assumptions += [text for text in found.today.assumptions if text not in assumptions]
+        identifier = f"case{len(cards)}"
+        cards.append(Card(whatif_report.cards(found)[0].value, f"{name}: {whatif_report.cards(found)[0].meaning}"))
+        sections.append(Section(name, figure_html(plotly_chart(chart), f"{identifier}-ratio")))
+        said = (*case.work.unknown, *case.work.notes, *case.work.over_cap(asked.machine, answers))
+        sections.append(whatif_report.points_section(answers, identifier, BEST_ROWS, said))
+        sections += whatif_report.formula_sections(found)
+        sections += whatif_report.source_sections(found, identifier)
+    for number, (workload, own) in enumerate(frame.groupby("workload", sort=False) if names else ()):
+        label = f"{workload}: " if len(study.workloads) > 1 else ""
+        sections += [
+            replace(one, title=f"{label}{one.title}") for one in front_section(own, names, f"workload{number}")
+        ]
+    if not cards:
+        raise InputError(f"study {study.name!r}: no point meets the conditions, or none is answered yet")
+    lead = f"{study.description} Assuming: {'; '.join(assumptions)}. Fingerprint {made.fingerprint}."
+    page = write_page(path, study.name, lead.strip(), cards, sections)
+    picture = path.with_suffix(".png")
+    draw_charts(charts[:4], picture)
+    return page, picture

@@ -1,0 +1,250 @@
+"""The page of a what-if: ratios to today first, the band, the formula, and the source of each number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slipstick.estimators.calibration.calibration import Calibration
+from slipstick.estimators.core.estimate import Estimate, Measurement
+from slipstick.experiments.explain.explanation import value_of
+from slipstick.experiments.pages.front_report import best, front_section, marked, scale_of
+from slipstick.experiments.pages.plots import Chart, Line, Marks, draw_charts, plotly_chart
+from slipstick.experiments.pages.report import (
+    MAX_TABLE_ROWS,
+    Card,
+    Section,
+    figure_html,
+    formula_html,
+    machine_rows,
+    parameter_rows,
+    table_html,
+    write_page,
+)
+from slipstick.experiments.question.objectives import FRONT, known_only
+from slipstick.experiments.studies.whatif import WhatIf, frame_rows
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import unit_at
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.units import format_quantity
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MAX_WRITTEN_OPERATIONS = 60
+MAX_LINES = 5
+MAX_LINE_POINTS = 2000
+SUMMARY_STRETCHES = 60
+
+
+def write(
+    found: WhatIf, path: str | Path, measured: Sequence[Measurement] = (), objectives: Sequence[str] = ()
+) -> tuple[Path, Path]:
+    """Write the page to `path` and its chart beside it as PNG; returns both paths.
+
+    Parameters
+    ----------
+    objectives
+        Of the Pareto front; none where left out.
+    """
+    asked, path = found.asked, Path(path)
+    frame, names = marked(found.frame, objectives)
+    charts = {"ratio": ratio_chart(found)}
+    if measured or "low_s" in found.frame:  # else the same picture again, with other numbers along its axis
+        charts["time"] = time_chart(found, measured)
+    title = f"What if: {asked.workload.name} on {asked.machine.name}"
+    sections = [
+        *(Section(chart.title, figure_html(plotly_chart(chart), name)) for name, chart in charts.items()),
+        *front_section(frame, names, "points"),
+        points_section(frame, "points", MAX_TABLE_ROWS // 2, found.unknown),
+        Section("What takes the time today", table_html(part_rows(found.today), "parts")),
+        *formula_sections(found),
+        *source_sections(found),
+    ]
+    lead = f"Assuming: {'; '.join(found.today.assumptions)}. Today: {asked.machine.name}{_run_text(asked.run)}."
+    page = write_page(path, title, lead, cards(found), sections)
+    picture = path.with_suffix(".png")
+    draw_charts(list(charts.values()), picture)
+    return page, picture
+
+
+def cards(found: WhatIf) -> list[Card]:
+    """Today, and the best point."""
+    frame = equal_work(found)
+    best = frame.iloc[int(np.argmin(frame.time_ratio))]
+    setting = ", ".join(_said(name, best[name]) for name in found.space.names)
+    band = f", {found.level:.0%}: {best.low_ratio:.3g} .. {best.high_ratio:.3g}" if "low_ratio" in best else ""
+    same = " of today's work" if len(frame) < len(found.frame) else ""
+    today = found.today.interval(found.level)
+    if today:
+        sure = f", {found.level:.0%}: {format_quantity(today[0], 's')} .. {format_quantity(today[1], 's')}"
+    else:
+        sure = "; how sure is unknown: the estimator is not calibrated"
+    return [
+        Card(f"{best.time_ratio:.3g} of today", f"the fastest of {len(frame)} points{same}: {setting}{band}"),
+        Card(format_quantity(found.today.time, "s"), f"today's time{sure}"),
+    ]
+
+
+def equal_work(found: WhatIf) -> pd.DataFrame:
+    """The points whose workload.* is nearest to today's: less work is no faster machine. All where only work varies."""
+    frame, work = found.frame, [name for name in found.space.names if name.startswith("workload.")]
+    if len(work) == len(found.space.names):
+        return frame
+    for name in work:
+        today = {**found.asked.workload.defaults, **found.asked.run}.get(name.partition(".")[2])
+        if today is not None and len(frame):
+            apart = (frame[name] - today).abs()
+            frame = frame[apart == apart.min()]
+    return frame
+
+
+def time_chart(found: WhatIf, measured: Sequence[Measurement] = ()) -> Chart:
+    """Time over the axis with the most values, one line for each combination of the others."""
+    x_name = longest_axis(found)
+    points = [(measurement_value(found, m, x_name), m.value) for m in measured if m.quantity == "time"]
+    marks = [point for point in points if point[0] is not None]
+    shown = (Marks("measured", [float(x or 0) for x, _ in marks], [y for _, y in marks]),) if marks else ()
+    scales = _scales(found.frame, x_name, "time_s")
+    return Chart("Time", _axis(x_name), "time [s]", _lines(found, x_name, "time_s", "s"), shown, *scales)
+
+
+def ratio_chart(found: WhatIf) -> Chart:
+    """Time over today's time, over the axis with the most values."""
+    x_name = longest_axis(found)
+    scales = _scales(found.frame, x_name, "time_ratio")
+    lines = _lines(found, x_name, "time_ratio", "ratio")
+    y_title = f"time / today's {format_quantity(found.today.time, 's')}"
+    return Chart("Ratio to today (below 1: faster)", _axis(x_name), y_title, lines, (), *scales)
+
+
+def points_section(frame: pd.DataFrame, name: str, most: int, unknown: Sequence[str] = ()) -> Section:
+    """The table of the points, fastest first: all, or the fastest and those of the front; and what is not known."""
+    chosen = best(frame, most)
+    rows = known_only(frame_rows(chosen))
+    title = "Every point" if len(chosen) == len(frame) else f"The {most} fastest of {len(frame)} points"
+    if FRONT in frame and len(chosen) < len(frame):
+        title += f", and {int(chosen[FRONT].sum())} of the front"
+    notes = "".join(f"<p class=note>{escape(text)}</p>" for text in unknown)
+    units = {column: unit for column in map(str, frame.columns) if (unit := _unit(column))}
+    return Section(f"{title}, fastest first", table_html(rows, name, units) + notes)
+
+
+def longest_axis(found: WhatIf) -> str:
+    """The name with the most values."""
+    return max(found.space.names, key=lambda name: found.frame[name].nunique())
+
+
+def measurement_value(found: WhatIf, measurement: Measurement, name: str) -> float | None:
+    """Where a measurement stands on the axis `name`; None where it does not say."""
+    space, _, path = name.partition(".")
+    if space == "run":
+        return measurement.run.get(path)
+    if space == "machine":
+        return float(measurement.machine.get(path))
+    return None
+
+
+def part_rows(today: Estimate) -> list[dict[str, Any]]:
+    """The operations of today's estimate, slowest first."""
+    frame = today.to_frame().sort_values("total_s", ascending=False)
+    return [dict(zip(frame.columns, row, strict=True)) for row in frame.itertuples(index=False, name=None)]
+
+
+def source_sections(found: WhatIf, name: str = "whatif") -> list[Section]:
+    """Where each parameter and each number of the machine comes from."""
+    asked = found.asked
+    parameters = table_html(parameter_rows(asked.estimator), f"{name}-parameters")
+    machine = table_html(machine_rows(asked.machine), f"{name}-machine")
+    return [
+        Section("Where each parameter comes from", parameters),
+        Section("Where each number of the machine comes from", machine),
+    ]
+
+
+def formula_sections(found: WhatIf) -> list[Section]:
+    """The formula, where the estimator is one."""
+    inner = found.asked.estimator
+    inner = inner.estimator if isinstance(inner, Calibration) else inner
+    workload = found.asked.workload
+    if len(workload) > MAX_WRITTEN_OPERATIONS:
+        note = f"The formula is the sum over {len(workload)} operations; slipstick explain prints it by part."
+        return [Section("The formula", f"<p class=note>{note}</p>")]
+    try:
+        formula = inner.formula(workload, found.asked.machine)
+    except (InputError, AttributeError):
+        return [Section("The formula", "<p class=note>This estimator is no formula (a table or a simulation).</p>")]
+    if formula.expression.count_ops() > 400:
+        note = f"The formula has {formula.expression.count_ops()} operations; slipstick explain prints it by part."
+        return [Section("The formula", f"<p class=note>{note}</p>")]
+    return [Section("The formula", formula_html(formula))]
+
+
+def _lines(found: WhatIf, x_name: str, column: str, unit: str) -> tuple[Line, ...]:
+    """One line for each combination of the other axes; of many, for a few values of one, the rest as today."""
+    frame = found.frame.sort_values(x_name)
+    others = [name for name in found.space.axes if name != x_name]
+    if others and len(frame[others].drop_duplicates()) > MAX_LINES:
+        others.sort(key=lambda name: -frame[name].nunique())
+        for name in others[1:]:
+            frame = frame[frame[name] == _nearest(frame[name].unique(), value_of(found.asked, name))]
+        values = np.sort(frame[others[0]].unique())
+        kept = values[np.unique(np.linspace(0, len(values) - 1, MAX_LINES).round().astype(int))]
+        frame = frame[frame[others[0]].isin(kept)]
+    groups: list[tuple[Any, pd.DataFrame]] = list(frame.groupby(others)) if others else [((), frame)]
+    rest = [name for name in found.space.sampled if name != x_name]
+    lines = []
+    for key, part in groups:
+        label = ", ".join(_said(name, value) for name, value in zip(others, key, strict=True))
+        if len(part) > MAX_LINE_POINTS or (rest and part[x_name].duplicated().any()):
+            lines.append(_summary(part, x_name, column, label, rest))
+            continue
+        columns = [np.asarray(part[name]) for name in (x_name, column)]
+        band = [np.asarray(part[f"{end}_{unit}"]) if f"{end}_{unit}" in part else None for end in ("low", "high")]
+        lines.append(Line(label or "predicted", columns[0], columns[1], band[0], band[1]))
+    return tuple(lines)
+
+
+def _nearest(values: Any, today: float) -> float:
+    return float(values[np.argmin(np.abs(np.log(values / today)))])
+
+
+def _summary(frame: pd.DataFrame, x_name: str, column: str, label: str, over: Sequence[str]) -> Line:
+    """Many points as one line: the median, and the range, of those at each value, or in stretches of equal count."""
+    x, y = frame[x_name].to_numpy(), frame[column].to_numpy()
+    values, starts = np.unique(x, return_index=True)
+    parts = np.split(np.arange(len(x)), starts[1:])
+    if len(values) > SUMMARY_STRETCHES:
+        parts = np.array_split(np.arange(len(x)), SUMMARY_STRETCHES)
+    said = f"median and range of {len(frame):,} points" + (f" over {', '.join(over)}" if over else "")
+    middle = [float(np.median(x[part])) for part in parts]
+    ends = [[float(reduce(y[part])) for part in parts] for reduce in (np.median, np.min, np.max)]
+    return Line(f"{label}: {said}" if label else said, middle, ends[0], ends[1], ends[2])
+
+
+def _unit(name: str) -> str:
+    """The unit of a varied quantity of the machine; "" of any other."""
+    space, _, path = name.partition(".")
+    return unit_at(Machine, path.split(".")) if space == "machine" else ""
+
+
+def _said(name: str, value: float) -> str:
+    unit = _unit(name)
+    return f"{name} = {format_quantity(value, unit) if unit else f'{value:.6g}'}"
+
+
+def _axis(name: str) -> str:
+    unit = _unit(name)
+    return f"{name} [{unit}]" if unit else name
+
+
+def _scales(frame: pd.DataFrame, x_name: str, y_name: str) -> tuple[Any, Any]:
+    return scale_of(frame[x_name].to_numpy(dtype=float)), scale_of(frame[y_name].to_numpy(dtype=float))
+
+
+def _run_text(run: Any) -> str:
+    return "".join(f", {name} = {value:g}" for name, value in run.items())

@@ -1,1 +1,0 @@
-"""The five papers reproduced: each module has `run() -> list[ReproductionRow]`."""

@@ -1,0 +1,136 @@
+"""What varies, as it is written: ``machine.clock=1GHz,2GHz``, ``run.threads=1..240:24``, ``run.batch=1..512:9log``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from slipstick.estimators.core.compiled import NAMESPACES
+from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.schedule.schedule_model import check_count
+from slipstick.experiments.question.question import machine_change, number_of
+from slipstick.hwmodels.files.readers import InputError, whole_number
+from slipstick.hwmodels.machine import Machine
+
+MAX_POINTS = 1_000_000
+"""Values of one axis: a second to make. More points are a sample, or several axes."""
+
+
+def axis(text: str, on: Machine) -> tuple[str, FloatArray]:
+    """One ``--vary``: ``name=v1,v2,...``, ``name=low..high`` (whole numbers) or ``name=low..high:n`` (n even steps).
+
+    ``name=low..high:nlog`` takes n steps of equal ratio. Counts (run.*, workload.*, whole fields) are rounded, and
+    equal ratios may then fall on one whole number: there are fewer values than steps (see `merged_steps`).
+
+    Raises
+    ------
+    InputError
+        Where the text has another form, a value is no quantity of the field's unit, or a count has fewer whole numbers
+        between low and high than steps.
+    """
+    name, equals, written = text.partition("=")
+    name = name.strip()
+    if not equals or "." not in name or name.partition(".")[0] not in NAMESPACES:
+        raise InputError(
+            f"{text[:60]!r}: want NAMESPACE.NAME=VALUES, such as machine.clock=1GHz,2GHz or run.threads=1..240:24"
+        )
+    low, dots, rest = written.partition("..")
+    if not dots:
+        values = np.array([quantity(name, part, on) for part in written.split(",")])
+    else:
+        high, _, steps = rest.partition(":")
+        first, last = quantity(name, low, on), quantity(name, high, on)
+        if not last > first:
+            raise InputError(f"{name}={written[:40]}: want low..high with high > low")
+        values = _steps(name, first, last, steps)
+        if is_count(name, on):
+            whole = math.floor(last) - math.ceil(first) + 1
+            if len(values) > whole:
+                raise InputError(f"{name}={written[:40]}: {len(values)} steps in {max(whole, 0)} whole numbers")
+            values = np.unique(np.round(values))
+    if len(values) > MAX_POINTS:
+        raise InputError(f"{name}: {len(values)} values are more than {MAX_POINTS}")
+    return name, values
+
+
+def is_count(name: str, on: Machine) -> bool:
+    """Whether a quantity has whole values only: numbers of the run and workload, and whole fields of the machine."""
+    counted = name.startswith(("run.", "workload.")) and not name.endswith("_ratio")
+    return counted or isinstance(_field(name, on), int)
+
+
+def counts_axis(text: str, on: Machine) -> tuple[str, FloatArray]:
+    """As `axis`, for estimators: their numbers of a run are whole and at least 1.
+
+    Raises
+    ------
+    InputError
+        As `axis`, and where a number of the run is no whole number >= 1.
+    """
+    name, values = axis(text, on)
+    if name.startswith("run."):
+        for value in values[(values < 1) | (values != np.round(values))][:1]:
+            check_count(name, value)
+    return name, values
+
+
+def merged_steps(name: str, written: str, values: int) -> str:
+    """What to say where ``low..high:nlog`` gave fewer values than steps, since counts are whole; "" otherwise."""
+    steps = written.rpartition(":")[2].removesuffix("log") if ".." in written else ""
+    count = whole_number(steps)
+    if count is None or count <= values:
+        return ""
+    return f"{name}: {values} different whole numbers in the {count} steps of {written}"
+
+
+def _steps(name: str, first: float, last: float, steps: str) -> FloatArray:
+    if not steps:
+        if last - first > MAX_POINTS:
+            raise InputError(f"{name}: more than {MAX_POINTS} values; say how many steps (low..high:n)")
+        return np.arange(math.ceil(first), math.floor(last) + 1, dtype=np.float64)
+    count = whole_number(steps.removesuffix("log"))
+    if count is None or not 2 <= count <= MAX_POINTS:
+        raise InputError(f"{name}: {steps[:20]!r} steps: want a whole number from 2 to {MAX_POINTS}, or one with 'log'")
+    if steps.endswith("log"):
+        if first <= 0:
+            raise InputError(f"{name}: equal ratios need values > 0")
+        return np.geomspace(first, last, count)
+    return np.linspace(first, last, count)
+
+
+def _field(name: str, on: Machine) -> Any:
+    return on.get(name.partition(".")[2]) if name.startswith("machine.") else None
+
+
+def quantity(name: str, text: str, on: Machine) -> float:
+    """The number that a text gives a name, in the unit of its field where it is one of the machine's."""
+    return machine_change(name, text, on) if name.startswith("machine.") else number_of(name, text)
+
+
+def axes_of(vary: Mapping[str, Any] | Sequence[str], on: Machine) -> dict[str, tuple[float, ...]]:
+    """Axes from name -> values, or from texts ``name=values``.
+
+    Raises
+    ------
+    InputError
+        Where a name stands twice, or a value is no quantity of its field.
+    """
+    if isinstance(vary, Mapping):
+        texts = []
+        for name, values in vary.items():
+            listed = [values] if isinstance(values, (str, int, float)) else list(values)
+            texts.append(f"{name}=" + ",".join(v if isinstance(v, str) else repr(float(v)) for v in listed))
+    else:
+        texts = list(vary)
+    if not texts:
+        raise InputError("nothing varies: name at least one, such as machine.clock=1.2GHz,2.4GHz")
+    axes: dict[str, tuple[float, ...]] = {}
+    for text in texts:
+        name, found = counts_axis(text, on)
+        if name in axes:
+            raise InputError(f"{name} varies twice")
+        axes[name] = tuple(map(float, found))
+    return axes

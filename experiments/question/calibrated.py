@@ -1,0 +1,95 @@
+"""A question asked of a calibration that was kept as a file."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from slipstick.estimators.across_devices.files import devices_file
+from slipstick.estimators.across_devices.operation_times import OperationTimes
+from slipstick.estimators.calibration import calibration_file
+from slipstick.estimators.calibration.calibration import Calibration
+from slipstick.experiments.calibrate.operation_measurements import read_operation_times
+from slipstick.experiments.question import registry
+from slipstick.experiments.question.own import require_trusted
+from slipstick.experiments.question.question import Question, assignments, parameter_values, set_parameters
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping
+from slipstick.hwmodels.machine import Machine
+
+
+def calibrated(
+    asked: Question,
+    on: str,
+    path: str,
+    anchors: str | None,
+    settings: Sequence[str],
+    trusted: Collection[str] = (),
+) -> Question:
+    """The same question, answered by the calibration in a file.
+
+    Parameters
+    ----------
+    path
+        A file, or the name of a calibration that ships (`gpus`).
+    on
+        The machine's name or file: anchors were measured on it as it is, whatever the question changes.
+    anchors
+        A CSV of rows measured on that machine (`read_operation_times`); for a calibration across devices.
+    settings
+        Those of the question; ``estimator.NAME=value`` among them overrides what was fitted.
+    trusted
+        Estimators MODULE:ATTRIBUTE that the file may name: what the user named himself.
+
+    Raises
+    ------
+    InputError
+        Where a file cannot be used.
+    """
+    path = _shipped(path)
+    fields = require_mapping(read_json(path), path, "file")
+    of = (
+        _for_machine(asked, on, path, anchors)
+        if fields.get("schema") == devices_file.SCHEMA
+        else _plain(fields, path, anchors, trusted)
+    )
+    own = assignments([text for text in settings if text.startswith("estimator.")], ("estimator",))["estimator"]
+    return replace(asked, estimator=set_parameters(of, parameter_values(of, own)) if own else of)
+
+
+def _shipped(path: str) -> str:
+    """The file of a calibration that ships, where a name is meant; else the path itself."""
+    known = sorted(file.stem for file in registry.CALIBRATIONS.glob("*.json"))
+    if Path(path).suffix or Path(path).exists():
+        return path
+    if Path(path).name not in known:
+        raise InputError(f"{path}: no such file, and no calibration that ships (known: {', '.join(known)})")
+    return str(registry.CALIBRATIONS / f"{Path(path).name}.json")
+
+
+def _for_machine(asked: Question, on: str, path: str, anchors: str | None) -> Calibration:
+    base = machine(on)
+    made = devices_file.load(path)
+    rows = _anchors(anchors, on, base) if anchors else []
+    return replace(made, anchors=(*made.anchors, *rows)).on(base, asked.workload, asked.run)
+
+
+def _anchors(path: str, on: str, base: Machine) -> list[OperationTimes]:
+    found = [
+        form
+        for form in read_operation_times(path, {on: base}, {"machine": on, "dtype": "float32"})
+        if form.machine.name == base.name
+    ]
+    if not found:
+        raise InputError(f"{path}: no row was measured on {base.name!r}")
+    return found
+
+
+def _plain(fields: Mapping[str, Any], path: str, anchors: str | None, trusted: Collection[str]) -> Calibration:
+    if anchors:
+        raise InputError(f"--anchors {anchors}: {path} is no calibration across devices")
+    name = str(fields.get("estimator"))
+    require_trusted(name, trusted, path)
+    return calibration_file.load(path, registry.estimator(name))

@@ -1,0 +1,71 @@
+"""Your own estimator, by MODULE:ATTRIBUTE: code that is run because you named it yourself."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from slipstick.estimators.core.estimate import Estimator
+from slipstick.hwmodels.files.readers import InputError
+
+
+def is_own(name: str | None) -> bool:
+    """Whether an estimator's name is MODULE:ATTRIBUTE."""
+    return name is not None and ":" in name
+
+
+def require_trusted(name: str | None, trusted: Collection[str], place: object) -> None:
+    """Refuse an estimator that a file names and the user does not: opening a file must not run somebody's code.
+
+    Raises
+    ------
+    InputError
+        Says what would be imported, and how to allow it.
+    """
+    if is_own(name) and name not in trusted:
+        raise InputError(
+            f"{place}: estimator = {name!r} would import your or somebody's code and run it: if you trust it, add "
+            f"--with {name}"
+        )
+
+
+def own_estimator(name: str) -> Any:
+    """The estimator that MODULE:ATTRIBUTE is, or returns where it is a function; modules of the current folder too.
+
+    What is imported is said on standard error.
+
+    Raises
+    ------
+    InputError
+        Where there is none, it fails, or it has no `estimate` and `compile`.
+    """
+    module, _, attribute = name.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)  # stays: workers import the same module
+    print(f"slipstick: imports {module} and runs its code ({name})", file=sys.stderr)
+    try:
+        found = getattr(import_module(module), attribute)
+        found = found() if callable(found) and not isinstance(found, Estimator) else found
+    except Exception as error:  # whatever the code raises is the user's to read
+        raise InputError(
+            f"estimator {name!r}: want MODULE:ATTRIBUTE, an estimator or a function that returns one: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    if isinstance(found, type):
+        raise InputError(f"estimator {name!r}: is the class {found.__name__}; want one of it: a function or an object")
+    if not isinstance(found, Estimator):
+        raise InputError(f"estimator {name!r}: a {type(found).__name__} has no estimate(...) and compile(...)")
+    return found
+
+
+def code_digest(name: str | None) -> str:
+    """Digest of the module's source, so that a study answered by other code is another study; "" for built-in ones."""
+    if name is None or not is_own(name):
+        return ""
+    source = getattr(sys.modules.get(name.partition(":")[0]), "__file__", None)
+    return sha256(Path(source).read_bytes()).hexdigest() if source else ""

@@ -1,0 +1,226 @@
+"""Estimators, papers and scoreboards by the names that the command line knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from slipstick.hwmodels.files.readers import unknown_name
+
+CALIBRATIONS = Path(__file__).parent / "calibrations"
+PAPERS = {
+    "dlbricks": "slipstick.experiments.evidence.papers.dlbricks.dlbricks_rows",
+    "xeon-phi": "slipstick.experiments.evidence.papers.xeon_phi.xeon_phi_rows",
+    "tpupoint": "slipstick.experiments.evidence.papers.tpupoint.tpupoint_rows",
+    "seqpoint": "slipstick.experiments.evidence.papers.seqpoint.seqpoint_rows",
+    "spmv-cnn": "slipstick.experiments.evidence.papers.spmv_cnn.spmv_cnn_rows",
+}
+SCOREBOARDS: dict[str, str] = {
+    "scaling": "slipstick.experiments.evidence.validation.scaling.scaling_scores",
+    "operations": "slipstick.experiments.evidence.validation.gpu.operation_scores",
+    "anchors": "slipstick.experiments.evidence.validation.gpu.anchor_scores",
+    "shipped": "slipstick.experiments.evidence.validation.gpu.gpu_bundle",
+    "physics": "slipstick.experiments.evidence.validation.gpu.physics_check",
+    "bandwidth": "slipstick.experiments.evidence.validation.cpu.bandwidth_scores",
+    "cpu-layers": "slipstick.experiments.evidence.validation.cpu.cpu_layers",
+    "kerncraft": "slipstick.experiments.evidence.validation.cpu.kerncraft_scores",
+    "systolic": "slipstick.experiments.evidence.validation.tpu.systolic_scores",
+    "tpu": "slipstick.experiments.evidence.validation.tpu.tpu_scores",
+    "spmv": "slipstick.experiments.evidence.validation.spmv.spmv_scores",
+    "graphs": "slipstick.experiments.evidence.validation.models.graph_scores",
+    "seqpoint": "slipstick.experiments.evidence.validation.sequences.seqpoint_scores",
+    "traces": "slipstick.experiments.evidence.validation.parallel.trace_scores",
+    "dispatch": "slipstick.experiments.evidence.validation.parallel.dispatch_scores",
+    "collectives": "slipstick.experiments.evidence.validation.parallel.collective_scores",
+    "megatron": "slipstick.experiments.evidence.validation.parallel.megatron_scores",
+    "dlbricks": "slipstick.experiments.evidence.validation.bricks.dlbricks_scores",
+}
+
+
+def _roofline() -> Any:
+    from slipstick.estimators.core.composite import Composite
+    from slipstick.estimators.operation.roofline import Roofline
+    from slipstick.estimators.schedule.sequential import Sequential
+
+    return Composite(Roofline(), Sequential(), "roofline, one operation after the other")
+
+
+def _tiled() -> Any:
+    from slipstick.estimators.core.composite import Composite
+    from slipstick.estimators.operation.gpu.tiled import TiledRoofline
+    from slipstick.estimators.schedule.sequential import Sequential
+
+    return Composite(TiledRoofline(), Sequential(), "tiled roofline, one operation after the other")
+
+
+def _roofline_critical_path() -> Any:
+    from slipstick.estimators.core.composite import Composite
+    from slipstick.estimators.operation.roofline import Roofline
+    from slipstick.estimators.schedule.critical_path import CriticalPath
+
+    return Composite(Roofline(), CriticalPath(), "roofline, critical path")
+
+
+def _tpu() -> Any:
+    from slipstick.estimators.calibration.calibration_file import load
+    from slipstick.estimators.core.composite import Composite
+    from slipstick.estimators.operation.tpu.tpu_step import TpuOperations
+    from slipstick.estimators.schedule.infeed import InfeedOverlap
+
+    plain = Composite(TpuOperations(), InfeedOverlap(), "data-parallel training step behind an infeed")
+    return load(CALIBRATIONS / "tpu.json", plain)
+
+
+def _systolic() -> Any:
+    from slipstick.estimators.core.composite import Composite
+    from slipstick.estimators.operation.tpu.systolic import SystolicArray
+    from slipstick.estimators.schedule.sequential import Sequential
+
+    return Composite(SystolicArray(), Sequential(), "systolic array with double-buffered operands, in sequence")
+
+
+def _cpu() -> Any:
+    from slipstick.estimators.core.composite import Composite
+    from slipstick.estimators.operation.cpu.cpu_roofline import CpuRoofline
+    from slipstick.estimators.schedule.sequential import Sequential
+
+    return Composite(CpuRoofline(), Sequential(), "roofline of a multi-core CPU, one operation after the other")
+
+
+def _spmv() -> Any:
+    from slipstick.estimators.operation.spmv.products import spmv_estimator
+
+    return spmv_estimator()
+
+
+def _spmv_devices() -> Any:
+    from slipstick.estimators.operation.spmv.products import spmv_devices_estimator
+
+    return spmv_devices_estimator()
+
+
+def _roofline_dispatch() -> Any:
+    from slipstick.estimators.core.composite import Composite
+    from slipstick.estimators.operation.roofline import Roofline
+    from slipstick.estimators.schedule.dispatch import AsynchronousDispatch
+
+    return Composite(Roofline(), AsynchronousDispatch(), "roofline, asynchronous dispatch")
+
+
+def _contended_dispatch() -> Any:
+    from slipstick.estimators.core.composite import Composite
+    from slipstick.estimators.operation.roofline import Roofline
+    from slipstick.estimators.schedule.dispatch import ContendedDispatch
+
+    return Composite(Roofline(), ContendedDispatch(), "roofline, streams that share the memory's bandwidth, simulated")
+
+
+def _collectives() -> Any:
+    from slipstick.estimators.schedule.parallel_training import collective_times
+
+    return collective_times()
+
+
+def _measure() -> Any:
+    from slipstick.experiments.measure.clocks.clocked import Clocked
+
+    return Clocked()
+
+
+def _parallel_training() -> Any:
+    from slipstick.estimators.schedule.parallel_training import parallel_training
+
+    return parallel_training()
+
+
+def _data_parallel_dispatch() -> Any:
+    from slipstick.estimators.schedule.parallel_training import data_parallel_training
+
+    return data_parallel_training()
+
+
+def _phi(strategy: str) -> Callable[[], Any]:
+    def build() -> Any:
+        return paper("xeon-phi").estimator(strategy)
+
+    return build
+
+
+def _estimators() -> dict[str, Callable[[], Any]]:
+    return {
+        "roofline": _roofline,
+        "tiled-roofline": _tiled,
+        "roofline-critical-path": _roofline_critical_path,
+        "roofline-dispatch": _roofline_dispatch,
+        "collectives": _collectives,
+        "contended-dispatch": _contended_dispatch,
+        "cpu": _cpu,
+        "data-parallel-dispatch": _data_parallel_dispatch,
+        "parallel-training": _parallel_training,
+        "systolic": _systolic,
+        "spmv": _spmv,
+        "spmv-devices": _spmv_devices,
+        "tpu": _tpu,
+        "measure": _measure,
+        "phi-a": _phi("a"),
+        "phi-b": _phi("b"),
+        "phi-simulated": _phi("simulated"),
+        "phi-queue": _phi("queue"),
+    }
+
+
+COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "send-recv")
+
+
+def estimator_names() -> list[str]:
+    """Names of the built-in estimators."""
+    return sorted(_estimators())
+
+
+def estimator(name: str) -> Any:
+    """A built-in estimator by name, or your own as MODULE:ATTRIBUTE (which is imported and run).
+
+    Raises
+    ------
+    InputError
+        Where the name is unknown.
+    """
+    if ":" in name:
+        from slipstick.experiments.question.own import own_estimator
+
+        return own_estimator(name)
+    known = _estimators()
+    if name not in known:
+        raise unknown_name("estimator", name, sorted(known))
+    return known[name]()
+
+
+def default_estimator(workload_name: str) -> str:
+    """The estimator that a workload is asked of where none is named."""
+    if workload_name == "data-parallel-mlp":
+        return "tpu"
+    if workload_name in COLLECTIVES:
+        return "collectives"
+    if workload_name.startswith("megatron-"):
+        return "parallel-training"
+    if workload_name.endswith("-data-parallel"):
+        return "data-parallel-dispatch"
+    if workload_name.startswith(("spmv", "pagerank")):
+        return "spmv"
+    return "phi-a" if workload_name.startswith("phi-cnn") else "roofline"
+
+
+def paper(name: str) -> Any:
+    """The module that reproduces a paper."""
+    if name not in PAPERS:
+        raise unknown_name("paper", name, sorted(PAPERS))
+    return import_module(PAPERS[name])
+
+
+def scoreboard(name: str) -> Any:
+    """The module of a scoreboard."""
+    if name not in SCOREBOARDS:
+        raise unknown_name("scoreboard", name, sorted(SCOREBOARDS))
+    return import_module(SCOREBOARDS[name])

@@ -1,0 +1,34 @@
+"""Which named quantities have no say in a time: not no effect here, but no place in the formula."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from slipstick.estimators.core.compiled import Compiled
+from slipstick.estimators.core.consumption import Consumption
+
+
+def unread(function: Any, names: Sequence[str], consumed: Sequence[Consumption] = ()) -> tuple[str, ...]:
+    """A line on the names that no formula of a compiled estimator holds; none where that cannot be known.
+
+    Parameters
+    ----------
+    function
+        What an estimator compiled with these names left free.
+    consumed
+        What is told beside the time, which may read what the time does not.
+    """
+    if not isinstance(function, Compiled):
+        return ()
+    missing = [name for name in names if name not in function.read]
+    elsewhere = {name: [one.name for one in consumed if one.reads(name)] for name in missing}
+    lines = []
+    if nowhere := [name for name in missing if not elsewhere[name]]:
+        lines.append(f"this estimator does not read {', '.join(nowhere)}")
+    lines += [
+        f"this estimator's time does not read {name} ({' and '.join(amounts)} does)"
+        for name, amounts in elsewhere.items()
+        if amounts
+    ]
+    return tuple(lines)

@@ -1,0 +1,1 @@
+"""Many points of one question: what-if, studies as files, resumable runs."""

@@ -1,0 +1,223 @@
+"""Running a study: chunks through any executor, each stored as soon as it is done, resumed after any end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slipstick.experiments.question.own import code_digest
+from slipstick.experiments.question.space import MAX_POINTS
+from slipstick.experiments.studies.store import Store, create
+from slipstick.experiments.studies.study import Study
+from slipstick.experiments.studies.sweep import Task, task
+from slipstick.experiments.studies.versions import installed_version
+from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.hwmodels.files.records import content_digest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+EXECUTORS = ("serial", "threads", "processes", "dask")
+MAX_CHUNKS = 10_000_000
+IN_FLIGHT = 8
+"""Chunks handed out at once: enough to keep workers busy, few enough to bound memory."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One workload on one machine of a study."""
+
+    workload: str
+    machine: str
+    work: Task
+
+    def rows(self, start: int, stop: int) -> pd.DataFrame:
+        """The points start..stop with the case's names."""
+        frame = self.work.rows(start, stop)
+        frame.insert(0, "workload", self.workload)
+        frame.insert(1, "machine", self.machine)
+        return frame
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A study made ready: its cases, its numbered chunks, the fingerprint of all that decides the answers, notes."""
+
+    cases: tuple[Case, ...]
+    chunks: tuple[tuple[int, int, int], ...]
+    fingerprint: str
+    notes: tuple[str, ...] = ()
+
+    def relative_to(self, today: Sequence[float]) -> Plan:
+        """The same plan with ratios to these times, one a case: what is measured anew would differ a little."""
+        cases = [replace(c, work=replace(c.work, today=t)) for c, t in zip(self.cases, today, strict=True)]
+        return replace(self, cases=tuple(cases))
+
+    @property
+    def points(self) -> int:
+        """Points of all cases, before conditions."""
+        return sum(case.work.space.size for case in self.cases)
+
+
+def plan(study: Study) -> Plan:
+    """Compile every case of a study.
+
+    Raises
+    ------
+    InputError
+        Where a name or a value of the study cannot be used, or its points are more than `MAX_POINTS`.
+    """
+    spaces = study.spaces()
+    points = len(study.workloads) * sum(space.size for space in spaces)
+    if not spaces[0].names:
+        raise InputError(f"study {study.name!r}: nothing varies; use slipstick calibrate for a calibration alone")
+    if points > MAX_POINTS:
+        raise InputError(
+            f"study {study.name!r}: {points:,} points in its {len(study.workloads) * len(spaces)} cases (a case has "
+            f"{spaces[0].counted}): want at most {MAX_POINTS:,} points in all cases together"
+        )
+    cases: list[Case] = []
+    contents: list[Any] = []
+    for (workload, machine), space in zip(study.cases(), spaces * len(study.workloads), strict=True):
+        asked = study.question(workload, machine)
+        cases.append(Case(workload, machine, task(asked, space, study.level, study.bands)))
+        on = [asked.machine.fingerprint, asked.machine.price]
+        contents.append([asked.workload.identity, on, asked.estimator, asked.run, space])
+    steps = [study.chunk or case.work.chunk for case in cases]
+    count = sum(-(-case.work.space.size // step) for case, step in zip(cases, steps, strict=True))
+    if count > MAX_CHUNKS:
+        raise InputError(
+            f"study {study.name!r}: {points:,} points in {count:,} chunks of {min(steps):,}: want at most "
+            f"{MAX_CHUNKS:,} chunks; fewer points, or a larger chunk (chunk = N)"
+        )
+    chunks = []
+    for index, case in enumerate(cases):
+        step = steps[index]
+        chunks += [
+            (index, start, min(start + step, case.work.space.size)) for start in range(0, case.work.space.size, step)
+        ]
+    return Plan(
+        tuple(cases),
+        tuple(chunks),
+        content_digest(
+            [contents, study.level, study.bands, chunks[-1], versions(), *filter(None, [code_digest(study.estimator)])]
+        ),
+        (*study.notes(spaces[0]), *_notes(cases)),
+    )
+
+
+def _notes(cases: Sequence[Case]) -> tuple[str, ...]:
+    """What is to be said of the cases; of which one, where it does not hold of all."""
+    found: dict[str, list[Case]] = {}
+    for case in cases:
+        for text in case.work.notes:
+            found.setdefault(text, []).append(case)
+    return tuple(
+        text if len(own) == len(cases) else f"{', '.join(f'{c.workload} on {c.machine}' for c in own)}: {text}"
+        for text, own in found.items()
+    )
+
+
+def versions() -> dict[str, str]:
+    """What else decides the last digit of an answer."""
+    return {name: installed_version(name) for name in ("slipstick", "numpy", "sympy")}
+
+
+def run(
+    made: Plan, folder: Path, executor: Executor | None = None, progress: Callable[[int, int], None] | None = None
+) -> Store:
+    """Answer every point that is not stored yet; `progress` hears (points done, points in all).
+
+    Whatever ends it (an error, Ctrl-C, a kill), every finished chunk stays, and the next run goes on from there.
+
+    Raises
+    ------
+    InputError
+        Where the folder holds another study, or a stored part is damaged.
+    """
+    about: dict[str, Any] = {"cases": [[case.workload, case.machine] for case in made.cases], "versions": versions()}
+    about |= {"chunks": len(made.chunks), "points": made.points, "today_s": [case.work.today for case in made.cases]}
+    about["notes"] = list(made.notes)
+    if executor is not None and any(getattr(case.work.function, "alone", False) for case in made.cases):
+        raise InputError("points of this estimator are taken one at a time: use the serial executor")
+    store = create(folder, made.fingerprint, about)
+    if store.today and len(store.today) != len(made.cases):
+        raise InputError(f"{folder}/study.json: today_s has {len(store.today)} times for {len(made.cases)} cases")
+    made = made.relative_to(store.today) if store.today else made
+    with store.locked():
+        stored = store.verify()
+        done = sum(made.chunks[number][2] - made.chunks[number][1] for number in stored)
+        todo = [number for number in range(len(made.chunks)) if number not in stored]
+        if progress:
+            progress(done, made.points)
+        for number, frame in _answers(made, todo, executor):
+            store.append(number, frame)
+            done += made.chunks[number][2] - made.chunks[number][1]
+            if progress:
+                progress(done, made.points)
+    return store
+
+
+def _answers(made: Plan, todo: list[int], executor: Executor | None) -> Iterator[tuple[int, pd.DataFrame]]:
+    """Finished chunks as they come, few in flight at a time."""
+    if executor is None:
+        for number in todo:
+            index, start, stop = made.chunks[number]
+            yield number, made.cases[index].rows(start, stop)
+        return
+    waiting = iter(todo)
+    flying: dict[Future[Any], int] = {}
+    try:
+        while True:
+            for number in waiting:
+                index, start, stop = made.chunks[number]
+                flying[executor.submit(made.cases[index].rows, start, stop)] = number
+                if len(flying) >= IN_FLIGHT:
+                    break
+            if not flying:
+                return
+            finished, _ = wait(flying, return_when=FIRST_COMPLETED)
+            for future in finished:
+                yield flying.pop(future), future.result()
+    finally:
+        for future in flying:
+            future.cancel()
+
+
+@contextmanager
+def executor(kind: str = "serial", workers: int = 2, scheduler: str | None = None) -> Iterator[Executor | None]:
+    """An executor by name: serial (None), threads, processes, or dask (a scheduler's address, else a local cluster).
+
+    Raises
+    ------
+    InputError
+        Where the name is unknown, or dask is not installed.
+    """
+    if kind not in EXECUTORS:
+        raise unknown_name("executor", kind, EXECUTORS)
+    if kind == "serial":
+        yield None
+    elif kind == "threads":
+        with ThreadPoolExecutor(workers) as pool:
+            yield pool
+    elif kind == "processes":
+        import multiprocessing
+
+        with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+            yield pool
+    else:
+        try:
+            from distributed import Client, LocalCluster
+        except ImportError:
+            raise InputError("executor 'dask' needs the extra: pip install 'slipstick[dask]'") from None
+        if scheduler:
+            with Client(scheduler) as client:
+                yield client.get_executor()
+        else:
+            cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+            with cluster, Client(cluster) as client:
+                yield client.get_executor()

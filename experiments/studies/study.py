@@ -1,0 +1,320 @@
+"""A study as a file: workloads, machines, what varies, the estimator and its calibration."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Literal, Self, TypeVar
+
+from pydantic import Field, PrivateAttr, field_validator, model_validator
+
+from slipstick.estimators.calibration.calibration import Calibration, calibrate
+from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Measurement
+from slipstick.experiments.calibrate.measurements import read_measurements
+from slipstick.experiments.question.axes import counts_axis, is_count, merged_steps, quantity
+from slipstick.experiments.question.own import require_trusted
+from slipstick.experiments.question.question import Question, name_and_value, number_of, question
+from slipstick.experiments.question.space import Range, Space
+from slipstick.experiments.studies.toml_text import toml_text
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.expressions import parse_expression
+from slipstick.hwmodels.files.readers import InputError, atomic_write, read_toml, unknown_name
+from slipstick.hwmodels.files.records import Record, Table, validated
+from slipstick.hwmodels.machine import Machine
+
+SCHEMA = "slipstick-study-1"
+Value = str | float
+Values = str | tuple[Value, ...]
+Made = TypeVar("Made")
+
+
+class SampledRange(Record):
+    """Bounds of a sampled quantity, with units where its field has one; counts are drawn whole."""
+
+    low: Value
+    high: Value
+    scale: Literal["linear", "log"] = "linear"
+    kind: Literal["real", "whole"] | None = None
+
+
+class Sample(Record):
+    """Points drawn from ranges: Sobol (quasi-random), Latin hypercube, or plainly random."""
+
+    method: Literal["sobol", "latin-hypercube", "random"] = "sobol"
+    count: int = Field(ge=1, le=10_000_000)
+    seed: int = Field(default=0, ge=0)
+    ranges: Table[SampledRange]
+
+
+class Fitting(Record):
+    """A calibration: a CSV of measurements and the parameters to fit to them.
+
+    `loss`, `starts` and `intervals` are those of `calibration.calibrate` and of `slipstick calibrate`.
+    """
+
+    measured: str
+    parameters: tuple[str, ...] = Field(min_length=1)
+    workload: str | None = None
+    machine: str | None = None
+    source: str = ""
+    loss: Literal["linear", "huber", "soft_l1", "cauchy"] = "linear"
+    starts: int = Field(default=1, ge=1, le=1024)
+    intervals: Literal["covariance", "profile", "bootstrap"] = "covariance"
+
+
+class Study(Record):
+    """Every point of a space, for every workload on every machine, asked of one estimator.
+
+    Parameters
+    ----------
+    dtype
+        The data type of every workload (bfloat16, ...); as each is written down if left out.
+    set
+        What stays ("run.threads" = 240).
+    vary
+        Axes: lists of values, or texts ``low..high``, ``low..high:n``, ``low..high:nlog``.
+    where
+        Conditions between formulas of the names that vary.
+    chunk
+        Points answered and stored together; by the kind of estimator if left out.
+    objectives
+        What the report looks for the Pareto front of: time, energy, cost, or NAME=FORMULA of columns; if left out,
+        time and what is known of energy and cost.
+    """
+
+    schema_: Literal["slipstick-study-1"] = Field(alias="schema")
+    name: str = Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._ -]*$")
+    description: str = ""
+    workloads: tuple[str, ...] = Field(min_length=1, max_length=1000)
+    machines: tuple[str, ...] = Field(min_length=1, max_length=1000)
+    estimator: str | None = None
+    dtype: str | None = None
+    level: float = Field(default=DEFAULT_LEVEL, gt=0, lt=1)
+    bands: Literal["auto", "always", "never"] = "auto"
+    set: Table[Value] = Table()
+    vary: Table[Values] = Table()
+    sample: Sample | None = None
+    where: tuple[str, ...] = ()
+    fit: Fitting | None = None
+    calibration_file: str | None = Field(default=None, alias="calibration")
+    anchors: str | None = None
+    chunk: int | None = Field(default=None, ge=1, le=10_000_000)
+    objectives: tuple[str, ...] = Field(default=(), max_length=20)
+
+    _folder: Path = PrivateAttr(default=Path())
+    _file: str = PrivateAttr(default="")
+    _trusted: frozenset[str] = PrivateAttr(default=frozenset())
+
+    @model_validator(mode="after")
+    def _something_varies(self) -> Self:
+        if not self.vary and self.sample is None and self.fit is None:
+            raise ValueError("nothing varies and nothing is fitted: give [vary], [sample] or [fit]")
+        return self
+
+    @field_validator("vary")
+    @classmethod
+    def _axes_have_values(cls, vary: Table[Values]) -> Table[Values]:
+        for name, values in vary.items():
+            if not values:
+                raise ValueError(f"axis {name} has no values")
+        return vary
+
+    @field_validator("objectives")
+    @classmethod
+    def _objectives_can_be_read(cls, objectives: tuple[str, ...]) -> tuple[str, ...]:
+        for word in objectives:
+            name, equals, formula = word.partition("=")
+            if not name.strip():
+                raise ValueError(f"objective {word[:60]!r}: want time, energy, cost, a column or NAME=FORMULA")
+            if equals:  # which columns there are is known with the results only
+                parse_expression(formula, None, f"objective {name.strip()[:60]}")
+        return objectives
+
+    @classmethod
+    def of_question(
+        cls,
+        workload: str,
+        machine: str,
+        estimator: str | None,
+        set_: Sequence[str],
+        vary: Sequence[str],
+        where: Sequence[str] = (),
+        objectives: Sequence[str] = (),
+        dtype: str | None = None,
+    ) -> Study:
+        """A study from the texts of the command line."""
+        return validated(
+            cls,
+            {
+                "schema": SCHEMA,
+                "name": f"{Path(workload).stem} on {Path(machine).stem}",
+                "workloads": [workload],
+                "machines": [machine],
+                "estimator": estimator,
+                "dtype": dtype,
+                "set": dict(name_and_value(text) for text in set_),
+                "vary": dict(name_and_value(text) for text in vary),
+                "where": list(where),
+                "objectives": list(objectives),
+            },
+            "what-if",
+        )
+
+    def cases(self) -> Iterator[tuple[str, str]]:
+        """Every workload on every machine."""
+        yield from product(self.workloads, self.machines)
+
+    def question(self, workload: str, machine: str) -> Question:
+        """What stays, for one case, asked of the estimator, calibrated where the study says so.
+
+        Raises
+        ------
+        InputError
+            Where a name or value cannot be used.
+        """
+        settings = [f"{name}={value}" for name, value in self.set.items()]
+        asked = question(self._path(workload), self._path(machine), self.estimator, settings, self.dtype)
+        if self.calibration_file:
+            from slipstick.experiments.question.calibrated import calibrated
+
+            if self.fit:
+                raise InputError(f"study {self.name!r}: give calibration = FILE or [fit], not both")
+            files = [
+                None if name is None else str(self._folder / name) for name in (self.calibration_file, self.anchors)
+            ]
+            trusted = self._trusted | ({self.estimator} if self.estimator else set())
+            return calibrated(asked, self._path(machine), str(files[0]), files[1], settings, trusted)
+        if self.anchors:
+            raise InputError(f"study {self.name!r}: anchors need calibration = FILE, a calibration across devices")
+        if self.fit is None:
+            return asked
+        return Question(asked.workload, asked.machine, self.calibration(asked), asked.run)
+
+    def calibration(self, asked: Question) -> Calibration:
+        """The estimator fitted to the study's measurements."""
+        if self.fit is None:
+            raise InputError(f"study {self.name!r}: no [fit]: nothing to calibrate")
+        inner = asked.estimator.estimator if isinstance(asked.estimator, Calibration) else asked.estimator
+        names = [name.removeprefix("estimator.") for name in self.fit.parameters]
+        source = self.fit.source or Path(self.fit.measured).name
+        measured = self.measurements()
+        return calibrate(
+            inner, measured, names, f"{source} ({len(measured)} measurements)", self.fit.loss, self.fit.starts
+        )
+
+    def measurements(self) -> tuple[Measurement, ...]:
+        """The measurements that are fitted; none where nothing is."""
+        if self.fit is None:
+            return ()
+        stays = {name: str(value) for name, value in self.set.items() if not name.startswith("estimator.")}
+        symbols = {name: text for name, text in stays.items() if name.startswith("workload.")}
+        settings = [f"{name}={text}" for name, text in stays.items() if name not in symbols]
+        workload, machine = self.fit.workload or self.workloads[0], self.fit.machine or self.machines[0]
+        asked = question(self._path(workload), self._path(machine), self.estimator, settings, self.dtype)
+        found = read_measurements(str(self._folder / self.fit.measured), asked.workload, asked.machine)
+        # what a row says of the workload goes before what stays, which is for the question
+        rest = {name.partition(".")[2]: number_of(name, text) for name, text in symbols.items()}
+        return tuple(
+            replace(one, workload=one.workload.bind_known(rest), run=Table({**asked.run, **one.run})) for one in found
+        )
+
+    def spaces(self) -> list[Space]:
+        """The points of a workload on each machine, in the order of `machines`: nothing is asked for it."""
+        return [self.space(machine(self._path(name))) for name in self.machines]
+
+    def notes(self, space: Space) -> tuple[str, ...]:
+        """What the axes as written do not give: steps that fall on one whole number."""
+        written = ((name, text, len(space.axes[name])) for name, text in self.vary.items() if isinstance(text, str))
+        return tuple(filter(None, (merged_steps(*one) for one in written)))
+
+    def space(self, on: Machine) -> Space:
+        """The points, with units read as the machine's fields have them."""
+        axes = {}
+        for name, values in self.vary.items():
+            text = values if isinstance(values, str) else ",".join(map(str, values))
+            axes[name] = tuple(map(float, counts_axis(f"{name}={text}", on)[1]))
+        if self.sample is None:
+            return self._said(lambda: Space(Table(axes), where=self.where))
+        ranges = {name: self._range(name, limits, on) for name, limits in self.sample.ranges.items()}
+        sample = self.sample
+        return self._said(
+            lambda: Space(Table(axes), Table(ranges), sample.count, sample.method, sample.seed, self.where)
+        )
+
+    def _range(self, name: str, limits: SampledRange, on: Machine) -> Range:
+        low, high = quantity(name, str(limits.low), on), quantity(name, str(limits.high), on)
+        kind = limits.kind or ("whole" if is_count(name, on) else "real")
+        return self._said(lambda: Range(low, high, limits.scale, kind), f"sample.ranges.{name}: ")
+
+    def _said(self, make: Callable[[], Made], field: str = "") -> Made:
+        """What `make` gives; where it refuses, the file and the field are named."""
+        try:
+            return make()
+        except InputError as error:
+            raise InputError(f"{self._file or f'study {self.name!r}'}: {field}{error}") from None
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the TOML file; `load_study` reads it back. Paths are written relative to it."""
+        folder = Path(path).resolve().parent
+        document = self.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude_none=True)
+        document = {"schema": SCHEMA, **document}
+        for key in ("workloads", "machines"):
+            document[key] = [self._relative(name, folder) for name in document[key]]
+        for key in ("calibration", "anchors"):
+            if key in document:
+                document[key] = self._relative(document[key], folder)
+        if "fit" in document:
+            for key in ("measured", "workload", "machine"):
+                if key in document["fit"]:
+                    document["fit"][key] = self._relative(document["fit"][key], folder)
+        with atomic_write(path) as stream:
+            stream.write(toml_text(document))
+
+    def _path(self, name: str) -> str:
+        """A file of the study, found from the study's folder; a built-in name stays."""
+        return str(self._folder / name) if _is_file(name) else name
+
+    def _relative(self, name: str, folder: Path) -> str:
+        return os.path.relpath((self._folder / name).resolve(), folder) if _is_file(name) else name
+
+
+def load_study(path: str | os.PathLike[str], trusted: Collection[str] = ()) -> Study:
+    """A study from a TOML file.
+
+    Parameters
+    ----------
+    trusted
+        Estimators MODULE:ATTRIBUTE that the file, or its calibration, may name: what the user named himself.
+
+    Raises
+    ------
+    InputError
+        Names the file, the field, the value and what is allowed.
+    """
+    study = validated(Study, read_toml(path), str(path))
+    require_trusted(study.estimator, trusted, path)
+    study._folder, study._file, study._trusted = Path(path).parent, str(path), frozenset(trusted)
+    return study
+
+
+def preset_paths() -> dict[str, Path]:
+    """The studies that ship, by name."""
+    folder = Path(__file__).parent / "presets"
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def study_path(name: str) -> Path:
+    """The file of a study: a path, or a preset's name."""
+    if name.endswith(".toml") or "/" in name:
+        return Path(name)
+    presets = preset_paths()
+    if name not in presets:
+        raise unknown_name("study", name, sorted(presets))
+    return presets[name]
+
+
+def _is_file(name: str) -> bool:
+    return "/" in name or name.endswith((".json", ".json.gz", ".yaml", ".yml", ".csv"))

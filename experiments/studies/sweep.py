@@ -1,0 +1,228 @@
+"""One question at many points, answered as ratios to today's machine, in chunks of bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from slipstick.estimators.calibration.calibration import Calibration
+from slipstick.estimators.core.compiled import PointByPoint
+from slipstick.estimators.core.consumption import COST, ENERGY, Consumption, over_cap
+from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
+from slipstick.estimators.core.formula import FloatArray
+from slipstick.experiments.question.objectives import consumptions
+from slipstick.experiments.question.question import Question
+from slipstick.experiments.question.space import Space
+from slipstick.experiments.question.unread import unread
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.machine import Machine
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Bands = Literal["auto", "always", "never"]
+CHUNK_POINTS = 65_536
+SLOW_CHUNK_POINTS = 16
+MAX_FRAME_POINTS = 50_000_000
+DRAWS = 400
+DRAW_POINTS = 512
+SHARE_POINTS = 200
+"""Up to this many points, shares of the time are told beside it: they are asked point by point."""
+BAND_POINTS = 200_000
+"""Up to this many points, bands are given unless asked otherwise."""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Metrics of a calibrated estimator whose scatter is known, with their band, at any points."""
+
+    asked: Question
+    level: float
+
+    def columns(self, free: Mapping[str, FloatArray], count: int) -> dict[str, list[float]]:
+        """`infeed`, `low_infeed`, `high_infeed` and so on, one value a point."""
+        calibration: Calibration = self.asked.estimator
+        found: dict[str, list[float]] = {}
+        for index in range(count):
+            point = {name: float(values[index]) for name, values in free.items()}
+            answer = calibration.estimator.estimate_at(self.asked.workload, self.asked.machine, self.asked.run, point)
+            for name, (low, high) in calibration.metric_intervals(answer.metrics, self.level).items():
+                for key, value in ((name, answer.metrics[name]), (f"low_{name}", low), (f"high_{name}", high)):
+                    found.setdefault(key, []).append(value)
+        return found
+
+
+@dataclass(frozen=True)
+class Task:
+    """Answers any stretch of a space; picklable, so that it runs in threads, processes or on a cluster.
+
+    Parameters
+    ----------
+    function
+        Of the space's names; `Compiled` or `PointByPoint`.
+    today
+        Seconds of the question as it stands: what ratios are relative to.
+    drawn
+        The same function with the fitted parameters left open, beside draws of them; None without bands.
+    residual, residual_seconds, degrees_of_freedom, residual_freedom
+        Scatter of measurements around the fit, in log time; the part of it that is constant in seconds; see `Spread`.
+    shares
+        The calibrated estimator, asked point by point for the metrics whose scatter it knows; None to leave them out.
+    consumed, unknown
+        What is told of each point beside its time (joules, dollars), and a line for each thing that cannot be.
+    notes
+        What varies and has no say in the time.
+    """
+
+    function: Any
+    space: Space
+    today: float
+    level: float
+    drawn: tuple[Any, tuple[str, ...], FloatArray] | None = None
+    residual: float | None = None
+    degrees_of_freedom: float | None = None
+    residual_seconds: float = 0.0
+    residual_freedom: float | None = None
+    shares: Shares | None = None
+    consumed: tuple[Consumption, ...] = ()
+    unknown: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def rows(self, start: int, stop: int) -> pd.DataFrame:
+        """The points start..stop: their values, time_ratio, time_s, the band of both, energy_J and cost_usd.
+
+        What is not known of the machine is not a number.
+        """
+        import pandas as pd
+
+        points = self.space.points(start, stop)
+        free = {name: values for name, values in points.items() if name != "point"}
+        times = self.function(free) if len(points["point"]) else np.empty(0)
+        # the last digit may differ from the single estimate's: what equals today's time is today's time
+        ratios = np.where(np.isclose(times, self.today, rtol=1e-12, atol=0), 1.0, times / self.today)
+        columns: dict[str, Any] = {**points, "time_ratio": ratios, "time_s": times}
+        known = {one.name: one(free, times) for one in self.consumed}
+        columns |= {name: known.get(name, np.full(len(times), np.nan)) for name in (ENERGY, COST)}
+        if self.drawn is None and self.residual is None:
+            return pd.DataFrame(columns)
+        parameter, relative = self._parameter_spread(free, len(times))
+        residual = np.hypot(self.residual or 0.0, self.residual_seconds / np.maximum(times, 1e-300))
+        residual_today = np.hypot(self.residual or 0.0, self.residual_seconds / self.today)
+        width = quantile(self.level, self.degrees_of_freedom)
+        tail = quantile(self.level, self.residual_freedom or self.degrees_of_freedom)
+        same = (ratios == 1.0) & (relative == 0)
+        # two runs scatter independently around the model: a ratio carries both scatters, but is exact at today's point
+        ratio = np.where(same, 0.0, np.hypot(width * relative, tail * np.hypot(residual, residual_today)))
+        for name, value, spread in (
+            ("time_ratio", ratios, ratio),
+            ("time_s", times, np.hypot(width * parameter, tail * residual)),
+        ):
+            factor = np.exp(spread)
+            unit = name.removeprefix("time_")
+            columns[f"low_{unit}"] = value / factor
+            columns[f"high_{unit}"] = value * factor
+        if self.shares is not None:
+            columns |= self.shares.columns(free, len(times))
+        return pd.DataFrame(columns)
+
+    def over_cap(self, on: Machine, frame: pd.DataFrame) -> tuple[str, ...]:
+        """A line where points of a table of `rows` draw more than the machine's power cap."""
+        free = {name: frame[name].to_numpy() for name in self.space.names}
+        joules = (told for told in self.consumed if told.name == ENERGY)
+        return tuple(text for told in joules for text in over_cap(told, on, free, frame.time_s))
+
+    def _parameter_spread(self, free: Mapping[str, FloatArray], count: int) -> tuple[FloatArray, FloatArray]:
+        """Standard deviation of log time, and of the log ratio to today, over draws of the fitted parameters."""
+        if self.drawn is None or not count:
+            return np.zeros(count), np.zeros(count)
+        function, names, draws = self.drawn
+        today = np.log(draws[:, -1])
+        parameter, relative = np.empty(count), np.empty(count)
+        for begin in range(0, count, DRAW_POINTS):
+            window = slice(begin, begin + DRAW_POINTS)
+            values = {name: array[window, None] for name, array in free.items()}
+            values |= {name: draws[None, :, i] for i, name in enumerate(names)}
+            logs = np.log(np.broadcast_to(function(values), (len(parameter[window]), len(draws))))
+            parameter[window] = np.std(logs, axis=1, ddof=1)
+            relative[window] = np.std(logs - today, axis=1, ddof=1)
+        return parameter, np.where(relative < 1e-12, 0.0, relative)
+
+    @property
+    def chunk(self) -> int:
+        """Points a chunk: the same whatever runs them, so that results are equal bit for bit."""
+        return SLOW_CHUNK_POINTS if isinstance(self.function, PointByPoint) else CHUNK_POINTS
+
+
+def task(asked: Question, space: Space, level: float = DEFAULT_LEVEL, bands: Bands = "auto") -> Task:
+    """A task from a question; bands need a calibration, and "auto" gives them for at most `BAND_POINTS` points.
+
+    Raises
+    ------
+    InputError
+        Where a name cannot vary.
+    """
+    today = asked.answer().time
+    if today <= 0:
+        raise InputError(f"today's time of {asked.workload.name!r} is 0 s: there is no ratio to it")
+    function = asked.estimator.compile(asked.workload, asked.machine, space.names, asked.run)
+    consumed, unknown = consumptions(asked)
+    notes = unread(function, space.names, consumed)
+    plain = Task(function, space, today, level, consumed=consumed, unknown=unknown, notes=notes)
+    wanted = bands == "always" or (bands == "auto" and space.size <= BAND_POINTS)
+    if not wanted or not isinstance(asked.estimator, Calibration):
+        return plain
+    calibration = asked.estimator
+    sample = None if isinstance(function, PointByPoint) else calibration.parameter_draws(DRAWS)
+    drawn = None
+    fitted = tuple(f"estimator.{name}" for name in calibration.names)
+    if sample is not None and not set(fitted) & set(space.names):
+        once = calibration.compile(asked.workload, asked.machine, fitted, asked.run)
+        bases = np.asarray(once({name: sample[:, i] for i, name in enumerate(fitted)}))
+        open_ = calibration.compile(asked.workload, asked.machine, (*space.names, *fitted), asked.run)
+        drawn = (open_, fitted, np.column_stack([sample, bases]))
+    return replace(
+        plain,
+        drawn=drawn,
+        residual=calibration.residual_std,
+        degrees_of_freedom=calibration.degrees_of_freedom,
+        residual_seconds=calibration.residual_seconds or 0.0,
+        residual_freedom=calibration.residual_freedom,
+        shares=Shares(asked, level) if calibration.metric_std and space.size <= SHARE_POINTS else None,
+    )
+
+
+def chunks(work: Task) -> Iterator[tuple[int, int]]:
+    """The stretches of a task, in order."""
+    for start in range(0, work.space.size, work.chunk):
+        yield start, min(start + work.chunk, work.space.size)
+
+
+def sweep(work: Task, executor: Executor | None = None, progress: Callable[[int], None] | None = None) -> pd.DataFrame:
+    """Every point of a task as one tidy frame, in order; `progress` hears how many points are done.
+
+    Raises
+    ------
+    InputError
+        Where the space is too large for one frame (write a study instead), or a value is out of its range.
+    """
+    import pandas as pd
+
+    if work.space.size > MAX_FRAME_POINTS:
+        raise InputError(f"{work.space.size} points are more than {MAX_FRAME_POINTS} for one table: make it a study")
+    frames = []
+    if executor is None:
+        for start, stop in chunks(work):
+            frames.append(work.rows(start, stop))
+            if progress:
+                progress(stop)
+    else:
+        futures = [executor.submit(work.rows, start, stop) for start, stop in chunks(work)]
+        for future in futures:
+            frames.append(future.result())
+            if progress:
+                progress(sum(len(frame) for frame in frames))
+    return pd.concat(frames, ignore_index=True)

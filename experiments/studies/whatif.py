@@ -1,0 +1,146 @@
+"""What-if: how much faster or slower when named numbers vary, as ratios to today."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from slipstick.estimators.core.consumption import COST, ENERGY
+from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate
+from slipstick.experiments.question.axes import axes_of
+from slipstick.experiments.question.objectives import BANDS, FRONT
+from slipstick.experiments.question.question import Question, question
+from slipstick.experiments.question.space import Space
+from slipstick.experiments.studies.sweep import sweep, task
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MAX_POINTS = 2_000_000
+"""Points of one table in memory; a study keeps its answers in a folder."""
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """The answer to a what-if: today's estimate and one row a point, ratio first.
+
+    Parameters
+    ----------
+    today
+        The estimate of the question as it stands.
+    frame
+        Columns: point, the names that vary, time_ratio (1 is today, 0.5 twice as fast), time_s, and their bands
+        (low_ratio, high_ratio, low_s, high_s) where they are known; energy_J and cost_usd, not a number where the
+        machine does not say.
+    unknown
+        A line for each thing that the machine does not say.
+    notes
+        What varies and has no say in the time; that a point draws more than the power cap.
+    """
+
+    asked: Question
+    space: Space
+    today: Estimate
+    frame: pd.DataFrame
+    level: float
+    unknown: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def to_frame(self) -> pd.DataFrame:
+        """The tidy table."""
+        return self.frame
+
+    def to_xarray(self) -> Any:
+        """The table over its axes; for a full grid."""
+        return self.frame.drop(columns="point").set_index(list(self.space.names)).to_xarray()
+
+    def _repr_html_(self) -> str:
+        return self.today._repr_html_() + str(self.frame.head(30).to_html(index=False))
+
+
+def whatif(
+    workload: Any,
+    on: Any,
+    vary: Mapping[str, Any] | Sequence[str],
+    *,
+    estimator: Any = None,
+    run: Mapping[str, float] | None = None,
+    where: Sequence[str] = (),
+    level: float = DEFAULT_LEVEL,
+    executor: Executor | None = None,
+) -> WhatIf:
+    """How much faster or slower a workload gets when named numbers vary: every combination, ratios to today first.
+
+    Parameters
+    ----------
+    workload, on, estimator
+        Objects, or names as on the command line.
+    vary
+        Name -> values (SI numbers or texts with units), or texts as ``machine.clock=1.2GHz,2.4GHz``.
+    run
+        Numbers of the run that stay ("threads": 240).
+    where
+        Conditions between formulas of the names that vary ("machine.clock*machine.cores <= 2e11").
+
+    Raises
+    ------
+    InputError
+        Where a name or a value cannot be used.
+
+    Examples
+    --------
+    >>> answer = whatif("phi-cnn-small", "xeon-phi-7120p", {"machine.clock": ["1.238 GHz", "2.476 GHz"]})
+    >>> [round(float(ratio), 2) for ratio in answer.frame.time_ratio]
+    [1.0, 0.73]
+    """
+    settings = [f"run.{name}={value!r}" for name, value in (run or {}).items()]
+    asked = question(workload, on, estimator, settings)
+    space = Space(Table(axes_of(vary, asked.machine)), where=tuple(where))
+    return answer(asked, space, level, executor)
+
+
+def answer(
+    asked: Question,
+    space: Space,
+    level: float = DEFAULT_LEVEL,
+    executor: Executor | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> WhatIf:
+    """The what-if of a question over a space.
+
+    Raises
+    ------
+    InputError
+        Where the points are more than `MAX_POINTS`.
+    """
+    if space.size > MAX_POINTS:
+        raise InputError(f"{space.counted}: want at most {MAX_POINTS:,} in one table; slipstick study run takes more")
+    work = task(asked, space, level)
+    frame = sweep(work, executor, progress)
+    notes = (*work.notes, *work.over_cap(asked.machine, frame))
+    return WhatIf(asked, space, asked.answer(), frame, level, work.unknown, notes)
+
+
+def frame_rows(frame: pd.DataFrame, notes: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Rows for people and machines: the names that vary, then ratio, time, bands, energy and cost (None: unknown).
+
+    Where the table has a Pareto front, each row says whether it is on it. Notes on the whole table, where there are
+    any, stand in a column `note`: JSON and CSV have no other place for them.
+    """
+    tail = ["time_ratio", *BANDS[:2], "time_s", *BANDS[2:], ENERGY, COST]
+    shown = [str(name) for name in frame.columns if name not in (*tail, "point", FRONT)]
+    cases = ("workload", "machine")
+    shares = [name for name in shown if "." not in name and name not in cases]  # what varies has a namespace
+    varied = [name for name in shown if name not in shares]
+    names = [*varied, *tail, *shares, *({FRONT} & set(frame.columns))]
+    rows = [
+        dict(zip(names, row, strict=True)) for row in frame.reindex(columns=names).itertuples(index=False, name=None)
+    ]
+    for row in rows:
+        row |= {name: None for name in (*BANDS, ENERGY, COST) if row[name] != row[name]}
+        row |= {"note": "; ".join(notes)} if notes else {}
+    return rows

@@ -1,0 +1,1 @@
+"""Subjects with a method of their own: bricks, sparse products, tuning, iterations."""

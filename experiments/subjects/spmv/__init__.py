@@ -1,0 +1,1 @@
+"""Training and using models of sparse products."""

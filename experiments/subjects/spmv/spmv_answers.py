@@ -1,0 +1,76 @@
+"""What `slipstick spmv predict` does: a matrix file and a machine in, a time with its band out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from slipstick.estimators.operation.spmv.products import estimate_spmv
+from slipstick.estimators.operation.spmv.reuse import label_kind
+from slipstick.estimators.operation.spmv.spmv_costs import is_accelerator
+from slipstick.estimators.operation.spmv.spmv_devices import TrainedDevices, load_devices
+from slipstick.estimators.operation.spmv.spmv_model import SpmvModel, load_spmv_model, trained_model
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_number
+from slipstick.hwmodels.units import parse_quantity
+from slipstick.workloads.kernels.sparse import SparseMatrix
+from slipstick.workloads.kernels.sparse_files import read_matrix
+
+MOST_ANCHORS = 1000
+
+
+def answer(
+    path: Path, on: str, label: str, model: Path | None, power: str | None, anchors: Path | None
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The row of one product, and what it takes for granted.
+
+    Raises
+    ------
+    InputError
+        Where a file, a name or a unit cannot be used, or options exclude each other.
+    """
+    asked_label = label_kind(label)
+    host = machine(on) if on else None
+    chosen = _model(model) if model else trained_model(asked_label) if asked_label != "streaming" else None
+    matrix = read_matrix(path)
+    known = read_anchors(anchors) if anchors else []
+    estimate = estimate_spmv(matrix, host, chosen, None if power is None else parse_quantity(power, "W"), known)
+    band = estimate.interval()
+    by_rows = isinstance(chosen, TrainedDevices) or (host is not None and is_accelerator(host))
+    row = {
+        "matrix": matrix.name,
+        "rows": matrix.shape[0],
+        "columns": matrix.shape[1],
+        "nonzeros": matrix.nonzeros,
+        "label": chosen.label if isinstance(chosen, SpmvModel) else None if by_rows else asked_label,
+        "time_s": estimate.time,
+        "low_s": band[0] if band else None,
+        "high_s": band[1] if band else None,
+        "ns_per_nonzero": estimate.time / matrix.nonzeros * 1e9,
+        "memory_share": estimate.metrics.get("memory_share"),
+        "energy_J": estimate.energy,
+    }
+    return row, estimate.assumptions
+
+
+def _model(path: Path) -> SpmvModel | TrainedDevices:
+    return load_devices(path) if path.suffix == ".json" else load_spmv_model(path)
+
+
+def read_anchors(path: Path) -> list[tuple[SparseMatrix, float]]:
+    """Products measured on the machine asked: a CSV with ``matrix`` (a file, beside the CSV) and ``time_s``.
+
+    Raises
+    ------
+    InputError
+        Names file, line and column of what cannot be used.
+    """
+    found = []
+    for line, row in read_csv_rows(path, ("matrix", "time_s"), limit_rows=MOST_ANCHORS):
+        seconds = read_number(row["time_s"], path, line, "time_s", 0.0)
+        if not seconds > 0:
+            raise InputError(f"{path}: line {line}: time_s = {row['time_s']}: want seconds > 0")
+        found.append((read_matrix(path.parent / row["matrix"]), seconds))
+    if not found:
+        raise InputError(f"{path}: no product: want lines of matrix,time_s")
+    return found

@@ -1,0 +1,136 @@
+"""What `slipstick spmv train` and `search` do: labelled blocks in, models with their provenance out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slipstick.estimators.operation.spmv.reuse import label_kind
+from slipstick.experiments.calibrate.public_data import data_folder
+from slipstick.experiments.measure.spmv.label_folder import FolderLabels
+from slipstick.experiments.measure.spmv.labels import LabelledBlocks, Labels, shipped_labels
+from slipstick.hwmodels.files.readers import InputError, atomic_write
+
+KINDS = ("combined", "reuse", "network", "networks", "devices")
+SEARCHED_MATRIX = 1_000_000
+"""Non-zeros of the largest matrix that a search draws blocks from: it asks for few."""
+
+
+def train_and_save(
+    kind: str, save: Path, labels: Path | None, label: str, start: Path | None, folds: int, largest: int, epochs: int
+) -> list[dict[str, Any]]:
+    """Fit a model of one of `KINDS`, write it, and say what came out: a row each.
+
+    Raises
+    ------
+    InputError
+        Where an option does not belong to this kind, or files and labels cannot be used.
+    """
+    asked = label_kind(label)
+    own = FolderLabels(labels) if labels and labels.is_dir() else Labels(labels) if labels else shipped_labels()
+    if kind != "network" and (start is not None or folds):
+        raise InputError(f"--start and --folds belong to --kind network, not to {kind!r}")
+    if kind == "devices":
+        if labels is not None:
+            raise InputError("--labels belong to models of one core: --kind devices is fitted to public times")
+        return _devices(save)
+    if kind == "networks" and label != "hot":
+        raise InputError("--kind networks makes times of other clocks: want --label hot, whose blocks are core-bound")
+    blocks = own.blocks(asked, own.matrices(data_folder(), largest))
+    row: dict[str, Any] = {"kind": kind, "label": label, "matrices": len(blocks.names), "blocks": len(blocks.label)}
+    if kind == "network":
+        return [row | _network(blocks, save, start, folds, epochs, {"label_kind": label, "labels": own.source})]
+    if kind == "networks":
+        return [row | found for found in _family(blocks, save, own, epochs)]
+    from slipstick.experiments.measure.spmv.label_folds import fit_with_spread
+
+    trees = 0 if kind == "reuse" else 120
+    fitted = fit_with_spread(blocks, asked, own.caches, own.clock, trees=trees, source=own.source)
+    fitted.save(save)
+    spreads = {"matrix_spread": fitted.matrix_spread, "reuse_spread": fitted.reuse_spread}
+    return [row | spreads | {f"{name}_ns": cost * 1e9 for name, cost in fitted.reuse.cost.items()}]
+
+
+def search_rows(trials: int, label: str, count: int, epochs: int, seed: int) -> list[dict[str, Any]]:
+    """Trials over Table 2, best first."""
+    from slipstick.estimators.operation.spmv.spmv_training import Recipe, search
+
+    own = shipped_labels()
+    blocks = own.blocks(label_kind(label), own.matrices(data_folder(), SEARCHED_MATRIX))
+    chosen = np.random.default_rng(seed).permutation(len(blocks.label))[:count]
+    found = search(blocks.inputs[chosen], blocks.label[chosen], trials, Recipe(epochs=epochs), seed)
+    return [
+        {
+            "validation_rms": error,
+            "filters": shape.filters,
+            "kernels": shape.kernels,
+            "pools": shape.pools,
+            "neurons": (*shape.neurons, 1),
+            "dropout": tuple(round(rate, 3) for rate in shape.dropout),
+            "rate": recipe.rate,
+            "batch": recipe.batch,
+            "parameters": shape.parameters,
+        }
+        for error, shape, recipe in found
+    ]
+
+
+def _devices(save: Path) -> list[dict[str, Any]]:
+    from slipstick.experiments.evidence.validation.spmv.ginkgo import fit_public
+
+    trained = fit_public()
+    with atomic_write(save) as stream:
+        json.dump(trained.document(), stream, indent=1)
+        stream.write("\n")
+    return [{"machine": device.machine, **device.cost} for device in trained.model.devices]
+
+
+def _network(
+    blocks: LabelledBlocks, save: Path, start: Path | None, folds: int, epochs: int, facts: dict[str, Any]
+) -> dict[str, Any]:
+    from slipstick.estimators.operation.spmv.spmv_net import TIME_NET, load_net
+    from slipstick.estimators.operation.spmv.spmv_training import Recipe, fold_errors, train
+
+    def say(epoch: int, error: float) -> None:
+        print(f"slipstick: epoch {epoch}: validation rms {error:.4f} of the mean", file=sys.stderr)
+
+    parent = None if start is None else load_net(start)
+    shape = TIME_NET if parent is None else parent.shape
+    if parent is not None:
+        facts = {**facts, "goes_on_from": str(parent.provenance.get("labels", start))}
+    recipe = Recipe(epochs=epochs)
+    order = np.random.default_rng(recipe.seed).permutation(len(blocks.label))  # matrices apart would part the folds
+    inputs, times = blocks.inputs[order], blocks.label[order]
+    net = train(inputs, times, shape, recipe, start=parent, provenance=facts, progress=say)
+    net.save(save)
+    row = {"epochs": net.provenance["epochs"], "validation_rms": net.provenance["validation_rms"]}
+    if folds:
+        checked = fold_errors(inputs, times, shape, recipe, folds)
+        row |= {"fold_errors": [round(error, 4) for error in checked], "fold_mean": float(np.mean(checked))}
+    return row
+
+
+def _family(blocks: LabelledBlocks, save: Path, own: Labels, epochs: int) -> list[dict[str, Any]]:
+    from slipstick.estimators.operation.spmv.spmv_net import SpmvNet
+    from slipstick.estimators.operation.spmv.spmv_training import Recipe, train_family
+    from slipstick.experiments.measure.spmv.block_energy import SYNTHETIC, synthetic_family
+
+    rows: list[dict[str, Any]] = []
+
+    def keep(clock: float, metric: str, net: SpmvNet) -> None:
+        path = save / f"{metric.replace(' ', '-')}-{clock / 1e9:g}GHz.npz"
+        net.save(path)
+        facts = {name: net.provenance[name] for name in ("epochs", "validation_rms")}
+        rows.append({"clock_Hz": clock, "metric": metric, **facts, "file": path.name})
+        print(f"slipstick: {metric} at {clock / 1e9:g} GHz: {facts}", file=sys.stderr)
+
+    save.mkdir(parents=True, exist_ok=True)
+    order = np.random.default_rng(1).permutation(len(blocks.label))
+    labels = synthetic_family(blocks.label[order], own.clock)
+    facts = {"labels": f"times of {own.source} scaled to the clock; energy {SYNTHETIC}"}
+    train_family(blocks.inputs[order], labels, Recipe(epochs=epochs), provenance=facts, progress=keep)
+    return rows

@@ -1,0 +1,1 @@
+"""Profiling and tuning the input pipeline of a running job."""

@@ -1,0 +1,1 @@
+"""A recorded step on another machine, runtime or loader."""

@@ -1,0 +1,132 @@
+"""A recorded step, whatever wrote it: its graph, what its kernels compute, and the machine it ran on."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from slipstick.estimators.operation.gpu.kernels import dtype_on, in_dtype
+from slipstick.estimators.schedule.replay import graph_of
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.workload import Op
+from slipstick.workloads.importers.traces.chakra_graph import LIMIT_BYTES, chakra_graph, has_durations
+from slipstick.workloads.importers.traces.kernel_shapes import read_kernel_operations
+from slipstick.workloads.importers.traces.kineto_graph import read_trace_graph
+from slipstick.workloads.importers.traces.trace_graph import TraceGraph
+
+DEVICES: Mapping[str, str] = {
+    r"MI300(?!A)": "mi300x",
+    r"MI250": "mi250-gcd",
+    r"MI210": "mi210",
+    r"MI100": "mi100",
+    r"H200": "h200-sxm",
+    r"H100 PCIe": "h100-pcie",
+    r"H100": "h100-sxm",
+    r"B200": "b200-sxm",
+    r"A100.*PCIE-?40": "a100-pcie-40gb",
+    r"A100.*(80GB PCIe|PCIE-?80)": "a100-pcie-80gb",
+    r"A100.*80GB": "a100-sxm-80gb",
+    r"A100": "a100-sxm-40gb",
+    r"A40": "a40",
+    r"A30": "a30",
+    r"L40S": "l40s",
+    r"\bL4\b": "l4",
+    r"V100-PCIE": "v100-pcie",
+    r"V100": "v100-sxm",
+    r"P100-PCIE": "p100-pcie",
+    r"P100": "p100-sxm",
+    r"\bT4\b": "t4",
+    r"\bP4\b": "p4",
+}
+"""Names that profilers give to devices, as patterns; the first that fits counts."""
+
+
+HEAD = 1 << 16
+"""Bytes that tell one kind of file from another."""
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """A step as it was recorded.
+
+    Parameters
+    ----------
+    operations
+        What kernels compute, by their correlation number; only where their shapes are known.
+    on
+        The machine it ran on; None where neither the trace nor the user says it.
+    """
+
+    graph: TraceGraph
+    operations: Mapping[int, Op]
+    on: Machine | None
+    note: str
+
+
+def machine_of(device: str) -> Machine | None:
+    """The machine of the catalogue that a profiler calls by this name; None where it is not there."""
+    found = next((name for pattern, name in DEVICES.items() if re.search(pattern, device, re.IGNORECASE)), None)
+    return machine(found) if found else None
+
+
+def read_recorded(path: str, on: Machine | None = None) -> Recorded:
+    """A Kineto (Chrome) trace, or a Chakra trace with durations or without (then estimated on the machine `on`).
+
+    Raises
+    ------
+    InputError
+        Where the file is none of these, or has no durations and no machine is given.
+    """
+    if not _is_chakra(path):
+        graph = read_trace_graph(path)
+        kernels = sum(node.kind == "kernel" for node in graph.nodes)
+        operations = read_kernel_operations(path)
+        sized = sum(node.correlation in operations for node in graph.nodes if node.kind == "kernel")
+        note = (
+            f"{len(graph.nodes)} stretches of host, device and loading read off {path}; every delay that is not "
+            "explained by a launch, a stream or a wait stays as measured; "
+            f"shapes known for {sized} of {kernels} kernels"
+        )
+        note = "; ".join([note, *graph.notes])
+        return Recorded(graph, operations, on or machine_of(graph.device), note)
+    document = require_mapping(read_json(path, LIMIT_BYTES), path, "the document")
+    if has_durations(document):
+        graph = chakra_graph(document, path)
+        return Recorded(graph, {}, on, f"{len(graph.nodes) - 2} nodes of a Chakra trace with its durations")
+    if on is None:
+        raise InputError(f"{path}: no durations (duration_micros): say --from MACHINE, and they are estimated")
+    from slipstick.estimators.operation.roofline import Roofline
+    from slipstick.workloads.importers.traces.execution_trace import import_execution_trace
+
+    read = import_execution_trace(path).bound()
+    workload = replace(read, operations=tuple(_as_run(op, on) for op in read))
+    graph = graph_of(workload, Roofline().times(workload.operations, on), on)
+    places = {node.name: node.correlation for node in graph.nodes if node.correlation >= 0}
+    operations = {places[op.name]: op for op in workload}
+    note = f"{len(workload)} operations of a Chakra trace without durations: estimated by the roofline of {on.name}"
+    return Recorded(graph, operations, on, note)
+
+
+def _as_run(op: Op, on: Machine) -> Op:
+    """The operation in the dtype that the frameworks run it in there: convolutions of float32 are rounded on some."""
+    dtype = dtype_on(on, op.name, op.dtype) if op.kind == "convolution" else op.dtype
+    return in_dtype(op, dtype)
+
+
+def _is_chakra(path: str) -> bool:
+    if not Path(path).name.removesuffix(".gz").endswith(".json"):
+        raise InputError(f"{path}: want a .json or .json.gz of a profiler, or of a Chakra execution trace")
+    try:
+        with open(path, "rb") as raw:
+            packed = raw.read(2) == b"\x1f\x8b"
+            raw.seek(0)
+            head = (gzip.GzipFile(fileobj=raw) if packed else raw).read(HEAD).decode("utf-8", errors="replace")
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from None
+    return '"nodes"' in head and "traceEvents" not in head and '"ph"' not in head

@@ -1,0 +1,240 @@
+"""My trace from this machine, replayed on one I do not have, or with other loading: step, band, and what changed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
+from slipstick.estimators.operation.gpu.kernels import KernelScaling, resource_of
+from slipstick.estimators.schedule.replay import (
+    DEVICE_KINDS,
+    Replay,
+    critical_shares,
+    median_steps,
+    replay,
+    under_runtime,
+    with_workers,
+)
+from slipstick.estimators.sensitivity.attribution import shapley
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.workload import Op
+from slipstick.workloads.importers.traces.trace_graph import Node, TraceGraph
+from slipstick.workloads.transforms.fusion import fusible
+
+DRAWS = 48
+SEED = 11
+UNMODELLED = 0.08
+"""Log spread of what a change of loading or host leaves out (contention of the workers, memory of another CPU)."""
+HOST = 0.2
+"""Log spread of the host's seconds between launches where another machine brings another host: a guess (processors of
+servers bought within some years of each other differ by a third in what one thread does)."""
+RUNTIME = 0.15
+"""Log spread of what a change of runtime leaves out: a compiler also writes other products and other host code."""
+POINTWISE = re.compile(r"elementwise|vectorized_|unrolled_|CUDAFunctor|pointwise", re.IGNORECASE)
+ALIKE = 1.5
+"""Elementwise kernels of unknown sizes are taken to go over the same elements up to this ratio of durations."""
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is different from the trace.
+
+    Parameters
+    ----------
+    today, other
+        The machine that the trace comes from, and the one asked about; None for no change of machine.
+    workers
+        Data-loading processes; None as in the trace.
+    host_ratio
+        Host seconds there over host seconds here, between launches (another CPU).
+    runtime
+        "compiled" or "graph_replay" in place of the eager one that the trace shows; None as in the trace.
+    """
+
+    today: Machine | None = None
+    other: Machine | None = None
+    workers: int | None = None
+    host_ratio: float = 1.0
+    runtime: str | None = None
+
+
+@dataclass(frozen=True)
+class TraceAnswer:
+    """The step before and after, its band, and the account of the change in seconds (they sum to the difference).
+
+    Parameters
+    ----------
+    critical
+        Share of the changed span that each resource has on the critical path, largest first.
+    """
+
+    before: Replay
+    after: Replay
+    low: float
+    high: float
+    account: dict[str, float]
+    critical: dict[str, float]
+
+    @property
+    def bottleneck(self) -> str:
+        """What most of the changed run's critical path is spent on, with its share."""
+        name, share = next(iter(self.critical.items()), ("host", 1.0))
+        return f"{name} {share:.0%}"
+
+
+def trace_whatif(
+    graph: TraceGraph,
+    change: Change,
+    scaling: KernelScaling | None = None,
+    operations: Mapping[int, Op] | None = None,
+) -> TraceAnswer:
+    """Replay a trace with something changed; each kernel keeps its own residual, by scaling its measured time.
+
+    Parameters
+    ----------
+    operations
+        What kernels compute, by correlation number, where it is known.
+
+    The account is the Shapley value of each term: clock (of the same machine at the other's clock), kernels,
+    collectives, runtime, host, loading.
+    """
+    changed = _Changed(graph, change, scaling or KernelScaling(), operations or {})
+    before = replay(graph)
+
+    def step_with(active: frozenset[str]) -> float:
+        own = changed.fed if "loading" in active else graph
+        return replay(own, changed.service(own, active)).step if active else before.step
+
+    account = shapley(changed.terms, step_with)
+    service = changed.service(changed.fed, frozenset(changed.terms))
+    after = replay(changed.fed, service)
+    half = changed.half_width(service, after)
+    critical = critical_shares(changed.fed, bound_by, service)
+    return TraceAnswer(before, after, after.step / half, after.step * half, account, critical)
+
+
+def bound_by(node: Node) -> str:
+    """The resource that a stretch of a trace takes."""
+    resources = {"matrix": "matrix products", "memory": "memory", "link": "collectives", "host_link": "host copies"}
+    if node.kind in DEVICE_KINDS:
+        return "collectives" if node.kind == "collective" else resources[resource_of(node.name)[0]]
+    return {"loader": "loading"}.get(node.kind, "host")
+
+
+@dataclass(frozen=True, eq=False)
+class _Changed:
+    """A trace and what changes about it."""
+
+    graph: TraceGraph
+    change: Change
+    scaling: KernelScaling
+    operations: Mapping[int, Op] = field(default_factory=dict)
+
+    @cached_property
+    def fed(self) -> TraceGraph:
+        """The trace with the other loading."""
+        return with_workers(self.graph, self.change.workers) if self.change.workers is not None else self.graph
+
+    @cached_property
+    def terms(self) -> list[str]:
+        """What differs."""
+        change, terms = self.change, []
+        if change.other is not None and change.today is not None:
+            if change.today.clock != change.other.clock and change.today.name == change.other.name:
+                terms.append("clock")
+            if self._at_clock != change.other:
+                terms.append("kernels")
+                if any(node.kind == "collective" for node in self.graph.nodes):
+                    terms.append("collectives")
+        flags = {
+            "runtime": change.runtime is not None,
+            "host": change.host_ratio != 1.0,
+            "loading": change.workers is not None,
+        }
+        return [*terms, *(name for name, differs in flags.items() if differs)]
+
+    @cached_property
+    def _at_clock(self) -> Machine | None:
+        """Today's machine at the other's clock, where they are the same machine."""
+        today, other = self.change.today, self.change.other
+        if today is None or other is None or today.name != other.name:
+            return today
+        changed = today.using(clock=other.clock) if today.clock != other.clock else today
+        return other if changed.fingerprint == other.fingerprint else changed
+
+    def service(self, graph: TraceGraph, terms: frozenset[str]) -> Floats:
+        """Seconds of every node with the named terms changed."""
+        service = graph.service
+        device = _device(graph)
+        if "runtime" in terms and self.change.runtime is not None:
+            service = under_runtime(graph, self.change.runtime, self._joins(graph))
+        if self.change.today is not None and self.change.other is not None and self._at_clock is not None:
+            linked = np.array([graph.nodes[i].kind == "collective" for i in device], dtype=bool)
+            measured = graph.service[device]
+            if "clock" in terms:
+                service[device] *= self._ratios(graph, device, measured, self.change.today, self._at_clock)
+            for term, chosen in (("kernels", ~linked), ("collectives", linked)):
+                if term in terms and chosen.any():
+                    own = device[chosen]
+                    ratios = self._ratios(graph, own, measured[chosen], self._at_clock, self.change.other)
+                    service[own] *= ratios
+        if "host" in terms:
+            service[[node.kind == "host" for node in graph.nodes]] *= self.change.host_ratio
+        return service
+
+    def _ratios(
+        self, graph: TraceGraph, device: npt.NDArray[np.int64], seconds: Floats, today: Machine, other: Machine
+    ) -> Floats:
+        names = [graph.nodes[i].name for i in device]
+        known = [self.operations.get(graph.nodes[i].correlation) for i in device]
+        return self.scaling.ratios(names, seconds, today, other, known)
+
+    def _joins(self, graph: TraceGraph) -> Any:
+        """Whether a compiler would make the second of two neighbours on a stream part of the first."""
+
+        def joins(first: int, second: int) -> bool:
+            one, other = graph.nodes[first], graph.nodes[second]
+            if one.kind != "kernel" or other.kind != "kernel":
+                return False
+            known, next_ = self.operations.get(one.correlation), self.operations.get(other.correlation)
+            if known is not None and next_ is not None:
+                return fusible(known, next_)
+            pointwise = POINTWISE.search(one.name) and POINTWISE.search(other.name)
+            return bool(pointwise) and 1 / ALIKE <= one.service / max(other.service, 1e-12) <= ALIKE
+
+        return joins
+
+    def half_width(self, service: Floats, after: Replay) -> float:
+        """The factor of the 80 % band: one draw a class of kernels from its spread, and the scatter of the steps."""
+        change, graph = self.change, self.fed
+        steps = np.log(np.asarray(after.steps))
+        noise = float(np.std(steps, ddof=1)) / np.sqrt(len(steps)) if len(steps) > 2 else UNMODELLED
+        parts = [noise, UNMODELLED if change.workers is not None or change.host_ratio != 1.0 else 0.0]
+        parts.append(RUNTIME if change.runtime is not None else 0.0)
+        if change.today is not None and change.other is not None:
+            device = _device(graph)
+            kinds = [resource_of(graph.nodes[i].name)[0] for i in device]
+            spreads = self.scaling.spreads([graph.nodes[i].name for i in device], change.today, change.other)
+            generator = np.random.default_rng(SEED)
+            factors = {kind: np.exp(generator.normal(0.0, spread, DRAWS)) for kind, spread in spreads.items()}
+            if factors:
+                many = np.repeat(service[:, None], DRAWS, axis=1)
+                many[device] *= np.array([factors[kind] for kind in kinds])
+                if change.today.name != change.other.name and change.host_ratio == 1.0:
+                    host = np.flatnonzero([node.kind == "host" for node in graph.nodes])
+                    many[host] *= np.exp(generator.normal(0.0, HOST, DRAWS))
+                parts.append(float(np.std(np.log(median_steps(graph, many)))))
+        return float(np.exp(quantile(DEFAULT_LEVEL, None) * np.hypot.reduce(parts)))
+
+
+def _device(graph: TraceGraph) -> npt.NDArray[np.int64]:
+    return np.flatnonzero([node.kind in DEVICE_KINDS for node in graph.nodes])

@@ -1,0 +1,174 @@
+"""Frozen records: the mapping, the validation and the content digest that every value type here shares."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
+from pydantic_core import CoreSchema, core_schema
+
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.units import Unit
+
+Value = TypeVar("Value")
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Table(Mapping[str, Value], Generic[Value]):
+    """An immutable mapping from names to values; equality, hash and pickle work.
+
+    >>> Table({"L1": 1}) == Table(L1=1)
+    True
+    """
+
+    __slots__ = ("_entries", "_hash")
+
+    def __init__(self, entries: Mapping[str, Value] | None = None, /, **named: Value) -> None:
+        self._entries: dict[str, Value] = {**(entries or {}), **named}
+        self._hash: int | None = None
+
+    def __getitem__(self, name: str) -> Value:
+        return self._entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(frozenset(self._entries.items()))
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Table) and self._entries == other._entries
+
+    def __repr__(self) -> str:
+        return f"Table({self._entries!r})"
+
+    def __reduce__(self) -> tuple[type[Table[Value]], tuple[dict[str, Value]]]:
+        return Table, (self._entries,)
+
+    def using(self, **changes: Value) -> Table[Value]:
+        """The same table with some entries added or replaced."""
+        return Table({**self._entries, **changes})
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        arguments = getattr(source, "__args__", ()) or (Any,)
+        entries = core_schema.dict_schema(core_schema.str_schema(), handler.generate_schema(arguments[0]))
+        return core_schema.chain_schema(
+            [
+                core_schema.no_info_plain_validator_function(_as_dict),
+                entries,
+                core_schema.no_info_plain_validator_function(cls),
+            ],
+            serialization=core_schema.wrap_serializer_function_ser_schema(
+                lambda table, serialize: serialize(dict(table)), schema=entries
+            ),
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> Any:
+        return handler(schema["steps"][1])
+
+
+def _as_dict(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+class Record(BaseModel):
+    """A frozen, validated group of fields read from a file; unknown fields are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def validated(model: type[Model], data: Any, where: str) -> Model:
+    """A record from plain data; what is wrong becomes one line."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise InputError(f"{where}: {_first_problem(error, model)}") from None
+
+
+def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:
+    problems = error.errors(include_url=False)
+    first = problems[0]
+    field = ".".join(str(part) for part in first["loc"]) or "the document"
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    if first["type"] == "extra_forbidden":
+        parent: Any = model
+        known = sorted(parent.model_fields) if len(first["loc"]) == 1 else []
+        text = f"unknown field {field!r}" + (f" (known: {', '.join(known)})" if known else "")
+        return text + more
+    if first["type"] == "missing":
+        return f"field {field!r} is missing{more}"
+    message = first["msg"].removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
+    if isinstance(first["input"], Mapping):  # a rule between fields: the whole mapping would only hide its words
+        return (f"{field}: " if first["loc"] else "") + message + more
+    unit = unit_at(model, first["loc"]) if isinstance(first["input"], (int, float)) else ""
+    return f"{field} = {short(first['input'])} {unit}".rstrip() + f": {message}{more}"
+
+
+def unit_at(model: Any, location: Sequence[int | str]) -> str:
+    """The unit of a record's field by its place; "" where it has none."""
+    kind: Any = model
+    for name in location:
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            field = kind.model_fields.get(str(name))
+            kinds = [field, *getattr(field.annotation, "__args__", ())] if field else []  # itself, or "or None"
+            notes = [note for one in kinds for note in getattr(one, "__metadata__", getattr(one, "metadata", ()))]
+            units = [note.name for note in notes if isinstance(note, Unit)]
+            if units:
+                return units[0].removesuffix("1")
+            kind = field.annotation if field else None
+        else:
+            inner = [a for a in getattr(kind, "__args__", ()) if isinstance(a, type) and issubclass(a, BaseModel)]
+            kind = inner[0] if inner else None
+    return ""
+
+
+def short(value: Any) -> str:
+    """A value in at most 60 characters."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def content_digest(thing: Any) -> str:
+    """SHA-256 (first 16 hexadecimal digits) of a record's content, the same in every process."""
+    text = json.dumps(_plain(thing), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _plain(thing: Any) -> Any:
+    if isinstance(thing, BaseModel):
+        return thing.model_dump(mode="json")
+    if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
+        fields = {f.name: _plain(getattr(thing, f.name)) for f in dataclasses.fields(thing) if f.compare}
+        return {"type": type(thing).__name__, **fields}
+    if isinstance(thing, Mapping):
+        return {str(key): _plain(value) for key, value in thing.items()}
+    if isinstance(thing, (tuple, list)):
+        return [_plain(value) for value in thing]
+    if isinstance(thing, (set, frozenset)):
+        return sorted(str(value) for value in thing)
+    if thing is None or isinstance(thing, (bool, int, str)):
+        return thing
+    if isinstance(thing, float):
+        return repr(thing)
+    if hasattr(thing, "tobytes") and hasattr(thing, "dtype"):
+        return [str(thing.dtype), list(thing.shape), hashlib.sha256(thing.tobytes()).hexdigest()]
+    return _text(thing)
+
+
+@lru_cache(maxsize=16_384)
+def _text(expression: Hashable) -> str:
+    # A graph repeats a few expressions thousands of times, and sympy takes its time to write one.
+    return str(expression)

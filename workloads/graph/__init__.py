@@ -1,0 +1,1 @@
+"""Operations, their costs and the graph of what waits for what."""

@@ -1,0 +1,137 @@
+"""Hardware-free counts of one operation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import TypeAlias
+
+import sympy as sp
+
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
+
+Amount: TypeAlias = "int | float | sp.Expr"
+LARGEST = 1e300
+
+RESOURCES = {
+    "flop": "flop.UNIT.DTYPE: operations of a unit (matrix, vector, special) on floats or int8; a multiply-add is two",
+    "read": "bytes read from memory",
+    "written": "bytes written to memory",
+    "link": "link.NAME: bytes over a link (infeed, network, ...)",
+    "launches": "kernels launched",
+    "host": "host.NAME: work of the host (host.seconds, host.bytes, ...)",
+    "instructions": "instructions of one thread, where a paper counts those",
+}
+
+
+class Cost(Mapping[str, Amount]):
+    """An addable mapping from a resource to its amount; amounts are numbers or sympy expressions.
+
+    Resources are listed in `RESOURCES`. What is not there is 0.
+
+    Raises
+    ------
+    InputError
+        Where a resource has no known name, or an amount is a negative number.
+
+    Examples
+    --------
+    >>> gemm = Cost({"flop.matrix.float32": 2 * 8 * 8 * 8, "read": 512, "written": 256})
+    >>> (gemm + gemm).flop, (3 * gemm)["read"], gemm.arithmetic_intensity
+    (2048, 1536, 1.3333333333333333)
+    """
+
+    __slots__ = ("_amounts",)
+
+    def __init__(self, amounts: Mapping[str, Amount] | None = None) -> None:
+        for resource, amount in (amounts or {}).items():
+            if resource.partition(".")[0] not in RESOURCES:
+                raise InputError(f"unknown resource {resource!r} (known: {', '.join(RESOURCES)})")
+            if not isinstance(amount, sp.Basic) and not amount >= 0:
+                raise InputError(f"resource {resource!r} = {amount!r}: want an amount >= 0")
+        self._amounts = Table({name: amount for name, amount in (amounts or {}).items() if amount != 0})
+
+    def __getitem__(self, resource: str) -> Amount:
+        return self._amounts.get(resource, 0)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._amounts)
+
+    def __len__(self) -> int:
+        return len(self._amounts)
+
+    def __hash__(self) -> int:
+        return hash(self._amounts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Cost) and self._amounts == other._amounts
+
+    def __repr__(self) -> str:
+        return f"Cost({dict(self._amounts)!r})"
+
+    def __reduce__(self) -> tuple[type[Cost], tuple[dict[str, Amount]]]:
+        return Cost, (dict(self._amounts),)
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost({name: self[name] + other[name] for name in [*self, *(n for n in other if n not in self._amounts)]})
+
+    def __mul__(self, times: Amount) -> Cost:
+        return Cost({name: amount * times for name, amount in self.items()})
+
+    __rmul__ = __mul__
+
+    @property
+    def flop(self) -> Amount:
+        """Operations of all units and data types; a multiply-add is two."""
+        return _total(amount for name, amount in self.items() if name.startswith("flop."))
+
+    @property
+    def bytes_moved(self) -> Amount:
+        """Bytes read and written."""
+        return self["read"] + self["written"]
+
+    @property
+    def arithmetic_intensity(self) -> Amount:
+        """flop per byte moved; infinite where nothing is moved."""
+        moved = self.bytes_moved
+        return self.flop / moved if moved != 0 else float("inf")
+
+
+def _total(amounts: Iterator[Amount]) -> Amount:
+    total: Amount = 0
+    for amount in amounts:
+        total = total + amount
+    return total
+
+
+def symbols_of(amount: Amount) -> frozenset[str]:
+    """Names of the symbols in an amount."""
+    return _symbols_of(amount) if isinstance(amount, sp.Basic) else frozenset()
+
+
+@lru_cache(maxsize=16_384)
+def _symbols_of(expression: sp.Basic) -> frozenset[str]:
+    # A graph repeats a few expressions thousands of times.
+    return frozenset(str(s) for s in expression.free_symbols)
+
+
+def bind_amount(amount: Amount, values: Mapping[str, Amount]) -> Amount:
+    """The amount with symbols replaced by name; a plain number where nothing is left open.
+
+    Raises
+    ------
+    InputError
+        Where that is no real number, or one beyond 1e300.
+    """
+    if not isinstance(amount, sp.Basic):
+        return amount
+    named = [symbol for symbol in amount.free_symbols if str(symbol) in values]
+    bound = amount.xreplace({symbol: sp.sympify(values[str(symbol)], strict=True) for symbol in named})
+    if bound.free_symbols:
+        return bound
+    number = bound.doit()
+    if not number.is_real or abs(number) > LARGEST:
+        where = ", ".join(f"{symbol} = {values[str(symbol)]}" for symbol in sorted(named, key=str))
+        raise InputError(f"{str(amount)[:60]} at {where} is {str(number)[:20]}: want a number up to {LARGEST:g}")
+    return int(number) if number.is_integer else float(number)

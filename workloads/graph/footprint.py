@@ -1,0 +1,41 @@
+"""What a workload keeps in memory all the time: at least its parameters, with their gradients and optimizer state."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from slipstick.workloads.graph.cost import Amount
+from slipstick.workloads.graph.work import SIZE_BYTES
+from slipstick.workloads.graph.workload import Op, Workload
+
+
+def resident_bytes(workload: Workload) -> float | None:
+    """Bytes that lie in memory at once whatever the runtime does; None where the graph does not say.
+
+    An update reads each parameter with its gradient and state, so what all updates read is there when they begin. A
+    workload without updates keeps its parameters, in the smallest type it computes in, and where single words attend
+    to many (decoding) the keys and values of every layer.
+    """
+    updates = [op.cost["read"] for op in workload if op.kind == "optimizer"]
+    if not updates:
+        sizes = [SIZE_BYTES[name.rpartition(".")[2]] for op in workload for name in op.cost if name.startswith("flop.")]
+        parameters = workload.metadata.get("parameters")
+        known = isinstance(parameters, (int, float, sp.Integer)) and bool(sizes)
+        updates = [float(parameters) * min(sizes), *map(_cached, workload)] if known else []  # type: ignore[arg-type]
+    if not updates or any(isinstance(amount, sp.Basic) and amount.free_symbols for amount in updates):
+        return None
+    return float(sum(updates))
+
+
+def attends_to_cache(op: Op) -> bool:
+    """Whether an operation finds keys and values in a cache, as the attention of a single word does."""
+    return op.kind == "attention" and op.dims.get("queries") == 1
+
+
+def _cached(op: Op) -> Amount:
+    """Bytes of the keys and values that an operation finds in a cache."""
+    d = op.dims
+    if not attends_to_cache(op):
+        return 0
+    size = SIZE_BYTES[str(op.attributes.get("kv_dtype", op.dtype))]
+    return size * d["batch"] * d["kv_heads"] * d["keys"] * (d["head_dim"] + d["value_dim"])

@@ -1,0 +1,166 @@
+"""The taxonomy of operations: for each kind its dims and the formulas of its cost.
+
+One place says what an operation costs, for layers written by hand and for imported graphs alike. A multiply-add is two
+flop; bytes are the least that must move (each operand read once, each result written once). In a gemm `m` counts output
+features and `n` rows of input (tokens), the column-major view that vendors' profilers print: y = W x with W (m, k).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.graph.cost import Amount
+from slipstick.workloads.graph.work import (
+    AXES,
+    SIZE_BYTES,
+    Dims,
+    Facts,
+    Work,
+    attention_work,
+    collective_work,
+    convolution_work,
+    elementwise_work,
+    gather_work,
+    gemm_work,
+    host_work,
+    move_work,
+    norm_work,
+    optimizer_work,
+    pool_work,
+    product,
+    recurrent_work,
+    reduction_work,
+    softmax_work,
+    sparse_work,
+    unknown_work,
+    upsample_work,
+    view_work,
+)
+from slipstick.workloads.graph.workload import Attribute, Op, Workload
+
+__all__ = ["AXES", "KINDS", "SIZE_BYTES", "Kind", "Work", "operation", "product", "stored_norm"]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One word of the taxonomy: its dims, what it means, and its work as a function of dims and attributes."""
+
+    name: str
+    dims: tuple[str, ...]
+    meaning: str
+    work: Callable[[Dims, Facts], Work]
+    optional: tuple[str, ...] = ()
+
+
+_CONVOLUTION_DIMS = tuple(f"{part}_{axis}" for part in ("in", "out", "kernel") for axis in AXES)
+
+KINDS: Mapping[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        Kind("gemm", ("batch", "m", "n", "k"), "batch products W (m, k) x X (k, n)", gemm_work),
+        Kind(
+            "convolution",
+            ("batch", "channels_in", "channels_out", "groups", *_CONVOLUTION_DIMS),
+            "convolution of up to three axes; attributes pass (forward, backward_data, backward_weight), transposed",
+            convolution_work,
+        ),
+        Kind(
+            "attention",
+            ("batch", "heads", "kv_heads", "queries", "keys", "head_dim", "value_dim"),
+            "softmax(Q K^T) V in one operation, causal or not (a mask saves nothing here)",
+            attention_work,
+        ),
+        Kind(
+            "recurrent",
+            ("batch", "hidden", "gates", "outputs"),
+            "one step of a recurrent layer, done `times` = its length; its inputs are projected in a gemm before it",
+            recurrent_work,
+        ),
+        Kind(
+            "norm",
+            ("elements", "groups"),
+            "batch, layer, group or rms norm; groups share statistics, taken here (stored ones: `stored_norm`)",
+            norm_work,
+        ),
+        Kind("softmax", ("rows", "columns"), "softmax or log-softmax over columns", softmax_work),
+        Kind("pool", ("inputs", "outputs", "window"), "maximum or average over windows", pool_work),
+        Kind(
+            "elementwise",
+            ("elements", "reads", "writes"),
+            "a function of each element; reads counts broadcast inputs once",
+            elementwise_work,
+        ),
+        Kind(
+            "reduction",
+            ("elements", "outputs"),
+            "sums, maxima, losses, scans, sorts",
+            reduction_work,
+        ),
+        Kind("gather", ("rows", "width"), "rows picked (gather) or added (scatter) by index: embeddings", gather_work),
+        Kind("move", ("reads", "writes"), "copies, concatenation, padding, filling", move_work),
+        Kind("view", ("elements",), "reshape, transpose, slice: free where the machine's runtime says so", view_work),
+        Kind("upsample", ("inputs", "outputs", "taps"), "interpolation with `taps` inputs an output", upsample_work),
+        Kind("optimizer", ("elements",), "one update of parameters", optimizer_work),
+        Kind(
+            "collective",
+            ("elements", "participants"),
+            "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, send_recv of `elements` a participant (of "
+            "the whole, where parts are gathered or scattered); every `stride`-th device takes part, `sharing` such "
+            "groups at a time",
+            collective_work,
+            optional=("stride", "sharing"),
+        ),
+        Kind("host", ("elements",), "host input or output (infeed, outfeed)", host_work),
+        Kind("sparse", ("rows", "columns", "nonzeros", "vectors"), "sparse matrix times vectors", sparse_work),
+        Kind(
+            "uncounted",
+            ("reads", "writes"),
+            "not known: bytes of its operands, no flop; listed by the workload",
+            unknown_work,
+        ),
+    )
+}
+
+
+def operation(
+    name: str,
+    kind: str,
+    dims: Mapping[str, Amount],
+    dtype: str = "float32",
+    attributes: Mapping[str, Attribute] | None = None,
+    *,
+    times: Amount = 1,
+    body: Workload | None = None,
+) -> Op:
+    """An operation of a kind with its cost by the kind's formula.
+
+    Raises
+    ------
+    InputError
+        Where the kind, a dim or the data type is unknown, or a dim is missing.
+    """
+    if kind not in KINDS:
+        raise unknown_name("kind of operation", kind, list(KINDS))
+    entry = KINDS[kind]
+    for dim in dims:
+        if dim not in (*entry.dims, *entry.optional):
+            raise unknown_name(f"dim of {kind} {name!r}", dim, [*entry.dims, *entry.optional])
+    missing = [dim for dim in entry.dims if dim not in dims]
+    if missing:
+        raise InputError(f"{kind} {name!r}: no value for {', '.join(missing)}")
+    facts = dict(attributes or {})
+    cost = entry.work(dims, facts).cost(dtype)
+    return Op(name, kind, Table(dict(dims)), dtype, cost, times, Table(facts), body)
+
+
+def stored_norm(elements: Amount, channels: Amount) -> tuple[str, dict[str, Amount], dict[str, Attribute]]:
+    """Kind, dims and attributes of a batch norm at inference: mean, variance, scale and shift of a channel are data.
+
+    Nothing is reduced: each element is read, scaled and shifted (four flop) and written, as elementwise work is, and a
+    compiler makes it the end of the product before it.
+    """
+    dims = {"elements": elements, "reads": elements + 4 * channels, "writes": elements}
+    return "elementwise", dims, {"function": "batch_norm"}

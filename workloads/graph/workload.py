@@ -1,0 +1,215 @@
+"""A workload: operations and what each waits for."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import networkx as nx
+import sympy as sp
+
+from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.hwmodels.files.records import Table, content_digest
+from slipstick.workloads.graph.cost import Amount, Cost, bind_amount, symbols_of
+
+Attribute = str | int | float | bool | tuple[Any, ...] | None
+
+
+@dataclass(frozen=True)
+class Op:
+    """One operation, done `times` times.
+
+    Parameters
+    ----------
+    name
+        Unique in its workload.
+    kind
+        What it is ("gemm", "convolution", "elementwise", ...), a word of the taxonomy.
+    dims
+        Sizes by name (m, n, k, batch, ...).
+    cost
+        What one execution asks for.
+    attributes
+        Frozen facts that tell two operations of equal dims apart: strides, groups, scalars, phase.
+    body
+        The operations inside a macro operation (a loop, a brick, the layers of a training step).
+    payload
+        Digest of data that decides the time (a sparse matrix).
+    """
+
+    name: str
+    kind: str
+    dims: Table[Amount] = Table()
+    dtype: str = "float32"
+    cost: Cost = Cost()
+    times: Amount = 1
+    attributes: Table[Attribute] = Table()
+    body: Workload | None = None
+    payload: str | None = None
+
+    @cached_property
+    def identity(self) -> str:
+        """Digest of what decides the time of one execution: everything but the name and the number of times."""
+        content = [self.kind, self.dims, self.dtype, dict(self.cost), self.attributes, self.payload]
+        return content_digest([*content, self.body.identity if self.body else None])
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        """Names that are still open."""
+        amounts = [*self.dims.values(), *self.cost.values(), self.times]
+        inside = self.body.symbols if self.body else frozenset()
+        return inside.union(*(symbols_of(amount) for amount in amounts))
+
+    def bind(self, values: Mapping[str, Amount]) -> Op:
+        """The operation with some of its symbols given values."""
+        return self._bind(values, {})
+
+    def _bind(self, values: Mapping[str, Amount], known: dict[Amount, Amount]) -> Op:
+        if not self.symbols & set(values):
+            return self
+
+        def put(amount: Amount) -> Amount:
+            if not isinstance(amount, sp.Basic):
+                return amount
+            if amount not in known:
+                known[amount] = bind_amount(amount, values)
+            return known[amount]
+
+        return replace(
+            self,
+            dims=Table({name: put(amount) for name, amount in self.dims.items()}),
+            cost=Cost({name: put(amount) for name, amount in self.cost.items()}),
+            times=put(self.times),
+            body=self.body.bind_known(values) if self.body else None,
+        )
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Operations, edges between them by name (before, after), and the symbols that are open.
+
+    Raises
+    ------
+    InputError
+        Where two operations share a name, an edge names an unknown operation, or the operations wait for each other.
+
+    Examples
+    --------
+    >>> from slipstick.workloads.layers.single import dense
+    >>> two = Workload("two", (dense("a", 8, 16, 32), dense("b", 8, 32, 4)), (("a", "b"),))
+    >>> two.cost.flop
+    10240
+    """
+
+    name: str
+    operations: tuple[Op, ...]
+    edges: tuple[tuple[str, str], ...] = ()
+    defaults: Table[float] = Table()
+    metadata: Table[Attribute] = Table()
+    uncounted: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = {op.name for op in self.operations}
+        if len(names) < len(self.operations):
+            counts = Counter(op.name for op in self.operations)
+            twice = counts.most_common(1)[0][0]
+            raise InputError(f"workload {self.name!r}: two operations are named {twice!r}")
+        for edge in self.edges:
+            for name in edge:
+                if name not in names:
+                    raise unknown_name(f"operation in an edge of workload {self.name!r}", name, sorted(names))
+        if self.edges and not nx.is_directed_acyclic_graph(self.graph):
+            cycle = " -> ".join(before for before, _ in nx.find_cycle(self.graph))
+            raise InputError(f"workload {self.name!r}: operations wait for each other: {cycle}")
+
+    def __iter__(self) -> Iterator[Op]:
+        return iter(self.operations)
+
+    def __len__(self) -> int:
+        return len(self.operations)
+
+    @cached_property
+    def graph(self) -> nx.DiGraph[str]:
+        """The operations as a networkx graph; node attribute `op` holds the operation. Do not change it."""
+        graph: nx.DiGraph[str] = nx.DiGraph(name=self.name)
+        graph.add_nodes_from((op.name, {"op": op}) for op in self.operations)
+        graph.add_edges_from(self.edges)
+        return graph
+
+    @cached_property
+    def symbols(self) -> frozenset[str]:
+        """Names that are still open."""
+        return frozenset().union(*(op.symbols for op in self.operations))
+
+    @cached_property
+    def identity(self) -> str:
+        """Digest of the operations and edges, whatever the names."""
+        index = {op.name: i for i, op in enumerate(self.operations)}
+        operations = [[op.identity, str(op.times)] for op in self.operations]
+        return content_digest([operations, sorted([index[a], index[b]] for a, b in self.edges)])
+
+    @property
+    def cost(self) -> Cost:
+        """The sum over all operations, each as often as it is done."""
+        total = Cost()
+        for op in self.operations:
+            total = total + op.cost * op.times
+        return total
+
+    def bind(self, **values: Amount) -> Workload:
+        """The workload with some of its symbols given values (a dict may be passed as ``**dict``).
+
+        Raises
+        ------
+        InputError
+            Where a name is no symbol of the workload.
+        """
+        for name in values:
+            if name not in self.symbols:
+                raise unknown_name(f"symbol of workload {self.name!r}", name, sorted(self.symbols))
+        return self.bind_known(values)
+
+    def bind_known(self, values: Mapping[str, Amount]) -> Workload:
+        """As `bind`, but names that are no symbol here are passed over."""
+        known: dict[Amount, Amount] = {}  # a graph repeats a few expressions thousands of times
+        return replace(
+            self,
+            operations=tuple(op._bind(values, known) for op in self.operations),
+            defaults=Table({name: value for name, value in self.defaults.items() if name not in values}),
+        )
+
+    def bound(self) -> Workload:
+        """The workload with its defaults put in.
+
+        Raises
+        ------
+        InputError
+            Where a symbol has no default.
+        """
+        if not self.symbols:
+            return self
+        missing = sorted(self.symbols - set(self.defaults))
+        if missing:
+            raise InputError(f"workload {self.name!r}: give a value for {', '.join(missing)} (workload.bind)")
+        return self.bind_known(self.defaults)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write node-link JSON, packed where the name ends in .gz; `load_workload` reads it back."""
+        from slipstick.workloads.graph.workload_file import write
+
+        write(self, path)
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        rows = "".join(
+            f"<tr><td>{escape(op.name)}</td><td>{escape(op.kind)}</td><td>{escape(str(op.times))}</td>"
+            f"<td>{escape(str(op.cost.flop))}</td><td>{escape(str(op.cost.bytes_moved))}</td></tr>"
+            for op in self.operations[:200]
+        )
+        head = "<tr><th>operation</th><th>kind</th><th>times</th><th>flop</th><th>bytes</th></tr>"
+        return f"<table><caption>{escape(self.name)}: {len(self)} operations</caption>{head}{rows}</table>"

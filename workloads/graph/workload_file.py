@@ -1,0 +1,159 @@
+"""A workload as a file: node-link JSON, amounts as numbers or as formulas in text."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import os
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import sympy as sp
+
+from slipstick.hwmodels.files.expressions import expression_text, parse_expression
+from slipstick.hwmodels.files.readers import InputError, atomic_write, read_json, require_mapping, unknown_name
+from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.graph.cost import Amount, Cost
+from slipstick.workloads.graph.workload import Attribute, Op, Workload
+
+SCHEMA = "slipstick-workload-1"
+
+
+def write(workload: Workload, path: str | os.PathLike[str]) -> None:
+    """See `Workload.save`."""
+    content = json.dumps(to_json(workload), indent=None, separators=(",", ":")).encode()
+    with atomic_write(path, "wb") as stream:
+        stream.write(gzip.compress(content, mtime=0) if str(path).endswith(".gz") else content)
+
+
+def to_json(workload: Workload) -> dict[str, Any]:
+    """A workload as plain data (node-link form); expressions are text."""
+    return {
+        "schema": SCHEMA,
+        "name": workload.name,
+        "defaults": dict(workload.defaults),
+        "metadata": dict(workload.metadata),
+        "uncounted": list(workload.uncounted),
+        "nodes": [_op_to_json(op) for op in workload.operations],
+        "links": [{"source": before, "target": after} for before, after in workload.edges],
+    }
+
+
+def _op_to_json(op: Op) -> dict[str, Any]:
+    node: dict[str, Any] = {"id": op.name, "kind": op.kind, "dtype": op.dtype}
+    node["dims"] = {name: _amount_to_json(amount) for name, amount in op.dims.items()}
+    node["cost"] = {name: _amount_to_json(amount) for name, amount in op.cost.items()}
+    if op.times != 1:
+        node["times"] = _amount_to_json(op.times)
+    if op.attributes:
+        node["attributes"] = dict(op.attributes)
+    if op.payload:
+        node["payload"] = op.payload
+    if op.body:
+        node["body"] = to_json(op.body)
+    return node
+
+
+def _amount_to_json(amount: Amount) -> float | int | str:
+    return expression_text(amount) if isinstance(amount, sp.Basic) else amount
+
+
+def load_workload(path: str | os.PathLike[str]) -> Workload:
+    """A workload from node-link JSON (.json or .json.gz), as `Workload.save` writes it.
+
+    Raises
+    ------
+    InputError
+        Names the file, the node and the field.
+    """
+    return from_json(read_json(path), str(path))
+
+
+def from_json(document: Any, where: str) -> Workload:
+    """A workload from plain data; `where` is the file, for messages."""
+    document = require_mapping(document, where, "the document")
+    if document.get("schema") != SCHEMA:
+        raise InputError(f"{where}: schema = {str(document.get('schema'))[:40]!r}: want {SCHEMA!r}")
+    for name, wanted in (("name", str), ("nodes", list), ("links", list), ("uncounted", list)):
+        if not isinstance(document.get(name, [] if name == "uncounted" else None), wanted):
+            raise InputError(f"{where}: field {name!r}: want a {wanted.__name__}")
+    if not document["nodes"]:
+        raise InputError(f"{where}: field 'nodes': want at least one operation")
+    operations = tuple(_op_from_json(node, where) for node in document["nodes"])
+    edges = []
+    for link in document["links"]:
+        link = require_mapping(link, where, "links")
+        edges.append((str(link.get("source")), str(link.get("target"))))
+    metadata = _attributes(document.get("metadata", {}), f"{where}: metadata")
+    uncounted = tuple(str(entry) for entry in document.get("uncounted", ()))
+    defaults = require_mapping(document.get("defaults", {}), where, "defaults")
+    for name, value in defaults.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
+            raise InputError(f"{where}: defaults.{name} = {str(value)[:40]!r}: want a finite number > 0")
+    return Workload(document["name"], operations, tuple(edges), Table(defaults), metadata, uncounted)
+
+
+def _op_from_json(node: Any, where: str) -> Op:
+    node = require_mapping(node, where, "nodes")
+    if not isinstance(node.get("id"), str) or not isinstance(node.get("kind"), str):
+        raise InputError(f"{where}: a node needs texts 'id' and 'kind', got {str(node)[:60]!r}")
+    where = f"{where}: node {node['id']!r}"
+    known = {"id", "kind", "dtype", "dims", "cost", "times", "attributes", "payload", "body"}
+    for name in node:
+        if name not in known:
+            raise unknown_name(f"field in {where}:", name, sorted(known))
+    try:
+        return Op(
+            name=node["id"],
+            kind=node["kind"],
+            dims=Table(_amounts(node, "dims", where)),
+            dtype=str(node.get("dtype", "float32")),
+            cost=Cost(_amounts(node, "cost", where)),
+            times=_amount_from_json(node.get("times", 1), f"{where}: times"),
+            attributes=_attributes(node.get("attributes", {}), f"{where}: attributes"),
+            body=from_json(node["body"], f"{where}: body") if "body" in node else None,
+            payload=str(node["payload"]) if "payload" in node else None,
+        )
+    except InputError as error:
+        text = str(error)
+        raise (error if text.startswith(where) else InputError(f"{where}: {text}")) from None
+
+
+def _amounts(node: Mapping[str, Any], part: str, where: str) -> dict[str, Any]:
+    entries = require_mapping(node.get(part, {}), where, part)
+    return {
+        name: value if type(value) is int and value >= 0 else _amount_from_json(value, f"{where}: {part}.{name}")
+        for name, value in entries.items()
+    }
+
+
+def _amount_from_json(value: Any, where: str) -> Amount:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise InputError(f"{where} = {str(value)[:40]!r}: want a number or a formula")
+    if isinstance(value, str):
+        try:
+            return _parsed(value)
+        except InputError:
+            return parse_expression(value, where=where)  # the same error, with its place
+    if not 0 <= value < math.inf:
+        raise InputError(f"{where} = {value!r}: want a finite amount >= 0")
+    return value
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> sp.Expr:
+    # A graph repeats a few expressions thousands of times.
+    return parse_expression(text)
+
+
+def _attributes(value: Any, where: str) -> Table[Attribute]:
+    def freeze(entry: Any) -> Attribute:
+        if isinstance(entry, list):
+            return tuple(freeze(part) for part in entry)
+        if entry is None or isinstance(entry, (str, int, float, bool)):
+            return entry
+        raise InputError(f"{where}: want plain values, got {str(entry)[:40]!r}")
+
+    return Table({name: freeze(entry) for name, entry in require_mapping(value, where, "attributes").items()})

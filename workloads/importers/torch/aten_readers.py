@@ -1,0 +1,300 @@
+"""Readers of ATen operations: what one call amounts to, from the shapes of its arguments and results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import sympy
+
+from slipstick.workloads.graph.kinds import AXES, product, stored_norm
+from slipstick.workloads.importers.assembly import Number, Piece, Tensor
+
+
+@dataclass(frozen=True)
+class Call:
+    """One operation as seen by a recorder: results and arguments, tensors as `Tensor`."""
+
+    name: str
+    arguments: tuple[Any, ...]
+    results: tuple[Tensor, ...]
+    tags: frozenset[str] = frozenset()
+
+    def tensors(self) -> list[Tensor]:
+        found: list[Tensor] = []
+        for a in self.arguments:
+            if isinstance(a, Tensor):
+                found.append(a)
+            elif isinstance(a, (list, tuple)):
+                found += [x for x in a if isinstance(x, Tensor)]
+        return found
+
+
+Reader: TypeAlias = Callable[[Call], list[Piece]]
+
+
+def _gemm(batch: Number, rows: Number, inner: Number, columns: Number, **attributes: Any) -> list[Piece]:
+    return [Piece("gemm", {"batch": batch, "m": columns, "n": rows, "k": inner}, attributes)]
+
+
+def read_mm(call: Call) -> list[Piece]:
+    a, b = call.tensors()[-2:]
+    bias = {"bias": True} if call.name in ("addmm", "addmv", "baddbmm") else {}
+    if len(a.shape) == 3:
+        return _gemm(a.shape[0], a.shape[1], a.shape[2], b.shape[2], **bias)
+    if len(a.shape) == 1:
+        return _gemm(1, 1, a.shape[0], 1)
+    return _gemm(1, a.shape[0], a.shape[1], b.shape[1] if len(b.shape) > 1 else 1, **bias)
+
+
+def read_linear(call: Call) -> list[Piece]:
+    x, w = call.tensors()[:2]
+    bias = {"bias": True} if len(call.tensors()) > 2 else {}
+    return _gemm(1, product(x.shape[:-1]), w.shape[1], w.shape[0], **bias)
+
+
+def _triple(values: Sequence[Any]) -> tuple[Any, Any, Any]:
+    v = tuple(values)
+    return (1,) * (3 - len(v)) + v
+
+
+def _conv_dims(x: Tensor, y: Tensor, w: Tensor, groups: int, *, transposed: bool) -> dict[str, Number]:
+    dims: dict[str, Number] = {"batch": x.shape[0] if len(x.shape) == len(w.shape) else 1}
+    dims["channels_in"] = w.shape[0] if transposed else w.shape[1] * groups
+    dims["channels_out"] = w.shape[1] * groups if transposed else w.shape[0]
+    dims["groups"] = groups
+    space = len(w.shape) - 2
+    for prefix, t in (("in", x), ("out", y), ("kernel", w)):
+        for axis, size in zip(AXES, _triple(t.shape[len(t.shape) - space :]), strict=True):
+            dims[f"{prefix}_{axis}"] = size
+    return dims
+
+
+def read_convolution(call: Call) -> list[Piece]:
+    x, w, bias, stride, padding, dilation, transposed, _, groups = call.arguments[:9]
+    attributes: dict[str, Any] = {"stride": tuple(stride), "padding": tuple(padding), "dilation": tuple(dilation)}
+    if transposed:
+        attributes["transposed"] = True
+    if bias is not None:
+        attributes["bias"] = True
+    return [Piece("convolution", _conv_dims(x, call.results[0], w, groups, transposed=transposed), attributes)]
+
+
+def read_convolution_backward(call: Call) -> list[Piece]:
+    dy, x, w, _, stride, padding, dilation, transposed, _, groups, mask = call.arguments[:11]
+    dims = _conv_dims(x, dy, w, groups, transposed=transposed)
+    attributes: dict[str, Any] = {"stride": tuple(stride), "padding": tuple(padding), "dilation": tuple(dilation)}
+    if transposed:
+        attributes["transposed"] = True
+    pieces = []
+    if mask[0]:
+        pieces.append(Piece("convolution", dims, {**attributes, "pass": "backward_data"}, "data", makes=0))
+    if mask[1]:
+        pieces.append(Piece("convolution", dims, {**attributes, "pass": "backward_weight"}, "weight", makes=1))
+    if mask[2]:
+        pieces.append(
+            Piece(
+                "reduction",
+                {"elements": dy.elements, "outputs": dims["channels_out"]},
+                {"function": "sum"},
+                "bias",
+                makes=2,
+            )
+        )
+    return pieces
+
+
+def _attention_dims(q: Tensor, k: Tensor, v: Tensor) -> dict[str, Number]:
+    heads, kv = (q.shape[1], k.shape[1]) if len(q.shape) == 4 else (1, 1)
+    return {
+        "batch": q.shape[0],
+        "heads": heads,
+        "kv_heads": kv,
+        "queries": q.shape[-2],
+        "keys": k.shape[-2],
+        "head_dim": q.shape[-1],
+        "value_dim": v.shape[-1],
+    }
+
+
+def read_attention(call: Call) -> list[Piece]:
+    q, k, v = call.tensors()[:3]
+    return [Piece("attention", _attention_dims(q, k, v), {})]
+
+
+def read_attention_backward(call: Call) -> list[Piece]:
+    _, q, k, v = call.tensors()[:4]
+    return [Piece("attention", _attention_dims(q, k, v), {"pass": "backward"})]
+
+
+def read_norm(function: str, rows: Callable[[Call], Number]) -> Reader:
+    def read(call: Call) -> list[Piece]:
+        backward = "backward" in call.name
+        x = call.tensors()[1 if backward else 0]
+        attributes: dict[str, Any] = {"function": function}
+        stored = function == "batch" and not _trains(call)
+        if backward:
+            attributes["pass"] = "backward"
+        if stored and not backward:
+            return [Piece(*stored_norm(x.elements, rows(call)))]
+        if stored:
+            attributes["statistics"] = "running"
+        return [Piece("norm", {"elements": x.elements, "groups": rows(call)}, attributes)]
+
+    return read
+
+
+def _trains(call: Call) -> bool:
+    if "no_training" in call.name:
+        return False
+    flags = [a for a in call.arguments if isinstance(a, bool)]
+    return flags[0] if flags else True
+
+
+def read_layer_rows(call: Call) -> Number:
+    i = 1 if "backward" in call.name else 0
+    x = call.tensors()[i]
+    shape = next(
+        a for a in call.arguments if isinstance(a, (list, tuple)) and not (a and isinstance(a[0], (Tensor, bool)))
+    )
+    return product(x.shape[: len(x.shape) - len(shape)])
+
+
+def read_group_rows(call: Call) -> Number:
+    i = 1 if "backward" in call.name else 0
+    x = call.tensors()[i]
+    numbers = [a for a in call.arguments if not isinstance(a, (Tensor, bool, float, list, tuple)) and a is not None]
+    return x.shape[0] * numbers[3]
+
+
+def read_batch_rows(call: Call) -> Number:
+    return call.tensors()[1 if "backward" in call.name else 0].shape[1]
+
+
+def read_softmax(call: Call) -> list[Piece]:
+    x = call.tensors()[0]
+    dim = next(a for a in call.arguments if isinstance(a, int) and not isinstance(a, bool))
+    columns = x.shape[dim] if x.shape else 1
+    attributes: dict[str, Any] = {"function": "log_softmax" if "log" in call.name else "softmax"}
+    if "backward" in call.name:
+        attributes["pass"] = "backward"
+    rows = product(s for i, s in enumerate(x.shape) if i != dim % max(1, len(x.shape)))
+    return [Piece("softmax", {"rows": rows, "columns": columns}, attributes)]
+
+
+def read_pool(call: Call) -> list[Piece]:
+    backward = "backward" in call.name
+    x = call.tensors()[1 if backward else 0]
+    y = call.tensors()[0] if backward else call.results[0]
+    attributes: dict[str, Any] = {"function": "max" if "max" in call.name else "average"}
+    if backward:
+        attributes["pass"] = "backward"
+    if "adaptive" in call.name:
+        # A window per output; windows of neighbours may share a row when sizes do not divide.
+        space = len(call.arguments[1]) if not backward else len(x.shape) - 2
+        window = product(_ceiling(i, o) for i, o in zip(x.shape[-space:], y.shape[-space:], strict=True))
+    else:
+        space = int("".join(c for c in call.name.split("_with")[0] if c.isdigit()) or 2)
+        kernel = next(a for a in call.arguments if isinstance(a, (list, tuple)))
+        window = product(kernel) if len(kernel) > 1 else kernel[0] ** space
+    return [Piece("pool", {"inputs": x.elements, "outputs": y.elements, "window": window}, attributes)]
+
+
+def _quotient(a: Number, b: Number) -> Number:
+    if isinstance(a, int) and isinstance(b, int):
+        return a // b if b and a % b == 0 else a / b if b else 0
+    return a / b
+
+
+def _ceiling(a: Number, b: Number) -> Number:
+    return -(-a // b) if isinstance(a, int) and isinstance(b, int) else sympy.ceiling(sympy.sympify(a) / b)
+
+
+def read_elementwise(call: Call, function: str | None = None) -> list[Piece]:
+    out = call.results[0].elements if call.results else call.tensors()[0].elements
+    reads = sum(t.stored for t in call.tensors())
+    name = function or call.name.removesuffix("_")
+    return [
+        Piece(
+            "elementwise",
+            {"elements": out, "reads": reads, "writes": sum(r.elements for r in call.results) or out},
+            {"function": name},
+        )
+    ]
+
+
+def read_reduction(call: Call) -> list[Piece]:
+    x = call.tensors()[0]
+    out = call.results[0].elements if call.results else 1
+    return [Piece("reduction", {"elements": x.elements, "outputs": out}, {"function": call.name.removesuffix("_")})]
+
+
+def read_scan(call: Call) -> list[Piece]:
+    x = call.tensors()[0]
+    return [
+        Piece(
+            "reduction",
+            {"elements": x.elements, "outputs": sum(r.elements for r in call.results)},
+            {"function": call.name.removesuffix("_")},
+        )
+    ]
+
+
+def read_move(call: Call) -> list[Piece]:
+    reads = sum(t.stored for t in call.tensors()) if call.name not in ("copy_",) else call.tensors()[1].stored
+    writes = sum(r.elements for r in call.results)
+    return [Piece("move", {"reads": reads, "writes": writes}, {"function": call.name.removesuffix("_")})]
+
+
+def read_fill(call: Call) -> list[Piece]:
+    writes = sum(r.elements for r in call.results)
+    return [Piece("move", {"reads": 0, "writes": writes}, {"function": "fill"})]
+
+
+def read_view(call: Call) -> list[Piece]:
+    return [
+        Piece(
+            "view", {"elements": call.results[0].elements if call.results else 0}, {"function": call.name.lstrip("_")}
+        )
+    ]
+
+
+def read_gather(call: Call) -> list[Piece]:
+    out = call.results[0]
+    if call.name == "embedding":
+        w = call.tensors()[0]
+        return [Piece("gather", {"rows": product(out.shape[:-1]), "width": w.shape[-1]}, {"function": "gather"})]
+    if call.name == "embedding_dense_backward":
+        dy = call.tensors()[0]
+        return [
+            Piece("gather", {"rows": product(dy.shape[:-1]), "width": dy.shape[-1]}, {"function": "scatter"}, "rows"),
+            Piece("move", {"reads": 0, "writes": out.elements}, {"function": "fill"}, "zero"),
+        ]
+    index = next((t for t in call.tensors()[1:] if t.dtype in ("int64", "int32", "bool")), None)
+    rows = index.elements if index is not None else 1
+    function = "scatter" if any(w in call.name for w in ("scatter", "put", "add", "copy")) else "gather"
+    moved = out.elements
+    if function == "scatter":
+        sources = [t for t in call.tensors()[1:] if t is not index]
+        moved = sources[-1].elements if sources else rows
+    return [Piece("gather", {"rows": rows, "width": _quotient(moved, rows)}, {"function": function})]
+
+
+def read_upsample(call: Call) -> list[Piece]:
+    taps = 1
+    for word, n in (("bilinear", 4), ("bicubic", 16), ("trilinear", 8), ("linear1d", 2), ("grid_sampler_2d", 4)):
+        if word in call.name:
+            taps = n
+    backward = "backward" in call.name
+    x = call.tensors()[0]
+    y = call.results[0]
+    fine, coarse = (x, y) if backward else (y, x)
+    attributes: dict[str, Any] = {"function": call.name.replace("_backward", "")}
+    if backward:
+        attributes["pass"] = "backward"
+    return [Piece("upsample", {"inputs": coarse.elements, "outputs": fine.elements, "taps": taps}, attributes)]
+
+
+def read_nothing(call: Call) -> list[Piece]:
+    return []

@@ -1,0 +1,107 @@
+"""Torch models by the name of a function of yours that builds them, and inputs as text: one loader for every verb."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from slipstick.hwmodels.files.readers import InputError, whole_number
+from slipstick.workloads.importers.torch.torch_recorder import Input
+
+Inputs = Sequence[Input] | Mapping[str, Input]
+
+
+def build_by_name(target: str) -> tuple[Any, Inputs | None]:
+    """What ``MODULE:FUNCTION`` builds: a model, and its inputs where it returns ``(model, (tensor, ...))``.
+
+    This is your own code, and it is run; modules of the current folder are found.
+
+    Raises
+    ------
+    InputError
+        Where there is no such function, it fails, or it returns something else.
+    """
+    module_name, _, attribute = target.partition(":")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        built = getattr(import_module(module_name), attribute)()
+    except Exception as error:  # whatever the function raises is the user's to read
+        raise InputError(
+            f"{target!r}: want MODULE:FUNCTION that builds a model or (model, inputs): {type(error).__name__}: {error}"
+        ) from error
+    finally:
+        sys.path.pop(0)
+    model, example = built if isinstance(built, tuple) and len(built) == 2 else (built, None)
+    if not callable(model):
+        raise InputError(f"{target!r}: returns {type(model).__name__}, want a model or (model, inputs)")
+    return model, _described(target, example) if example is not None else None
+
+
+def _described(target: str, example: Any) -> Inputs:
+    import torch
+
+    entries = example.values() if isinstance(example, Mapping) else example
+    if isinstance(entries, torch.Tensor):
+        return [_input(entries)]
+    found = list(entries) if isinstance(entries, Sequence) or isinstance(example, Mapping) else [entries]
+    if not found or not all(isinstance(value, torch.Tensor) for value in found):
+        raise InputError(
+            f"{target!r}: its inputs are not tensors: want (model, (tensor, ...)) or (model, {{name: tensor}})"
+        )
+    described = [_input(value) for value in found]
+    return dict(zip(example, described, strict=True)) if isinstance(example, Mapping) else described
+
+
+def _input(tensor: Any) -> Input:
+    return Input(tuple(int(size) for size in tensor.shape), str(tensor.dtype).removeprefix("torch."))
+
+
+def inputs_from_text(shapes: Sequence[str]) -> Inputs:
+    """Inputs such as ``batch,3,224,224`` or ``input_ids=batch,seq_len:int64``.
+
+    Raises
+    ------
+    InputError
+        Where one cannot be read, or some are named and some are not.
+    """
+    import torch
+
+    positional: list[Input] = []
+    named: dict[str, Input] = {}
+    for text in shapes:
+        name, _, rest = text.rpartition("=")
+        sizes, _, dtype = rest.partition(":")
+        parts = [part.strip() for part in sizes.split(",")]
+        if not all(part.isidentifier() or whole_number(part) for part in parts):
+            raise InputError(f"input {text!r}: want sizes >= 1 or names with commas between, as batch,3,224,224")
+        if not isinstance(getattr(torch, dtype or "float32", None), torch.dtype):
+            raise InputError(f"input {text!r}: {dtype[:40]!r} is no type of torch; want float32, int64, bfloat16, ...")
+        given = Input(tuple(whole_number(part) or part for part in parts), dtype or "float32")
+        if name:
+            named[name] = given
+        else:
+            positional.append(given)
+    if bool(named) == bool(positional):
+        raise InputError("give inputs either all by position or all by name, at least one")
+    return named or positional
+
+
+def model_and_inputs(target: str, shapes: Sequence[str] = ()) -> tuple[Any, Inputs]:
+    """The model of ``MODULE:FUNCTION`` with the inputs given as text, else with those that the function returns.
+
+    Raises
+    ------
+    InputError
+        Where neither says what the inputs are.
+    """
+    model, own = build_by_name(target)
+    if shapes:
+        return model, inputs_from_text(shapes)
+    if own is None:
+        raise InputError(
+            f"{target!r}: gives a model without inputs: add --input batch,3,224,224, or return (model, inputs)"
+        )
+    return model, own

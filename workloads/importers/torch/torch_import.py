@@ -1,0 +1,284 @@
+"""From a torch callable to a `Workload`: sizes named, calls read, edges drawn, specialised sizes interpolated."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import sympy as sp
+
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.graph.kinds import operation
+from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.importers.assembly import Assembly, Node, Piece, Tensor, assemble
+from slipstick.workloads.importers.torch.aten import Call, read_call
+from slipstick.workloads.importers.torch.torch_recorder import (
+    Input,
+    RecordedNode,
+    fake_subject,
+    make_recorder,
+    plain_attention,
+)
+from slipstick.workloads.importers.torch.torch_recurrent import recurrent_macros
+from slipstick.workloads.importers.torch.torch_sizes import Sizes
+
+# Sizes to trace with where the user names none: primes, so that no layer has the same by chance.
+HINTS = (5, 37, 41, 43, 47, 53)
+MAX_ASSUMPTIONS = 20
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What one pass over the callable gave."""
+
+    nodes: tuple[Node, ...]
+    parameters: int
+    parameter_bytes: int
+    specialised: Mapping[str, int]
+    assumptions: tuple[str, ...]
+
+
+def import_torch(
+    model: Any,
+    inputs: Sequence[Input] | Mapping[str, Input],
+    name: str = "",
+    *,
+    purpose: str = "training",
+    optimizer: str | None = "sgd",
+    loss: Any = None,
+    hints: Mapping[str, int] | None = None,
+) -> Workload:
+    """A torch module (or any callable of tensors) as a workload, symbolic in the named sizes of its inputs.
+
+    Nothing is computed and no weights are needed: build large models under ``torch.device("meta")``.
+
+    Parameters
+    ----------
+    inputs
+        Shapes and dtypes of the arguments, by position or by name, e.g. ``[Input(("batch", 3, 224, 224))]``.
+    purpose
+        "training" (forward, backward, optimizer) or "inference" (forward, in evaluation mode).
+    optimizer
+        "sgd", "momentum", "adam", "adamw", ...; None leaves the update out.
+    loss
+        Makes a scalar of the outputs; without it the backward pass starts from gradients of all outputs.
+    hints
+        Example values of the names; conditions on sizes are decided by them, and listed in ``metadata["assumptions"]``.
+
+    Raises
+    ------
+    InputError
+        Where torch is not installed, or the callable cannot run on fake tensors: the message carries torch's reason.
+    """
+    if purpose not in ("training", "inference"):
+        raise InputError(f"purpose = {purpose!r}: want 'training' or 'inference'")
+    keyed = dict(inputs) if isinstance(inputs, Mapping) else {str(i): value for i, value in enumerate(inputs)}
+    names = list(dict.fromkeys(s for given in keyed.values() for s in given.shape if isinstance(s, str)))
+    values = {n: HINTS[i % len(HINTS)] for i, n in enumerate(names)} | {
+        n: v for n, v in (hints or {}).items() if n in names
+    }
+    options = {
+        "training": purpose == "training",
+        "optimizer": optimizer,
+        "loss": loss,
+        "positional": not isinstance(inputs, Mapping),
+    }
+    first = _record(model, keyed, values, (), **options)
+    graph = assemble(first.nodes)
+    notes: list[str] = list(first.assumptions)
+    fixed = dict(first.specialised)
+    if fixed:
+        name_again = next(iter(fixed))
+        again = _interpolate(model, keyed, values, name_again, tuple(fixed), options)
+        if again is not None:
+            graph = again
+            notes = [note for note in notes if name_again not in note]
+            notes.append(f"{name_again}: interpolated, checked at {fixed.pop(name_again)} and three other values")
+    notes += [f"{n} = {value} (specialised by torch)" for n, value in fixed.items()]
+    label = name or getattr(type(model), "__name__", "callable")
+    return Workload(
+        label,
+        graph.operations,
+        graph.edges,
+        Table({n: float(v) for n, v in values.items() if _open(graph.operations, n)}),
+        Table(
+            {
+                "parameters": first.parameters,
+                "parameter_bytes": first.parameter_bytes,
+                "purpose": purpose,
+                "source": f"torch {_torch_version()}",
+                "assumptions": tuple(notes[:MAX_ASSUMPTIONS]),
+            }
+        ),
+        graph.uncounted,
+    )
+
+
+def _torch_version() -> str:
+    import torch
+
+    return str(torch.__version__)
+
+
+def _open(operations: Sequence[Op], name: str) -> bool:
+    return any(name in op.symbols for op in operations)
+
+
+def _record(
+    model: Any,
+    inputs: Mapping[str, Input],
+    values: Mapping[str, int],
+    fixed: Sequence[str],
+    *,
+    training: bool,
+    optimizer: str | None,
+    loss: Any,
+    positional: bool,
+) -> Recording:
+    try:
+        import torch
+    except ImportError:
+        raise InputError("reading torch models needs torch: pip install 'slipstick[torch]'") from None
+    from torch._dynamo.source import ConstantSource
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+    from torch.utils._pytree import tree_leaves
+
+    environment = ShapeEnv()
+    sizes: dict[str, Any] = {}
+    variables: dict[str, str] = {}
+    for name, value in values.items():
+        sizes[name] = value
+        if name not in fixed:
+            source = ConstantSource(name)
+            variable = environment.create_symbol(
+                value, source=source, dynamic_dim=DimDynamic.DYNAMIC, constraint_dim=None
+            )
+            sizes[name] = environment.create_symintnode(variable, hint=value, source=source)
+            variables[str(variable)] = name
+    recorder = make_recorder(environment)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(FakeTensorMode(shape_env=environment, allow_non_fake_inputs=True))
+        arguments = {
+            k: torch.empty(
+                [sizes[s] if isinstance(s, str) else s for s in given.shape], dtype=getattr(torch, given.dtype)
+            )
+            for k, given in inputs.items()
+        }
+        subject = fake_subject(model, recorder, stack, training=training)
+        for block in (plain_attention(), recurrent_macros(recorder), recorder, torch.set_grad_enabled(training)):
+            stack.enter_context(block)
+        try:
+            out = subject.call(*arguments.values()) if positional else subject.call(**arguments)
+            out = loss(out) if loss is not None else out
+            if training:
+                recorder.phase = "backward"
+                leaves = tree_leaves(out.to_tuple() if hasattr(out, "to_tuple") else out)
+                starts = [t for t in leaves if isinstance(t, torch.Tensor) and t.requires_grad]
+                if not starts:
+                    raise InputError(
+                        "no output needs a gradient: nothing to train (import it with purpose='inference')"
+                    )
+                with recorder.pause():
+                    gradients = [torch.empty_like(t) for t in starts]
+                torch.autograd.backward(starts, gradients)
+                _update(recorder, subject.parameters, optimizer)
+        except InputError:
+            raise
+        except Exception as error:  # whatever a user's model raises
+            reason = " ".join(str(error).split())[:300]
+            raise InputError(
+                f"{type(model).__name__} cannot be recorded ({recorder.phase}): {type(error).__name__}: {reason}"
+            ) from error
+    return _finish(recorder, subject, environment, variables)
+
+
+def _update(recorder: Any, parameters: Mapping[str, Any], optimizer: str | None) -> None:
+    recorder.phase = "optimizer"
+    recorder.layers.clear()
+    for name, parameter in parameters.items():
+        if optimizer and parameter.grad is not None:
+            piece = Piece("optimizer", {"elements": parameter.numel()}, {"function": optimizer})
+            recorder.add(f"{name}.update", None, [piece], (parameter.grad, parameter), (parameter,))
+
+
+def _finish(recorder: Any, subject: Any, environment: Any, variables: Mapping[str, str]) -> Recording:
+    size = Sizes(environment, variables)
+
+    def settle(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            strides = None if value.strides is None else tuple(map(size, value.strides))
+            return Tensor(tuple(map(size, value.shape)), value.dtype, strides)
+        return tuple(map(settle, value)) if isinstance(value, tuple) else size(value)
+
+    nodes = [_settled(node, settle) for node in recorder.nodes]
+    by_name = {str(key): size(key) for key in environment.replacements}
+    specialised = {name: by_name[v] for v, name in variables.items() if isinstance(by_name.get(v), int)}
+    equal = [
+        f"{name} = {by_name[v]}" for v, name in variables.items() if v in by_name and not isinstance(by_name[v], int)
+    ]
+    guards = [
+        str(size.plain(guard.expr))
+        for index, guard in enumerate(environment.guards)
+        if index not in recorder.kernel_choices and not isinstance(guard.expr, sp.Ne)
+    ]
+    return Recording(
+        tuple(nodes), subject.count, subject.size_bytes, specialised, tuple(dict.fromkeys([*equal, *guards]))
+    )
+
+
+def _settled(node: RecordedNode, settle: Callable[[Any], Any]) -> Node:
+    """The node with sizes in the user's names, its call read."""
+    if node.call is None:
+        pieces = [
+            replace(piece, dims={k: settle(v) for k, v in piece.dims.items()}, times=settle(piece.times))
+            for piece in node.pieces
+        ]
+        reads = (Tensor((), node.dtype),)
+        return Node(node.name, node.phase, node.layer, reads, pieces=pieces, before=node.before)
+    call = Call(node.call.name, settle(node.call.arguments), settle(node.call.results), node.call.tags)
+    return Node(node.name, node.phase, node.layer, tuple(call.tensors()), call.results, read_call(call), node.before)
+
+
+def _interpolate(
+    model: Any,
+    inputs: Mapping[str, Input],
+    values: Mapping[str, int],
+    name: str,
+    fixed: Sequence[str],
+    options: Mapping[str, Any],
+) -> Assembly | None:
+    """The operations with a specialised size made symbolic again: quadratics through three sizes, checked at a fourth.
+
+    None where the operations differ between sizes or the check fails.
+    """
+    base = values[name]
+    points = (base, base + 1, base + 2, 2 * base + 3)
+    try:
+        traces = [assemble(_record(model, inputs, {**values, name: point}, fixed, **options).nodes) for point in points]
+    except InputError:
+        return None
+    if len({tuple((op.name, op.kind) for op in trace.operations) for trace in traces}) > 1:
+        return None
+    x = symbol(name)
+    fitted = []
+    for ops in zip(*(trace.operations for trace in traces), strict=True):
+        dims = {
+            dim: _quadratic(x, points, [sp.sympify(op.dims[dim], strict=True) for op in ops]) for dim in ops[0].dims
+        }
+        times = _quadratic(x, points, [sp.sympify(op.times, strict=True) for op in ops])
+        if times is None or any(amount is None for amount in dims.values()):
+            return None
+        fitted.append(operation(ops[0].name, ops[0].kind, dims, ops[0].dtype, ops[0].attributes, times=times))
+    return Assembly(tuple(fitted), traces[0].edges, traces[0].uncounted)
+
+
+def _quadratic(x: sp.Symbol, points: Sequence[int], at: Sequence[Any]) -> Any:
+    if all(value == at[0] for value in at):
+        return int(at[0]) if at[0].is_Integer else at[0]
+    through = sp.expand(sp.interpolate(list(zip(points[:3], at[:3], strict=True)), x))
+    return through if sp.expand(through.subs(x, points[3]) - at[3]) == 0 else None

@@ -1,0 +1,272 @@
+"""A torch callable as a workload, without weights, a device or running it.
+
+The callable runs once on fake tensors (shapes only) whose named sizes are symbols; a dispatch mode sees every ATen
+operation of forward, backward and optimizer. What follows what is decided by memory: an operation waits for the last
+writer of each storage it reads, and for the readers of what it overwrites, so views and in-place operations stay right.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from slipstick.workloads.importers.assembly import Piece, Tensor
+from slipstick.workloads.importers.torch.aten import Call
+
+# What says nothing about work: aliases of a whole tensor.
+_ALIASES = frozenset({"detach", "alias", "lift_fresh"})
+_VIEWS = frozenset({"_unsafe_view", "_reshape_alias"})
+
+
+@dataclass(frozen=True)
+class Input:
+    """One tensor given to the callable: sizes are numbers, or names that become symbols."""
+
+    shape: tuple[int | str, ...]
+    dtype: str = "float32"
+
+
+@dataclass
+class RecordedNode:
+    """One recorded operation: the call (or ready pieces), and what it waits for as (node, position of the result)."""
+
+    name: str
+    phase: str
+    layer: str
+    call: Call | None
+    pieces: list[Piece]
+    dtype: str = "float32"
+    before: set[tuple[int, int | None]] = field(default_factory=set)
+
+
+def make_recorder(environment: Any) -> Any:
+    """A fresh recording mode for the sizes of a ShapeEnv (its class needs torch, hence the function)."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_leaves
+
+    plain_types = (torch.dtype, torch.device, torch.memory_format, torch.layout)
+
+    def tensors(tree: Any) -> list[Any]:
+        return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+    class Recorder(TorchDispatchMode):  # type: ignore[misc]
+        """Writes down each ATen operation as a `RecordedNode`."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.nodes: list[RecordedNode] = []
+            self.kernel_choices: set[int] = set()
+            self.phase = "forward"
+            self.layers: list[str] = []
+            self._layer_of: dict[int, str] = {}
+            self._writer: dict[int, tuple[int, int | None]] = {}
+            self._readers: dict[int, set[int]] = {}
+            self._view: dict[tuple[int, int], tuple[int, tuple[int, int | None] | None]] = {}
+            # A storage's address is its name: none may be freed. Tensors may: a gradient that somebody else
+            # holds would be copied by autograd in place of being kept.
+            self._alive: dict[int, Any] = {}
+            self._paused = 0
+
+        @contextlib.contextmanager
+        def pause(self) -> Iterator[None]:
+            """Nothing is recorded inside."""
+            self._paused += 1
+            try:
+                yield
+            finally:
+                self._paused -= 1
+
+        @staticmethod
+        def size(value: Any) -> Any:
+            """A symbolic int as its expression."""
+            return value.node.expr if isinstance(value, torch.SymInt) else value
+
+        def add(
+            self, name: str, call: Call | None, pieces: list[Piece], reads: Sequence[Any], writes: Sequence[Any]
+        ) -> int:
+            """One node; `writes` holds the results in order, None for those that were not asked for."""
+            index = len(self.nodes)
+            floating = [str(t.dtype).removeprefix("torch.") for t in reads if t.is_floating_point()]
+            dtype = floating[0] if floating else "float32"
+            node = RecordedNode(name, self.phase, self._layer(), call, pieces, dtype)
+            for tensor in reads:
+                node.before |= self._made_by(tensor)
+                self._readers.setdefault(_storage(tensor), set()).add(index)
+            for position, tensor in enumerate(writes):
+                if tensor is None:
+                    continue
+                key = _storage(tensor)
+                node.before |= {(reader, None) for reader in self._readers.pop(key, ())}
+                if key in self._writer:
+                    node.before.add(self._writer[key])
+                self._writer[key] = (index, position)
+            node.before = {(before, position) for before, position in node.before if before != index}
+            self._hold([*reads, *writes])
+            self.nodes.append(node)
+            return index
+
+        def _hold(self, kept: Sequence[Any]) -> None:
+            self._alive |= {_storage(tensor): tensor.untyped_storage() for tensor in kept if tensor is not None}
+
+        def _made_by(self, tensor: Any) -> set[tuple[int, int | None]]:
+            writer = self._writer.get(_storage(tensor))
+            view = self._view.get((id(tensor), _storage(tensor)))
+            if view is not None and view[1] == writer:
+                return {(view[0], None)}
+            return set() if writer is None else {writer}
+
+        def _layer(self) -> str:
+            if self.phase != "backward":
+                return self.layers[-1] if self.layers else ""
+            node = torch._C._current_autograd_node()
+            return "" if node is None else self._layer_of.get(node._sequence_nr(), "")
+
+        def _plain(self, value: Any) -> Any:
+            if isinstance(value, torch.Tensor):
+                strides = tuple(map(self.size, value.stride())) if value.layout == torch.strided else None
+                return Tensor(tuple(map(self.size, value.shape)), str(value.dtype).removeprefix("torch."), strides)
+            if isinstance(value, (list, tuple)):
+                return tuple(self._plain(part) for part in value)
+            if isinstance(value, (torch.SymFloat, torch.SymBool)):
+                return None
+            return str(value) if isinstance(value, plain_types) else self.size(value)
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = kwargs or {}
+            before = len(environment.guards)
+            if func._opname == "baddbmm":
+                # torch's own shape rule expands by numbers, which symbolic sizes are not.
+                _, left, right = args[:3]
+                out = left.new_empty((left.shape[0], left.shape[1], right.shape[2]))
+            else:
+                out = func(*args, **kwargs)
+            if func._opname.startswith("convolution"):
+                # torch picks its CPU kernel by these; the operation is the same.
+                self.kernel_choices |= set(range(before, len(environment.guards)))
+            if self._paused or func.namespace == "prim":
+                return out
+            if self.phase == "forward":
+                # The autograd node of this operation has the number before the next one: its backward finds the layer.
+                self._layer_of[torch.autograd._get_sequence_nr() - 1] = self._layer()
+            schema = func._schema
+            name = func._opname if func.namespace == "aten" else f"{func.namespace}::{func._opname}"
+            values = [
+                args[i] if i < len(args) else kwargs.get(a.name, a.default_value if a.has_default_value() else None)
+                for i, a in enumerate(schema.arguments)
+            ]
+            reads, results = tensors(values), tensors(out)
+            if name in _ALIASES:
+                self._follow(reads, results)
+                return out
+            is_view = func.is_view or name in _VIEWS
+            tags = frozenset({*(str(tag).removeprefix("Tag.") for tag in func.tags), *(("view",) if is_view else ())})
+            call = Call(name, tuple(map(self._plain, values)), tuple(map(self._plain, results)), tags)
+            if is_view:
+                self._add_view(name, call, reads, results)
+            elif reads or results:
+                changed = [
+                    v
+                    for a, v in zip(schema.arguments, values, strict=True)
+                    if a.alias_info is not None and a.alias_info.is_write
+                ]
+                self.add(name, call, [], reads, _unique([*_flat(out), *tensors(changed)]))
+            return out
+
+        def _add_view(self, name: str, call: Call, reads: list[Any], results: list[Any]) -> None:
+            index = self.add(name, call, [], reads, ())
+            for result in results:
+                self._view[id(result), _storage(result)] = (index, self._writer.get(_storage(result)))
+            self._hold(results)
+
+        def _follow(self, reads: list[Any], results: list[Any]) -> None:
+            for result in results:
+                view = self._view.get((id(reads[0]), _storage(reads[0]))) if reads else None
+                if view is not None:
+                    self._view[id(result), _storage(result)] = view
+            self._hold(results)
+
+    def _flat(out: Any) -> list[Any]:
+        entries = list(out) if isinstance(out, (tuple, list)) else [out]
+        flat: list[Any] = []
+        for entry in entries:
+            flat += list(entry) if isinstance(entry, (tuple, list)) else [entry]
+        return [entry if isinstance(entry, torch.Tensor) else None for entry in flat]
+
+    return Recorder()
+
+
+def _storage(tensor: Any) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+def _unique(entries: list[Any]) -> list[Any]:
+    seen: set[int] = set()
+    kept = []
+    for entry in entries:
+        if entry is None or id(entry) not in seen:
+            kept.append(entry)
+        if entry is not None:
+            seen.add(id(entry))
+    return kept
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is recorded: a callable with the fake tensors that stand for its parameters and buffers."""
+
+    call: Callable[..., Any]
+    parameters: Mapping[str, Any]
+    count: int
+    size_bytes: int
+
+
+def fake_subject(model: Any, recorder: Any, stack: contextlib.ExitStack, *, training: bool) -> Subject:
+    """Calls of a module with fake tensors for its own; tied tensors stay tied, the module stays as it is."""
+    import torch
+
+    if not isinstance(model, torch.nn.Module):
+        return Subject(model, {}, 0, 0)
+    twins: dict[int, Any] = {}
+    replaced: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
+    for name, tensor in model.named_parameters(remove_duplicate=False):
+        if id(tensor) not in twins:
+            twin = torch.empty_strided(tuple(tensor.shape), tensor.stride(), dtype=tensor.dtype)
+            twins[id(tensor)] = parameters[name] = twin.requires_grad_(tensor.requires_grad and training)
+        replaced[name] = twins[id(tensor)]
+    for name, tensor in model.named_buffers(remove_duplicate=False):
+        if id(tensor) not in twins:
+            twins[id(tensor)] = torch.empty_strided(tuple(tensor.shape), tensor.stride(), dtype=tensor.dtype)
+        replaced[name] = twins[id(tensor)]
+    for path, module in model.named_modules():
+        stack.callback(module.register_forward_pre_hook(lambda _m, _x, path=path: recorder.layers.append(path)).remove)
+        stack.callback(module.register_forward_hook(lambda _m, _x, _y: _popped(recorder.layers)).remove)
+    stack.callback(model.train, model.training)
+    model.train(training)
+    count = sum(p.numel() for p in parameters.values())
+    size = sum(p.numel() * p.element_size() for p in parameters.values())
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return torch.func.functional_call(model, replaced, args, kwargs)
+
+    return Subject(call, parameters, count, size)
+
+
+def _popped(stack: list[str]) -> None:
+    stack.pop()
+
+
+@contextlib.contextmanager
+def plain_attention() -> Iterator[None]:
+    """Without the fused inference path of nn.TransformerEncoder, which fake tensors do not know."""
+    import torch
+
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)

@@ -1,0 +1,70 @@
+"""Sizes of torch's symbolic tracing as plain sympy over the user's own names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import sympy as sp
+
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.readers import InputError
+
+_TORCH: Mapping[str, Callable[..., Any]] = {
+    "FloorDiv": lambda a, b: sp.floor(a / b),
+    "CleanDiv": lambda a, b: a / b,
+    "IntTrueDiv": lambda a, b: a / b,
+    "FloatTrueDiv": lambda a, b: a / b,
+    "ModularIndexing": lambda a, b, c: sp.Mod(sp.floor(a / b), c),
+    "PythonMod": sp.Mod,
+    "Mod": sp.Mod,
+    "Max": sp.Max,
+    "Min": sp.Min,
+    "CeilToInt": sp.ceiling,
+    "FloorToInt": sp.floor,
+    "TruncToInt": sp.floor,
+    "RoundToInt": lambda a: sp.floor(a + sp.Rational(1, 2)),
+    "ToFloat": lambda a: a,
+    "Identity": lambda a: a,
+    "PowByNatural": sp.Pow,
+}
+_PLAIN = (sp.Add, sp.Mul, sp.Pow, sp.floor, sp.ceiling, sp.core.relational.Relational, sp.And, sp.Or, sp.Not)
+
+
+class Sizes:
+    """Translates expressions of one ShapeEnv: replacements applied, symbols renamed, torch's functions made sympy's."""
+
+    def __init__(self, environment: Any, names: Mapping[str, str]) -> None:
+        self._environment = environment
+        self._names = names
+        self._plain: dict[Any, Any] = {}
+        self._final: dict[Any, Any] = {}
+
+    def __call__(self, value: Any) -> Any:
+        """An int, or a sympy expression over the user's names."""
+        if not isinstance(value, sp.Basic):
+            return value
+        if value not in self._final:
+            self._final[value] = self.plain(sp.sympify(self._environment.replace(value), strict=True))
+        return self._final[value]
+
+    def plain(self, expression: Any) -> Any:
+        """As `__call__`, without replacements."""
+        if expression not in self._plain:
+            self._plain[expression] = self._translate(expression)
+        return self._plain[expression]
+
+    def _translate(self, expression: Any) -> Any:
+        if expression.is_Symbol:
+            return symbol(self._names.get(expression.name, expression.name))
+        if expression.is_Integer:
+            return int(expression)
+        if expression.is_number or expression in (sp.true, sp.false):
+            return expression
+        parts = [sp.sympify(self.plain(part), strict=True) for part in expression.args]
+        name = type(expression).__name__
+        if name in _TORCH:
+            return _TORCH[name](*parts)
+        if isinstance(expression, _PLAIN):
+            return expression.func(*parts)
+        raise InputError(f"size {expression}: function {name} of torch is not known here")

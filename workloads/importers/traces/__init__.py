@@ -1,0 +1,1 @@
+"""Profilers' traces as workloads and graphs."""

@@ -1,0 +1,1 @@
+"""Layers of networks: forward, and from them the backward pass and the optimizer."""

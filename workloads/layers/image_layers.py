@@ -1,0 +1,126 @@
+"""Layers of images: convolutions and pooling, channels first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.graph.cost import Amount
+from slipstick.workloads.graph.kinds import AXES, product
+from slipstick.workloads.graph.workload import Attribute
+from slipstick.workloads.layers.gradient_tape import GradientTape, Value, flags
+
+
+class ImageLayers(GradientTape):
+    """A tape that knows layers of images."""
+
+    def convolution(
+        self,
+        name: str,
+        x: Value,
+        channels: int,
+        kernel: Sequence[int],
+        stride: Sequence[int] | int = 1,
+        padding: Sequence[int] | int = 0,
+        groups: int = 1,
+        *,
+        bias: bool = True,
+    ) -> Value:
+        """A convolution over the axes after (batch, channels)."""
+        rank = len(kernel)
+        strides = (stride,) * rank if isinstance(stride, int) else tuple(stride)
+        paddings = (padding,) * rank if isinstance(padding, int) else tuple(padding)
+        if len(x.shape) != rank + 2:
+            raise InputError(f"convolution {name!r}: input of shape {x.shape} and kernel {tuple(kernel)} do not fit")
+        channels_in = x.shape[1]
+        if channels % groups or (isinstance(channels_in, int) and channels_in % groups):
+            raise InputError(
+                f"convolution {name!r}: {groups} groups do not divide {channels_in} and {channels} channels"
+            )
+        places = tuple(
+            windows(size, k, s, p, f"convolution {name!r}")
+            for size, k, s, p in zip(x.shape[2:], kernel, strides, paddings, strict=True)
+        )
+        self._parameter(name, channels_in // groups * channels * product(kernel) + (channels if bias else 0))
+        dims: dict[str, Amount] = {
+            "batch": x.shape[0],
+            "channels_in": channels_in,
+            "channels_out": channels,
+            "groups": groups,
+        }
+        for part, sizes in (("in", x.shape[2:]), ("out", places), ("kernel", tuple(kernel))):
+            dims |= {f"{part}_{axis}": size for axis, size in zip(AXES, (1,) * (3 - rank) + tuple(sizes), strict=True)}
+        facts: dict[str, Attribute] = {"stride": strides, "padding": paddings}
+        made = self._add(name, "convolution", dims, [x.made_by], {**facts, **flags(bias=bias)})
+
+        def backward(gradient: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
+            weight = self._add(
+                f"{name}.backward_weight",
+                "convolution",
+                dims,
+                [*gradient, x.made_by],
+                {**facts, "pass": "backward_weight"},
+            )
+            self._learn(name, weight)
+            if bias:
+                elements = x.shape[0] * channels * product(places)
+                self._learn(
+                    name,
+                    self._add(
+                        f"{name}.backward_bias",
+                        "reduction",
+                        {"elements": elements, "outputs": channels},
+                        gradient,
+                        {"function": "sum"},
+                    ),
+                )
+            if not x.needs_gradient:
+                return [()]
+            return [
+                (self._add(f"{name}.backward_data", "convolution", dims, gradient, {**facts, "pass": "backward_data"}),)
+            ]
+
+        return self._layer(name, [x], (x.shape[0], channels, *places), made, backward)
+
+    def pool(self, name: str, x: Value, window: int, stride: int, padding: int = 0, function: str = "max") -> Value:
+        """Maximum or average over square windows of images."""
+        places = tuple(windows(size, window, stride, padding, f"pool {name!r}") for size in x.shape[2:])
+        shape = (*x.shape[:2], *places)
+        dims: dict[str, Amount] = {"inputs": x.elements, "outputs": product(shape), "window": window ** len(places)}
+        made = self._add(name, "pool", dims, [x.made_by], {"function": function})
+
+        def backward(gradient: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
+            return [
+                (
+                    self._add(
+                        f"{name}.backward", "pool", dims, [*gradient, made], {"function": function, "pass": "backward"}
+                    ),
+                )
+            ]
+
+        return self._layer(name, [x], shape, made, backward)
+
+    def global_average(self, name: str, x: Value) -> Value:
+        """The mean of each channel of an image."""
+        shape = x.shape[:2]
+        dims: dict[str, Amount] = {"inputs": x.elements, "outputs": product(shape), "window": product(x.shape[2:])}
+        made = self._add(name, "pool", dims, [x.made_by], {"function": "average"})
+
+        def backward(gradient: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
+            return [
+                (self._add(f"{name}.backward", "pool", dims, gradient, {"function": "average", "pass": "backward"}),)
+            ]
+
+        return self._layer(name, [x], shape, made, backward)
+
+
+def windows(size: Amount, kernel: int, stride: int, padding: int, where: str) -> Amount:
+    """Places of a window along an axis: floor((size + 2 padding - kernel) / stride) + 1."""
+    from sympy import Basic, floor
+
+    if isinstance(size, Basic):
+        return floor((size + (2 * padding - kernel)) / stride) + 1 if stride > 1 else size + (2 * padding - kernel + 1)
+    places = (int(size) + 2 * padding - kernel) // stride + 1
+    if places < 1:
+        raise InputError(f"{where}: a window of {kernel} does not fit into {size} with padding {padding}")
+    return places

@@ -1,0 +1,74 @@
+"""Single layers as operations, for workloads put together by hand; `layers.tape` writes whole networks."""
+
+from __future__ import annotations
+
+from slipstick.workloads.graph.cost import Amount
+from slipstick.workloads.graph.kinds import SIZE_BYTES, operation
+from slipstick.workloads.graph.workload import Attribute, Op
+
+__all__ = ["SIZE_BYTES", "convolution", "dense", "elementwise", "gemm", "pool"]
+
+
+def gemm(
+    name: str, m: Amount, n: Amount, k: Amount, batch: Amount = 1, dtype: str = "float32", **attributes: Attribute
+) -> Op:
+    """Matrix products (batch, m, k) x (batch, k, n): 2 batch m n k flop; both inputs read, the output written."""
+    return operation(name, "gemm", {"batch": batch, "m": m, "n": n, "k": k}, dtype, attributes)
+
+
+def dense(name: str, batch: Amount, inputs: Amount, outputs: Amount, dtype: str = "float32") -> Op:
+    """A fully connected layer, forward: weights (outputs, inputs) times input (inputs, batch), no bias."""
+    return gemm(name, m=outputs, n=batch, k=inputs, dtype=dtype)
+
+
+def convolution(
+    name: str,
+    batch: Amount,
+    channels_in: Amount,
+    channels_out: Amount,
+    kernel: tuple[int, int],
+    out: tuple[Amount, Amount],
+    stride: int = 1,
+    groups: int = 1,
+    dtype: str = "float32",
+    **attributes: Attribute,
+) -> Op:
+    """A 2-D convolution, forward, without padding: output (batch, channels_out, *out)."""
+    dims: dict[str, Amount] = {
+        "batch": batch,
+        "channels_in": channels_in,
+        "channels_out": channels_out,
+        "groups": groups,
+        "in_depth": 1,
+        "in_height": (out[0] - 1) * stride + kernel[0],
+        "in_width": (out[1] - 1) * stride + kernel[1],
+        "out_depth": 1,
+        "out_height": out[0],
+        "out_width": out[1],
+        "kernel_depth": 1,
+        "kernel_height": kernel[0],
+        "kernel_width": kernel[1],
+    }
+    return operation(name, "convolution", dims, dtype, {"stride": (stride, stride), **attributes})
+
+
+def pool(
+    name: str,
+    batch: Amount,
+    channels: Amount,
+    kernel: tuple[int, int],
+    out: tuple[Amount, Amount],
+    dtype: str = "float32",
+) -> Op:
+    """Pooling over windows that do not overlap: one comparison or addition an input element."""
+    window = kernel[0] * kernel[1]
+    outputs = batch * channels * out[0] * out[1]
+    return operation(name, "pool", {"inputs": outputs * window, "outputs": outputs, "window": window}, dtype)
+
+
+def elementwise(
+    name: str, elements: Amount, inputs: int = 1, function: str = "add", dtype: str = "float32", **attributes: Attribute
+) -> Op:
+    """One output element from `inputs` elements each."""
+    dims: dict[str, Amount] = {"elements": elements, "reads": inputs * elements, "writes": elements}
+    return operation(name, "elementwise", dims, dtype, {"function": function, **attributes})

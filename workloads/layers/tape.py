@@ -1,0 +1,163 @@
+"""Writing networks down: layers forward, and from them the backward pass and the optimizer.
+
+A `Tape` takes layers in order and remembers what each does to gradients; `Tape.inference` and `Tape.training` make the
+workload. Shapes are tuples of numbers or symbols, channels first for images, features last for sequences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slipstick.workloads.graph.cost import Amount
+from slipstick.workloads.graph.kinds import product, stored_norm
+from slipstick.workloads.graph.workload import Attribute
+from slipstick.workloads.layers.gradient_tape import Value, flags
+from slipstick.workloads.layers.image_layers import ImageLayers
+from slipstick.workloads.layers.sequence_layers import SequenceLayers
+
+__all__ = ["Tape", "Value"]
+
+
+class Tape(ImageLayers, SequenceLayers):
+    """A network being written down."""
+
+    def dense(
+        self, name: str, x: Value, outputs: Amount, *, bias: bool = True, shared_with: str | None = None
+    ) -> Value:
+        """y = W x + b over the last axis; `shared_with` names the layer whose weights are used again (tied)."""
+        inputs, tokens = x.shape[-1], product(x.shape[:-1])
+        if shared_with is None:
+            self._parameter(name, inputs * outputs)
+        if bias:
+            self._parameter(name, outputs)
+        made = self._add(
+            name, "gemm", {"batch": 1, "m": outputs, "n": tokens, "k": inputs}, [x.made_by], flags(bias=bias)
+        )
+
+        def backward(gradient: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
+            after = [*gradient, x.made_by]
+            weight = self._add(
+                f"{name}.backward_weight", "gemm", {"batch": 1, "m": inputs, "n": outputs, "k": tokens}, after
+            )
+            self._learn(shared_with or name, weight)
+            if bias:
+                summed = self._add(
+                    f"{name}.backward_bias",
+                    "reduction",
+                    {"elements": tokens * outputs, "outputs": outputs},
+                    gradient,
+                    {"function": "sum"},
+                )
+                self._learn(name, summed)
+            if not x.needs_gradient:
+                return [()]
+            return [
+                (
+                    self._add(
+                        f"{name}.backward_data", "gemm", {"batch": 1, "m": inputs, "n": tokens, "k": outputs}, gradient
+                    ),
+                )
+            ]
+
+        return self._layer(name, [x], (*x.shape[:-1], outputs), made, backward)
+
+    def norm(self, name: str, x: Value, function: str = "batch", statistics: str = "batch") -> Value:
+        """Normalisation with scale and shift.
+
+        "batch" over all but the channels of images (the last axis of sequences), "layer" or "rms" over the last axis.
+        Statistics are those of the "batch" or, of a batch norm at inference, "running" ones (`stored_norm`).
+        """
+        features = x.shape[1] if function == "batch" and len(x.shape) > 3 else x.shape[-1]
+        groups = features if function == "batch" else product(x.shape[:-1])
+        self._parameter(name, features if function == "rms" else 2 * features)
+        dims: dict[str, Amount] = {"elements": x.elements, "groups": groups}
+        plain: tuple[str, dict[str, Amount], dict[str, Attribute]] = ("norm", dims, {"function": function})
+        kind, sizes, facts = stored_norm(x.elements, groups) if statistics == "running" else plain
+        made = self._add(name, kind, sizes, [x.made_by], facts)
+
+        def backward(gradient: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
+            back = self._add(
+                f"{name}.backward", "norm", dims, [*gradient, x.made_by], {"function": function, "pass": "backward"}
+            )
+            self._learn(name, back)
+            return [(back,)]
+
+        return self._layer(name, [x], x.shape, made, backward)
+
+    def elementwise(self, name: str, function: str, *inputs: Value, after: Sequence[str] = ()) -> Value:
+        """A function of each element of one or more values of equal shape (or broadcast to the largest)."""
+        shape = max((x.shape for x in inputs), key=len)
+        elements = product(shape)
+        reads: Amount = 0
+        for x in inputs:
+            reads = reads + x.elements
+        dims: dict[str, Amount] = {"elements": elements, "reads": reads, "writes": elements}
+        made = self._add(name, "elementwise", dims, [*(x.made_by for x in inputs), *after], {"function": function})
+
+        def backward(gradient: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
+            if function == "add":
+                return [gradient for _ in inputs]
+            own: dict[str, Amount] = {"elements": elements, "reads": reads + elements, "writes": reads}
+            return [
+                (
+                    self._add(
+                        f"{name}.backward", "elementwise", own, [*gradient, made], {"function": f"{function}_backward"}
+                    ),
+                )
+            ] * len(inputs)
+
+        return self._layer(name, inputs, shape, made, backward)
+
+    def view(self, name: str, x: Value, *shape: Amount) -> Value:
+        """The same elements in another shape or order."""
+        made = self._add(name, "view", {"elements": x.elements}, [x.made_by], {"function": "reshape"})
+
+        def backward(gradient: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
+            return [
+                (self._add(f"{name}.backward", "view", {"elements": x.elements}, gradient, {"function": "reshape"}),)
+            ]
+
+        return self._layer(name, [x], shape, made, backward)
+
+    def softmax(self, name: str, x: Value, function: str = "softmax") -> Value:
+        """Softmax or log_softmax over the last axis."""
+        dims: dict[str, Amount] = {"rows": product(x.shape[:-1]), "columns": x.shape[-1]}
+        made = self._add(name, "softmax", dims, [x.made_by], {"function": function})
+
+        def backward(gradient: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
+            return [
+                (
+                    self._add(
+                        f"{name}.backward",
+                        "softmax",
+                        dims,
+                        [*gradient, made],
+                        {"function": function, "pass": "backward"},
+                    ),
+                )
+            ]
+
+        return self._layer(name, [x], x.shape, made, backward)
+
+    def loss(self, name: str, x: Value) -> Value:
+        """Log-softmax over the last axis and the mean of one entry a row (cross-entropy)."""
+        scores = self.softmax(f"{name}.log_softmax", x, "log_softmax")
+        rows = product(x.shape[:-1])
+        made = self._add(
+            name, "reduction", {"elements": rows, "outputs": 1}, [scores.made_by], {"function": "nll_loss"}
+        )
+
+        def backward(gradient: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
+            return [
+                (
+                    self._add(
+                        f"{name}.backward",
+                        "move",
+                        {"reads": rows, "writes": x.elements},
+                        [*gradient, made],
+                        {"function": "fill"},
+                    ),
+                )
+            ]
+
+        return self._layer(name, [scores], (1,), made, backward)

@@ -1,0 +1,1 @@
+"""Transformers on many devices, as Megatron lays them out."""

@@ -1,0 +1,1 @@
+"""Training runs as iterations with their sequence lengths, and profiles of steps."""

@@ -1,0 +1,133 @@
+"""Sequence lengths of data sets: counted ones from files, larger or free ones drawn and labelled synthetic."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_number
+from slipstick.hwmodels.files.records import content_digest
+
+IntArray = npt.NDArray[np.int64]
+MAX_LENGTH = 10_000_000
+MAX_SEQUENCES = 50_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Lengths:
+    """Lengths of the sequences of a data set, in the steps that the network counts.
+
+    Parameters
+    ----------
+    values
+        Shape (sequences,), whole numbers >= 1.
+    unit
+        What is counted ("tokens", "frames").
+    source
+        Where they come from.
+    synthetic
+        Whether they were drawn, not counted.
+    """
+
+    values: IntArray
+    unit: str
+    source: str
+    synthetic: bool = False
+
+    def __post_init__(self) -> None:
+        values = np.array(self.values, dtype=np.int64)
+        if values.ndim != 1 or not len(values):
+            raise InputError(f"lengths of {self.source}: want one list of lengths, got shape {values.shape}")
+        if values.min() < 1:
+            raise InputError(f"lengths of {self.source}: {values.min()} {self.unit}: want lengths >= 1")
+        values.setflags(write=False)
+        object.__setattr__(self, "values", values)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Lengths) and self._digest == other._digest
+
+    def __hash__(self) -> int:
+        return hash(self._digest)
+
+    @property
+    def _digest(self) -> str:
+        return content_digest(self)
+
+    def resampled(self, size: int, seed: int = 0) -> Lengths:
+        """`size` lengths drawn from these with replacement: a data set of another size, labelled synthetic."""
+        if size < 1:
+            raise InputError(f"size = {size}: want at least one sequence")
+        drawn = np.random.default_rng(seed).choice(self.values, size)
+        return Lengths(drawn, self.unit, f"{size} drawn from {len(self)} of {self.source}, seed {seed}", synthetic=True)
+
+    def scaled(self, factor: float, unit: str) -> Lengths:
+        """The lengths in another unit, rounded down, at least 1 (samples at 16 kHz to frames: factor 1 / 160)."""
+        if not factor > 0:
+            raise InputError(f"factor = {factor!r}: want a number > 0")
+        values = np.maximum(1, np.floor(self.values * factor)).astype(np.int64)
+        return Lengths(values, unit, self.source, self.synthetic)
+
+
+def read_lengths(path: str | os.PathLike[str], column: str, unit: str) -> Lengths:
+    """Lengths from a column of a CSV file.
+
+    Raises
+    ------
+    InputError
+        Names the file, the line and the column where a value is no whole number >= 1.
+    """
+    values = []
+    for line, row in read_csv_rows(path, required=[column]):
+        value = read_number(row[column], path, line, column, 1, MAX_LENGTH)
+        if value != int(value):
+            raise InputError(f"{path}: line {line}: {column} = {row[column][:40]!r}: want a whole number")
+        values.append(int(value))
+    return Lengths(np.array(values, dtype=np.int64), unit, f"{Path(path).name}, column {column}")
+
+
+def read_histogram(path: str | os.PathLike[str], length: str, count: str, unit: str) -> Lengths:
+    """Lengths from a histogram: a CSV file with a column of lengths and a column of how many sequences have each.
+
+    Raises
+    ------
+    InputError
+        Names the file, the line and the column where a value is no whole number, or the counts sum up to too many.
+    """
+    values: list[int] = []
+    counts: list[int] = []
+    for line, row in read_csv_rows(path, required=[length, count]):
+        for column, low, kept in ((length, 1, values), (count, 0, counts)):
+            value = read_number(row[column], path, line, column, low, MAX_LENGTH)
+            if value != int(value):
+                raise InputError(f"{path}: line {line}: {column} = {row[column][:40]!r}: want a whole number")
+            kept.append(int(value))
+    if sum(counts) > MAX_SEQUENCES:
+        raise InputError(f"{path}: {count}: {sum(counts)} sequences, more than {MAX_SEQUENCES}")
+    repeated = np.repeat(np.array(values, dtype=np.int64), np.array(counts, dtype=np.int64))
+    return Lengths(repeated, unit, f"{Path(path).name}, histogram of {length}")
+
+
+def lognormal_lengths(
+    size: int, median: float, sigma: float, low: int, high: int, unit: str = "tokens", seed: int = 0
+) -> Lengths:
+    """Synthetic lengths: log-normal (median, standard deviation of the log), clipped to [low, high].
+
+    Sentence lengths and utterance durations are skewed so; low and high are a data set's filters.
+    """
+    if size < 1 or not (median > 0 and sigma > 0 and 1 <= low <= high <= MAX_LENGTH):
+        raise InputError(
+            f"lengths: size = {size}, median = {median:g}, sigma = {sigma:g}, {low} <= length <= {high}: "
+            f"want size >= 1, median and sigma > 0 and 1 <= low <= high <= {MAX_LENGTH}"
+        )
+    generator: Any = np.random.default_rng(seed)
+    values = np.clip(np.rint(median * np.exp(sigma * generator.standard_normal(size))), low, high).astype(np.int64)
+    source = f"log-normal, median {median:g}, sigma {sigma:g}, clipped to [{low}, {high}], seed {seed}"
+    return Lengths(values, unit, source, synthetic=True)

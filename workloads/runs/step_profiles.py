@@ -1,0 +1,284 @@
+"""Step profiles: what each step of a run did, as counts and total durations per operation.
+
+The common coin between traces, recorded runs and the finding of phases. Only statistics are kept: a step of a
+million events is a few dozen numbers.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sparse
+
+from slipstick.hwmodels.files.readers import InputError, atomic_write
+from slipstick.workloads.importers.traces.event_table import EventTable
+
+DEVICE_CATEGORIES = frozenset({"kernel", "memcpy", "memset", "gpu_memcpy", "gpu_memset", "gpu_op"})
+"""Event categories (lower case) of work on the accelerator."""
+SKIPPED_CATEGORIES = frozenset(
+    {"python_function", "user_annotation", "gpu_user_annotation", "trace", "overhead", "ac2g", "fwdbwd", ""}
+)
+"""Event categories that are no operations of their own."""
+_LARGEST_LINE = 1 << 24
+_MOST = 10**15
+"""Invocations of one operation in a step."""
+_LONGEST = 1e12
+"""Seconds that are no time of a run any more (30,000 years): their sums would overflow."""
+_REPEATED_GROUP = re.compile(r"(?<!\\)\)[*+{]")
+
+Place = Literal["host", "device"]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """How often and how long [s] in total one operation ran within a step, and where."""
+
+    count: int
+    time: float
+    place: Place = "host"
+
+
+@dataclass(frozen=True)
+class StepProfile:
+    """One step: its number, start and duration [s], and its operations. `label` is the known kind of step, where it
+    is known.
+    """
+
+    step: int
+    start: float
+    duration: float
+    operations: Mapping[str, Operation] = field(default_factory=dict)
+    label: str | None = None
+    checkpoint: bool = False
+    """A checkpoint was stored at the end of this step."""
+    processor_time: float | None = None
+    """CPU seconds of the thread that ran the step, where they were measured."""
+
+
+def without_stolen_time(step: StepProfile, waits: str = r"enumerate\(DataLoader\).*") -> StepProfile:
+    """The step as it would be without other programs on the machine: what does not wait takes its CPU time.
+
+    `waits` matches the operations that wait for input; their wall time is kept. All other operations are scaled by the
+    same factor, CPU time over the wall time that was not waited. Without a measured CPU time the step stays as it is.
+    """
+    if step.processor_time is None:
+        return step
+    waited = sum(each.time for name, each in step.operations.items() if re.fullmatch(waits, name))
+    working = step.duration - waited
+    factor = min(1.0, step.processor_time / working) if working > 0 else 1.0
+    operations = {
+        name: each if re.fullmatch(waits, name) else replace(each, time=each.time * factor)
+        for name, each in step.operations.items()
+    }
+    return replace(step, duration=waited + working * factor, operations=operations)
+
+
+def profile_steps(events: EventTable, marker: str = r"ProfilerStep#(\d+)") -> list[StepProfile]:
+    """Divide the events of a trace among its steps.
+
+    Steps are the events whose name matches `marker` (its group is the number); of several markers of one number
+    (host and device show the same step) the first in the file counts. An operation on the host belongs to the step
+    in which it starts; one on the device to the step in which it was launched, known by the `correlation` argument,
+    else to the step in which it starts. Events outside all steps are left out. Raises InputError where there is no
+    marker.
+    """
+    if _REPEATED_GROUP.search(marker):  # such as (a+)+$: may take for ever on a name of forty letters
+        raise InputError(f"step marker {marker!r}: a group may not be repeated as a whole")
+    if re.compile(marker).groups < 1:
+        raise InputError(f"step marker {marker!r}: want a group that holds the step's number, such as Step#(\\d+)")
+    matches = ((code, re.fullmatch(marker, name)) for code, name in enumerate(events.names))
+    numbers = {code: _step_number(match) for code, match in matches if match}
+    if not numbers:
+        known = f"known names: {', '.join(events.names[:5])}, ..." if events.names else "it holds no complete events"
+        raise InputError(f"no event named like {marker!r}: the trace has no steps ({known})")
+    where: dict[int, int] = {}
+    for row in np.flatnonzero(np.isin(events.name, list(numbers))).tolist():
+        where.setdefault(numbers[int(events.name[row])], row)
+    if not where:
+        raise InputError(f"no event named like {marker!r} has a finite start and a duration: the trace has no steps")
+    rows = np.array([row for _, row in sorted(where.items(), key=lambda each: events.start[each[1]])])
+    steps = [numbers[int(events.name[row])] for row in rows]
+    begins = events.start[rows]
+    ends = begins + events.duration[rows]
+
+    on_device = np.array([category.lower() in DEVICE_CATEGORIES for category in events.categories], dtype=bool)
+    skipped = np.array([category.lower() in SKIPPED_CATEGORIES for category in events.categories], dtype=bool)
+    is_step = np.zeros(len(events.names), dtype=bool)
+    is_step[list(numbers)] = True
+    moment = _launch_times(events, on_device[events.category])
+    step = np.searchsorted(begins, moment, side="right") - 1
+    inside = (step >= 0) & (moment < ends[step]) & ~skipped[events.category] & ~is_step[events.name]
+
+    device = on_device[events.category[inside]]
+    key = step[inside].astype(np.int64) * len(events.names) * 2 + events.name[inside].astype(np.int64) * 2 + device
+    groups, inverse = np.unique(key, return_inverse=True)
+    counts = np.bincount(inverse, minlength=len(groups))
+    times = np.bincount(inverse, weights=events.duration[inside], minlength=len(groups))
+    operations: list[dict[str, Operation]] = [{} for _ in steps]
+    for group, count, time in zip(groups.tolist(), counts.tolist(), times.tolist(), strict=True):
+        of, rest = divmod(group, len(events.names) * 2)
+        name = events.names[rest // 2]
+        place: Place = "device" if rest % 2 else "host"
+        if name in operations[of]:  # the same name on host and device
+            name = f"{name} ({place})"
+        operations[of][name] = Operation(count, time, place)
+    return [
+        StepProfile(number, float(begin), float(end - begin), ops)
+        for number, begin, end, ops in zip(steps, begins, ends, operations, strict=True)
+    ]
+
+
+def _step_number(match: re.Match[str]) -> int:
+    text = match.group(1)
+    if not (text and text.isdecimal() and len(text) < 19):
+        raise InputError(f"step marker: {match.group()[:60]!r} holds {str(text)[:40]!r}, no step number")
+    return int(text)
+
+
+def _launch_times(events: EventTable, device: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+    """When each event was caused [s]: its start; for device work the start of the host call that launched it, where
+    that is known.
+    """
+    moment = events.start.copy()
+    correlation = events.arguments.get("correlation")
+    if correlation is None or not device.any():
+        return moment
+    known = ~np.isnan(correlation)
+    host = np.flatnonzero(known & ~device)
+    if not len(host):
+        return moment
+    order = host[np.argsort(correlation[host], kind="stable")]
+    sorted_keys = correlation[order]
+    launched = np.flatnonzero(known & device)
+    place = np.minimum(np.searchsorted(sorted_keys, correlation[launched]), len(order) - 1)
+    hit = sorted_keys[place] == correlation[launched]
+    moment[launched[hit]] = events.start[order[place[hit]]]
+    return moment
+
+
+@dataclass(frozen=True, eq=False)
+class StepTable:
+    """Many step profiles as sparse matrices: rows are steps, columns the operations `names` (their `places` beside
+    them).
+    """
+
+    steps: tuple[StepProfile, ...]
+    names: tuple[str, ...]
+    places: tuple[Place, ...]
+    counts: sparse.csr_array
+    times: sparse.csr_array
+
+    @classmethod
+    def of(cls, steps: Iterable[StepProfile]) -> StepTable:
+        """Collect profiles. Raises InputError where there is none."""
+        profiles = tuple(steps)
+        if not profiles:
+            raise InputError("no step profiles")
+        columns: dict[str, int] = {}
+        places: list[Place] = []
+        row, column, count, time = [], [], [], []
+        for index, profile in enumerate(profiles):
+            for name, operation in profile.operations.items():
+                if name not in columns:
+                    columns[name] = len(columns)
+                    places.append(operation.place)
+                row.append(index)
+                column.append(columns[name])
+                count.append(operation.count)
+                time.append(operation.time)
+        shape = (len(profiles), len(columns))
+        counts = sparse.csr_array((np.array(count, dtype=np.float64), (row, column)), shape=shape)
+        times = sparse.csr_array((np.array(time, dtype=np.float64), (row, column)), shape=shape)
+        return cls(profiles, tuple(columns), tuple(places), counts, times)
+
+    @property
+    def durations(self) -> npt.NDArray[np.float64]:
+        """Duration of each step [s]."""
+        return np.array([step.duration for step in self.steps])
+
+
+def save_steps(steps: Iterable[StepProfile], path: str | Path) -> None:
+    """Write profiles as JSON lines, one a step, times in seconds; packed where the name ends in .gz."""
+    with atomic_write(path, "wb") as file:
+        packed = gzip.GzipFile(fileobj=file, mode="wb", mtime=0) if str(path).endswith(".gz") else file
+        for profile in steps:
+            packed.write((json.dumps(_record(profile)) + "\n").encode())
+        if packed is not file:
+            packed.close()
+
+
+def _record(profile: StepProfile) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "step": profile.step,
+        "start_s": profile.start,
+        "duration_s": profile.duration,
+        "operations": {name: [each.count, each.time, each.place] for name, each in profile.operations.items()},
+    }
+    if profile.label is not None:
+        record["label"] = profile.label
+    if profile.checkpoint:
+        record["checkpoint"] = True
+    if profile.processor_time is not None:
+        record["processor_time_s"] = profile.processor_time
+    return record
+
+
+def load_steps(path: str | Path) -> Iterator[StepProfile]:
+    """Read profiles written by `save_steps`, one at a time.
+
+    Raises
+    ------
+    InputError
+        Names the file and the line where a record is wrong.
+    """
+    if not Path(path).is_file():
+        raise InputError(f"{path}: no such file")
+    number = 0
+    try:
+        with gzip.open(path) if str(path).endswith(".gz") else Path(path).open("rb") as file:
+            while line := file.readline(_LARGEST_LINE):
+                number += 1
+                yield _profile(json.loads(line))
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
+        raise InputError(f"{path}: line {number}: not a step profile ({error})") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path}: cannot be read, or a broken gzip ({error})") from None
+
+
+def _profile(record: Any) -> StepProfile:
+    label, worked = record.get("label"), record.get("processor_time_s")
+    return StepProfile(
+        int(record["step"]),
+        _seconds(record["start_s"], "start_s", -np.inf),
+        _seconds(record["duration_s"], "duration_s"),
+        {str(name): _operation(str(name), *each) for name, each in record["operations"].items()},
+        None if label is None else str(label),
+        record.get("checkpoint") is True,
+        None if worked is None else _seconds(worked, "processor_time_s"),
+    )
+
+
+def _operation(name: str, count: float, time: float, place: str) -> Operation:
+    if place not in ("host", "device"):
+        raise InputError(f"place {place!r}; known: host, device")
+    if not 0 <= int(count) < _MOST:
+        raise InputError(f"operation {name[:60]!r}: count = {str(count)[:40]}: want 0 to {_MOST:g}")
+    return Operation(
+        int(count), _seconds(time, f"time of operation {name[:60]!r}"), "device" if place == "device" else "host"
+    )
+
+
+def _seconds(value: Any, what: str, low: float = 0.0) -> float:
+    number = float(value)
+    if not max(low, -_LONGEST) <= number <= _LONGEST:
+        raise InputError(f"{what} = {number:g} s: want a number of {max(low, -_LONGEST):g} to {_LONGEST:g}")
+    return number

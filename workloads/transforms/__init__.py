@@ -1,0 +1,1 @@
+"""Rewrites of a workload graph: fusion, data types, parallel copies, bricks."""

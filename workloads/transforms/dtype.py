@@ -1,0 +1,91 @@
+"""A workload in another data type, as a rewrite of its operations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import sympy as sp
+
+from slipstick.hwmodels.files.readers import unknown_name
+from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.graph.cost import Amount, Cost
+from slipstick.workloads.graph.kinds import KINDS
+from slipstick.workloads.graph.work import SIZE_BYTES
+from slipstick.workloads.graph.workload import Op, Workload
+
+DTYPES = ("float64", "float32", "tfloat32", "bfloat16", "float16", "float8", "int8")
+"""What a workload may compute in; tfloat32 is a format of matrix products alone, the rest is float32."""
+SCALED = ("read", "written", "link", "host.bytes")
+
+
+def in_dtype(workload: Workload, dtype: str) -> Workload:
+    """The workload with its floating-point operations in another data type, those inside macro operations too.
+
+    Work is counted as that type's and bytes scale with its size. Updates of parameters stay as they are: frameworks
+    keep master weights and optimizer state in float32 (Micikevicius et al., "Mixed Precision Training", ICLR 2018).
+    Indices keep their size, integers and complex numbers their type.
+
+    Raises
+    ------
+    InputError
+        Where the data type is unknown.
+
+    Examples
+    --------
+    >>> from slipstick.workloads.layers.single import gemm
+    >>> dict(in_dtype(Workload("product", (gemm("a", 8, 4, 2),)), "bfloat16").cost)
+    {'flop.matrix.bfloat16': 128, 'read': 48, 'written': 64, 'launches': 1}
+    """
+    if dtype not in DTYPES:
+        raise unknown_name("data type", dtype, list(DTYPES))
+    operations = tuple(_rewritten(op, dtype) for op in workload.operations)
+    return replace(workload, operations=operations, metadata=Table({**workload.metadata, "dtype": dtype}))
+
+
+def said(workload: Workload) -> tuple[str, ...]:
+    """In words, where a workload was rewritten: the data type, and that of the updates."""
+    updates = sorted({op.dtype for op in workload if op.kind == "optimizer"})
+    dtype = workload.metadata.get("dtype")
+    if dtype is None:
+        return ()
+    return (f"in {dtype}" + (f", updates of master weights in {', '.join(updates)}" if updates else ""),)
+
+
+def _rewritten(op: Op, dtype: str) -> Op:
+    body = in_dtype(op.body, dtype) if op.body else None
+    if op.kind == "optimizer" or "float" not in op.dtype:
+        return replace(op, body=body) if body else op
+    indices = _index_bytes(op)
+    amounts: dict[str, Amount] = {}
+    for name, amount in op.cost.items():
+        if name.startswith("flop."):
+            name = _counted_as(name, op.dtype, dtype)
+        elif name.startswith(SCALED):
+            kept = indices if name == "read" else 0
+            amount = _scaled(amount - kept, SIZE_BYTES[op.dtype], SIZE_BYTES[dtype]) + kept
+        amounts[name] = amounts.get(name, 0) + amount
+    return replace(op, dtype=dtype, cost=Cost(amounts), body=body)
+
+
+def _index_bytes(op: Op) -> Amount:
+    """Bytes of indices among those that an operation reads, as far as its kind says so."""
+    kind = KINDS.get(op.kind)
+    if kind is None or not set(kind.dims) <= set(op.dims):
+        return 0
+    work = kind.work(op.dims, op.attributes)
+    return work.index_bytes if op.cost["read"] == work.cost(op.dtype)["read"] else 0
+
+
+def _counted_as(name: str, before: str, dtype: str) -> str:
+    """flop.UNIT.DTYPE in another data type; what is counted in a type of its own keeps it."""
+    _, unit, counted = name.split(".")
+    if counted != before and not (before == "tfloat32" and counted == "float32"):
+        return name
+    return f"flop.{unit}.{'float32' if dtype == 'tfloat32' and unit != 'matrix' else dtype}"
+
+
+def _scaled(amount: Amount, before: float, after: float) -> Amount:
+    if isinstance(amount, sp.Basic):
+        return amount * sp.Rational(int(after), int(before))
+    scaled = amount * after / before
+    return int(scaled) if isinstance(amount, int) and scaled == int(scaled) else scaled
