@@ -23,7 +23,7 @@ def formulas() -> dict[str, Callable[[], Formula]]:
     from slipstick.estimators.operation.roofline import Roofline
     from slipstick.estimators.operation.tpu.systolic import SystolicArray
     from slipstick.estimators.schedule.infeed import InfeedOverlap
-    from slipstick.experiments.evidence.papers.xeon_phi import xeon_phi_rows as xeon_phi
+    from slipstick.experiments.subjects.many_core import phi_study as xeon_phi
     from slipstick.hwmodels.catalog import machine
     from slipstick.workloads.catalog import workload
 

@@ -224,7 +224,7 @@ def steps(
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """Eager training steps of small networks here, and every operation of them alone (needs torch)."""
-    from slipstick.experiments.evidence.validation.parallel.dispatch_scores import read_steps
+    from slipstick.experiments.measure.training.step_files import read_steps
     from slipstick.experiments.measure.training.steps import measure_steps
     from slipstick.experiments.pages.output import emit
 

@@ -121,7 +121,7 @@ def set_parameters(of: Any, values: Mapping[str, float]) -> Any:
 
 def _estimator(name: str, asked: Workload) -> Any:
     if name in ("phi-a", "phi-b") and asked.name.startswith("phi-cnn-"):
-        from slipstick.experiments.evidence.papers.xeon_phi import xeon_phi_rows as xeon_phi
+        from slipstick.experiments.subjects.many_core import phi_study as xeon_phi
 
         return xeon_phi.calibrated(asked.name.removeprefix("phi-cnn-"), name[-1])
     found = registry.estimator(name)

@@ -143,7 +143,9 @@ def _data_parallel_dispatch() -> Any:
 
 def _phi(strategy: str) -> Callable[[], Any]:
     def build() -> Any:
-        return paper("xeon-phi").estimator(strategy)
+        from slipstick.experiments.subjects.many_core.phi_study import estimator
+
+        return estimator(strategy)
 
     return build
 

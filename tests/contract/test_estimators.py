@@ -19,8 +19,8 @@ from slipstick.estimators.operation.measured import MeasuredTimes, measured_key
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.estimators.schedule.critical_path import CriticalPath
 from slipstick.estimators.schedule.sequential import Sequential
-from slipstick.experiments.evidence.papers.xeon_phi import xeon_phi_rows as xeon_phi
 from slipstick.experiments.question import registry
+from slipstick.experiments.subjects.many_core import phi_study as xeon_phi
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table, content_digest

@@ -10,7 +10,7 @@ from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.estimators.schedule.sequential import Sequential
 from slipstick.estimators.sensitivity.elasticities import crossovers, equal_at, sensitivity
-from slipstick.experiments.evidence.papers.xeon_phi import xeon_phi_rows as xeon_phi
+from slipstick.experiments.subjects.many_core import phi_study as xeon_phi
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.expressions import parse_expression
 from slipstick.hwmodels.files.readers import InputError

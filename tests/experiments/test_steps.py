@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.evidence.validation.parallel.dispatch_scores import read_steps
 from slipstick.experiments.measure.training import steps
+from slipstick.experiments.measure.training.step_files import read_steps
 from slipstick.hwmodels.files.readers import InputError
 
 pytest.importorskip("torch")

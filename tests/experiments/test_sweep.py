@@ -10,13 +10,13 @@ import pandas as pd
 import pytest
 
 from slipstick.experiments.commands.cli import run
-from slipstick.experiments.evidence.papers.xeon_phi import xeon_phi_rows as xeon_phi
 from slipstick.experiments.question.axes import axis, counts_axis
 from slipstick.experiments.question.question import question
 from slipstick.experiments.question.space import Range, Space
 from slipstick.experiments.studies import sweep as sweep_module
 from slipstick.experiments.studies.sweep import sweep, task
 from slipstick.experiments.studies.whatif import whatif
+from slipstick.experiments.subjects.many_core import phi_study as xeon_phi
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table

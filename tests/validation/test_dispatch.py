@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from slipstick.experiments.evidence.validation.parallel import dispatch_scores as dispatch
+from slipstick.experiments.measure.training.step_files import Step, read_steps
 from slipstick.hwmodels.catalog import machine
 
 
-def constructed(tmp_path: Path, issue: float, begin: float) -> list[dispatch.Step]:
+def constructed(tmp_path: Path, issue: float, begin: float) -> list[Step]:
     """Steps of an imagined framework that adds exactly `issue` to each operation and `begin` to a step."""
     lines = ["model,phase,operation,signature,kind,count,flop,byte,time_s"]
     for i, (count, alone) in enumerate([(10, 5e-6), (100, 2e-5), (400, 1e-6), (50, 3e-4), (20, 1e-3)]):
@@ -22,7 +23,7 @@ def constructed(tmp_path: Path, issue: float, begin: float) -> list[dispatch.Ste
         ]
     path = tmp_path / "steps.csv"
     path.write_text("\n".join(lines) + "\n")
-    return dispatch.read_steps(path)
+    return read_steps(path)
 
 
 def test_a_known_cost_of_dispatch_is_found_again(tmp_path: Path) -> None:
@@ -35,7 +36,7 @@ def test_a_known_cost_of_dispatch_is_found_again(tmp_path: Path) -> None:
 
 
 def test_the_bundled_steps_are_whole() -> None:
-    steps = dispatch.read_steps(dispatch.BUNDLED)
+    steps = read_steps(dispatch.BUNDLED)
     assert len(steps) >= 10
     assert len({step.name for step in steps}) == len(steps)
     for step in steps:

@@ -12,12 +12,12 @@ import pytest
 
 from slipstick.estimators.operation.spmv.spmv_devices import load_devices
 from slipstick.experiments.calibrate.public_data import data_folder, training_file
-from slipstick.experiments.evidence.validation.spmv import ginkgo
 from slipstick.experiments.evidence.validation.spmv import pagerank_scores as pagerank
 from slipstick.experiments.evidence.validation.spmv import spmv_scores as spmv
-from slipstick.experiments.evidence.validation.spmv.ginkgo_times import MATRICES, STATISTICS, TIMES, read_products
 from slipstick.experiments.measure.spmv.label_folds import errors, held_out
 from slipstick.experiments.measure.spmv.labels import LabelledBlocks, shipped_labels
+from slipstick.experiments.subjects.spmv import device_fits
+from slipstick.experiments.subjects.spmv.product_times import MATRICES, STATISTICS, TIMES, read_products
 from slipstick.workloads.kernels.blocks import BlockTable
 
 
@@ -125,7 +125,7 @@ def test_stored_nonzeros_are_read_from_the_bytes_or_are_the_column(tmp_path: Pat
 def test_the_devices_that_ship_are_those_of_the_public_data() -> None:
     if training_file(TIMES) is None:
         pytest.skip("no public measurements here (set SLIPSTICK_DATA)")
-    made, shipped = ginkgo.fit_public(), load_devices()
+    made, shipped = device_fits.fit_public(), load_devices()
     for one, other in zip(made.model.devices, shipped.model.devices, strict=True):
         assert one.machine == other.machine
         assert dict(one.cost) == pytest.approx(dict(other.cost), rel=1e-6, abs=1e-9)

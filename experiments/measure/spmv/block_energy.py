@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.experiments.evidence.papers.spmv_cnn.spmv_table_1 import CLOCKS_GHZ, TABLE_1, TABLE_1_RANGES
+from slipstick.experiments.measure.spmv.clock_table import CLOCKS_GHZ, TABLE_1, TABLE_1_RANGES
 from slipstick.hwmodels.files.readers import InputError
 
 Floats = npt.NDArray[np.float64]

@@ -80,7 +80,7 @@ def search_rows(trials: int, label: str, count: int, epochs: int, seed: int) -> 
 
 
 def _devices(save: Path) -> list[dict[str, Any]]:
-    from slipstick.experiments.evidence.validation.spmv.ginkgo import fit_public
+    from slipstick.experiments.subjects.spmv.device_fits import fit_public
 
     trained = fit_public()
     with atomic_write(save) as stream:

@@ -9,7 +9,6 @@ import numpy as np
 
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.formula import FloatArray
-from slipstick.experiments.evidence.papers.xeon_phi import xeon_phi_rows as xeon_phi
 from slipstick.experiments.pages.plots import Chart, Line, Marks, draw_charts, plotly_chart, plotly_heat
 from slipstick.experiments.pages.report import (
     Card,
@@ -25,6 +24,7 @@ from slipstick.experiments.question.question import Question
 from slipstick.experiments.question.space import Space
 from slipstick.experiments.studies.sweep import sweep, task
 from slipstick.experiments.studies.whatif import whatif
+from slipstick.experiments.subjects.many_core import phi_study as xeon_phi
 from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.networks.phi_cnn import phi_cnn
 

@@ -7,8 +7,7 @@ operation takes alone is known; what the framework adds to each, and to a step, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,62 +18,15 @@ from slipstick.estimators.core.estimate import Measurement
 from slipstick.estimators.operation.measured import MeasuredTimes
 from slipstick.estimators.schedule.dispatch import AsynchronousDispatch
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.measure.training.step_files import Step, read_steps
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import read_csv_rows, read_number
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.graph.workload import Attribute, Op, Workload
 
 BUNDLED = Path(__file__).parent / "measured" / "steps.csv"
 HOST = "cloud-cascade-lake-core"
 GOAL = 0.08
 PARAMETERS = ("schedule.issue", "schedule.begin")
-
-
-@dataclass(frozen=True)
-class Step:
-    """One network: its step as operations that the host waits for, what each takes alone, and the measured step.
-
-    Operations of one phase and kind are one, done as often as they are, with their mean time: the host runs them one by
-    one, so that their order does not matter.
-    """
-
-    name: str
-    workload: Workload
-    seconds: Mapping[str, float]
-    measured: float
-    repeat: float
-    alone: float
-
-
-def read_steps(path: Path) -> list[Step]:
-    """Steps of a CSV of `slipstick measure steps`; seconds of an operation without the call of it."""
-    columns = ("model", "phase", "operation", "kind", "count", "time_s")
-    by_model: dict[str, list[tuple[dict[str, str], float]]] = {}
-    for line, row in read_csv_rows(path, required=columns):
-        by_model.setdefault(row["model"], []).append((row, read_number(row["time_s"], path, line, "time_s", 0, 1e4)))
-    return [_step(name, rows) for name, rows in by_model.items()]
-
-
-def _step(name: str, rows: list[tuple[dict[str, str], float]]) -> Step:
-    call = min(time for row, time in rows if row["operation"] == "call")
-    steps = [time for row, time in rows if row["operation"] == "step"]
-    counts: dict[str, int] = {}
-    totals: dict[str, float] = {}
-    alone = 0.0
-    for row, time in rows:
-        if row["operation"] not in ("call", "step"):
-            key, count = f"{name}: {row['phase']} {row['kind']}", int(row["count"])
-            counts[key] = counts.get(key, 0) + count
-            totals[key] = totals.get(key, 0.0) + max(0.0, time - call) * count
-            alone += time * count
-    operations = [
-        Op(key, "uncounted", times=count, attributes=Table[Attribute]({"measured_as": key, "synchronise": True}))
-        for key, count in counts.items()
-    ]
-    seconds = {key: total / counts[key] for key, total in totals.items()}
-    measured = float(np.mean(steps))
-    return Step(name, Workload(name, tuple(operations)), seconds, measured, max(steps) / min(steps) - 1, alone)
 
 
 def rows(scored: Path | None = None) -> list[ValidationRow]:

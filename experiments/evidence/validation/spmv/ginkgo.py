@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,16 +10,13 @@ from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.operation.spmv.spmv_anchors import anchored
 from slipstick.estimators.operation.spmv.spmv_devices import (
     TERMS,
-    DeviceCosts,
-    SpmvDevices,
     TrainedDevices,
     fit_device,
-    spread_of,
 )
 from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
-from slipstick.experiments.evidence.validation.spmv.ginkgo_times import MATRICES, TIMES, Floats, Products, read_products
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.experiments.subjects.spmv.device_fits import left_out, predict
+from slipstick.experiments.subjects.spmv.product_times import MATRICES, TIMES, Floats, Products, read_products
 
 DATASET = "Ginkgo CSR, at least 1e6 non-zeros"
 GOALS = {"Xeon_Gold_6230": 0.22, "V100_SXM2": 0.12, "RadeonVII": 0.20}
@@ -50,46 +45,6 @@ def rows(scored: Path | None) -> list[ValidationRow]:
         result.append(_row(test, trained, predicted))
         result += [_anchored_row(test, trained, predicted, count) for count in ANCHORS]
     return result
-
-
-def fit_public() -> TrainedDevices:
-    """The model that ships: all public devices, each left out in turn for the spreads.
-
-    Raises
-    ------
-    InputError
-        Where the public data are not there.
-    """
-    times, matrices = training_file(TIMES), training_file(MATRICES)
-    if times is None or matrices is None:
-        raise InputError(why_missing(TIMES))
-    known, _ = read_products(times, matrices)
-    costs = {name: fit_device(own.amount, own.seconds, own.machine) for name, own in known.items()}
-    return left_out(known, costs)
-
-
-def left_out(known: Mapping[str, Products], costs: Mapping[str, DeviceCosts]) -> TrainedDevices:
-    """These devices with their costs, and the spreads of each predicted by the others (0 where it is the only one)."""
-    logs = []
-    for name, own in known.items():
-        others = [other for other in known if other != name]
-        if others:
-            logs.append(np.log(own.seconds / predict(pooled(known, costs, others), own)))
-    between, within = spread_of(logs) if logs else (0.0, 0.0)
-    count = sum(len(own.seconds) for own in known.values())
-    source = f"{len(known)} devices, {count:,} products of SuiteSparse matrices in Ginkgo (CC-BY-4.0)"
-    return TrainedDevices(pooled(known, costs, list(known)), between, within, source)
-
-
-def pooled(known: Mapping[str, Products], costs: Mapping[str, DeviceCosts], names: Sequence[str]) -> SpmvDevices:
-    """The model of some of the devices."""
-    ratios = np.concatenate([known[name].seconds / known[name].roofline for name in names])
-    return SpmvDevices(tuple(costs[name] for name in names), float(np.median(ratios)))
-
-
-def predict(model: SpmvDevices, asked: Products) -> Floats:
-    """Seconds of the products asked, under their protocol of calls."""
-    return replace(model, call=asked.call).seconds(asked.dims, asked.machine)
 
 
 def _row(test: Products, trained: TrainedDevices, predicted: Floats) -> ValidationRow:

@@ -1,0 +1,1 @@
+"""Training with many threads on many-core processors."""

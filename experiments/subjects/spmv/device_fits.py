@@ -1,0 +1,59 @@
+"""Costs of sparse products on whole devices, fitted to public times, with spreads of devices left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from slipstick.estimators.operation.spmv.spmv_devices import (
+    DeviceCosts,
+    SpmvDevices,
+    TrainedDevices,
+    fit_device,
+    spread_of,
+)
+from slipstick.experiments.calibrate.public_data import training_file, why_missing
+from slipstick.experiments.subjects.spmv.product_times import MATRICES, TIMES, Floats, Products, read_products
+from slipstick.hwmodels.files.readers import InputError
+
+
+def fit_public() -> TrainedDevices:
+    """The model that ships: all public devices, each left out in turn for the spreads.
+
+    Raises
+    ------
+    InputError
+        Where the public data are not there.
+    """
+    times, matrices = training_file(TIMES), training_file(MATRICES)
+    if times is None or matrices is None:
+        raise InputError(why_missing(TIMES))
+    known, _ = read_products(times, matrices)
+    costs = {name: fit_device(own.amount, own.seconds, own.machine) for name, own in known.items()}
+    return left_out(known, costs)
+
+
+def left_out(known: Mapping[str, Products], costs: Mapping[str, DeviceCosts]) -> TrainedDevices:
+    """These devices with their costs, and the spreads of each predicted by the others (0 where it is the only one)."""
+    logs = []
+    for name, own in known.items():
+        others = [other for other in known if other != name]
+        if others:
+            logs.append(np.log(own.seconds / predict(pooled(known, costs, others), own)))
+    between, within = spread_of(logs) if logs else (0.0, 0.0)
+    count = sum(len(own.seconds) for own in known.values())
+    source = f"{len(known)} devices, {count:,} products of SuiteSparse matrices in Ginkgo (CC-BY-4.0)"
+    return TrainedDevices(pooled(known, costs, list(known)), between, within, source)
+
+
+def pooled(known: Mapping[str, Products], costs: Mapping[str, DeviceCosts], names: Sequence[str]) -> SpmvDevices:
+    """The model of some of the devices."""
+    ratios = np.concatenate([known[name].seconds / known[name].roofline for name in names])
+    return SpmvDevices(tuple(costs[name] for name in names), float(np.median(ratios)))
+
+
+def predict(model: SpmvDevices, asked: Products) -> Floats:
+    """Seconds of the products asked, under their protocol of calls."""
+    return replace(model, call=asked.call).seconds(asked.dims, asked.machine)
