@@ -18,12 +18,12 @@ _FIELDS = "<!-- machine fields -->"
 
 def formulas() -> dict[str, Callable[[], Formula]]:
     """The formulas that pages may name."""
-    from slipstick.estimators.core.consumption import cost
+    from slipstick.estimators.composites.consumption import cost
+    from slipstick.estimators.named import phi_study as xeon_phi
     from slipstick.estimators.operation.power.energy import PowerModel
     from slipstick.estimators.operation.roofline import Roofline
     from slipstick.estimators.operation.tpu.systolic import SystolicArray
     from slipstick.estimators.schedule.infeed import InfeedOverlap
-    from slipstick.experiments.subjects.many_core import phi_study as xeon_phi
     from slipstick.hwmodels.catalog import machine
     from slipstick.workloads.catalog import workload
 

@@ -13,7 +13,7 @@ from typing import Any
 
 _HOMES = {
     "Calibration": "slipstick.estimators.calibration.calibration",
-    "Composite": "slipstick.estimators.core.composite",
+    "Composite": "slipstick.estimators.composites.composite",
     "Contention": "slipstick.estimators.schedule.threads.thread_schedule",
     "Cost": "slipstick.workloads.graph.cost",
     "CriticalPath": "slipstick.estimators.schedule.critical_path",
@@ -38,7 +38,7 @@ _HOMES = {
     "ThreadSimulation": "slipstick.estimators.schedule.threads.thread_simulation",
     "Workload": "slipstick.workloads.graph.workload",
     "calibrate": "slipstick.estimators.calibration.calibration",
-    "estimate_spmv": "slipstick.estimators.operation.spmv.products",
+    "estimate_spmv": "slipstick.estimators.named.sparse_products",
     "estimator": "slipstick.experiments.question.registry",
     "extrapolate": "slipstick.estimators.extrapolation",
     "extrapolate_many": "slipstick.estimators.extrapolation",

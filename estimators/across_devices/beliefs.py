@@ -20,8 +20,9 @@ import numpy as np
 
 from slipstick.estimators.across_devices.kernel_class import MODEL, PREFIX, KernelClass
 from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula, joined_times
-from slipstick.estimators.across_devices.pooling import PRIOR_WEIGHT, MachineFit, pooled, weights
-from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.across_devices.pooling import MachineFit, pooled, weights
+from slipstick.estimators.core.kinship import PRIOR_WEIGHT
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 
 DRAWS = 200

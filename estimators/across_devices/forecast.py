@@ -20,11 +20,12 @@ from slipstick.estimators.across_devices.bands import KINSHIP_ERROR, Scatter, sc
 from slipstick.estimators.across_devices.beliefs import LEAST_NOISE, NORMAL, UNKNOWN, Belief, believed
 from slipstick.estimators.across_devices.kernel_class import ASKED, KernelClass, kind_of, times
 from slipstick.estimators.across_devices.operation_times import OperationTimes, joined_times, thinned
-from slipstick.estimators.across_devices.pooling import MachineFit, pooled, shared_words, weights
+from slipstick.estimators.across_devices.pooling import MachineFit, pooled, weights
 from slipstick.estimators.across_devices.shaped import ShapeFactor
 from slipstick.estimators.across_devices.trials import Trial, left, repeats
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
-from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.core.kinship import shared_words
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 
 WORD = (0.3, 0.6, 1.0, 1.5)

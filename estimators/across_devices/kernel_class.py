@@ -12,7 +12,7 @@ import numpy as np
 from slipstick.estimators.across_devices.bands import Scatter
 from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula, joined_times, thinned
 from slipstick.estimators.across_devices.pooling import MachineFit, Prior, priors_of
-from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.operation.gpu.kernel_classes import KERNELS
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.hwmodels.files.records import Table

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import sympy as sp
 
-from slipstick.estimators.core.formula import FloatArray, Formula, evaluate
-from slipstick.estimators.operation.operation_model import FormulaModel, amount_of, machine_values
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.lambdified import FloatArray, evaluate
+from slipstick.estimators.core.operation_model import FormulaModel, amount_of, machine_values
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import KINDS, operation

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slipstick.estimators.across_devices.operation_times import OperationTimes
-from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.operation.roofline import serving_rate
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import SIZE_BYTES

@@ -15,16 +15,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import least_squares
 
-from slipstick.estimators.core.formula import FloatArray, Formula
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.kinship import PRIOR_WEIGHT, RELATIVES, shared_words
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.operation.gpu.kernel_classes import KERNELS, ROWWISE
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 
-RELATIVES = (0.1, 0.5, 5.0, 30.0)
-"""Weight of a machine with which 0, 1, 2, 3 words of the family are shared (vendor, generation, chip): the best of a
-few round ones over all public collections, every machine left out."""
-PRIOR_WEIGHT = 0.2
 SCATTER = 0.05
 """Added to a machine's median error before machines are weighed by it: below it one fit is as good as another."""
 SAME_MEMORY, OTHER_MEMORY = 4.0, 0.3
@@ -147,16 +145,6 @@ def fit_machine(
         scatter,
         len(target),
     )
-
-
-def shared_words(one: str, other: str) -> int:
-    """How many leading words two families share, at most three."""
-    count = 0
-    for a, b in zip(one.split("-"), other.split("-"), strict=False):
-        if a != b:
-            break
-        count += 1
-    return min(count, 3)
 
 
 def weights(fits: Sequence[MachineFit], family: str) -> FloatArray:

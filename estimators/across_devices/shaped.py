@@ -10,11 +10,12 @@ import numpy as np
 
 from slipstick.estimators.across_devices.kernel_class import KernelClass, kind_of
 from slipstick.estimators.across_devices.operation_times import OperationTimes
-from slipstick.estimators.core.compiled import Compiled, PointByPoint
-from slipstick.estimators.core.composite import Composite
-from slipstick.estimators.core.formula import FloatArray, Formula
+from slipstick.estimators.composites.compiled import Compiled, PointByPoint
+from slipstick.estimators.composites.composite import Composite
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.operation_model import amount_of
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
-from slipstick.estimators.operation.operation_model import amount_of
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table

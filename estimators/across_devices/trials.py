@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from slipstick.estimators.across_devices.bands import Scatter, scatter
-from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.hwmodels.files.readers import InputError
 
 SHARE = 0.7

@@ -12,7 +12,7 @@ import numpy as np
 from slipstick.estimators.calibration.fitting import Fit
 from slipstick.estimators.calibration.objective import Objective
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, Estimator, Measurement, Spread, quantile
-from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.parameters import parameters, with_parameters
 from slipstick.hwmodels.files.records import Table, content_digest
 from slipstick.hwmodels.machine import Machine

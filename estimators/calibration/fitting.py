@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import least_squares
 
-from slipstick.estimators.core.formula import FloatArray, Formula
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 
 LOSSES = ("linear", "soft_l1", "huber", "cauchy")

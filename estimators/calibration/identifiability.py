@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from slipstick.estimators.calibration.fitting import Fit
-from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.core.lambdified import FloatArray
 
 MAX_CORRELATION = 0.95
 MAX_CONDITION = 1e4

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slipstick.estimators.calibration.objective import Objective
-from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.hwmodels.files.readers import InputError
 
 

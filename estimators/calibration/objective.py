@@ -10,12 +10,13 @@ import numpy as np
 import sympy as sp
 
 from slipstick.estimators.calibration.fitting import Fit, fit_least_squares
-from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.core.estimate import Estimator, Measurement
-from slipstick.estimators.core.formula import FloatArray, Formula
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.operation_model import FormulaModel, machine_values
 from slipstick.estimators.core.parameters import parameters
-from slipstick.estimators.operation.operation_model import FormulaModel, machine_values
-from slipstick.estimators.schedule.schedule_model import FormulaSchedule
+from slipstick.estimators.core.schedule_model import FormulaSchedule
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 
 MAX_OPERATIONS = 64

@@ -9,7 +9,7 @@ from scipy import optimize, stats
 
 from slipstick.estimators.calibration.fitting import Fit, fit_least_squares
 from slipstick.estimators.calibration.objective import Objective
-from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.hwmodels.files.readers import InputError
 
 MAX_DRAWS = 10_000

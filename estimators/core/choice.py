@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from slipstick.estimators.core.formula import FloatArray, Formula, evaluate, names_of
+from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.gradient import gradient
+from slipstick.estimators.core.lambdified import FloatArray, evaluate, names_of
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 

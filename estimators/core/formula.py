@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import lru_cache
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import sympy as sp
-from sympy.printing.numpy import NumPyPrinter
 
+from slipstick.estimators.core.gradient import gradient
+from slipstick.estimators.core.lambdified import FloatArray, evaluate, names_of
 from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.hwmodels.files.readers import unknown_name
 from slipstick.hwmodels.files.records import Table
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -81,8 +78,6 @@ class Formula:
 
     def gradient(self, values: Mapping[str, Any]) -> dict[str, FloatArray]:
         """The derivative by every symbol at points, as numbers: what `derivative` says of each, much faster."""
-        from slipstick.estimators.core.gradient import gradient
-
         return gradient(self.expression, values)
 
     def substitute(self, values: Mapping[str, Any]) -> Formula:
@@ -102,47 +97,6 @@ class Formula:
 
     def _repr_html_(self) -> str:
         return f"$$ {self.latex()} $$ <small>{self.unit}; {self.source}</small>"
-
-
-def evaluate(expression: sp.Expr, values: Mapping[str, Any]) -> FloatArray:
-    """An expression on arrays, symbols found by name."""
-    names = names_of(expression)
-    missing = [name for name in names if name not in values]
-    if missing:
-        raise InputError(f"no value for {', '.join(missing)} in a formula")
-    return np.asarray(compiled(expression, names)(*(values[name] for name in names)), dtype=np.float64)
-
-
-@lru_cache(maxsize=4096)
-def names_of(expression: sp.Expr) -> tuple[str, ...]:
-    """Names of an expression's symbols, sorted."""
-    return tuple(sorted(str(s) for s in expression.free_symbols))
-
-
-class _ArrayPrinter(NumPyPrinter):  # type: ignore[misc]
-    """Prints Max and Min so that they broadcast, and floats as they are: fifteen digits move a value over a step."""
-
-    def _print_Float(self, expr: sp.Float) -> str:
-        return repr(float(expr))
-
-    def _print_Max(self, expr: sp.Max) -> str:
-        return str(reduce(lambda a, b: f"numpy.maximum({a}, {b})", map(self._print, expr.args)))
-
-    def _print_Min(self, expr: sp.Min) -> str:
-        return str(reduce(lambda a, b: f"numpy.minimum({a}, {b})", map(self._print, expr.args)))
-
-
-@lru_cache(maxsize=4096)
-def compiled(expression: sp.Expr, names: tuple[str, ...]) -> Callable[..., Any]:
-    """A numpy function of the named symbols, with common sub-expressions computed once."""
-    printer = _ArrayPrinter({"fully_qualified_modules": True, "inline": True, "allow_unknown_functions": True})
-    # Dotted names are no Python names. Put in at once, and without a docstring: half of lambdify's time otherwise.
-    arguments = [symbol(f"a{i}") for i in range(len(names))]
-    plain = expression.xreplace(dict(zip(map(symbol, names), arguments, strict=True)))
-    function: Callable[..., Any] = sp.lambdify(
-        arguments, plain, modules="numpy", printer=printer, cse=True, docstring_limit=0
-    )
-    return function
 
 
 @lru_cache(maxsize=1024)

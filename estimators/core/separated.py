@@ -15,7 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import sympy as sp
 
-from slipstick.estimators.core.formula import FloatArray, Formula, compiled
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.lambdified import FloatArray, compiled
 
 IsRow = Callable[[sp.Symbol], bool]
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.extrapolation.intervals import doubt
 from slipstick.estimators.extrapolation.laws.families import FAMILIES, borders, thread_issue
 from slipstick.estimators.extrapolation.laws.line import fit_line, fit_power

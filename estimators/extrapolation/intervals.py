@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.extrapolation.laws.selection import Mixture
 from slipstick.hwmodels.files.readers import InputError
 

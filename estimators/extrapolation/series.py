@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 
 Kind = Literal["strong", "weak", "problem_size", "collective"]

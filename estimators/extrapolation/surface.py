@@ -16,7 +16,8 @@ import numpy.typing as npt
 import sympy as sp
 from scipy.optimize import nnls
 
-from slipstick.estimators.core.formula import FloatArray, Formula
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.extrapolation.laws.families import CONSTANT, INVERSE, LINEAR, LOG
 from slipstick.estimators.extrapolation.laws.terms import Term
 from slipstick.estimators.extrapolation.series import Series, kind_of, refuse_spread

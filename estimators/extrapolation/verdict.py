@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.extrapolation.intervals import BENDING, DISAGREEMENT, MISSES, SHORTFALL, Doubt
 from slipstick.estimators.extrapolation.series import Series
 

@@ -6,9 +6,9 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.operation_model import Clock, FormulaModel
 from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.operation.collectives import Collectives
-from slipstick.estimators.operation.operation_model import Clock, FormulaModel
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op

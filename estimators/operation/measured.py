@@ -6,9 +6,10 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from slipstick.estimators.core.formula import FloatArray, Formula
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.operation_model import Clock, FormulaModel, amount_of
 from slipstick.estimators.core.parameters import Parameter, check_parameters
-from slipstick.estimators.operation.operation_model import Clock, FormulaModel, amount_of
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table

@@ -8,8 +8,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from slipstick.estimators.core.formula import FloatArray, Formula
-from slipstick.estimators.operation.operation_model import FormulaModel, OperationModel
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.operation_model import FormulaModel, OperationModel
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine

@@ -13,9 +13,9 @@ from typing import Annotated
 import sympy as sp
 
 from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.estimators.core.parameters import Parameter, check_parameters
-from slipstick.estimators.operation.operation_model import FormulaModel
-from slipstick.estimators.operation.residency import capacity_of_all, cost_by_level, kept_caches, rated_caches
+from slipstick.estimators.core.residency import capacity_of_all, cost_by_level, kept_caches, rated_caches
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import unknown_name
 from slipstick.hwmodels.files.records import Table

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import networkx as nx
 
-from slipstick.estimators.core.formula import FloatArray
-from slipstick.estimators.schedule.schedule_model import Outcome, Schedule
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.schedule_model import Outcome, Schedule
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload

@@ -9,9 +9,10 @@ from typing import Annotated
 import numpy as np
 import sympy as sp
 
-from slipstick.estimators.core.formula import FloatArray, Formula
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.parameters import Parameter, check_parameters
-from slipstick.estimators.schedule.schedule_model import FormulaSchedule, Outcome
+from slipstick.estimators.core.schedule_model import FormulaSchedule, Outcome
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine

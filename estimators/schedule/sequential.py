@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.schedule.schedule_model import FormulaSchedule
+from slipstick.estimators.core.schedule_model import FormulaSchedule
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op, Workload

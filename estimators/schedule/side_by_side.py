@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from slipstick.estimators.core.estimate import Event
-from slipstick.estimators.core.formula import FloatArray
-from slipstick.estimators.schedule.schedule_model import Outcome, Schedule
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.schedule_model import Outcome, Schedule
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine

@@ -17,8 +17,8 @@ from slipstick.estimators.calibration.objective import Objective
 from slipstick.estimators.calibration.parameter_intervals import bootstrap, profile
 from slipstick.estimators.core.estimate import quantile
 from slipstick.estimators.core.parameters import parameters
+from slipstick.experiments.calibrate.device_report import report_devices
 from slipstick.experiments.calibrate.device_study import device_study, is_device_study
-from slipstick.experiments.pages.device_report import report_devices
 from slipstick.experiments.pages.output import emit
 from slipstick.experiments.question.registry import default_estimator
 from slipstick.experiments.studies.study import load_study

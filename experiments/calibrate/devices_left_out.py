@@ -16,8 +16,9 @@ from slipstick.estimators.across_devices.anchors import Anchor, taken
 from slipstick.estimators.across_devices.devices import SAMPLE, DeviceCalibration
 from slipstick.estimators.across_devices.forecast import Prediction
 from slipstick.estimators.across_devices.operation_times import OperationTimes, joined_times, thinned
-from slipstick.estimators.core.formula import FloatArray, Formula
-from slipstick.estimators.operation.operation_model import machine_values
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.operation_model import machine_values
 from slipstick.estimators.operation.roofline import Roofline
 
 SCORED = 1000

@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
         """How long a workload takes on a machine, with an 80 % band where it is known."""
-        from slipstick.estimators.core.consumption import COST
+        from slipstick.estimators.composites.consumption import COST
         from slipstick.experiments.pages.output import emit
         from slipstick.experiments.question.objectives import consumptions
         from slipstick.experiments.question.question import question
@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
 
         asked = question(workload, on, estimator, set or [], dtype)
         if calibration:
-            from slipstick.experiments.question.calibrated import calibrated
+            from slipstick.experiments.calibrate.calibrated import calibrated
 
             asked = calibrated(asked, on, calibration, anchors, set or [], [estimator] if estimator else [])
         elif anchors:

@@ -68,8 +68,8 @@ def pipeline(
     """Record a real training run with a known schedule, and find its phases while it goes on (needs torch)."""
     from collections import Counter
 
-    from slipstick.experiments.measure.training.recorded_runs import RunSettings, record
     from slipstick.experiments.pages.output import emit
+    from slipstick.experiments.subjects.tuning.recorded_runs import RunSettings, record
     from slipstick.workloads.runs.step_profiles import save_steps, without_stolen_time
 
     report = record(RunSettings(workers=workers, scale=scale))

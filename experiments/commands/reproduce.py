@@ -16,10 +16,10 @@ def register(app: typer.Typer) -> None:
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> int:
         """Every number a paper states beside ours; exit code 1 where one that can be checked does not hold."""
+        from slipstick.experiments.evidence import catalog
         from slipstick.experiments.pages.output import emit
-        from slipstick.experiments.question import registry
 
-        rows = registry.paper(paper).run()
+        rows = catalog.paper(paper).run()
         checked = [row for row in rows if row.ok is not None]
         missed = sum(1 for row in checked if not row.ok)
         note = (

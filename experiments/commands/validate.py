@@ -21,16 +21,14 @@ def register(app: typer.Typer) -> None:
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> int:
         """Accuracy on measurements that the models were not fitted to; exit code 1 where a goal is missed."""
+        from slipstick.experiments.evidence import catalog
         from slipstick.experiments.evidence.validation.page import put
         from slipstick.experiments.pages.output import emit
-        from slipstick.experiments.question import registry
         from slipstick.hwmodels.files.readers import InputError
 
         if data is not None and not data.is_dir():
             raise InputError(f"--data {data}: no such folder")
-        boards = {
-            name: registry.scoreboard(name) for name in (sorted(registry.SCOREBOARDS) if "all" in names else names)
-        }
+        boards = {name: catalog.scoreboard(name) for name in (sorted(catalog.SCOREBOARDS) if "all" in names else names)}
         found = []
         for name, board in boards.items():
             if len(boards) > 1:

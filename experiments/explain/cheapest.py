@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.core.compiled import Compiled
-from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.composites.compiled import Compiled
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.sensitivity.elasticities import sensitivity
 from slipstick.experiments.explain.explanation import FARTHEST, Dials
 from slipstick.experiments.question.question import Question

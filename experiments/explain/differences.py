@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slipstick.estimators.calibration.calibration import Calibration
-from slipstick.estimators.core.composite import Composite, as_compiled
-from slipstick.estimators.core.formula import names_of
-from slipstick.estimators.operation.operation_model import FormulaModel, grouped
-from slipstick.estimators.operation.residency import sizes_read
+from slipstick.estimators.composites.composite import Composite, as_compiled
+from slipstick.estimators.core.lambdified import names_of
+from slipstick.estimators.core.operation_model import FormulaModel, grouped
+from slipstick.estimators.core.residency import sizes_read
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.files.readers import InputError
 

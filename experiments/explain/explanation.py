@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from slipstick.estimators.calibration.calibration import DRAWS, SEED, Calibration
-from slipstick.estimators.core.compiled import Compiled
+from slipstick.estimators.composites.compiled import Compiled
 from slipstick.estimators.core.estimate import Estimate
-from slipstick.estimators.core.formula import FloatArray, Formula
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.operation_model import FormulaModel, grouped, machine_values
 from slipstick.estimators.core.parameters import parameters
-from slipstick.estimators.operation.operation_model import FormulaModel, grouped, machine_values
 from slipstick.estimators.sensitivity.elasticities import crossovers, sensitivity
 from slipstick.experiments.explain.differences import likely_numbers, slope
 from slipstick.experiments.question.question import Question

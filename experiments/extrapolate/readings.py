@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.extrapolation.series import Series
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 

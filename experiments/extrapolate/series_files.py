@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.experiments.extrapolate.readings import SECONDS, Readings
 from slipstick.experiments.extrapolate.series_extrap import (
     is_json_lines,

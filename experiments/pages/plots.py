@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Literal
 
-from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.hwmodels.files.readers import atomic_write
 
 Scale = Literal["linear", "log"]

@@ -12,7 +12,7 @@ import sympy as sp
 from sympy.printing.jscode import JavascriptCodePrinter
 
 from slipstick.estimators.calibration.calibration import Calibration
-from slipstick.estimators.core.compiled import Compiled, Group
+from slipstick.estimators.composites.compiled import Compiled, Group
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.formula import Formula
 from slipstick.experiments.explain.explanation import Dials, numbers_of

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.core.compiled import NAMESPACES
-from slipstick.estimators.core.formula import FloatArray
-from slipstick.estimators.schedule.schedule_model import check_count
+from slipstick.estimators.composites.compiled import NAMESPACES
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.schedule_model import check_count
 from slipstick.experiments.question.question import machine_change, number_of
 from slipstick.hwmodels.files.readers import InputError, whole_number
 from slipstick.hwmodels.machine import Machine

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.calibration.calibration import Calibration
-from slipstick.estimators.core.composite import Composite, as_compiled
-from slipstick.estimators.core.consumption import COST, ENERGY, Consumption, cost, energy
-from slipstick.estimators.core.formula import evaluate
+from slipstick.estimators.composites.composite import Composite, as_compiled
+from slipstick.estimators.composites.consumption import COST, ENERGY, Consumption, cost, energy
+from slipstick.estimators.core.lambdified import evaluate
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.files.expressions import parse_expression
 from slipstick.hwmodels.files.readers import InputError, unknown_name

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from slipstick.estimators.calibration.calibration import Calibration
-from slipstick.estimators.core.compiled import NAMESPACES
-from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.composites.compiled import NAMESPACES
+from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.core.estimate import Estimate
 from slipstick.estimators.core.parameters import parameters, with_parameters
-from slipstick.estimators.schedule.schedule_model import check_count
+from slipstick.estimators.core.schedule_model import check_count
 from slipstick.experiments.question import registry
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError, unknown_name
@@ -121,7 +121,7 @@ def set_parameters(of: Any, values: Mapping[str, float]) -> Any:
 
 def _estimator(name: str, asked: Workload) -> Any:
     if name in ("phi-a", "phi-b") and asked.name.startswith("phi-cnn-"):
-        from slipstick.experiments.subjects.many_core import phi_study as xeon_phi
+        from slipstick.estimators.named import phi_study as xeon_phi
 
         return xeon_phi.calibrated(asked.name.removeprefix("phi-cnn-"), name[-1])
     found = registry.estimator(name)

@@ -1,46 +1,18 @@
-"""Estimators, papers and scoreboards by the names that the command line knows."""
+"""Estimators by the names that the command line knows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from slipstick.hwmodels.files.readers import unknown_name
 
 CALIBRATIONS = Path(__file__).parent / "calibrations"
-PAPERS = {
-    "dlbricks": "slipstick.experiments.evidence.papers.dlbricks.dlbricks_rows",
-    "xeon-phi": "slipstick.experiments.evidence.papers.xeon_phi.xeon_phi_rows",
-    "tpupoint": "slipstick.experiments.evidence.papers.tpupoint.tpupoint_rows",
-    "seqpoint": "slipstick.experiments.evidence.papers.seqpoint.seqpoint_rows",
-    "spmv-cnn": "slipstick.experiments.evidence.papers.spmv_cnn.spmv_cnn_rows",
-}
-SCOREBOARDS: dict[str, str] = {
-    "scaling": "slipstick.experiments.evidence.validation.scaling.scaling_scores",
-    "operations": "slipstick.experiments.evidence.validation.gpu.operation_scores",
-    "anchors": "slipstick.experiments.evidence.validation.gpu.anchor_scores",
-    "shipped": "slipstick.experiments.evidence.validation.gpu.gpu_bundle",
-    "physics": "slipstick.experiments.evidence.validation.gpu.physics_check",
-    "bandwidth": "slipstick.experiments.evidence.validation.cpu.bandwidth_scores",
-    "cpu-layers": "slipstick.experiments.evidence.validation.cpu.cpu_layers",
-    "kerncraft": "slipstick.experiments.evidence.validation.cpu.kerncraft_scores",
-    "systolic": "slipstick.experiments.evidence.validation.tpu.systolic_scores",
-    "tpu": "slipstick.experiments.evidence.validation.tpu.tpu_scores",
-    "spmv": "slipstick.experiments.evidence.validation.spmv.spmv_scores",
-    "graphs": "slipstick.experiments.evidence.validation.models.graph_scores",
-    "seqpoint": "slipstick.experiments.evidence.validation.sequences.seqpoint_scores",
-    "traces": "slipstick.experiments.evidence.validation.parallel.trace_scores",
-    "dispatch": "slipstick.experiments.evidence.validation.parallel.dispatch_scores",
-    "collectives": "slipstick.experiments.evidence.validation.parallel.collective_scores",
-    "megatron": "slipstick.experiments.evidence.validation.parallel.megatron_scores",
-    "dlbricks": "slipstick.experiments.evidence.validation.bricks.dlbricks_scores",
-}
 
 
 def _roofline() -> Any:
-    from slipstick.estimators.core.composite import Composite
+    from slipstick.estimators.composites.composite import Composite
     from slipstick.estimators.operation.roofline import Roofline
     from slipstick.estimators.schedule.sequential import Sequential
 
@@ -48,7 +20,7 @@ def _roofline() -> Any:
 
 
 def _tiled() -> Any:
-    from slipstick.estimators.core.composite import Composite
+    from slipstick.estimators.composites.composite import Composite
     from slipstick.estimators.operation.gpu.tiled import TiledRoofline
     from slipstick.estimators.schedule.sequential import Sequential
 
@@ -56,7 +28,7 @@ def _tiled() -> Any:
 
 
 def _roofline_critical_path() -> Any:
-    from slipstick.estimators.core.composite import Composite
+    from slipstick.estimators.composites.composite import Composite
     from slipstick.estimators.operation.roofline import Roofline
     from slipstick.estimators.schedule.critical_path import CriticalPath
 
@@ -65,7 +37,7 @@ def _roofline_critical_path() -> Any:
 
 def _tpu() -> Any:
     from slipstick.estimators.calibration.calibration_file import load
-    from slipstick.estimators.core.composite import Composite
+    from slipstick.estimators.composites.composite import Composite
     from slipstick.estimators.operation.tpu.tpu_step import TpuOperations
     from slipstick.estimators.schedule.infeed import InfeedOverlap
 
@@ -74,7 +46,7 @@ def _tpu() -> Any:
 
 
 def _systolic() -> Any:
-    from slipstick.estimators.core.composite import Composite
+    from slipstick.estimators.composites.composite import Composite
     from slipstick.estimators.operation.tpu.systolic import SystolicArray
     from slipstick.estimators.schedule.sequential import Sequential
 
@@ -82,7 +54,7 @@ def _systolic() -> Any:
 
 
 def _cpu() -> Any:
-    from slipstick.estimators.core.composite import Composite
+    from slipstick.estimators.composites.composite import Composite
     from slipstick.estimators.operation.cpu.cpu_roofline import CpuRoofline
     from slipstick.estimators.schedule.sequential import Sequential
 
@@ -90,19 +62,19 @@ def _cpu() -> Any:
 
 
 def _spmv() -> Any:
-    from slipstick.estimators.operation.spmv.products import spmv_estimator
+    from slipstick.estimators.named.sparse_products import spmv_estimator
 
     return spmv_estimator()
 
 
 def _spmv_devices() -> Any:
-    from slipstick.estimators.operation.spmv.products import spmv_devices_estimator
+    from slipstick.estimators.named.sparse_products import spmv_devices_estimator
 
     return spmv_devices_estimator()
 
 
 def _roofline_dispatch() -> Any:
-    from slipstick.estimators.core.composite import Composite
+    from slipstick.estimators.composites.composite import Composite
     from slipstick.estimators.operation.roofline import Roofline
     from slipstick.estimators.schedule.dispatch import AsynchronousDispatch
 
@@ -110,7 +82,7 @@ def _roofline_dispatch() -> Any:
 
 
 def _contended_dispatch() -> Any:
-    from slipstick.estimators.core.composite import Composite
+    from slipstick.estimators.composites.composite import Composite
     from slipstick.estimators.operation.roofline import Roofline
     from slipstick.estimators.schedule.dispatch import ContendedDispatch
 
@@ -118,7 +90,7 @@ def _contended_dispatch() -> Any:
 
 
 def _collectives() -> Any:
-    from slipstick.estimators.schedule.parallel_training import collective_times
+    from slipstick.estimators.named.parallel_training import collective_times
 
     return collective_times()
 
@@ -130,20 +102,20 @@ def _measure() -> Any:
 
 
 def _parallel_training() -> Any:
-    from slipstick.estimators.schedule.parallel_training import parallel_training
+    from slipstick.estimators.named.parallel_training import parallel_training
 
     return parallel_training()
 
 
 def _data_parallel_dispatch() -> Any:
-    from slipstick.estimators.schedule.parallel_training import data_parallel_training
+    from slipstick.estimators.named.parallel_training import data_parallel_training
 
     return data_parallel_training()
 
 
 def _phi(strategy: str) -> Callable[[], Any]:
     def build() -> Any:
-        from slipstick.experiments.subjects.many_core.phi_study import estimator
+        from slipstick.estimators.named.phi_study import estimator
 
         return estimator(strategy)
 
@@ -212,17 +184,3 @@ def default_estimator(workload_name: str) -> str:
     if workload_name.startswith(("spmv", "pagerank")):
         return "spmv"
     return "phi-a" if workload_name.startswith("phi-cnn") else "roofline"
-
-
-def paper(name: str) -> Any:
-    """The module that reproduces a paper."""
-    if name not in PAPERS:
-        raise unknown_name("paper", name, sorted(PAPERS))
-    return import_module(PAPERS[name])
-
-
-def scoreboard(name: str) -> Any:
-    """The module of a scoreboard."""
-    if name not in SCOREBOARDS:
-        raise unknown_name("scoreboard", name, sorted(SCOREBOARDS))
-    return import_module(SCOREBOARDS[name])

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import sympy as sp
 
-from slipstick.estimators.core.formula import FloatArray, evaluate
+from slipstick.estimators.core.lambdified import FloatArray, evaluate
 from slipstick.hwmodels.files.expressions import parse_expression
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from slipstick.estimators.core.compiled import Compiled
-from slipstick.estimators.core.consumption import Consumption
+from slipstick.estimators.composites.compiled import Compiled
+from slipstick.estimators.composites.consumption import Consumption
 
 
 def unread(function: Any, names: Sequence[str], consumed: Sequence[Consumption] = ()) -> tuple[str, ...]:

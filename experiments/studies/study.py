@@ -178,7 +178,7 @@ class Study(Record):
         settings = [f"{name}={value}" for name, value in self.set.items()]
         asked = question(self._path(workload), self._path(machine), self.estimator, settings, self.dtype)
         if self.calibration_file:
-            from slipstick.experiments.question.calibrated import calibrated
+            from slipstick.experiments.calibrate.calibrated import calibrated
 
             if self.fit:
                 raise InputError(f"study {self.name!r}: give calibration = FILE or [fit], not both")

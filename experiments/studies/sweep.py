@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from slipstick.estimators.calibration.calibration import Calibration
-from slipstick.estimators.core.compiled import PointByPoint
-from slipstick.estimators.core.consumption import COST, ENERGY, Consumption, over_cap
+from slipstick.estimators.composites.compiled import PointByPoint
+from slipstick.estimators.composites.consumption import COST, ENERGY, Consumption, over_cap
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
-from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.experiments.question.objectives import consumptions
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.question.space import Space

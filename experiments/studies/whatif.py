@@ -7,7 +7,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from slipstick.estimators.core.consumption import COST, ENERGY
+from slipstick.estimators.composites.consumption import COST, ENERGY
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate
 from slipstick.experiments.question.axes import axes_of
 from slipstick.experiments.question.objectives import BANDS, FRONT

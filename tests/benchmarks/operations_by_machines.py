@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from slipstick.estimators.core.operation_model import machine_values
 from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.estimators.operation.gpu.tiles import SPLITS, TILES
-from slipstick.estimators.operation.operation_model import machine_values
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.kinds import operation
 

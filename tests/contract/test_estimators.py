@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 from slipstick.estimators.calibration.calibration import Calibration
-from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.core.estimate import Estimate, Estimator
 from slipstick.estimators.core.parameters import Parameter, parameters, with_parameters
+from slipstick.estimators.named import phi_study as xeon_phi
 from slipstick.estimators.operation.measured import MeasuredTimes, measured_key
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.estimators.schedule.critical_path import CriticalPath
 from slipstick.estimators.schedule.sequential import Sequential
 from slipstick.experiments.question import registry
-from slipstick.experiments.subjects.many_core import phi_study as xeon_phi
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table, content_digest

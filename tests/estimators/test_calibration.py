@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from slipstick.estimators.calibration.calibration import Calibration, calibrate
-from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.core.estimate import Estimator, Measurement
 from slipstick.estimators.core.parameters import parameters, with_parameters
 from slipstick.estimators.operation.roofline import Roofline

@@ -9,7 +9,7 @@ from slipstick.estimators.calibration.identifiability import condition_number, w
 from slipstick.estimators.calibration.leave_one_out import leave_one_group_out
 from slipstick.estimators.calibration.objective import Objective
 from slipstick.estimators.calibration.parameter_intervals import bootstrap, profile
-from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.core.estimate import Measurement
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.estimators.schedule.sequential import Sequential

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.core import compiled as compiled_module
-from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.composites import compiled as compiled_module
+from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.core.parameters import with_parameters
+from slipstick.estimators.named import phi_study as xeon_phi
 from slipstick.estimators.operation.cpu.instructions import InstructionCount
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.estimators.schedule.critical_path import CriticalPath
 from slipstick.estimators.schedule.sequential import Sequential
-from slipstick.experiments.subjects.many_core import phi_study as xeon_phi
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError

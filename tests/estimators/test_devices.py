@@ -16,7 +16,7 @@ from slipstick.estimators.across_devices.files import devices_file
 from slipstick.estimators.across_devices.files.portable import without_rows
 from slipstick.estimators.across_devices.kernel_class import PREFIX, times
 from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula, thinned
-from slipstick.estimators.core.compiled import Compiled
+from slipstick.estimators.composites.compiled import Compiled
 from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.hwmodels.catalog import machine

@@ -6,7 +6,8 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.core.formula import Formula, evaluate
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.lambdified import evaluate
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.core.estimate import Estimate
 from slipstick.estimators.operation.measured import MeasuredTimes, measured_key
 from slipstick.estimators.schedule.pipelines.pipeline_parallel import LANES, PipelineParallel, pipeline_span

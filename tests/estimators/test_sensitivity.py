@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.named import phi_study as xeon_phi
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.estimators.schedule.sequential import Sequential
 from slipstick.estimators.sensitivity.elasticities import crossovers, equal_at, sensitivity
-from slipstick.experiments.subjects.many_core import phi_study as xeon_phi
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.expressions import parse_expression
 from slipstick.hwmodels.files.readers import InputError

@@ -8,9 +8,9 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.core.compiled import Compiled
-from slipstick.estimators.core.composite import Composite
-from slipstick.estimators.core.formula import evaluate
+from slipstick.estimators.composites.compiled import Compiled
+from slipstick.estimators.composites.composite import Composite
+from slipstick.estimators.core.lambdified import evaluate
 from slipstick.estimators.core.separated import Maximum, Product, Rows, Tables, Whole, separate
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.estimators.schedule.sequential import Sequential

@@ -5,9 +5,9 @@ import time
 
 import pytest
 
+from slipstick.estimators.named import phi_study as xeon_phi
 from slipstick.estimators.schedule.threads.thread_schedule import Contention
 from slipstick.estimators.schedule.threads.thread_simulation import SharedMemory, simulate_round
-from slipstick.experiments.subjects.many_core import phi_study as xeon_phi
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from scipy.io import mmwrite
 
-from slipstick.estimators.core.composite import Composite
-from slipstick.estimators.operation.spmv.products import spmv_estimator
+from slipstick.estimators.composites.composite import Composite
+from slipstick.estimators.named.sparse_products import spmv_estimator
 from slipstick.estimators.operation.spmv.reuse import CacheSizes
 from slipstick.estimators.operation.spmv.spmv_costs import SpmvCosts
 from slipstick.estimators.operation.spmv.spmv_model import SpmvModel, trained_model

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.composites.composite import Composite
+from slipstick.estimators.named.sparse_products import LearnedSpmv, estimate_spmv
 from slipstick.estimators.operation.cpu.loops import LevelLoops, LoopRoofline
 from slipstick.estimators.operation.piecewise import Piecewise
 from slipstick.estimators.operation.spmv.boosted import BoostedTrees, fit_boosted
-from slipstick.estimators.operation.spmv.products import LearnedSpmv, estimate_spmv
 from slipstick.estimators.operation.spmv.reuse import (
     CacheSizes,
     ReuseModel,

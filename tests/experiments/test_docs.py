@@ -17,7 +17,7 @@ from slipstick.hwmodels.machine import Machine
 
 ROOT = Path(__file__).parents[2]
 WITH_EXAMPLES = sorted(
-    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    ".".join(("slipstick", *path.relative_to(ROOT).with_suffix("").parts))
     for path in (ROOT / "experiments").rglob("*.py")
     if ">>> " in path.read_text()
 )

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.core.consumption import COST, ENERGY, energy
+from slipstick.estimators.composites.consumption import COST, ENERGY, energy
 from slipstick.estimators.operation.power.energy import PowerModel
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.pages.front_report import best, front_chart

@@ -14,7 +14,7 @@ from slipstick.experiments.studies.study import load_study
 from slipstick.hwmodels.files.readers import InputError
 
 OWN = """
-from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.estimators.schedule.sequential import Sequential
 

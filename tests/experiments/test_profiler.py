@@ -95,7 +95,7 @@ def test_a_failing_analyzer_is_heard_in_the_program() -> None:
 
 
 def test_a_recorded_run_follows_its_schedule(tmp_path: object) -> None:
-    from slipstick.experiments.measure.training.recorded_runs import RunSettings, record
+    from slipstick.experiments.subjects.tuning.recorded_runs import RunSettings, record
 
     settings = RunSettings(batch=16, width=32, inputs=32, larger=64, delay=0.01, scale=0.05)
     report = record(settings)

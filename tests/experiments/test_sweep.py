@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from slipstick.estimators.named import phi_study as xeon_phi
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.question.axes import axis, counts_axis
 from slipstick.experiments.question.question import question
@@ -16,7 +17,6 @@ from slipstick.experiments.question.space import Range, Space
 from slipstick.experiments.studies import sweep as sweep_module
 from slipstick.experiments.studies.sweep import sweep, task
 from slipstick.experiments.studies.whatif import whatif
-from slipstick.experiments.subjects.many_core import phi_study as xeon_phi
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table

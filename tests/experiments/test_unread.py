@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.estimators.core.compiled import Compiled
+from slipstick.estimators.composites.compiled import Compiled
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.question.question import question
 from slipstick.experiments.question.unread import unread

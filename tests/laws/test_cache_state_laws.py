@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.composites.composite import Composite
+from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.estimators.operation.cpu.cpu_roofline import CpuRoofline
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
-from slipstick.estimators.operation.operation_model import FormulaModel
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.estimators.schedule.sequential import Sequential
 from slipstick.hwmodels.catalog import machine

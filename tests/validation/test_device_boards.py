@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from slipstick.experiments.question.registry import scoreboard
+from slipstick.experiments.evidence.catalog import scoreboard
 
 HEADER = "Device,OPName,B,M,N,K,Latency\n"
 

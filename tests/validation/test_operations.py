@@ -13,8 +13,9 @@ from slipstick.estimators.across_devices.bands import LARGEST, TAILS, scatter
 from slipstick.estimators.across_devices.devices import fit_devices
 from slipstick.estimators.across_devices.files import devices_file
 from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula
-from slipstick.estimators.across_devices.pooling import MachineFit, pooled, priors_of, shared_words, weights
+from slipstick.estimators.across_devices.pooling import MachineFit, pooled, priors_of, weights
 from slipstick.estimators.across_devices.trials import SHARE, Trial, left, repeats
+from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.estimators.operation.power.energy import PowerModel, fit_power

@@ -14,9 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.workloads.importers.traces import chrome_trace, event_table
+from slipstick.workloads.importers.traces import chrome_trace
 from slipstick.workloads.importers.traces.chrome_trace import iterate_events, read_events
-from slipstick.workloads.importers.traces.event_table import TraceNotes
+from slipstick.workloads.runs import event_table
+from slipstick.workloads.runs.event_table import TraceNotes
 
 
 def kineto_text(events: list[dict[str, Any]], indent: int | None = 2) -> str:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.estimators.schedule.dispatch import AsynchronousDispatch
 from slipstick.hwmodels.catalog import machine

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.core.formula import evaluate
+from slipstick.estimators.core.lambdified import evaluate
 from slipstick.hwmodels.files.expressions import parse_expression, symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.catalog import workload

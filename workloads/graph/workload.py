@@ -199,7 +199,7 @@ class Workload:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write node-link JSON, packed where the name ends in .gz; `load_workload` reads it back."""
-        from slipstick.workloads.graph.workload_file import write
+        from slipstick.workloads.graph.workload_writer import write
 
         write(self, path)
 

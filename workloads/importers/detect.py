@@ -9,7 +9,8 @@ from typing import Any
 
 from slipstick.hwmodels.files.readers import InputError, read_json
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.graph.workload_file import SCHEMA, from_json
+from slipstick.workloads.graph.workload_file import from_json
+from slipstick.workloads.graph.workload_writer import SCHEMA
 
 
 def import_file(path: str | os.PathLike[str], step: int | None = None) -> Workload:

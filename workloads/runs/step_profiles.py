@@ -20,7 +20,7 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 
 from slipstick.hwmodels.files.readers import InputError, atomic_write
-from slipstick.workloads.importers.traces.event_table import EventTable
+from slipstick.workloads.runs.event_table import EventTable
 
 DEVICE_CATEGORIES = frozenset({"kernel", "memcpy", "memset", "gpu_memcpy", "gpu_memset", "gpu_op"})
 """Event categories (lower case) of work on the accelerator."""

@@ -15,8 +15,9 @@ from slipstick.estimators.across_devices.beliefs import UNKNOWN
 from slipstick.estimators.across_devices.devices import DeviceCalibration
 from slipstick.estimators.across_devices.kernel_class import KernelClass, times
 from slipstick.estimators.across_devices.operation_times import joined_times
-from slipstick.estimators.across_devices.pooling import pooled, shared_words
+from slipstick.estimators.across_devices.pooling import pooled
 from slipstick.estimators.across_devices.trials import Trial, left
+from slipstick.estimators.core.kinship import shared_words
 from slipstick.hwmodels.machine import Machine
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.extrapolation.laws.terms import Power, SharedIssue, SizeBend, Term, WorkBend
 from slipstick.hwmodels.machine import Machine
 

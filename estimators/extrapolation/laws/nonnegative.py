@@ -12,7 +12,7 @@ import itertools
 import numpy as np
 from scipy.optimize import nnls
 
-from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.extrapolation.laws.families import KNOT_SUPPORT, Family
 
 RIDGE = 1e-13

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.extrapolation.laws import families as law
 from slipstick.estimators.extrapolation.laws.families import Family
 from slipstick.estimators.extrapolation.laws.nonnegative import fit_prefixes

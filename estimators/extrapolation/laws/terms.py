@@ -8,7 +8,8 @@ from typing import Protocol
 import numpy as np
 import sympy as sp
 
-from slipstick.estimators.core.formula import FloatArray, Formula
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.hwmodels.files.expressions import symbol
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.estimators.core.parameters import Parameter, check_parameters
-from slipstick.estimators.operation.operation_model import FormulaModel
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op

@@ -10,9 +10,9 @@ from typing import Annotated
 import sympy as sp
 
 from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.estimators.core.parameters import Parameter, check_parameters
-from slipstick.estimators.operation.operation_model import FormulaModel
-from slipstick.estimators.operation.residency import cost_by_level
+from slipstick.estimators.core.residency import cost_by_level
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table

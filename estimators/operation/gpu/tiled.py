@@ -9,12 +9,12 @@ import sympy as sp
 
 from slipstick.estimators.core.extrema import Largest
 from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.operation_model import Clock, FormulaModel
+from slipstick.estimators.core.residency import capacity_of_all, rated_caches
 from slipstick.estimators.operation.gpu import kernel_classes
 from slipstick.estimators.operation.gpu.kernel_classes import KERNELS, KernelParameters
 from slipstick.estimators.operation.gpu.tiles import Resources, traffic_time
-from slipstick.estimators.operation.operation_model import Clock, FormulaModel
 from slipstick.estimators.operation.power.voltage import squared_voltage
-from slipstick.estimators.operation.residency import capacity_of_all, rated_caches
 from slipstick.estimators.operation.roofline import product_of_fields, serving_rate
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import sympy as sp
 
 from slipstick.estimators.core.extrema import Largest, Smallest
-from slipstick.estimators.operation.residency import resident_share
+from slipstick.estimators.core.residency import resident_share
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.records import Table
 

@@ -11,11 +11,12 @@ import sympy as sp
 from scipy.optimize import least_squares
 
 from slipstick.estimators.core.extrema import Smallest
-from slipstick.estimators.core.formula import FloatArray, Formula
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.operation_model import machine_values
 from slipstick.estimators.core.parameters import Parameter, check_parameters
-from slipstick.estimators.operation.operation_model import machine_values
+from slipstick.estimators.core.residency import is_there
 from slipstick.estimators.operation.power.voltage import squared_voltage
-from slipstick.estimators.operation.residency import is_there
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.core.parameters import Parameter, check_parameters
-from slipstick.estimators.operation.residency import shares_beyond
+from slipstick.estimators.core.residency import shares_beyond
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine

@@ -14,9 +14,9 @@ from typing import Annotated
 import sympy as sp
 
 from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.estimators.core.parameters import Parameter, check_parameters
-from slipstick.estimators.operation.operation_model import FormulaModel
-from slipstick.estimators.operation.residency import share_beyond
+from slipstick.estimators.core.residency import share_beyond
 from slipstick.estimators.operation.spmv.reuse import (
     MEMORY_TERMS,
     TERMS,

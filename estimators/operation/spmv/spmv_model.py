@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.operation.spmv.boosted import BoostedTrees, fit_boosted
 from slipstick.estimators.operation.spmv.reuse import CacheSizes, LabelKind, ReuseModel, fit_reuse
 from slipstick.estimators.operation.spmv.spmv_costs import caches_of_core

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.hwmodels.files.arrays import read_arrays, text_fields
 from slipstick.hwmodels.files.readers import InputError, atomic_write
 from slipstick.hwmodels.files.records import Table

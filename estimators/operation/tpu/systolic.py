@@ -37,8 +37,8 @@ import numpy.typing as npt
 import sympy as sp
 
 from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.estimators.core.parameters import parameters
-from slipstick.estimators.operation.operation_model import FormulaModel
 from slipstick.estimators.operation.roofline import Roofline, traffic_time
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError, unknown_name

@@ -10,7 +10,7 @@ import sympy as sp
 
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.parameters import Parameter, check_parameters
-from slipstick.estimators.schedule.schedule_model import FormulaSchedule
+from slipstick.estimators.core.schedule_model import FormulaSchedule
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table

@@ -13,9 +13,9 @@ from typing import Annotated, Any
 import simpy
 
 from slipstick.estimators.core.estimate import Event
-from slipstick.estimators.core.formula import FloatArray, evaluate
+from slipstick.estimators.core.lambdified import FloatArray, evaluate
 from slipstick.estimators.core.parameters import Parameter, check_parameters
-from slipstick.estimators.schedule.schedule_model import Outcome, Schedule
+from slipstick.estimators.core.schedule_model import Outcome, Schedule
 from slipstick.estimators.schedule.threads.thread_schedule import Contention, ThreadSchedule, cycles_per_instruction
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table

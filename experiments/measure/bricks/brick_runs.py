@@ -85,7 +85,7 @@ def build(name: str, shapes: Sequence[str] = ()) -> LayerModel:
     if not own:
         raise InputError(f"model {name!r}: want zoo:NAME or MODULE:FUNCTION")
     if family == "zoo":
-        from slipstick.experiments.subjects.bricks.model_population import population
+        from slipstick.experiments.measure.bricks.model_population import population
 
         known = {entry.name: entry for entry in population()}
         if own not in known:

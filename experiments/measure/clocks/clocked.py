@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.core.compiled import PointByPoint
+from slipstick.estimators.composites.compiled import PointByPoint
 from slipstick.estimators.core.estimate import Estimate, Part, Spread
 from slipstick.experiments.measure.clocks.timing import Protocol, Timing, measure
 from slipstick.hwmodels.files.readers import InputError, unknown_name

@@ -10,11 +10,11 @@ import numpy as np
 
 from slipstick.estimators.calibration.calibration import Calibration, calibrate, from_fit
 from slipstick.estimators.calibration.objective import Objective
-from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.core.estimate import Measurement
+from slipstick.estimators.core.schedule_model import Schedule
 from slipstick.estimators.operation.measured import MeasuredTimes, measured_key
 from slipstick.estimators.schedule.critical_path import CriticalPath
-from slipstick.estimators.schedule.schedule_model import Schedule
 from slipstick.estimators.schedule.sequential import Sequential
 from slipstick.experiments.measure.bricks.brick_store import BrickStore, Composition, Measured
 from slipstick.hwmodels.files.readers import InputError, unknown_name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from slipstick.estimators.operation.spmv.products import estimate_spmv
+from slipstick.estimators.named.sparse_products import estimate_spmv
 from slipstick.estimators.operation.spmv.reuse import label_kind
 from slipstick.estimators.operation.spmv.spmv_costs import is_accelerator
 from slipstick.estimators.operation.spmv.spmv_devices import TrainedDevices, load_devices

@@ -32,7 +32,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.workloads.importers.traces.event_table import EventTable, TraceNotes
+from slipstick.workloads.runs.event_table import EventTable, TraceNotes
 from slipstick.workloads.runs.step_profiles import StepProfile, profile_steps
 
 LARGEST_WINDOW = 1_000_000

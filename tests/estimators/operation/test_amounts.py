@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.operation.operation_model import FormulaModel
+from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError

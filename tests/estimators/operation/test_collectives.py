@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.operation.collectives import NCCL, Collectives, Protocol
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.estimators.schedule.sequential import Sequential

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import sympy as sp
 
+from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.core.choice import Least
-from slipstick.estimators.core.composite import Composite
 from slipstick.estimators.core.extrema import Largest, Smallest
 from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.operation_model import machine_values
 from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
-from slipstick.estimators.operation.operation_model import machine_values
 from slipstick.estimators.schedule.sequential import Sequential
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.expressions import symbol

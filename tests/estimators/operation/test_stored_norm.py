@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.estimators.schedule.sequential import Sequential

@@ -26,7 +26,7 @@ from typing import IO, Any, Literal
 
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.importers.traces.event_columns import Columns, IrregularError
-from slipstick.workloads.importers.traces.event_table import EventTable, TraceNotes
+from slipstick.workloads.runs.event_table import EventTable, TraceNotes
 
 CHUNK = 1 << 22
 """Characters read at a time."""

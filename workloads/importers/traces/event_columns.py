@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.workloads.importers.traces.event_table import EventTable, TraceNotes
+from slipstick.workloads.runs.event_table import EventTable, TraceNotes
 
 _BETWEEN = re.compile(r"\}\s*,\s*\{\s*\Z")
 _DIGITS = re.compile(r"-?[0-9]+(\.[0-9]*)?")

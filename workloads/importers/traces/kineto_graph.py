@@ -24,8 +24,8 @@ import numpy.typing as npt
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.importers.traces.activity import CALLS, DEVICE
 from slipstick.workloads.importers.traces.chrome_trace import read_events
-from slipstick.workloads.importers.traces.event_table import EventTable
 from slipstick.workloads.importers.traces.trace_graph import Kind, Node, TraceGraph
+from slipstick.workloads.runs.event_table import EventTable
 
 BLOCKING = ("Synchronize", "Memcpy", "Launch")
 COLLECTIVES = ("nccl", "rccl", "AllReduce", "AllGather", "ReduceScatter")

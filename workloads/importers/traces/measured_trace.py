@@ -21,7 +21,7 @@ from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
 from slipstick.workloads.importers.traces.activity import CALLS
 from slipstick.workloads.importers.traces.chrome_trace import read_events
-from slipstick.workloads.importers.traces.event_table import EventTable
+from slipstick.workloads.runs.event_table import EventTable
 from slipstick.workloads.runs.step_profiles import DEVICE_CATEGORIES, SKIPPED_CATEGORIES
 
 MARK = r"ProfilerStep#(\d+)"

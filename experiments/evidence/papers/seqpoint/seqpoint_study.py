@@ -199,9 +199,9 @@ def kernels(network: Network, length: int) -> dict[str, float]:
     library picks for the operation's shape.
     """
     from slipstick.estimators.core.choice import Least
-    from slipstick.estimators.core.formula import evaluate
+    from slipstick.estimators.core.lambdified import evaluate
+    from slipstick.estimators.core.operation_model import amount_of, grouped, machine_values
     from slipstick.estimators.core.parameters import parameters
-    from slipstick.estimators.operation.operation_model import amount_of, grouped, machine_values
 
     bound = workload(network).bind_known({"batch": BATCH, "seq_len": length}).bound()
     gpu, model = vega(), estimator().operation

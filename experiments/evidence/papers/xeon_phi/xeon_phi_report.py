@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
-from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.named import phi_study as xeon_phi
 from slipstick.experiments.pages.plots import Chart, Line, Marks, draw_charts, plotly_chart, plotly_heat
 from slipstick.experiments.pages.report import (
     Card,
@@ -24,7 +25,6 @@ from slipstick.experiments.question.question import Question
 from slipstick.experiments.question.space import Space
 from slipstick.experiments.studies.sweep import sweep, task
 from slipstick.experiments.studies.whatif import whatif
-from slipstick.experiments.subjects.many_core import phi_study as xeon_phi
 from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.networks.phi_cnn import phi_cnn
 

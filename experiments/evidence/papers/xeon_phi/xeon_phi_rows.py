@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from slipstick.experiments.evidence.rows import ReproductionRow
-from slipstick.experiments.subjects.many_core.phi_study import (
+from slipstick.estimators.named.phi_study import (
     PREDICTED_THREADS,
     SIZES,
     TABLE_IV_S,
@@ -20,6 +19,7 @@ from slipstick.experiments.subjects.many_core.phi_study import (
     fit_queue,
     phi,
 )
+from slipstick.experiments.evidence.rows import ReproductionRow
 from slipstick.workloads.networks.phi_cnn import forward_pass, phi_cnn, phi_network, training_step
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula, joined_times
-from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.operation.cpu.cpu_roofline import CpuRoofline
 from slipstick.experiments.calibrate.devices_left_out import mape, roofline
 from slipstick.experiments.calibrate.public_data import data_folder

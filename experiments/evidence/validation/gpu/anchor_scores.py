@@ -18,7 +18,7 @@ from slipstick.estimators.across_devices.anchors import Anchor, taken
 from slipstick.estimators.across_devices.devices import fit_devices
 from slipstick.estimators.across_devices.forecast import Forecast
 from slipstick.estimators.across_devices.operation_times import OperationTimes, joined_times, thinned
-from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.experiments.calibrate.devices_left_out import Score, four_numbers, mape, noise_floor, roofline, scored
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.rows import ValidationRow, skipped

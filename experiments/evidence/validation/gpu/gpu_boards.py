@@ -15,7 +15,7 @@ import numpy as np
 from slipstick.estimators.across_devices.devices import SAMPLE, DeviceCalibration, fit_devices
 from slipstick.estimators.across_devices.forecast import Forecast, Prediction
 from slipstick.estimators.across_devices.operation_times import OperationTimes
-from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.experiments.calibrate.devices_left_out import four_numbers, roofline
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.kinds import KINDS

@@ -17,7 +17,7 @@ from slipstick.estimators.across_devices.files.portable import without_rows
 from slipstick.estimators.across_devices.kernel_class import KernelClass
 from slipstick.estimators.across_devices.operation_times import OperationTimes, joined_times
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL
-from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.experiments.calibrate.devices_left_out import mape, roofline
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.rows import ValidationRow, skipped

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import sympy as sp
 
-from slipstick.estimators.core.formula import FloatArray, evaluate
+from slipstick.estimators.core.lambdified import FloatArray, evaluate
 from slipstick.estimators.operation.gpu.tiled import MATRIX_ENERGY
 from slipstick.estimators.operation.power.energy import START, PowerModel, fit_power
 from slipstick.experiments.calibrate.public_data import data_folder

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slipstick.estimators.across_devices.forecast import Prediction
-from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.validation.gpu.gpu_boards import Board
 from slipstick.experiments.evidence.validation.gpu.gpu_cases import Case

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from slipstick.estimators.across_devices.anchors import Anchor, taken
-from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.experiments.evidence.rows import ValidationRow
 from slipstick.experiments.evidence.validation.gpu import gpu_data
 from slipstick.experiments.evidence.validation.gpu.gpu_boards import Board

@@ -34,7 +34,7 @@ def rows(scored: Path | None) -> list[ValidationRow]:
 
 def anchors() -> list[ValidationRow]:
     """Imported transformers against closed forms written by hand."""
-    from slipstick.experiments.subjects.bricks.model_population import population
+    from slipstick.experiments.measure.bricks.model_population import population
     from slipstick.workloads.importers.torch.torch_import import import_torch
 
     forms = {
@@ -61,7 +61,7 @@ def anchors() -> list[ValidationRow]:
 
 def built_in_against_imported() -> list[ValidationRow]:
     """Built-in networks beside the same networks imported from model collections."""
-    from slipstick.experiments.subjects.bricks.model_population import population
+    from slipstick.experiments.measure.bricks.model_population import population
     from slipstick.workloads.catalog import workload
     from slipstick.workloads.importers.torch.torch_import import import_torch
 
@@ -99,7 +99,7 @@ def built_in_against_imported() -> list[ValidationRow]:
 def symbolic_lengths() -> list[ValidationRow]:
     """One symbolic import bound to 200 lengths beside 200 static imports: equal, and how much faster."""
     from slipstick.experiments.evidence.validation.models.workload_arrays import compile_workload
-    from slipstick.experiments.subjects.bricks import small_models
+    from slipstick.experiments.measure.bricks import small_models
     from slipstick.workloads.catalog import workload
     from slipstick.workloads.importers.torch.torch_recorder import Input
 
@@ -159,7 +159,7 @@ def symbolic_case(name: str, model: Any, shape: Callable[[Any], Any], shortest: 
 
 def population_rows() -> list[ValidationRow]:
     """Over eighty models of eight tasks: how many import, and whether forward equals torch's counter."""
-    from slipstick.experiments.subjects.bricks.model_population import population
+    from slipstick.experiments.measure.bricks.model_population import population
     from slipstick.workloads.importers.torch.torch_import import import_torch
 
     failed: list[str] = []

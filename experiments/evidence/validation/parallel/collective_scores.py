@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.optimize import least_squares
 
-from slipstick.estimators.core.formula import FloatArray, Formula
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.operation_model import machine_values
 from slipstick.estimators.core.parameters import parameters, with_parameters
 from slipstick.estimators.operation.collectives import NCCL, Collectives
-from slipstick.estimators.operation.operation_model import machine_values
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.validation.parallel.collective_systems import FOLDER, KEYS, SYSTEMS, system, timings

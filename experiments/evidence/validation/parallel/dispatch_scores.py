@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from slipstick.estimators.calibration.calibration import calibrate
-from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.core.estimate import Measurement
 from slipstick.estimators.operation.measured import MeasuredTimes
 from slipstick.estimators.schedule.dispatch import AsynchronousDispatch

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.extrapolation.extrapolate import extrapolate_many
 from slipstick.estimators.extrapolation.series import KINDS, Series
 from slipstick.experiments.calibrate.public_data import scored_file, why_missing

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.core.composite import Composite
-from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.composites.composite import Composite
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.operation_model import OperationModel
+from slipstick.estimators.named.sparse_products import LearnedSpmv
 from slipstick.estimators.operation.cpu.loops import LevelLoops, LoopRoofline
-from slipstick.estimators.operation.operation_model import OperationModel
 from slipstick.estimators.operation.piecewise import Piecewise
-from slipstick.estimators.operation.spmv.products import LearnedSpmv
 from slipstick.estimators.operation.spmv.spmv_model import trained_model
 from slipstick.estimators.schedule.sequential import Sequential
 from slipstick.experiments.calibrate.public_data import data_folder

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from slipstick.estimators.calibration.calibration import Calibration, from_fit
 from slipstick.estimators.calibration.calibration_file import save
 from slipstick.estimators.calibration.fitting import fit_least_squares
-from slipstick.estimators.core.compiled import Compiled
-from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.composites.compiled import Compiled
+from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.core.estimate import Spread
 from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.operation.tpu.tpu_step import TpuOperations

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from slipstick.estimators.calibration.calibration import Calibration
-from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.core.parameters import with_parameters
 from slipstick.estimators.operation.tpu.tpu_step import TpuOperations
 from slipstick.estimators.schedule.infeed import Lane

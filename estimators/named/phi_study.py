@@ -14,7 +14,7 @@ import numpy as np
 
 from slipstick.estimators.calibration.calibration import Calibration
 from slipstick.estimators.calibration.fitting import Fit, fit_formula
-from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.operation.cpu.instructions import InstructionCount
 from slipstick.estimators.operation.measured import MeasuredTimes

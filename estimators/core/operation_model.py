@@ -7,7 +7,8 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from slipstick.estimators.core.formula import FloatArray, Formula
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.parameters import parameters
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.machine import Machine

@@ -9,9 +9,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from slipstick.estimators.core.estimate import Event
-from slipstick.estimators.core.formula import FloatArray, Formula
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.operation_model import machine_values
 from slipstick.estimators.core.parameters import parameters
-from slipstick.estimators.operation.operation_model import machine_values
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine

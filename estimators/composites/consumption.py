@@ -12,10 +12,11 @@ import numpy.typing as npt
 import sympy as sp
 
 from slipstick.estimators.core.extrema import Largest
-from slipstick.estimators.core.formula import FloatArray, Formula, evaluate
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.lambdified import FloatArray, evaluate
+from slipstick.estimators.core.operation_model import Clock, machine_values
 from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.operation.gpu.tiled import MATRIX_ENERGY
-from slipstick.estimators.operation.operation_model import Clock, machine_values
 from slipstick.estimators.operation.power.energy import PowerModel
 from slipstick.estimators.operation.power.voltage import squared_voltage
 from slipstick.estimators.operation.roofline import serving_engine

@@ -86,7 +86,7 @@ def population() -> list[Entry]:
 
 
 def _own() -> list[Entry]:
-    from slipstick.experiments.subjects.bricks import small_models as models
+    from slipstick.experiments.measure.bricks import small_models as models
 
     image = [Input(("batch", 3, 128, 128))]
     words = [Input(("batch", "seq_len"), "int64")]

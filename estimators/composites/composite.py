@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.core.compiled import Compiled, PointByPoint, check_free, constant_group, groups_of
-from slipstick.estimators.core.consumption import energy_of
+from slipstick.estimators.composites.compiled import Compiled, PointByPoint, check_free, constant_group, groups_of
+from slipstick.estimators.composites.consumption import energy_of
 from slipstick.estimators.core.estimate import Estimate, Part
-from slipstick.estimators.core.formula import FloatArray, Formula
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.operation_model import Clock, FormulaModel, OperationModel, grouped, machine_values
 from slipstick.estimators.core.parameters import parameters, with_parameters
-from slipstick.estimators.operation.operation_model import Clock, FormulaModel, OperationModel, grouped, machine_values
-from slipstick.estimators.schedule.schedule_model import FormulaSchedule, Schedule
+from slipstick.estimators.core.schedule_model import FormulaSchedule, Schedule
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table

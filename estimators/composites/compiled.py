@@ -13,11 +13,12 @@ import numpy.typing as npt
 import sympy as sp
 
 from slipstick.estimators.core.choice import Least
-from slipstick.estimators.core.formula import FloatArray, Formula, compiled, names_of
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.lambdified import FloatArray, compiled, names_of
+from slipstick.estimators.core.operation_model import amount_of
 from slipstick.estimators.core.parameters import Parameter
+from slipstick.estimators.core.residency import sizes_read
 from slipstick.estimators.core.separated import Chosen, Rows, Tables, Term, separate
-from slipstick.estimators.operation.operation_model import amount_of
-from slipstick.estimators.operation.residency import sizes_read
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.machine import Machine

@@ -10,10 +10,10 @@ from typing import Protocol
 import numpy as np
 
 from slipstick.estimators.calibration.calibration import Calibration
-from slipstick.estimators.core.composite import Composite
-from slipstick.estimators.core.consumption import energy_of
+from slipstick.estimators.composites.composite import Composite
+from slipstick.estimators.composites.consumption import energy_of
 from slipstick.estimators.core.estimate import Estimate, Part, Spread
-from slipstick.estimators.core.formula import FloatArray
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.operation.cpu.loops import LevelLoops
 from slipstick.estimators.operation.piecewise import FormulaPiecewise
 from slipstick.estimators.operation.spmv.reuse import LabelKind

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from slipstick.estimators.core.composite import Composite
+from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.core.estimate import Estimate, Spread
 from slipstick.estimators.operation.by_kind import DeviceAndLinks
 from slipstick.estimators.operation.collectives import NCCL, Collectives

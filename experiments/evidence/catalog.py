@@ -1,0 +1,50 @@
+"""Papers and scoreboards by the names that the command line knows."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from slipstick.hwmodels.files.readers import unknown_name
+
+PAPERS = {
+    "dlbricks": "slipstick.experiments.evidence.papers.dlbricks.dlbricks_rows",
+    "xeon-phi": "slipstick.experiments.evidence.papers.xeon_phi.xeon_phi_rows",
+    "tpupoint": "slipstick.experiments.evidence.papers.tpupoint.tpupoint_rows",
+    "seqpoint": "slipstick.experiments.evidence.papers.seqpoint.seqpoint_rows",
+    "spmv-cnn": "slipstick.experiments.evidence.papers.spmv_cnn.spmv_cnn_rows",
+}
+SCOREBOARDS: dict[str, str] = {
+    "scaling": "slipstick.experiments.evidence.validation.scaling.scaling_scores",
+    "operations": "slipstick.experiments.evidence.validation.gpu.operation_scores",
+    "anchors": "slipstick.experiments.evidence.validation.gpu.anchor_scores",
+    "shipped": "slipstick.experiments.evidence.validation.gpu.gpu_bundle",
+    "physics": "slipstick.experiments.evidence.validation.gpu.physics_check",
+    "bandwidth": "slipstick.experiments.evidence.validation.cpu.bandwidth_scores",
+    "cpu-layers": "slipstick.experiments.evidence.validation.cpu.cpu_layers",
+    "kerncraft": "slipstick.experiments.evidence.validation.cpu.kerncraft_scores",
+    "systolic": "slipstick.experiments.evidence.validation.tpu.systolic_scores",
+    "tpu": "slipstick.experiments.evidence.validation.tpu.tpu_scores",
+    "spmv": "slipstick.experiments.evidence.validation.spmv.spmv_scores",
+    "graphs": "slipstick.experiments.evidence.validation.models.graph_scores",
+    "seqpoint": "slipstick.experiments.evidence.validation.sequences.seqpoint_scores",
+    "traces": "slipstick.experiments.evidence.validation.parallel.trace_scores",
+    "dispatch": "slipstick.experiments.evidence.validation.parallel.dispatch_scores",
+    "collectives": "slipstick.experiments.evidence.validation.parallel.collective_scores",
+    "megatron": "slipstick.experiments.evidence.validation.parallel.megatron_scores",
+    "dlbricks": "slipstick.experiments.evidence.validation.bricks.dlbricks_scores",
+}
+
+
+def paper(name: str) -> Any:
+    """The module that reproduces a paper."""
+    if name not in PAPERS:
+        raise unknown_name("paper", name, sorted(PAPERS))
+    return import_module(PAPERS[name])
+
+
+def scoreboard(name: str) -> Any:
+    """The module of a scoreboard."""
+    if name not in SCOREBOARDS:
+        raise unknown_name("scoreboard", name, sorted(SCOREBOARDS))
+    return import_module(SCOREBOARDS[name])

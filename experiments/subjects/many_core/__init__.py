@@ -1,1 +1,0 @@
-"""Training with many threads on many-core processors."""
