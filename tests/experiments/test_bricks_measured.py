@@ -10,7 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from slipstick.experiments.measure.bricks.brick_runs.brick_store import (
+
+from slipstick.estimators.operation.measured import measured_key
+from slipstick.experiments.commands.cli import run
+from slipstick.experiments.measure.bricks.brick_store import (
     COLD,
     WARM,
     BrickStore,
@@ -19,10 +22,6 @@ from slipstick.experiments.measure.bricks.brick_runs.brick_store import (
     Result,
     Where,
 )
-from slipstick.hwmodels.files.readers.records import Table
-
-from slipstick.estimators.operation.measured import measured_key
-from slipstick.experiments.commands.cli import run
 from slipstick.experiments.measure.clocks.timing import Protocol, Timing
 from slipstick.experiments.subjects.bricks.composition import (
     advice,
@@ -35,6 +34,7 @@ from slipstick.experiments.subjects.bricks.composition import (
 )
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import dense
 from slipstick.workloads.transforms.bricks import find_bricks
@@ -64,13 +64,13 @@ def small_model():
             joined = torch.cat([x, y + x], 1)[:, :8]
             return self.end(torch.flatten(joined.mean((2, 3)), 1))
 
-    from slipstick.experiments.measure.bricks.brick_runs.brick_modules import layer_model
+    from slipstick.experiments.measure.bricks.brick_modules import layer_model
 
     return layer_model("net", Net(), (torch.rand(1, 3, 16, 16),))
 
 
 def test_every_brick_runs_and_gives_what_its_layers_give(small_model) -> None:
-    from slipstick.experiments.measure.bricks.brick_runs.brick_modules import brick_module, task
+    from slipstick.experiments.measure.bricks.brick_modules import brick_module, task
 
     for granularity in (1, 2, 3, len(small_model.workload)):
         for brick in find_bricks(small_model.workload, granularity):
@@ -81,7 +81,7 @@ def test_every_brick_runs_and_gives_what_its_layers_give(small_model) -> None:
 
 
 def test_a_brick_holds_nothing_of_the_model_but_its_own_layers(small_model) -> None:
-    from slipstick.experiments.measure.bricks.brick_runs.brick_modules import brick_module
+    from slipstick.experiments.measure.bricks.brick_modules import brick_module
 
     brick = find_bricks(small_model.workload, 1)[0]
     module, _ = brick_module(small_model, brick)
@@ -92,7 +92,7 @@ def test_a_brick_holds_nothing_of_the_model_but_its_own_layers(small_model) -> N
 
 def test_identity_is_shape_and_parameters_not_weights() -> None:
     torch = pytest.importorskip("torch", reason="bricks of torch models need the extra torch")
-    from slipstick.experiments.measure.bricks.brick_runs.brick_modules import layer_model
+    from slipstick.experiments.measure.bricks.brick_modules import layer_model
 
     def identities(stride: int, seed: int):
         torch.manual_seed(seed)
@@ -105,7 +105,8 @@ def test_identity_is_shape_and_parameters_not_weights() -> None:
 
 def test_bricks_export_to_disk_and_load_again(small_model, tmp_path: Path) -> None:
     import torch
-    from slipstick.experiments.measure.bricks.brick_runs.brick_modules import brick_module, save_brick
+
+    from slipstick.experiments.measure.bricks.brick_modules import brick_module, save_brick
 
     module, inputs = brick_module(small_model, find_bricks(small_model.workload, 3)[0])
     save_brick(module, inputs, tmp_path / "brick.pt2")
@@ -115,8 +116,9 @@ def test_bricks_export_to_disk_and_load_again(small_model, tmp_path: Path) -> No
 
 def test_a_sheet_tells_no_order_and_runs_elsewhere_under_the_same_identities(small_model, tmp_path: Path) -> None:
     import torch
-    from slipstick.experiments.measure.bricks.brick_runs.brick_modules import brick_module
-    from slipstick.experiments.measure.bricks.brick_runs.brick_sheet import load_sheet, save_sheet
+
+    from slipstick.experiments.measure.bricks.brick_modules import brick_module
+    from slipstick.experiments.measure.bricks.brick_sheet import load_sheet, save_sheet
 
     bricks = {brick.identity: brick_module(small_model, brick) for brick in find_bricks(small_model.workload, 2)}
     path = tmp_path / "sheet.json"
@@ -163,7 +165,7 @@ TWO = {"input": [[1], [1], "float32"]}
 )
 def test_a_sheet_of_a_stranger_is_data(nodes, words: str, tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="bricks of torch models need the extra torch")
-    from slipstick.experiments.measure.bricks.brick_runs.brick_sheet import SCHEMA, load_sheet
+    from slipstick.experiments.measure.bricks.brick_sheet import SCHEMA, load_sheet
 
     path = tmp_path / "sheet.json"
     path.write_text(json.dumps({"schema": SCHEMA, "bricks": [{"identity": "a", "nodes": nodes}]}))
@@ -278,9 +280,8 @@ def test_a_killed_measurement_resumes_and_ends_with_the_same_results(
     import multiprocessing
     import random
 
-    from slipstick.experiments.measure.bricks.brick_runs.turns import Session
-
-    from slipstick.experiments.measure.bricks.brick_runs import brick_runs as measuring
+    from slipstick.experiments.measure.bricks import brick_runs as measuring
+    from slipstick.experiments.measure.bricks.turns import Session
 
     names = [f"net{i}" for i in range(15)]
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from slipstick.estimators.named import phi_study
 from slipstick.experiments.evidence.papers.xeon_phi import xeon_phi_rows as xeon_phi
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
@@ -26,7 +27,7 @@ def test_tolerances_are_those_promised() -> None:
 
 
 def test_prep_as_printed_gives_medium_one_point_eight_minutes_more() -> None:
-    for threads in xeon_phi.PREDICTED_THREADS:
+    for threads in phi_study.PREDICTED_THREADS:
         more = xeon_phi.minutes("medium", "a", threads, "printed") - xeon_phi.minutes("medium", "a", threads)
         assert more == pytest.approx(15 * 9e9 / 1.238e9 / 60, rel=1e-9)
         assert more == pytest.approx(1.8, abs=0.05)
@@ -59,7 +60,7 @@ def test_fully_connected_weights_are_the_column_of_table_vii(size: str, thousand
 
 
 def test_convolutions_follow_from_the_input_of_29_by_29() -> None:
-    for size in xeon_phi.SIZES:
+    for size in phi_study.SIZES:
         side = 29
         for layer in phi_network(size).layers:
             if layer.kind == "convolution":
@@ -75,11 +76,11 @@ def test_convolutions_follow_from_the_input_of_29_by_29() -> None:
 
 def test_measured_times_do_not_answer_a_what_if_on_the_machine(phi: Machine) -> None:
     with pytest.raises(InputError, match="measured times do not answer a what-if on the machine"):
-        xeon_phi.estimator("b").estimate(phi_cnn("small"), phi.using(clock="2 GHz"), {"threads": 240})
+        phi_study.estimator("b").estimate(phi_cnn("small"), phi.using(clock="2 GHz"), {"threads": 240})
 
 
 def test_the_range_at_3840_threads_holds_the_line_and_the_published_deviation() -> None:
-    answer = xeon_phi.calibrated("small").estimate(phi_cnn("small"), xeon_phi.phi(), {"threads": 3840})
+    answer = phi_study.calibrated("small").estimate(phi_cnn("small"), phi_study.phi(), {"threads": 3840})
     low, high = answer.interval(0.8)
     assert low < answer.time < high
     assert answer.spread.parameter < answer.spread.residual
