@@ -1,0 +1,1 @@
+"""The default answer against public figures of whole models."""
