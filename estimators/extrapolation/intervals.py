@@ -18,16 +18,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.extrapolation.laws.selection import Mixture
+from slipstick.estimators.extrapolation.laws.nonnegative import fit_prefixes
+from slipstick.estimators.extrapolation.laws.selection import FIRST_ORIGIN, ORIGINS, Mixture
 from slipstick.hwmodels.files.readers import InputError
 
 BASE, MISSES, DISAGREEMENT, SHORTFALL, BENDING = 0.055, 0.10, 0.80, 0.85, 0.305
+BELOW = 1.0
+"""Weight of what earlier values were missed by, for targets below the first one."""
 GROWTH = 0.35
 SKEW = 0.35
 """The band reaches exp(SKEW) times the scale up, exp(-SKEW) times it down."""
 PLAUSIBLE = 0.03
 """Families that disagree count by how close their earlier error comes to this."""
 NEAREST_RATIO = 1.2
+WORST = 1.5
 LEVELS = (0.0, 0.50, 0.68, 0.80, 0.90, 0.95)
 QUANTILES = (0.0, 0.52, 0.92, 1.52, 2.6, 3.8)
 STRONG = 1.4
@@ -47,6 +51,7 @@ class Doubt:
     shortfall: FloatArray
     bending: FloatArray
     reach: FloatArray
+    below: FloatArray
     excess: float = 1.0
 
     @property
@@ -58,6 +63,7 @@ class Doubt:
             + (DISAGREEMENT * self.disagreement) ** 2
             + (SHORTFALL * self.shortfall) ** 2
             + (BENDING * self.bending) ** 2
+            + (BELOW * self.below) ** 2
         )
         return np.asarray(np.sqrt(parts) * self.reach * self.excess)
 
@@ -85,13 +91,39 @@ def doubt(mixture: Mixture, kind: str, x: FloatArray, y: FloatArray, to: FloatAr
     each = np.log(np.maximum(mixture.each(to), 1e-300))
     middle = np.log(np.maximum(mixture(to), 1e-300))
     disagreement = np.sqrt(plausible / plausible.sum() @ (each - middle) ** 2)
-    slope = float(np.log(y[-1] / y[-2]) / np.log(x[-1] / x[-2]))
+    step = np.log(x[-1] / x[-2])
+    slope, neutral = float(np.log(y[-1] / y[-2]) / step), NEUTRAL_SLOPE[kind]
+    if mixture.replaced:
+        # a law that is steeper by itself and foretold the later points: only what bends beyond it is in doubt
+        last = mixture(x[-2:])
+        neutral = max(neutral, float(np.log(last[1] / last[0]) / step))
     whole = np.ones_like(to)
     return Doubt(
         min(misses, 1.0) * whole,
         np.minimum(disagreement, 1.0),
         min(max(-float(np.mean(mixture.ahead)), 0.0), 1.0) * whole,
-        min(max(slope - NEUTRAL_SLOPE[kind], 0.0), 1.0) * whole,
-        np.log2(np.maximum(to / x[-1], NEAREST_RATIO)) ** GROWTH,
+        min(max(slope - neutral, 0.0), 1.0) * whole,
+        np.log2(np.maximum(beyond(x, to), NEAREST_RATIO)) ** GROWTH,
+        missed_below(mixture, x, y) * (to < x[0]) if (to < x[0]).any() else np.zeros_like(to),
         STRONG if kind == "strong" else 1.0,
     )
+
+
+def missed_below(mixture: Mixture, x: FloatArray, y: FloatArray) -> float:
+    """What the first values are missed by when the laws see only the later ones: a root mean square in log time."""
+    found = []
+    for first in range(1, min(ORIGINS, len(x) - FIRST_ORIGIN) + 1):
+        later, times = x[None, first:], y[None, first:]
+        answer = np.zeros(first)
+        for part, weight in zip(mixture.parts, mixture.weights, strict=True):
+            knots = part.family.knots(later)
+            fitted = fit_prefixes(part.family, later, times, knots, (len(x) - first,))[0, 0]
+            answer += weight * (part.family.matrix(x[:first], knots[0]) @ fitted)
+        errors = np.log(np.maximum(answer, 1e-300) / y[:first])
+        found.append(np.clip(errors, -WORST, WORST) / np.sqrt(np.maximum(np.log2(x[first] / x[:first]), 0.25)))
+    return float(np.sqrt(np.mean(np.concatenate(found) ** 2))) if found else WORST
+
+
+def beyond(x: FloatArray, to: FloatArray) -> FloatArray:
+    """How many times targets lie above the last, or below the first, of the values x; 1 between them."""
+    return np.asarray(np.maximum(np.maximum(to / x[-1], x[0] / to), 1.0))

@@ -8,7 +8,15 @@ from typing import Literal
 import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.extrapolation.intervals import BENDING, DISAGREEMENT, MISSES, SHORTFALL, Doubt
+from slipstick.estimators.extrapolation.intervals import (
+    BELOW,
+    BENDING,
+    DISAGREEMENT,
+    MISSES,
+    SHORTFALL,
+    Doubt,
+    beyond,
+)
 from slipstick.estimators.extrapolation.series import Series
 
 Word = Literal["trust", "wide", "do not extrapolate"]
@@ -19,7 +27,8 @@ USUAL_WIDE = 0.20
 REFUSED = {"problem_size": 0.23}
 USUAL_REFUSED = 0.42
 """The same as it would be at twice the last value: beyond that a series is not to be extrapolated (about 15 % of the
-tuning predictions). It sorts out the worst better than the width at the target, which distance alone makes large."""
+tuning predictions); nor beyond the square of what the data span. It sorts out the worst better than the width at the
+target, which distance alone makes large."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,7 @@ def verdicts(
     doubling = half / doubt.reach
     wide, refused = WIDE.get(kind, USUAL_WIDE), REFUSED.get(kind, USUAL_REFUSED)
     span = series.x[-1] / series.x[0]
+    ratios = beyond(np.asarray(series.x), np.asarray(to))
     found = []
     for i, target in enumerate(to):
         if not (np.isfinite(value[i]) and np.isfinite(half[i])):
@@ -55,14 +65,19 @@ def verdicts(
             reason = f"no finite answer: {value[i]:g} s, half-width of the 80 % band {half[i]:g} in log time"
             found.append(Verdict("do not extrapolate", reason))
             continue
-        ratio = float(target / series.x[-1])
+        ratio, under = float(ratios[i]), target < series.x[0]
         crossed = [border for border in known_borders if series.x[-1] <= border < target]
         reasons = [_worst(doubt, i)] if half[i] > wide or doubling[i] > refused else []
         if ratio > span:
-            reasons.append(f"ratio too large: {ratio:.3g} times the last value, the data span {span:.3g} times")
+            reasons.append(
+                f"ratio too large: {ratio:.3g} times {'below the first' if under else 'the last'} value, the data span "
+                f"{span:.3g} times"
+            )
         if crossed:
             reasons.append(f"crosses a border of the machine that no measurement crossed: {crossed[0]:g}")
-        word: Word = "do not extrapolate" if doubling[i] > refused else "wide" if reasons else "trust"
+        word: Word = (
+            "do not extrapolate" if doubling[i] > refused or ratio > span**2 else "wide" if reasons else "trust"
+        )
         steady = f"{_missed(doubt, i)}, and the laws agree"
         found.append(Verdict(word, "; ".join(reasons) or steady))
     return found
@@ -74,6 +89,7 @@ def _worst(doubt: Doubt, i: int) -> str:
         f"laws that fit about as well differ by {doubt.disagreement[i]:.0%} here": DISAGREEMENT * doubt.disagreement[i],
         "the last points were slower than foretold: a change point may be under way": (SHORTFALL * doubt.shortfall[i]),
         "the last step bends upward: non-monotone, or a change point under way": BENDING * doubt.bending[i],
+        f"the first points, predicted from the later ones, were missed by {doubt.below[i]:.0%}": BELOW * doubt.below[i],
     }
     return max(parts, key=lambda reason: float(np.asarray(parts[reason])))
 

@@ -122,13 +122,25 @@ STEEPER = tuple(
 )
 """Laws steeper than a size with bends. The gentle ones also stand for a bend still under way and need little evidence;
 the steepest do much harm where they are wrong, and n log n is hardly told from a line: they need much."""
+GROWING_WORK = tuple(
+    Family(
+        f"work-p^{exponent:.3g}{'-log' if log else ''}",
+        "the work of all workers together grows: p t = a + b p^i log^j p",
+        (INVERSE, Power(exponent - 1.0, log)),
+        bar=0.5,
+    )
+    for exponent in (0.25, 1 / 3, 0.5, 2 / 3, 0.75)
+    for log in (0, 1)
+)
+"""Halos, imbalance and repeated work in strong scaling, as Extra-P models p t (Calotoiu et al. 2013, Section 4). Their
+bar was chosen on sudoku and OpenSBLI (docs/notes/extrapolation.md)."""
 BANDWIDTH = Family("bandwidth", "parallel until a shared bandwidth saturates", (INVERSE,), "work", 0.1)
 
 FAMILIES = {
     family.name: family
     for family in (
         *(AMDAHL, AMDAHL_BENDS, AMDAHL_LOG, TREE, AMDAHL_CACHE, CACHE, USL, FOUR, BANDWIDTH),
-        *(SIZE_BENDS, SIZE, GROWTH_LOG, GROWTH_LINEAR, *STEEPER),
+        *(SIZE_BENDS, SIZE, GROWTH_LOG, GROWTH_LINEAR, *STEEPER, *GROWING_WORK),
     )
 }
 

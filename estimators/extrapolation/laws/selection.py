@@ -20,6 +20,7 @@ from slipstick.estimators.extrapolation.laws.terms import Law, Term
 ORIGINS = 4
 FIRST_ORIGIN = 3
 ERROR_CAP = 1.0
+CLEAN, CLEANEST = 6.0, 0.002
 EXACT = 1e-9
 """Errors nearer to each other are equal: what is left of them is rounding."""
 
@@ -33,7 +34,8 @@ class Pool:
     families
         All of them share in the answer.
     sharpness, floor
-        Weights are (error^2 + floor^2)^(-sharpness / 2): below the floor families count as equally good.
+        Weights are (error^2 + floor^2)^(-sharpness / 2): below the floor families count as equally good. Where one of
+        them is very good the floor is `CLEAN` times its error: clean data tell laws apart that noisy data cannot.
     challengers
         Families that replace the others only where their error is below their `bar` times that of each of them.
     witnesses
@@ -59,7 +61,9 @@ _MILDEST = law.STEEPER[:1]
 _GROWTH = Pool((law.GROWTH_LOG, law.GROWTH_LINEAR, law.SIZE_BENDS), 4.0, 0.03, law.STEEPER, _MILDEST)
 POOLS = {
     "strong": Pool(
-        (law.AMDAHL, law.AMDAHL_BENDS, law.AMDAHL_LOG, law.TREE, law.AMDAHL_CACHE, law.CACHE), challengers=(law.USL,)
+        (law.AMDAHL, law.AMDAHL_BENDS, law.AMDAHL_LOG, law.TREE, law.AMDAHL_CACHE, law.CACHE),
+        challengers=(law.USL, *law.GROWING_WORK),
+        witnesses=(law.USL,),
     ),
     "problem_size": Pool((law.SIZE_BENDS,), challengers=law.STEEPER, witnesses=_MILDEST),
     "weak": _GROWTH,
@@ -92,6 +96,8 @@ class Mixture:
     ahead, ahead_ratios
         log(predicted / measured) of the weighted answer, one a step and point, and how far each looked
         (value / last value fitted); empty where there were no steps.
+    replaced
+        Whether challengers took the place of the usual families.
     """
 
     parts: tuple[Fitted, ...]
@@ -99,6 +105,7 @@ class Mixture:
     errors: FloatArray
     ahead: FloatArray
     ahead_ratios: FloatArray
+    replaced: bool = False
 
     def __call__(self, x: FloatArray) -> FloatArray:
         """Weighted times at `x`."""
@@ -148,13 +155,16 @@ def select(
     ratios = (x[:, None, :] / x[:, np.asarray(starts, dtype=int) - 1, None])[:, later]
     trust = np.broadcast_to(np.asarray(starts, dtype=float)[:, None] / n, later.shape)[later]
     errors = np.minimum(np.abs(ahead), ERROR_CAP) @ trust / trust.sum() if trust.size else np.zeros(ahead.shape[:2])
-    share = (errors**2 + pool.floor**2) ** (-pool.sharpness / 2)
     first = len(pool.families)
+    floor = np.clip(CLEAN * errors[:, :first].min(axis=1, keepdims=True), CLEANEST, pool.floor)
+    share = (errors**2 + floor**2) ** (-pool.sharpness / 2)
+    replaced = np.zeros(count, dtype=bool)
     if len(families) > first:
         bars = np.array([family.bar for family in pool.challengers])
         won = errors[:, first:] + EXACT < bars * errors[:, :first].min(axis=1, keepdims=True)
         share[:, first:] *= won
-        share[:, :first] *= ~won.any(axis=1, keepdims=True)
+        replaced = won.any(axis=1)
+        share[:, :first] *= ~replaced[:, None]
     share /= share.sum(axis=1, keepdims=True)
     together = np.log(np.einsum("sf,sfa->sa", share, np.exp(ahead)))
     heard = np.array([family in pool.witnesses for family in families])
@@ -162,7 +172,7 @@ def select(
     for i in range(count):
         used = np.flatnonzero((share[i] != 0) | heard)
         parts = tuple(Fitted(families[f], knots[f][i], found[f][i, -1]) for f in used)
-        mixtures.append(Mixture(parts, share[i, used], errors[i, used], together[i], ratios[i]))
+        mixtures.append(Mixture(parts, share[i, used], errors[i, used], together[i], ratios[i], bool(replaced[i])))
     return mixtures
 
 

@@ -117,7 +117,7 @@ def test_what_is_not_finite_is_never_trusted(kind: str, times: tuple[float, ...]
 
 def test_a_doubt_that_is_no_number_is_refused_with_its_reason() -> None:
     series, nothing = Series.of(DOUBLINGS, 100 / DOUBLINGS, "threads"), np.zeros(3)
-    doubt = Doubt(np.array([0.0, 0.0, np.nan]), nothing, nothing, nothing, np.ones(3))
+    doubt = Doubt(np.array([0.0, 0.0, np.nan]), nothing, nothing, nothing, np.ones(3), nothing)
     words = verdicts(series, "strong", doubt, np.full(3, 96.0), np.array([1.0, np.nan, 1.0]), ())
     assert [verdict.word for verdict in words] == ["trust", "do not extrapolate", "do not extrapolate"]
     assert words[1].reason.startswith("no finite answer: nan s")
@@ -221,3 +221,45 @@ def test_subsets_are_non_negative_least_squares(family: object, times: list[floa
     best = nnls(matrix, np.ones(len(y)))[1]
     assert np.all(found >= 0)
     assert np.linalg.norm(matrix @ found - 1) == pytest.approx(best, abs=1e-5)
+
+
+@pytest.mark.parametrize("exponent", [1.0, 1.5, 2.0, 3.0])
+def test_clean_powers_are_trusted_inside_a_narrow_band(exponent: float) -> None:
+    times = 1e-6 * SIZES**exponent * np.random.default_rng(3).lognormal(sigma=0.01, size=6)
+    answer = extrapolate(Series.of(SIZES, times, "n"), [6400])
+    assert answer.verdicts[0].word == "trust"
+    assert answer.low is not None and answer.high is not None
+    assert answer.low[0] < 1e-6 * 6400**exponent < answer.high[0] < 1.4 * answer.low[0]
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.01, 0.03])
+def test_contention_that_grows_unseen_is_covered_or_refused(noise: float) -> None:
+    # 64 ranks show 0.04 of 1.6 s of it; at 4,096 it is 99 % of the time
+    times = (100 / DOUBLINGS + 1e-3 * DOUBLINGS) * np.random.default_rng(0).lognormal(sigma=noise, size=7)
+    answer = extrapolate(Series.of(DOUBLINGS, times, "ranks"), [4096])
+    assert answer.low is not None and answer.high is not None
+    truth = 100 / 4096 + 4.096
+    assert answer.low[0] <= truth <= answer.high[0]
+    assert noise == 0 or answer.verdicts[0].word == "do not extrapolate"
+
+
+def test_far_below_the_data_is_distrusted_as_far_above() -> None:
+    series = Series.of([64, 128, 256, 512, 1024], 100 / np.array([64, 128, 256, 512, 1024.0]), "ranks")
+    near, far = extrapolate(series, [32, 1e-4]).verdicts
+    assert near.word == "trust"
+    assert far.word == "do not extrapolate" and "below the first value" in far.reason
+
+
+def test_an_overhead_below_the_data_is_seen_by_predicting_the_first_points() -> None:
+    sizes = SIZES[1:]
+    answer = extrapolate(Series.of(sizes, 0.05 / sizes + 1e-4 * sizes, "n"), [12.5])
+    assert answer.low is not None and answer.high is not None
+    assert answer.low[0] < 0.05 / 12.5 + 1e-4 * 12.5 < answer.high[0]
+
+
+def test_work_that_grows_with_the_workers_is_found() -> None:
+    # Calotoiu et al. 2013: p t = c0 + c1 p^i log^j p
+    law = lambda p: (100 + 3 * p**0.5) / p  # noqa: E731
+    answer = extrapolate(Series.of(DOUBLINGS, law(DOUBLINGS), "ranks"), [128])
+    assert answer.value[0] == pytest.approx(law(128.0), rel=0.01)
+    assert any(name.startswith("work-p^") for name in answer.shares)
