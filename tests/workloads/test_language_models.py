@@ -1,0 +1,191 @@
+"""Language models from their own files: published totals of parameters, bytes of the cache, flop of a step."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.language.language_catalog import language_model, language_model_names, language_model_source
+from slipstick.workloads.language.language_step import language_step
+from slipstick.workloads.language.layout import Layout
+from slipstick.workloads.language.weight_types import weight_bytes, weight_type
+
+PARAMETERS = {  # totals of the published checkpoints, and what a token visits
+    "llama-2-7b": (6_738_415_616, None),
+    "llama-2-70b": (68_976_648_192, None),
+    "llama-3.1-8b": (8_030_261_248, None),
+    "llama-3.1-70b": (70_553_706_496, None),
+    "llama-3.1-405b": (405_853_388_800, None),
+    "llama-3.2-1b": (1_235_814_400, None),
+    "mistral-7b": (7_241_732_096, None),
+    "mixtral-8x7b": (46_702_792_704, 12_879_925_248),
+    "qwen2.5-7b": (7_615_616_512, None),
+    "qwen3-8b": (8_190_735_360, None),
+    "qwen3-32b": (32_762_123_264, None),
+    "qwen3-30b-a3b": (30_532_122_624, 3_353_032_704),
+    "qwen3-235b-a22b": (235_093_634_560, 22_190_763_520),
+    "gpt-oss-120b": (116_829_156_672, None),
+    "gpt-oss-20b": (20_914_757_184, None),
+}
+CACHE_BYTES = {
+    "llama-2-7b": 524_288,
+    "llama-3.1-8b": 131_072,
+    "llama-3.1-70b": 327_680,
+    "llama-3.1-405b": 516_096,
+    "qwen2.5-7b": 57_344,
+    "qwen3-32b": 262_144,
+    "qwen3-235b-a22b": 192_512,
+    "gpt-oss-120b": 73_728,
+    "deepseek-v3": 70_272,
+}
+
+
+@pytest.mark.parametrize(("name", "totals"), PARAMETERS.items())
+def test_parameters_to_the_last_one(name: str, totals: tuple[int, int | None]) -> None:
+    model = language_model(name)
+    assert model.parameters == totals[0]
+    if totals[1] is not None:
+        assert model.active_parameters == totals[1]
+
+
+def test_deepseek_v3() -> None:
+    model = language_model("deepseek-v3")
+    assert model.parameters == pytest.approx(671.03e9, rel=1e-4)
+    assert model.active_parameters == pytest.approx(37.55e9, rel=1e-3)
+
+
+@pytest.mark.parametrize(("name", "expected"), CACHE_BYTES.items())
+def test_cache_bytes_of_a_token_in_16_bits(name: str, expected: int) -> None:
+    assert language_model(name).cache_bytes() == expected
+
+
+def test_head_size_is_a_number_of_its_own() -> None:
+    assert [language_model(n).head_dim for n in ("qwen3-32b", "qwen3-235b-a22b", "gpt-oss-120b")] == [128, 128, 64]
+
+
+def test_half_of_gpt_oss_stops_at_its_window() -> None:
+    model = language_model("gpt-oss-120b")
+    assert model.attended(100_000) == 18 * 100_000 + 18 * 128
+
+
+def test_distinct_experts() -> None:
+    experts = language_model("deepseek-v3").experts
+    assert experts is not None
+    assert [experts.distinct(b) for b in (1, 16, 64)] == pytest.approx([8, 102.0, 222.4], abs=0.06)
+
+
+def test_bytes_of_405b() -> None:
+    assert weight_bytes(language_model("llama-3.1-405b"), weight_type("bf16")) == pytest.approx(811.7e9, rel=1e-4)
+
+
+def test_flop_of_8b() -> None:
+    step = language_step(language_model("llama-3.1-8b"))
+
+    def flop(**sizes: float) -> float:
+        values = {"decodes": 0, "context": 1, "prompt": 0, "past": 0, "chunk": 1, "finished": 0, **sizes}
+        return float(step.bind(**values).bound().cost["flop.matrix.bfloat16"])
+
+    none, thousand = flop(decodes=1, context=0), flop(decodes=1, context=1000)
+    assert none == pytest.approx(15.01e9, rel=1e-3)
+    assert thousand - none == 524_288 * 1000
+    assert flop(prompt=8192, chunk=8192, finished=1) == pytest.approx(131.9e12, rel=1e-3)
+
+
+def test_every_shipped_model_has_a_source_and_a_step() -> None:
+    for name in language_model_names():
+        assert language_model_source(name)
+        assert len(language_step(language_model(name))) > 8
+
+
+CONFIG = {
+    "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 1024, "num_hidden_layers": 28,
+    "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 3072,
+    "vocab_size": 151936, "tie_word_embeddings": True, "torch_dtype": "bfloat16",
+}  # fmt: skip
+
+
+def test_own_config(tmp_path: Path) -> None:
+    folder = tmp_path / "my-model"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    model = language_model(str(folder / "config.json"))
+    assert model.name == "my-model"
+    assert model.parameters == language_model("qwen3-0.6b").parameters
+    assert language_model(str(folder)) == model
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"model_type": "bert"}, "unknown model_type"),
+        ({"hidden_size": "many"}, "hidden_size = 'many'"),
+        ({"num_hidden_layers": 0}, "num_hidden_layers"),
+        ({"num_key_value_heads": 3}, "kv_heads = 3"),
+        ({"vocab_size": None}, "vocab_size"),
+        ({"num_experts": 4, "num_experts_per_tok": 9}, "experts a token = 9"),
+    ],
+)
+def test_broken_configs_are_refused(tmp_path: Path, change: dict[str, object], words: str) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**CONFIG, **change}))
+    with pytest.raises(InputError, match=words):
+        language_model(str(path))
+
+
+def gguf(tensors: list[tuple[str, tuple[int, ...], int]], facts: dict[str, str | int]) -> bytes:
+    """The header of a GGUF file, version 3."""
+
+    def text(value: str) -> bytes:
+        return struct.pack("<Q", len(value)) + value.encode()
+
+    body = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(facts))
+    for key, value in facts.items():
+        body += text(key)
+        body += struct.pack("<I", 8) + text(value) if isinstance(value, str) else struct.pack("<II", 4, value)
+    for name, shape, kind in tensors:
+        body += text(name) + struct.pack("<I", len(shape)) + struct.pack(f"<{len(shape)}Q", *shape)
+        body += struct.pack("<IQ", kind, 0)
+    return body
+
+
+FACTS: dict[str, str | int] = {
+    "general.architecture": "llama", "general.name": "tiny", "llama.block_count": 2, "llama.embedding_length": 2048,
+    "llama.attention.head_count": 32, "llama.attention.head_count_kv": 8, "llama.feed_forward_length": 8192,
+    "llama.vocab_size": 1000,
+}  # fmt: skip
+TENSORS = [
+    ("blk.0.ffn_up.weight", (2048, 8192), 12),
+    ("blk.0.ffn_down.weight", (8192, 2048), 14),
+    ("output.weight", (2048, 1000), 14),
+]
+
+
+def test_gguf_header(tmp_path: Path) -> None:
+    path = tmp_path / "tiny.gguf"
+    path.write_bytes(gguf(TENSORS, FACTS))
+    model = language_model(str(path))
+    assert (model.layers, model.width, model.kv_heads, model.head_dim, model.tied) == (2, 2048, 8, 64, 0)
+    kind = weight_type(model.weights)
+    assert kind.linear == pytest.approx((4.5 + 6.5625) / 2, rel=1e-3)
+    assert kind.rest == pytest.approx(6.5625, rel=1e-3)
+
+
+@pytest.mark.parametrize("cut", [0, 3, 10, 40, 200])
+def test_cut_gguf_is_refused(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "cut.gguf"
+    path.write_bytes(gguf(TENSORS, FACTS)[:cut])
+    with pytest.raises(InputError):
+        language_model(str(path))
+
+
+def test_layouts_that_cannot_be() -> None:
+    dense, experts = language_model("llama-3.1-8b"), language_model("gpt-oss-120b")
+    with pytest.raises(InputError, match="divisor"):
+        Layout(tensor=5).check(dense)
+    with pytest.raises(InputError, match="no experts"):
+        Layout(tensor=2, expert=2).check(dense)
+    Layout(tensor=2, data=4, expert=8).check(experts)

@@ -1,0 +1,229 @@
+"""A language model from a Hugging Face config.json.
+
+The names of fields are those of the transformers library's configuration classes; what an architecture has that its
+configuration does not say (a norm of queries and keys, biases) stands in `_HABITS`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping, unknown_name
+from slipstick.workloads.language.language_model import Experts, LanguageModel, Latent, LinearAttention
+
+_LIMIT_BYTES = 4_000_000
+_LARGEST = 10**9
+
+_HABITS: Mapping[str, Mapping[str, int]] = {
+    "llama": {},
+    "mistral": {},
+    "mixtral": {},
+    "qwen2": {"qkv_bias": 1},
+    "qwen2_moe": {"qkv_bias": 1},
+    "qwen3": {"head_norm": 1},
+    "qwen3_moe": {"head_norm": 1},
+    "qwen3_next": {"head_norm": 1, "output_gate": 1},
+    "qwen3_5_text": {"head_norm": 1, "output_gate": 1},
+    "qwen3_5_moe_text": {"head_norm": 1, "output_gate": 1},
+    "gemma": {"tied": 1},
+    "gemma2": {"tied": 1, "norms": 4},
+    "gemma3_text": {"tied": 1, "norms": 4, "head_norm": 1},
+    "gpt_oss": {"qkv_bias": 1, "output_bias": 1, "expert_bias": 1, "sinks": 1},
+    "minimax_m2": {"head_norm": 2},
+    "deepseek_v2": {},
+    "deepseek_v3": {},
+    "kimi_k2": {},
+    "glm4_moe": {"qkv_bias": 1},
+    "phi3": {},
+}
+"""What each architecture has beside what its configuration states (transformers, models/NAME/modeling_NAME.py)."""
+
+_SHARED_GATE = ("qwen2_moe", "qwen3_next", "qwen3_5_moe_text")
+_SCORE_BIAS = ("deepseek_v3", "kimi_k2", "glm4_moe")
+
+
+def read_config(path: str | os.PathLike[str]) -> LanguageModel:
+    """The model of a config.json (see `from_config`); its name is that of the file's folder, or of the file.
+
+    Raises
+    ------
+    InputError
+        Where the file is no such configuration, or a number in it cannot be meant.
+    """
+    document = require_mapping(read_json(path, _LIMIT_BYTES), path, "the document")
+    file = Path(path).resolve()
+    name = file.parent.name if file.stem == "config" else file.stem
+    return from_config(document, path, str(document.get("_name_or_path") or name))
+
+
+def from_config(document: Mapping[str, Any], where: object, name: str) -> LanguageModel:
+    """The model that a configuration in Hugging Face's words describes; the text part of one that also sees or hears.
+
+    Raises
+    ------
+    InputError
+        Names the file, the field and what is wanted.
+    """
+    whole = document
+    if isinstance(document.get("text_config"), Mapping):
+        document = {
+            **{key: value for key, value in whole.items() if key == "tie_word_embeddings"},
+            **whole["text_config"],
+        }
+    fields = _Fields(document, where)
+    kind = fields.text("model_type")
+    if kind not in _HABITS:
+        raise unknown_name(f"model_type in {where}:", kind, sorted(_HABITS))
+    habits = dict(_HABITS[kind])
+    heads, width = fields.whole("num_attention_heads"), fields.whole("hidden_size")
+    layers = fields.whole("num_hidden_layers")
+    experts = _experts(fields, kind)
+    latent = _latent(fields)
+    size = fields.optional("head_dim") or (latent.plain + latent.rotary if latent else None)
+    if size is None:
+        if width % heads:
+            raise InputError(f"{where}: no head_dim, and {heads} heads do not divide hidden_size = {width}")
+        size = width // heads
+    linear = _linear(fields, layers)
+    window, window_layers = _windows(fields, kind, layers)
+    if kind not in ("gpt_oss", "qwen2") and fields.switch("attention_bias"):
+        habits["qkv_bias"] = 1
+        habits["output_bias"] = 1 if kind == "llama" else habits.get("output_bias", 0)
+    if "tie_word_embeddings" in document:
+        habits["tied"] = fields.switch("tie_word_embeddings")
+    if kind == "minimax_m2" and not fields.switch("use_qk_norm", 1):
+        habits["head_norm"] = 0
+    dense = _dense_layers(fields, layers) if experts else layers
+    own_width = kind in ("mixtral", "gpt_oss", "minimax_m2")  # intermediate_size is the experts'
+    return LanguageModel(
+        name=name,
+        layers=layers,
+        width=width,
+        heads=heads,
+        kv_heads=fields.optional("num_key_value_heads") or heads,
+        head_dim=size,
+        feed_forward=0 if experts and (own_width or not dense) else fields.whole("intermediate_size"),
+        vocabulary=fields.whole("vocab_size"),
+        window=window,
+        window_layers=window_layers,
+        dense_layers=dense if experts else 0,
+        experts=experts,
+        latent=latent,
+        linear=linear,
+        weights=_stored(whole),
+        context=fields.optional("max_position_embeddings"),
+        **habits,
+    )
+
+
+def _experts(fields: _Fields, kind: str) -> Experts | None:
+    count = fields.first("num_local_experts", "num_experts", "n_routed_experts")
+    if not count:
+        return None
+    inner = fields.optional("moe_intermediate_size") or fields.whole("intermediate_size")
+    shared = fields.optional("shared_expert_intermediate_size") or inner * (fields.optional("n_shared_experts") or 0)
+    per_token = fields.first("num_experts_per_tok", "experts_per_token")
+    if per_token is None:
+        raise InputError(f"{fields.where}: {count} experts, but no num_experts_per_tok")
+    bias = kind in _SCORE_BIAS or fields.switch("use_routing_bias")
+    return Experts(count, per_token, inner, shared, int(kind in _SHARED_GATE), int(bias))
+
+
+def _latent(fields: _Fields) -> Latent | None:
+    rank = fields.optional("kv_lora_rank")
+    if not rank:
+        return None
+    sizes = [fields.whole(name) for name in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")]
+    return Latent(fields.optional("q_lora_rank") or 0, rank, *sizes)
+
+
+def _linear(fields: _Fields, layers: int) -> LinearAttention | None:
+    if fields.optional("linear_num_value_heads") is None:
+        return None
+    kinds = fields.words("layer_types")
+    interval = fields.optional("full_attention_interval") or 4
+    count = kinds.count("linear_attention") if kinds else layers - layers // interval
+    names = ("linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim")
+    return LinearAttention(count, *[fields.whole(name) for name in (*names, "linear_conv_kernel_dim")])
+
+
+def _windows(fields: _Fields, kind: str, layers: int) -> tuple[int | None, int]:
+    window = fields.optional("sliding_window")
+    if window is None or (kind.startswith("qwen") and not fields.switch("use_sliding_window")):
+        return None, 0
+    kinds = fields.words("layer_types")
+    if kinds:
+        return window, kinds.count("sliding_attention")
+    pattern = fields.optional("sliding_window_pattern")
+    if pattern:
+        return window, layers - layers // pattern
+    every_second = kind in ("gemma2", "gpt_oss")
+    return window, layers - layers // 2 if every_second else layers
+
+
+def _dense_layers(fields: _Fields, layers: int) -> int:
+    listed = fields.values("mlp_only_layers")
+    step = fields.optional("decoder_sparse_step") or 1
+    first = fields.optional("first_k_dense_replace") or 0
+    return sum(i < first or i in listed or (i + 1) % step != 0 for i in range(layers))
+
+
+def _stored(document: Mapping[str, Any]) -> str:
+    """The scheme of the weights that `quantization_config` names; what it does not say is bf16."""
+    quantised = document.get("quantization_config")
+    if not isinstance(quantised, Mapping):
+        return "fp32" if document.get("torch_dtype") == "float32" else "bf16"
+    method, bits = str(quantised.get("quant_method", "")), quantised.get("bits")
+    algorithm = str(quantised.get("quant_algo", "")).lower()
+    for word, scheme in (("mxfp4", "mxfp4"), ("nvfp4", "nvfp4"), ("fp8", "fp8")):
+        if word in method or word in algorithm:
+            return scheme
+    if method in ("awq", "gptq") and bits in (4, 8):
+        return f"int{bits}"
+    return "bf16"
+
+
+class _Fields:
+    """The fields of one configuration, each checked as it is read."""
+
+    def __init__(self, document: Mapping[str, Any], where: object) -> None:
+        self.document, self.where = document, where
+
+    def optional(self, name: str) -> int | None:
+        value = self.document.get(name)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LARGEST:
+            raise InputError(
+                f"{self.where}: {name} = {str(value)[:40]!r}: want a whole number from 0 to {_LARGEST:.0e}"
+            )
+        return value
+
+    def whole(self, name: str) -> int:
+        value = self.optional(name)
+        if not value:
+            raise InputError(f"{self.where}: field {name!r} is missing or 0; is this a language model's config.json?")
+        return value
+
+    def first(self, *names: str) -> int | None:
+        return next((value for value in map(self.optional, names) if value is not None), None)
+
+    def text(self, name: str) -> str:
+        value = self.document.get(name)
+        if not isinstance(value, str):
+            raise InputError(f"{self.where}: no field {name!r}; is this a language model's config.json?")
+        return value
+
+    def switch(self, name: str, default: int = 0) -> int:
+        return int(bool(self.document.get(name, default)))
+
+    def words(self, name: str) -> list[str]:
+        value = self.document.get(name)
+        return [str(word) for word in value] if isinstance(value, list) else []
+
+    def values(self, name: str) -> list[int]:
+        value = self.document.get(name)
+        return [entry for entry in value if isinstance(entry, int)] if isinstance(value, list) else []

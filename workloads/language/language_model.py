@@ -1,0 +1,286 @@
+"""A language model as its configuration states it: shapes, exact parameter counts, bytes of the cache.
+
+Counts follow the modelling files of the Hugging Face transformers library for each architecture; the tests hold the
+published totals. A multiply-add is two flop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slipstick.hwmodels.files.readers import InputError
+
+
+@dataclass(frozen=True)
+class Experts:
+    """Feed-forward layers of which each token visits a few.
+
+    Parameters
+    ----------
+    count, per_token
+        Routed experts of a layer, and how many of them a token visits.
+    feed_forward
+        Inner width of one expert.
+    shared_feed_forward
+        Inner width of the experts that every token visits, together; 0 where there are none.
+    shared_gate
+        Whether the shared experts' output is scaled by a gate of its own (one weight vector).
+    score_bias
+        Whether the router adds a learned number to each expert's score.
+    """
+
+    count: int
+    per_token: int
+    feed_forward: int
+    shared_feed_forward: int = 0
+    shared_gate: int = 0
+    score_bias: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.per_token <= self.count:
+            raise InputError(f"experts a token = {self.per_token}: want 1 to the {self.count} experts of a layer")
+
+    def distinct(self, tokens: float) -> float:
+        """Experts of a layer that at least one of `tokens` visits, each as likely: E (1 - (1 - k/E)^tokens)."""
+        return float(self.count * (1.0 - (1.0 - self.per_token / self.count) ** tokens))
+
+
+@dataclass(frozen=True)
+class Latent:
+    """Multi-head latent attention (DeepSeek-AI, "DeepSeek-V2", arXiv 2405.04434, section 2.1): ranks and head sizes."""
+
+    query_rank: int
+    rank: int
+    plain: int
+    rotary: int
+    value: int
+
+
+@dataclass(frozen=True)
+class LinearAttention:
+    """Gated delta-rule layers (Qwen3-Next, Qwen3.5), whose state does not grow with the context."""
+
+    layers: int
+    key_heads: int
+    value_heads: int
+    key_dim: int
+    value_dim: int
+    convolution: int
+
+    @property
+    def channels(self) -> int:
+        """Width of queries, keys and values together."""
+        return 2 * self.key_heads * self.key_dim + self.value_heads * self.value_dim
+
+    @property
+    def state_numbers(self) -> int:
+        """Numbers that one sequence keeps in one layer."""
+        return self.value_heads * self.key_dim * self.value_dim + self.channels * (self.convolution - 1)
+
+
+@dataclass(frozen=True)
+class LanguageModel:
+    """A decoder of tokens.
+
+    Parameters
+    ----------
+    width, heads, kv_heads, head_dim
+        Of the stream between layers, and of attention; `head_dim` is a number of its own, not width / heads.
+    feed_forward
+        Inner width of the dense feed-forward layers; 0 where every layer has experts.
+    matrices
+        Of a feed-forward layer: 3 with a gate (SwiGLU), 2 without.
+    tied
+        1 where the head uses the embedding's weights.
+    window, window_layers
+        The last tokens that some layers attend to, and how many layers do.
+    dense_layers
+        Layers before (or between) those with experts that have a dense feed-forward.
+    qkv_bias, output_bias, expert_bias, head_norm, sinks, output_gate
+        1 where these exist: biases, a norm of queries and keys ("head": over each head, 2: over all heads together),
+        a learned number a head in the softmax, a gate on attention's output.
+    norms
+        Norms of a layer.
+    weights
+        How the file says its weights are stored ("bf16", "fp8", "mxfp4", ...; see `weight_types`).
+    """
+
+    name: str
+    layers: int
+    width: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    feed_forward: int
+    vocabulary: int
+    matrices: int = 3
+    tied: int = 0
+    window: int | None = None
+    window_layers: int = 0
+    dense_layers: int = 0
+    qkv_bias: int = 0
+    output_bias: int = 0
+    expert_bias: int = 0
+    head_norm: int = 0
+    sinks: int = 0
+    output_gate: int = 0
+    norms: int = 2
+    experts: Experts | None = None
+    latent: Latent | None = None
+    linear: LinearAttention | None = None
+    weights: str = "bf16"
+    context: int | None = None
+
+    def __post_init__(self) -> None:
+        for field in ("layers", "width", "heads", "kv_heads", "head_dim", "vocabulary"):
+            if getattr(self, field) < 1:
+                raise InputError(f"{self.name}: {field} = {getattr(self, field)}: want at least 1")
+        if self.heads % self.kv_heads:
+            raise InputError(f"{self.name}: kv_heads = {self.kv_heads}: want a divisor of the {self.heads} heads")
+        if self.window_layers > self.layers or self.dense_layers > self.layers:
+            raise InputError(f"{self.name}: more layers of one kind than the {self.layers} layers")
+
+    @property
+    def attention_layers(self) -> int:
+        """Layers whose cache grows with the context (or its window)."""
+        return self.layers - (self.linear.layers if self.linear else 0)
+
+    @property
+    def expert_layers(self) -> int:
+        """Layers with experts."""
+        return self.layers - self.dense_layers if self.experts else 0
+
+    @property
+    def plain_layers(self) -> int:
+        """Layers with a dense feed-forward."""
+        return self.layers - self.expert_layers
+
+    @property
+    def attention_weights(self) -> int:
+        """Weights of the products of one attention layer, norms and biases left out."""
+        if self.latent:
+            m = self.latent
+            queries = self.heads * (m.plain + m.rotary)
+            q = self.width * m.query_rank + m.query_rank * queries if m.query_rank else self.width * queries
+            return q + self.width * (m.rank + m.rotary) + self._latent_expansion + self.heads * m.value * self.width
+        inner = self.heads * self.head_dim
+        return self.width * (inner * (2 + self.output_gate) + 2 * self.kv_heads * self.head_dim)
+
+    @property
+    def _latent_expansion(self) -> int:
+        m = self.latent
+        return m.rank * self.heads * (m.plain + m.value) if m else 0
+
+    @property
+    def linear_weights(self) -> int:
+        """Weights of the products of one layer of linear attention."""
+        if self.linear is None:
+            return 0
+        a = self.linear
+        values = a.value_heads * a.value_dim
+        return self.width * (a.channels + values + 2 * a.value_heads) + values * self.width
+
+    @property
+    def expert_weights(self) -> int:
+        """Weights of one routed expert."""
+        return self.matrices * self.width * self.experts.feed_forward if self.experts else 0
+
+    @property
+    def shared_weights(self) -> int:
+        """Weights of the shared experts of a layer."""
+        return self.matrices * self.width * self.experts.shared_feed_forward if self.experts else 0
+
+    @property
+    def router_weights(self) -> int:
+        """Weights of the router of a layer."""
+        return self.width * self.experts.count if self.experts else 0
+
+    @property
+    def dense_weights(self) -> int:
+        """Weights of one dense feed-forward layer."""
+        return self.matrices * self.width * self.feed_forward
+
+    @property
+    def head_weights(self) -> int:
+        """Weights of the product that scores the vocabulary; the embedding's where the two are tied."""
+        return self.width * self.vocabulary
+
+    @property
+    def token_weights(self) -> int:
+        """Weights that each token is multiplied with in all layers, the head left out."""
+        attention = self.attention_layers * self.attention_weights
+        linear = self.linear.layers * self.linear_weights if self.linear else 0
+        feed = self.plain_layers * self.dense_weights
+        if self.experts:
+            routed = self.experts.per_token * self.expert_weights
+            gate = self.width if self.experts.shared_gate else 0
+            feed += self.expert_layers * (routed + self.shared_weights + self.router_weights + gate)
+        return attention + linear + feed
+
+    @property
+    def parameters(self) -> int:
+        """All parameters, to the last one; heads that guess further tokens (MTP) left out."""
+        embedding = self.head_weights * (1 if self.tied else 2)
+        attention = self.attention_weights + self._attention_small
+        total = embedding + self.width + self.layers * self.norms * self.width + self.attention_layers * attention
+        if self.linear:
+            a = self.linear
+            small = a.channels * a.convolution + 2 * a.value_heads + a.value_dim
+            total += a.layers * (self.linear_weights + small)
+        total += self.plain_layers * self.dense_weights
+        if self.experts:
+            e = self.experts
+            biases = e.count * (2 * e.feed_forward + self.width) + e.count if self.expert_bias else 0
+            small = biases + (e.count if e.score_bias else 0) + (self.width if e.shared_gate else 0)
+            layer = e.count * self.expert_weights + self.shared_weights + self.router_weights + small
+            total += self.expert_layers * layer
+        return total
+
+    @property
+    def active_parameters(self) -> int:
+        """Parameters less those of the experts that a token does not visit."""
+        if self.experts is None:
+            return self.parameters
+        e = self.experts
+        one = self.expert_weights + (2 * e.feed_forward + self.width if self.expert_bias else 0)
+        return self.parameters - self.expert_layers * (e.count - e.per_token) * one
+
+    @property
+    def _attention_small(self) -> int:
+        if self.latent:
+            return self.latent.rank + self.latent.query_rank
+        inner, keys = self.heads * self.head_dim, self.kv_heads * self.head_dim
+        norm = {0: 0, 1: 2 * self.head_dim, 2: inner + keys}[self.head_norm]
+        bias = (inner + 2 * keys if self.qkv_bias else 0) + (self.width if self.output_bias else 0)
+        return norm + bias + (self.heads if self.sinks else 0)
+
+    @property
+    def cache_numbers(self) -> int:
+        """Numbers that one token leaves in the cache of one layer."""
+        if self.latent:
+            return self.latent.rank + self.latent.rotary
+        return 2 * self.kv_heads * self.head_dim
+
+    def cache_bytes(self, bytes_per_number: float = 2.0) -> float:
+        """Bytes that one token leaves in the cache of all layers; windows are not looked at (see `cache_tokens`)."""
+        return self.attention_layers * self.cache_numbers * bytes_per_number
+
+    def attended(self, context: float) -> float:
+        """Sum over layers of the tokens of the cache that one new token attends to."""
+        full = self.attention_layers - self.window_layers
+        return full * context + self.window_layers * min(context, self.window or context)
+
+    def score_numbers(self) -> int:
+        """Multiply-adds of one query of all heads of a layer with one key and one value.
+
+        With latent attention the cached vectors are used as they are (weights absorbed), as decoding does.
+        """
+        if self.latent:
+            return self.heads * (2 * self.latent.rank + self.latent.rotary)
+        return 2 * self.heads * self.head_dim
+
+    def prompt_score_numbers(self) -> int:
+        """The same for a prompt, whose latent vectors are expanded to heads first."""
+        if self.latent:
+            return self.heads * (self.latent.plain + self.latent.rotary + self.latent.value)
+        return 2 * self.heads * self.head_dim

@@ -1,0 +1,206 @@
+"""The workload of one step of serving a language model, as one device of a layout runs it.
+
+One operation stands for all layers of its kind (`times`). Symbols: `decodes` sequences get one more token each after
+`context` tokens in the cache; `prompt` tokens of prompts are read, `chunk` of one prompt at once after `past` tokens of
+it; `finished` prompts are scored; `tensor`, `pipeline`, `data` and `expert` are the degrees of the layout
+(`layout.Layout`). A prompt's causal mask is counted: its token i attends to i keys.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import sympy as sp
+
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.graph.cost import Amount, Cost
+from slipstick.workloads.graph.kinds import operation
+from slipstick.workloads.graph.workload import Attribute, Op, Workload
+from slipstick.workloads.language.language_model import LanguageModel
+from slipstick.workloads.language.weight_types import WeightType, weight_type
+
+DEGREES = ("tensor", "pipeline", "data", "expert")
+
+
+def language_step(model: LanguageModel, stored: str | None = None, cache_bytes: float = 2.0) -> Workload:
+    """One step of serving `model` on one device.
+
+    Parameters
+    ----------
+    stored
+        How weights are stored (`weight_types.WEIGHT_TYPES`); None: as the model's file says.
+    cache_bytes
+        Of one number of the cache of keys and values.
+
+    Examples
+    --------
+    >>> from slipstick.workloads.language.language_catalog import language_model
+    >>> step = language_step(language_model("llama-3.1-8b"))
+    >>> step.bind(decodes=1, context=1000, prompt=0, past=0, chunk=1, finished=0).bound().cost["flop.matrix.bfloat16"]
+    15533604864
+    """
+    writer = _Step(model, weight_type(stored or model.weights), cache_bytes)
+    writer.write()
+    defaults = Table({"decodes": 1.0, "context": 1024.0, "prompt": 0.0, "past": 0.0, "chunk": 1.0, "finished": 0.0})
+    defaults = defaults.using(**dict.fromkeys(DEGREES, 1.0))
+    names = [op.name for op in writer.operations]
+    used = frozenset().union(*(op.symbols for op in writer.operations))
+    kept = Table({name: value for name, value in defaults.items() if name in used})
+    edges = tuple(pairwise(names))
+    metadata: Table[Attribute] = Table({"parameters": model.parameters, "weights": writer.kind.name})
+    return Workload(f"{model.name}-step", tuple(writer.operations), edges, kept, metadata)
+
+
+class _Step:
+    """A step being written down."""
+
+    def __init__(self, model: LanguageModel, kind: WeightType, cache_bytes: float) -> None:
+        self.model, self.kind, self.cache_bytes = model, kind, cache_bytes
+        self.decodes, self.context = symbol("decodes"), symbol("context")
+        self.prompt, self.past, self.chunk = symbol("prompt"), symbol("past"), symbol("chunk")
+        self.tokens = self.decodes + self.prompt
+        self.scored = self.decodes + symbol("finished")
+        self.tensor, self.data, self.expert = symbol("tensor"), symbol("data"), symbol("expert")
+        self.stages = symbol("pipeline")
+        self.cache_ranks: Amount = 1 if model.latent else sp.Min(self.tensor, model.kv_heads)
+        self.operations: list[Op] = []
+
+    def write(self) -> None:
+        m = self.model
+        layers, attention = m.layers / self.stages, m.attention_layers / self.stages
+        self.add("embedding", "gather", {"rows": self.tokens, "width": m.width}, 1)
+        self.norm("norms", m.norms * layers)
+        self.products(attention)
+        for name, times, window in self.spans():
+            self.attend(f"attention{name}", times / self.stages, window)
+        if m.linear:
+            a = m.linear
+            inner = a.channels + a.value_heads * (a.value_dim + 2)
+            self.product("linear.in", a.layers / self.stages, inner / self.tensor, m.width)
+            self.product("linear.out", a.layers / self.stages, m.width, a.value_heads * a.value_dim / self.tensor)
+            state = a.state_numbers / self.tensor * (self.decodes + self.prompt / self.chunk)
+            self.add("linear.state", "move", {"reads": state, "writes": state}, a.layers / self.stages)
+        self.reduce("attention.all_reduce", layers)
+        self.feed_forward()
+        self.norm("head.norm", 1)
+        self.product(
+            "head", 1, m.vocabulary / self.tensor, m.width, self.kind.rest, tokens=self.scored, dtype="bfloat16"
+        )
+
+    def products(self, times: Amount) -> None:
+        """Projections of attention: queries and output shared out, keys and values repeated beyond kv_heads."""
+        m = self.model
+        if m.latent:
+            a = m.latent
+            queries = m.heads * (a.plain + a.rotary) / self.tensor
+            self.product("attention.down", times, a.query_rank + a.rank + a.rotary, m.width)
+            self.product("attention.query", times, queries, a.query_rank or m.width)
+            self.product("attention.expand", times, m.heads * (a.plain + a.value) / self.tensor, a.rank)
+            self.product("attention.output", times, m.width, m.heads * a.value / self.tensor)
+            return
+        inner = m.heads * m.head_dim
+        self.product("attention.query", times, inner * (1 + m.output_gate) / self.tensor, m.width)
+        self.product("attention.key_value", times, 2 * m.kv_heads * m.head_dim / self.cache_ranks, m.width)
+        self.product("attention.output", times, m.width, inner / self.tensor)
+
+    def spans(self) -> list[tuple[str, int, int | None]]:
+        """Layers that attend to all tokens, and those with a window."""
+        m = self.model
+        both = [("", m.attention_layers - m.window_layers, None), (".window", m.window_layers, m.window)]
+        return [span for span in both if span[1]]
+
+    def attend(self, name: str, times: Amount, window: int | None) -> None:
+        """Scores and weighted values of new tokens and of prompts, and what is added to the cache."""
+        m = self.model
+        heads, size = m.heads / self.tensor, m.cache_numbers / self.cache_ranks
+
+        def within(keys: Amount) -> Amount:
+            return keys if window is None else sp.Min(keys, window)
+
+        one, value = (m.latent.rank + m.latent.rotary, m.latent.rank) if m.latent else (m.head_dim, m.head_dim)
+        keys = within(self.context)
+        dims = {"batch": self.decodes, "heads": heads, "queries": 1, "keys": keys, "head_dim": one, "value_dim": value}
+        self.read_cache(f"{name}.decode", dims, times, self.decodes * (keys + 1) * size)
+        if m.latent:
+            one, value = m.latent.plain + m.latent.rotary, m.latent.value
+        chunks = self.prompt / self.chunk
+        keys = within(self.past + (self.chunk + 1) / 2)
+        dims = {**dims, "batch": chunks, "queries": self.chunk, "keys": keys, "head_dim": one, "value_dim": value}
+        again = sp.Piecewise((chunks * within(self.past + self.chunk), self.past > 0), (0, True))
+        self.read_cache(f"{name}.prompt", dims, times, (again + self.prompt) * size)
+
+    def read_cache(self, name: str, dims: dict[str, Any], times: Amount, numbers: Amount) -> None:
+        """Attention whose keys and values lie in the cache: their bytes are the cache's, not the data type's."""
+        dims = {**dims, "kv_heads": dims["heads"]}
+        made = operation(name, "attention", dims, "bfloat16", times=times)
+        amounts = {key: amount for key, amount in made.cost.items() if key != "read"}
+        self.operations.append(replace(made, cost=Cost({**amounts, "read": numbers * self.cache_bytes})))
+
+    def feed_forward(self) -> None:
+        m = self.model
+        if m.plain_layers:
+            times, inner = m.plain_layers / self.stages, m.feed_forward / self.tensor
+            self.product("feed_forward.up", times, (m.matrices - 1) * inner, m.width)
+            self.product("feed_forward.down", times, m.width, inner)
+            self.reduce("feed_forward.all_reduce", times)
+        if m.experts is None:
+            return
+        e, times = m.experts, m.expert_layers / self.stages
+        tokens = self.tokens * self.data
+        self.product("router", times, e.count, m.width, self.kind.rest, dtype="bfloat16")
+        distinct = e.count * (1 - sp.Rational(e.count - e.per_token, e.count) ** tokens) / self.expert
+        share = self.tensor * self.data / self.expert
+        each = tokens * e.per_token / self.expert / distinct
+        for name, rows, columns in (
+            ("experts.up", (m.matrices - 1) * e.feed_forward / share, m.width),
+            ("experts.down", m.width, e.feed_forward / share),
+        ):
+            self.product(name, times, rows, columns, self.kind.experts, tokens=each, batch=distinct)
+        if e.shared_feed_forward:
+            inner = e.shared_feed_forward / self.tensor
+            self.product("shared.up", times, (m.matrices - 1) * inner, m.width)
+            self.product("shared.down", times, m.width, inner)
+        self.reduce("experts.all_reduce", times)
+
+    def add(
+        self, name: str, kind: str, dims: dict[str, Any], times: Amount, dtype: str = "bfloat16", **facts: Any
+    ) -> None:
+        self.operations.append(operation(name, kind, dims, dtype, facts, times=times))
+
+    def product(
+        self,
+        name: str,
+        times: Amount,
+        rows: Amount,
+        columns: Amount,
+        bits: float | None = None,
+        *,
+        tokens: Amount | None = None,
+        batch: Amount = 1,
+        dtype: str | None = None,
+    ) -> None:
+        """A product with weights (rows, columns) stored in `bits` each; activations move in bfloat16."""
+        tokens = self.tokens if tokens is None else tokens
+        dims = {"batch": batch, "m": rows, "n": tokens, "k": columns}
+        made = operation(name, "gemm", dims, dtype or _computed_in(self.kind), times=times)
+        weights = batch * rows * columns * (self.kind.linear if bits is None else bits) / 8
+        amounts: dict[str, Amount] = {
+            key: amount for key, amount in made.cost.items() if key.startswith(("flop", "launch"))
+        }
+        amounts |= {"read": weights + 2 * batch * tokens * columns, "written": 2 * batch * tokens * rows}
+        self.operations.append(replace(made, cost=Cost(amounts)))
+
+    def norm(self, name: str, times: Amount) -> None:
+        dims = {"elements": self.tokens * self.model.width, "groups": self.tokens}
+        self.add(name, "norm", dims, times, function="rms")
+
+    def reduce(self, name: str, times: Amount) -> None:
+        dims = {"elements": self.tokens * self.model.width, "participants": self.tensor}
+        self.add(name, "collective", dims, times, function="all_reduce")
+
+
+def _computed_in(kind: WeightType) -> str:
+    return {"float4": "float8"}.get(kind.compute, kind.compute)

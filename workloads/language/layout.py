@@ -1,0 +1,76 @@
+"""How a language model lies on several devices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.language.language_model import LanguageModel
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Degrees of parallelism of one replica, and how many replicas there are.
+
+    Parameters
+    ----------
+    tensor
+        Ranks that share each product of attention, dense feed-forward and the head.
+    pipeline
+        Stages that share the layers.
+    data
+        Groups of ranks with attention (and its cache) of their own in front of the same experts.
+    expert
+        Ranks over which the experts are dealt out; those that are left share each expert's width.
+    replicas
+        Copies of all this behind a router.
+    """
+
+    tensor: int = 1
+    pipeline: int = 1
+    data: int = 1
+    expert: int = 1
+    replicas: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("tensor", "pipeline", "data", "expert", "replicas"):
+            if getattr(self, name) < 1:
+                raise InputError(f"layout: {name} = {getattr(self, name)}: want at least 1")
+        if self.group % self.expert:
+            raise InputError(f"layout: {self.expert} expert ranks: want a divisor of tensor x data = {self.group}")
+
+    @property
+    def group(self) -> int:
+        """Ranks that serve one layer together."""
+        return self.tensor * self.data
+
+    @property
+    def expert_tensor(self) -> int:
+        """Ranks that share the width of one expert."""
+        return self.group // self.expert
+
+    @property
+    def devices(self) -> int:
+        """Devices of all replicas."""
+        return self.group * self.pipeline * self.replicas
+
+    def check(self, model: LanguageModel) -> None:
+        """Raise InputError where a model cannot be laid out so."""
+        if model.heads % self.tensor:
+            raise InputError(f"{model.name}: {model.heads} heads on {self.tensor} tensor ranks: want a divisor")
+        if self.pipeline > model.layers:
+            raise InputError(f"{model.name}: {self.pipeline} stages: want at most its {model.layers} layers")
+        if model.experts is None and (self.expert > 1 or self.data > 1):
+            raise InputError(f"{model.name} has no experts: use replicas, not expert or data ranks")
+        if model.experts and model.experts.count % self.expert:
+            raise InputError(f"{model.name}: {model.experts.count} experts on {self.expert} ranks: want a divisor")
+
+    def text(self) -> str:
+        """As people write it ("tp 4, ep 4, 2 replicas")."""
+        words = [f"tp {self.tensor}"]
+        words += [
+            f"{name} {size}"
+            for name, size in (("pp", self.pipeline), ("dp", self.data), ("ep", self.expert))
+            if size > 1
+        ]
+        return ", ".join(words) + (f", {self.replicas} replicas" if self.replicas > 1 else "")

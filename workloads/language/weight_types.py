@@ -1,0 +1,114 @@
+"""How the numbers of a language model are stored: bits a weight with the scales of their blocks, by group of tensors.
+
+Sources: NVFP4, 4-bit numbers with an 8-bit scale for each 16 (NVIDIA, "Introducing NVFP4", 2025); MXFP4, an 8-bit scale
+for each 32 (OCP Microscaling Formats Specification v1.0, 2023); FP8 by blocks of 128 x 128 with a float32 scale
+(DeepSeek-AI, arXiv 2412.19437, section 3.3); GPTQ and AWQ, 16-bit scale and 4-bit zero for each 128; GGUF types:
+ggml/src/ggml-common.h of ggml-org/llama.cpp (bytes of a block over its numbers); GGUF mixtures (Q4_K_M, ...), whole
+files of Llama 2 7B: examples/quantize/README.md of the same at commit b8c1476e.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.workloads.language.language_model import LanguageModel
+
+
+@dataclass(frozen=True)
+class WeightType:
+    """Bits a weight of the layers' products (`linear`), of routed experts, and of embedding, head and the rest.
+
+    `compute` is the data type that the machine's matrix engine multiplies in where it has one; without it, weights are
+    widened to bfloat16 on the way (weight-only).
+    """
+
+    name: str
+    linear: float
+    experts: float
+    rest: float
+    compute: str
+
+
+_MIXTURES = {
+    "q2_k": 3.35, "q3_k_s": 3.50, "q3_k_m": 3.91, "q3_k_l": 4.27, "q4_0": 4.5, "q4_k_s": 4.58, "q4_k_m": 4.84,
+    "q5_0": 5.5, "q5_k_s": 5.52, "q5_k_m": 5.68, "q6_k": 6.56, "q8_0": 8.5,
+}  # fmt: skip
+
+WEIGHT_TYPES: Mapping[str, WeightType] = {
+    kind.name: kind
+    for kind in (
+        WeightType("fp32", 32, 32, 32, "tfloat32"),
+        WeightType("bf16", 16, 16, 16, "bfloat16"),
+        WeightType("fp16", 16, 16, 16, "float16"),
+        WeightType("fp8", 8, 8, 16, "float8"),
+        WeightType("fp8_block", 8 + 32 / 128**2, 8 + 32 / 128**2, 16, "float8"),
+        WeightType("int8", 8 + 16 / 128, 8 + 16 / 128, 16, "int8"),
+        WeightType("int4", 4 + 20 / 128, 4 + 20 / 128, 16, "bfloat16"),
+        WeightType("nvfp4", 4.5, 4.5, 16, "float4"),
+        WeightType("nvfp4_experts", 16, 4.5, 16, "float4"),
+        WeightType("mxfp4", 16, 4.25, 16, "float4"),
+    )
+} | {name: WeightType(name, bits, bits, bits, "bfloat16") for name, bits in _MIXTURES.items()}
+
+GGUF_BITS: Mapping[str, float] = {
+    "F32": 32.0,
+    "F16": 16.0,
+    "BF16": 16.0,
+    "Q8_0": 34 * 8 / 32,
+    "Q6_K": 210 * 8 / 256,
+    "Q5_K": 176 * 8 / 256,
+    "Q5_0": 22 * 8 / 32,
+    "Q5_1": 24 * 8 / 32,
+    "Q4_K": 144 * 8 / 256,
+    "Q4_0": 18 * 8 / 32,
+    "Q4_1": 20 * 8 / 32,
+    "Q3_K": 110 * 8 / 256,
+    "Q2_K": 84 * 8 / 256,
+    "IQ4_XS": 136 * 8 / 256,
+    "IQ4_NL": 18 * 8 / 32,
+}
+"""Bits a number of one tensor by its GGUF type."""
+
+CACHE_BYTES: Mapping[str, float] = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0, "fp32": 4.0}
+"""Bytes of one number of the cache of keys and values."""
+
+
+def weight_type(name: str) -> WeightType:
+    """A way of storing weights by its name, or "bits LINEAR/EXPERTS/REST" as a GGUF file's tensors have them.
+
+    Raises
+    ------
+    InputError
+        Where it is not known.
+    """
+    if name.startswith("bits "):
+        return _own_type(name)
+    if name not in WEIGHT_TYPES:
+        raise unknown_name("type of weights", name, list(WEIGHT_TYPES))
+    return WEIGHT_TYPES[name]
+
+
+def _own_type(name: str) -> WeightType:
+    words = name.removeprefix("bits ").split("/")
+    try:
+        linear, experts, rest = (float(word) for word in words)
+    except ValueError:
+        raise InputError(f"type of weights {name[:60]!r}: want 'bits LINEAR/EXPERTS/REST', three numbers") from None
+    if not all(0.5 <= bits <= 64 for bits in (linear, experts, rest)):
+        raise InputError(f"type of weights {name[:60]!r}: want 0.5 to 64 bits a weight")
+    return WeightType(name, linear, experts, rest, "bfloat16")
+
+
+def weight_bytes(model: LanguageModel, kind: WeightType) -> float:
+    """Bytes of all weights of a model stored in one way."""
+    routed = 0
+    if model.experts:
+        routed = model.expert_layers * model.experts.count * model.expert_weights
+    linear = model.attention_layers * model.attention_weights + model.plain_layers * model.dense_weights
+    linear += model.expert_layers * model.shared_weights
+    if model.linear:
+        linear += model.linear.layers * model.linear_weights
+    rest = model.parameters - routed - linear
+    return (linear * kind.linear + routed * kind.experts + rest * kind.rest) / 8
