@@ -1,0 +1,170 @@
+"""What one step of a server makes one device read, multiply and send: numbers of a batch, no graph.
+
+The same amounts as the graph of `workloads.language.language_step` (a test holds them equal); a server simulates
+millions of steps, so that here they are plain arithmetic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from slipstick.workloads.language.language_model import LanguageModel
+from slipstick.workloads.language.layout import Layout
+from slipstick.workloads.language.weight_types import WeightType
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a step works on, in one group of ranks that share a cache.
+
+    Parameters
+    ----------
+    decodes
+        Sequences that get one more token.
+    context
+        Tokens in the cache of each of these, on average.
+    prompt
+        Tokens of prompts read in this step.
+    past
+        Tokens of the cache that each of those attends to beside its own chunk, on average.
+    chunk
+        Tokens of one prompt read at once.
+    finished
+        Prompts whose last token is among those read (they are scored against the vocabulary).
+    """
+
+    decodes: float = 0.0
+    context: float = 0.0
+    prompt: float = 0.0
+    past: float = 0.0
+    chunk: float = 0.0
+    finished: float = 0.0
+
+    @property
+    def tokens(self) -> float:
+        """Tokens that pass the layers."""
+        return self.decodes + self.prompt
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """One device's share of a step, in bytes, flop, messages."""
+
+    weight_bytes: float
+    expert_bytes: float
+    cache_bytes: float
+    linear_flop: float
+    expert_flop: float
+    head_flop: float
+    score_flop: float
+    messages: float
+    message_bytes: float
+    exchanges: float
+    exchange_bytes: float
+    tokens: float
+
+
+@dataclass(frozen=True)
+class Shares:
+    """A model on the devices of a layout: what a rank of the busiest stage holds."""
+
+    model: LanguageModel
+    layout: Layout
+    kind: WeightType
+    cache_number_bytes: float = 2.0
+
+    @cached_property
+    def layer_share(self) -> float:
+        """Layers of the busiest stage over all layers."""
+        return -(-self.model.layers // self.layout.pipeline) / self.model.layers
+
+    @cached_property
+    def cache_ranks(self) -> int:
+        """Ranks that share one token's cache; keys and values repeat beyond kv_heads, latent vectors always."""
+        return 1 if self.model.latent else min(self.layout.tensor, self.model.kv_heads)
+
+    @cached_property
+    def token_cache_bytes(self) -> float:
+        """Bytes that a token adds to one rank's cache, over all layers of its stage; windows are full length here."""
+        return self.model.cache_bytes(self.cache_number_bytes) * self.layer_share / self.cache_ranks
+
+    @cached_property
+    def linear_weights(self) -> float:
+        """Weights of layers' products on one rank, routed experts left out."""
+        m, tensor = self.model, self.layout.tensor
+        query = float(m.attention_weights)
+        if not m.latent:
+            keys = 2 * m.width * m.kv_heads * m.head_dim
+            query = (query - keys) / tensor + keys / self.cache_ranks
+        else:
+            down = m.width * (m.latent.query_rank + m.latent.rank + m.latent.rotary)
+            query = (query - down) / tensor + down
+        total = m.attention_layers * query
+        if m.linear:
+            total += m.linear.layers * m.linear_weights / tensor
+        total += m.plain_layers * m.dense_weights / tensor + m.expert_layers * m.shared_weights / tensor
+        return total * self.layer_share
+
+    @cached_property
+    def routed_weights(self) -> float:
+        """Weights of one routed expert on one rank, over all layers of its stage."""
+        return self.model.expert_layers * self.model.expert_weights * self.layer_share / self.layout.expert_tensor
+
+    @cached_property
+    def held_bytes(self) -> float:
+        """Bytes of weights on one rank of the fullest stage."""
+        m, kind = self.model, self.kind
+        routed = self.routed_weights * (m.experts.count / self.layout.expert if m.experts else 0)
+        ends = m.head_weights / self.layout.tensor * (1 if m.tied or self.layout.pipeline > 1 else 2)
+        small = m.expert_layers * m.router_weights * self.layer_share
+        return (self.linear_weights * kind.linear + routed * kind.experts + (ends + small) * kind.rest) / 8
+
+    def amounts(self, batch: Batch) -> Amounts:
+        """What one rank does in one step."""
+        m, layout, kind = self.model, self.layout, self.kind
+        tokens = batch.tokens
+        group_tokens = tokens * layout.data
+        scored = batch.decodes + batch.finished
+        share = self.layer_share
+        rest = m.head_weights / layout.tensor if scored else 0.0
+        small = m.expert_layers * m.router_weights * share
+        expert_bytes = expert_flop = 0.0
+        if m.experts:
+            read = m.experts.distinct(group_tokens) / layout.expert
+            expert_bytes = self.routed_weights * read * kind.experts / 8
+            expert_flop = 2 * group_tokens * m.experts.per_token / layout.expert * self.routed_weights
+        attended = batch.decodes * m.attended(batch.context)
+        pairs = batch.prompt * m.attended(batch.past + (batch.chunk + 1) / 2)
+        chunks = batch.prompt / batch.chunk if batch.chunk else 0.0
+        reread = chunks * m.attended(batch.past + batch.chunk) if batch.past else 0.0
+        one = m.cache_numbers * self.cache_number_bytes * share / self.cache_ranks
+        cache = (attended + reread + tokens * m.attention_layers) * one
+        if m.linear:
+            cache += 2 * (batch.decodes + chunks) * m.linear.layers * m.linear.state_numbers * 2 * share / layout.tensor
+        heads = 1 / layout.tensor
+        score = 2 * (attended * m.score_numbers() + pairs * m.prompt_score_numbers()) * share * heads
+        shared = 2 * m.layers * share if layout.tensor > 1 else 0.0
+        if m.experts and layout.data > 1:
+            shared = m.layers * share if layout.tensor > 1 else 0.0
+        ranks = layout.tensor
+        sent = tokens * m.width * 2
+        exchanges = 2 * m.expert_layers * share if layout.data > 1 else 0.0
+        return Amounts(
+            weight_bytes=(self.linear_weights * kind.linear + (rest + small) * kind.rest) / 8,
+            expert_bytes=expert_bytes,
+            cache_bytes=cache,
+            linear_flop=2 * tokens * (self.linear_weights + small),
+            expert_flop=expert_flop,
+            head_flop=2 * scored * m.head_weights / layout.tensor,
+            score_flop=score,
+            messages=shared,
+            message_bytes=shared * sent * 2 * (ranks - 1) / ranks,
+            exchanges=exchanges,
+            exchange_bytes=exchanges
+            * sent
+            * (layout.data - 1)
+            / layout.data
+            * (m.experts.per_token if m.experts else 0),
+            tokens=tokens,
+        )

@@ -1,0 +1,240 @@
+"""Seconds of one step of a server: bytes over bandwidth or flop over peak, group by group, and a time for each layer.
+
+A step is the sum of three groups (weights that all tokens use, routed experts, attention over the cache), each the
+larger of its memory and its arithmetic (smoothly), of what ranks send each other, and of times that no bytes explain:
+each layer's chain of small kernels, more for experts, for weights that a machine must widen or quantise on the way, for
+each all-reduce, for the host's part of a step and of a sequence.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Annotated, Any, TypeAlias
+
+from slipstick.estimators.core.parameters import Parameter
+from slipstick.estimators.operation.serving.step_amounts import Amounts, Batch, Shares
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.machine import Machine
+
+_SHARPNESS = 3.0
+_Numbers: TypeAlias = Any
+"""A float, or an array of one for each of many steps: the formula is the same."""
+
+
+@dataclass(frozen=True)
+class StepParameters:
+    """What is fitted to measured steps; the defaults are what was expected before (`experiments` fits them)."""
+
+    weights: Annotated[float, Parameter("1", "time of reading weights over bytes / bandwidth", 0.5, 5.0)] = 1.14
+    experts: Annotated[float, Parameter("1", "the same for routed experts", 0.5, 10.0)] = 1.54
+    cache: Annotated[float, Parameter("1", "the same for the cache of keys and values", 0.5, 10.0)] = 1.43
+    products: Annotated[float, Parameter("1", "time of products with weights over flop / peak", 0.5, 10.0)] = 1.54
+    expert_products: Annotated[float, Parameter("1", "the same for routed experts", 0.5, 20.0)] = 2.5
+    scores: Annotated[float, Parameter("1", "the same for attention, at the bfloat16 peak", 0.5, 20.0)] = 2.86
+    layer: Annotated[float, Parameter("s", "kernels of a layer that no bytes explain", 0.0, 1e-2)] = 35e-6
+    expert_layer: Annotated[float, Parameter("s", "more of a layer with experts", 0.0, 1e-2)] = 25e-6
+    widened_layer: Annotated[float, Parameter("s", "more where 4-bit weights are widened", 0.0, 1e-2)] = 50e-6
+    fp8_layer: Annotated[float, Parameter("s", "more where activations become 8-bit floats", 0.0, 1e-2)] = 15e-6
+    fp4_layer: Annotated[float, Parameter("s", "more where activations become 4-bit floats", 0.0, 1e-2)] = 25e-6
+    all_reduce: Annotated[float, Parameter("s", "an all-reduce of no bytes", 0.0, 1e-2)] = 4e-6
+    exchange: Annotated[float, Parameter("s", "an exchange of tokens between experts' ranks", 0.0, 1e-2)] = 10e-6
+    link: Annotated[float, Parameter("1", "time of messages over bytes / link bandwidth", 0.5, 20.0)] = 2.0
+    step: Annotated[float, Parameter("s", "the host's part of a step", 0.0, 1.0)] = 0.3e-3
+    sequence: Annotated[float, Parameter("s", "the host's part of a sequence in a step", 0.0, 1.0)] = 8e-6
+    prompt: Annotated[float, Parameter("1", "what a prompt adds to a step, over this model's", 0.1, 10.0)] = 1.0
+
+
+@dataclass(frozen=True)
+class Pace:
+    """What an engine, its version and a system do to a step: factors on its kernels and on its fixed times."""
+
+    kernels: float = 1.0
+    fixed: float = 1.0
+
+    def __mul__(self, other: Pace) -> Pace:
+        return Pace(self.kernels * other.kernels, self.fixed * other.fixed)
+
+
+@dataclass(frozen=True)
+class Device:
+    """What a step reads of a machine: rates in bytes/s and flop/s, capacity in bytes."""
+
+    bandwidth: float
+    capacity: float
+    peak: float
+    narrow_peak: float
+    link: float
+    widened: int = 0
+
+    @classmethod
+    def of(cls, machine: Machine, compute: str, ranks: int) -> Device:
+        """The rates of a machine for weights computed in one data type.
+
+        Raises
+        ------
+        InputError
+            Where the machine has no 16-bit products, or several ranks and no link to join them.
+        """
+        unit = "matrix" if "matrix" in machine.engines else "vector"
+        rates = machine.engines[unit].flop_per_cycle
+        plain = next((name for name in ("bfloat16", "float16", "float32") if name in rates), None)
+        if plain is None:
+            raise InputError(f"machine {machine.name!r}: no {unit} products in bfloat16, float16 or float32")
+        narrow = compute if compute in rates else plain
+        level = machine.memory[machine.main_memory]
+        joined = [link.bandwidth for name, link in machine.links.items() if name != "infeed" and link.width >= ranks]
+        if ranks > 1 and not joined:
+            raise InputError(
+                f"machine {machine.name!r}: no link joins {ranks} devices (links: {', '.join(machine.links) or 'none'})"
+            )
+        if level.capacity is None:
+            raise InputError(f"machine {machine.name!r}: memory.{machine.main_memory}.capacity is not stated")
+        return cls(
+            machine.bandwidth(machine.main_memory),
+            float(level.capacity),
+            machine.peak(unit, plain),
+            machine.peak(unit, narrow),
+            joined[0] if joined else math.inf,
+            int(compute == "float4" and narrow == plain),
+        )
+
+
+@dataclass(frozen=True)
+class StepParts:
+    """Seconds of a step by what they go to; `fixed` are the times that no bytes or flop explain."""
+
+    weights: float
+    experts: float
+    attention: float
+    links: float
+    fixed: float
+
+    @property
+    def seconds(self) -> float:
+        """All together."""
+        return self.weights + self.experts + self.attention + self.links + self.fixed
+
+
+@dataclass(frozen=True)
+class LayerCounts:
+    """Layers that a step passes, by what their fixed times depend on."""
+
+    layers: float
+    expert: float
+    widened: float
+    fp8: float
+    fp4: float
+
+    @classmethod
+    def of(cls, shares: Shares, device: Device) -> LayerCounts:
+        """Of a model stored in one way, on one machine."""
+        m, name = shares.model, shares.kind.name
+        return cls(
+            m.layers,
+            m.expert_layers,
+            device.widened * (m.expert_layers or m.layers),
+            m.layers if name in ("fp8", "fp8_block") else 0,
+            m.layers if name.startswith("nvfp4") else 0,
+        )
+
+
+def step_parts(
+    amounts: Amounts,
+    sequences: _Numbers,
+    device: Device,
+    layers: LayerCounts,
+    q: StepParameters,
+    pace: Pace,
+    stages: _Numbers = 1,
+) -> StepParts:
+    """Seconds of a step by what they go to: the formula, on floats or on arrays of many steps.
+
+    `amounts` are one stage's; stages of a pipeline follow each other.
+    """
+    a = amounts
+    weights = _larger(
+        a.weight_bytes / device.bandwidth * q.weights,
+        (a.linear_flop / device.narrow_peak + a.head_flop / device.peak) * q.products,
+    )
+    experts = _larger(
+        a.expert_bytes / device.bandwidth * q.experts, a.expert_flop / device.narrow_peak * q.expert_products
+    )
+    attention = _larger(a.cache_bytes / device.bandwidth * q.cache, a.score_flop / device.peak * q.scores)
+    links = (a.message_bytes + a.exchange_bytes) / device.link * q.link
+    fixed = q.layer * layers.layers + q.expert_layer * layers.expert + q.widened_layer * layers.widened
+    fixed = fixed + q.fp8_layer * layers.fp8 + q.fp4_layer * layers.fp4
+    fixed = fixed + (a.messages * q.all_reduce + a.exchanges * q.exchange) * stages + q.step + q.sequence * sequences
+    kernels = pace.kernels * stages
+    return StepParts(weights * kernels, experts * kernels, attention * kernels, links * kernels, fixed * pace.fixed)
+
+
+def _larger(a: _Numbers, b: _Numbers) -> _Numbers:
+    """The larger of two times, smoothly: what overlaps does so imperfectly where the two are alike."""
+    return (a**_SHARPNESS + b**_SHARPNESS) ** (1.0 / _SHARPNESS)
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """The time of steps of one model in one layout on one machine."""
+
+    shares: Shares
+    device: Device
+    parameters: StepParameters = StepParameters()
+    pace: Pace = Pace()
+
+    @classmethod
+    def on(cls, machine: Machine, shares: Shares, parameters: StepParameters, pace: Pace = Pace()) -> StepTime:
+        """For a machine of the catalogue.
+
+        Raises
+        ------
+        InputError
+            Where the machine lacks a rate that is needed, or the model cannot be laid out so.
+        """
+        shares.layout.check(shares.model)
+        return cls(shares, Device.of(machine, shares.kind.compute, shares.layout.group), parameters, pace)
+
+    @cached_property
+    def layers(self) -> LayerCounts:
+        """Layers by what their fixed times depend on."""
+        return LayerCounts.of(self.shares, self.device)
+
+    def floor(self, batch: Batch) -> float:
+        """The least that bytes and flop of a step allow at the machine's data-sheet rates, seconds."""
+        a, device = self.shares.amounts(self._of_stage(batch)), self.device
+        memory = (a.weight_bytes + a.expert_bytes + a.cache_bytes) / device.bandwidth
+        narrow = (a.linear_flop + a.expert_flop) / device.narrow_peak + (a.score_flop + a.head_flop) / device.peak
+        return max(memory, narrow) * self.shares.layout.pipeline
+
+    def parts(self, batch: Batch) -> StepParts:
+        """Seconds of a step by what they go to."""
+        if not (batch.prompt and batch.decodes):
+            return self._parts(batch)
+        plain, full = self._parts(replace(batch, prompt=0.0, finished=0.0)), self._parts(batch)
+        more = self.parameters.prompt
+        names = ("weights", "experts", "attention", "links", "fixed")
+        return StepParts(*[getattr(plain, n) + more * (getattr(full, n) - getattr(plain, n)) for n in names])
+
+    def seconds(self, batch: Batch) -> float:
+        """Seconds of a step; a prompt beside decoding sequences adds `prompt` times what it would alone."""
+        return self.parts(batch).seconds
+
+    def _parts(self, batch: Batch) -> StepParts:
+        amounts = self.shares.amounts(self._of_stage(batch))
+        stages = self.shares.layout.pipeline
+        return step_parts(amounts, batch.decodes, self.device, self.layers, self.parameters, self.pace, stages)
+
+    def _of_stage(self, batch: Batch) -> Batch:
+        """Stages of a pipeline work on as many parts of the batch, one after the other."""
+        stages = self.shares.layout.pipeline
+        if stages == 1:
+            return batch
+        return replace(
+            batch, decodes=batch.decodes / stages, prompt=batch.prompt / stages, finished=batch.finished / stages
+        )
+
+    def scaled(self, factor: float) -> StepTime:
+        """The same with every step `factor` times as long (the edges of a band)."""
+        return replace(self, pace=Pace(self.pace.kernels * factor, self.pace.fixed * factor))

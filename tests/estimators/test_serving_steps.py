@@ -1,0 +1,115 @@
+"""One step of a server: amounts equal the graph's, bounds of physics, laws of the time."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slipstick.estimators.operation.serving.engines import ServingCalibration, engine_of
+from slipstick.estimators.operation.serving.step_amounts import Batch, Shares
+from slipstick.estimators.operation.serving.step_time import Pace, StepParameters, StepTime
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.language.language_catalog import language_model
+from slipstick.workloads.language.language_step import language_step
+from slipstick.workloads.language.layout import Layout
+from slipstick.workloads.language.weight_types import weight_type
+
+ALONE = Layout()
+BATCH = Batch(32, 1000.0, 4096.0, 512.0, 1024.0, 2.0)
+
+
+@pytest.mark.parametrize("layout", [Layout(), Layout(8), Layout(2, 1, 4, 8)], ids=Layout.text)
+@pytest.mark.parametrize("name", ["llama-3.1-8b", "deepseek-v3", "gpt-oss-120b", "qwen3.5-397b-a17b"])
+def test_amounts_are_the_graphs(name: str, layout: Layout) -> None:
+    model = language_model(name)
+    if model.experts is None and layout.data > 1:
+        pytest.skip("no experts, no data ranks")
+    values = {
+        "decodes": 32, "context": 1000, "prompt": 4096, "past": 512, "chunk": 1024, "finished": 2,
+        "tensor": layout.tensor, "data": layout.data, "expert": layout.expert, "pipeline": 1,
+    }  # fmt: skip
+    step = language_step(model, "bf16").bind_known(values).bound()
+    amounts = Shares(model, layout, weight_type("bf16")).amounts(BATCH)
+    flop = sum(float(op.cost["flop.matrix.bfloat16"] * op.times) for op in step)
+    weights = sum(
+        float(op.dims["batch"] * op.dims["m"] * op.dims["k"] * 2 * op.times) for op in step if op.kind == "gemm"
+    )
+    cache = sum(float(op.cost["read"] * op.times) for op in step if op.kind == "attention")
+    cache += sum(float(op.cost.bytes_moved * op.times) for op in step if op.name == "linear.state")
+    ours = amounts.linear_flop + amounts.expert_flop + amounts.head_flop + amounts.score_flop
+    assert ours == pytest.approx(flop, rel=1e-9)
+    assert amounts.weight_bytes + amounts.expert_bytes == pytest.approx(weights, rel=1e-9)
+    assert amounts.cache_bytes == pytest.approx(cache, rel=1e-9)
+
+
+def step_on(name: str, model: str, layout: Layout = ALONE, stored: str = "bf16") -> StepTime:
+    """A step with the parameters that were expected before any fit."""
+    return StepTime.on(machine(name), Shares(language_model(model), layout, weight_type(stored)), StepParameters())
+
+
+def test_8b_on_an_h100_stays_below_223_tokens_a_second() -> None:
+    step = step_on("h100-sxm", "llama-3.1-8b")
+    assert 1 / step.floor(Batch(1, 1.0)) <= 224
+    assert 100 < 1 / step.seconds(Batch(1, 100.0)) < 223
+
+
+def test_keys_and_values_repeat_beyond_the_heads_that_have_them() -> None:
+    model = language_model("qwen3-235b-a22b")  # 4 heads of keys and values
+    four, eight = (Shares(model, Layout(t), weight_type("fp8")) for t in (4, 8))
+    assert four.token_cache_bytes == eight.token_cache_bytes == 192_512 / 4
+    latent = Shares(language_model("deepseek-v3"), Layout(8), weight_type("fp8"))
+    assert latent.token_cache_bytes == 70_272
+
+
+def test_eight_ranks_are_three_times_one_never_eight() -> None:
+    """70B FP8 on H200, four users: measured 20.1 to 6.3 ms (TensorRT-LLM), 21.5 to 7.9 ms (vLLM)."""
+    one, eight = (step_on("h200-sxm", "llama-3.1-70b", Layout(t), "fp8").seconds(Batch(4, 1500.0)) for t in (1, 8))
+    assert 2 < one / eight < 4.5
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    decodes=st.integers(0, 300),
+    context=st.floats(1, 50_000),
+    prompt=st.integers(0, 8192),
+    faster=st.floats(1.01, 4.0),
+    name=st.sampled_from(["llama-3.1-8b", "gpt-oss-120b"]),
+)
+def test_laws_of_a_step(decodes: int, context: float, prompt: int, faster: float, name: str) -> None:
+    if decodes + prompt == 0:
+        decodes = 1
+    batch = Batch(decodes, context, prompt, 0.0, float(max(prompt, 1)), 1.0 if prompt else 0.0)
+    today = machine("h200-sxm")
+    step = step_on("h200-sxm", name)
+    bandwidth = today.bandwidth("HBM3e") * faster
+    better = today.using({"memory.HBM3e.bandwidth": bandwidth})
+    quick = StepTime.on(better, step.shares, step.parameters)
+    assert quick.seconds(batch) <= step.seconds(batch)
+    assert step.floor(batch) <= step.seconds(batch)
+    more = Batch(decodes + 8, context, prompt, 0.0, float(max(prompt, 1)), batch.finished)
+    assert step.seconds(more) >= step.seconds(batch)
+
+
+def test_several_ranks_need_a_link() -> None:
+    with pytest.raises(InputError, match="no link joins 4 devices"):
+        step_on("l40s", "llama-3.1-70b", Layout(4))
+
+
+def test_calibrations_survive_json() -> None:
+    made = ServingCalibration.from_dict(
+        {"parameters": {"layer": 4e-5}, "engines": {"vllm": [0.9, 1.1]}, "half_width": {"dense": 0.2}}, "test"
+    )
+    again = ServingCalibration.from_dict(made.to_dict(), "test")
+    assert again == made
+    assert made.pace("vllm", "9.9", "nowhere", "dense") == Pace(0.9, 1.1)
+    with pytest.raises(InputError, match="layer"):
+        ServingCalibration.from_dict({"parameters": {"layer": 5.0}}, "test")
+
+
+def test_engines_by_the_words_of_a_runtime() -> None:
+    assert engine_of("vLLM 0.19.0") == ("vllm", "0.19.0")
+    assert engine_of("TensorRT-LLM 1.0") == ("trtllm", "1.0")
+    with pytest.raises(InputError, match="unknown serving engine"):
+        engine_of("vlm")
