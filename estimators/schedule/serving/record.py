@@ -1,0 +1,44 @@
+"""What happened to every request, and what every step was."""
+
+from __future__ import annotations
+
+from array import array
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Record:
+    """Times of requests and stretches of steps as a simulation fills them in."""
+
+    def __init__(self, requests: int) -> None:
+        self.arrived = np.full(requests, np.nan)
+        self.placed = np.full(requests, np.nan)
+        self.first = np.full(requests, np.nan)
+        self.last = np.full(requests, np.nan)
+        self.preempted = np.zeros(requests, dtype=np.int64)
+        self.replica = np.zeros(requests, dtype=np.int64)
+        self._stretches = array("d")
+
+    def place(self, index: int, now: float) -> None:
+        """A request gets a place for the first time."""
+        if np.isnan(self.placed[index]):
+            self.placed[index] = now
+
+    def token(self, index: int, now: float) -> None:
+        """A prompt is read: its first token is there (a preempted request has its first already)."""
+        if np.isnan(self.first[index]):
+            self.first[index] = now
+
+    def end(self, index: int, now: float) -> None:
+        """A request is done."""
+        self.last[index] = now
+
+    def stretch(self, replica: int, start: float, end: float, steps: int, decodes: int, prompt: int) -> None:
+        """`steps` equal steps of `decodes` sequences and `prompt` tokens each."""
+        self._stretches.extend((replica, start, end, steps, decodes, prompt))
+
+    @property
+    def stretches(self) -> npt.NDArray[np.float64]:
+        """Rows (replica, start, end, steps, decodes, prompt tokens)."""
+        return np.asarray(self._stretches, dtype=float).reshape(-1, 6)

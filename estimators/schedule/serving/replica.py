@@ -1,0 +1,248 @@
+"""One replica of a server: its queue, its cache, and how it puts steps together."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import Any
+
+import simpy
+
+from slipstick.estimators.operation.serving.step_amounts import Batch
+from slipstick.estimators.schedule.serving.cache_blocks import CacheBlocks
+from slipstick.estimators.schedule.serving.record import Record
+from slipstick.estimators.schedule.serving.requests import Request
+from slipstick.estimators.schedule.serving.scheduler import Scheduler
+
+Seconds = Callable[[Batch], float]
+
+
+class _Sequence:
+    """A request at this replica: tokens that lie in the cache, tokens of its prompt to read, tokens to make."""
+
+    __slots__ = ("done", "ends", "index", "left", "prompt", "swapped")
+
+    def __init__(self, index: int, prompt: int, done: int, left: int) -> None:
+        self.index, self.prompt, self.done, self.left = index, prompt, done, left
+        self.ends: int = -1  # the clock at which its last token is made; -1 while it does not decode
+        self.swapped = 0
+
+
+class Replica:
+    """A process that makes steps as long as there is work; decode steps between events advance together."""
+
+    def __init__(
+        self,
+        environment: simpy.Environment,
+        name: int,
+        rules: Scheduler,
+        seconds: Seconds,
+        record: Record,
+        finished: Callable[[int], None],
+        *,
+        groups: int,
+        watched: int,
+    ) -> None:
+        self.env, self.name, self.rules, self.seconds, self.record = environment, name, rules, seconds, record
+        self.finished, self.groups, self.watched = finished, groups, watched
+        self.cache = CacheBlocks(rules.cache_tokens // rules.block, rules.block)
+        self.waiting: deque[_Sequence] = deque()
+        self.reading: deque[_Sequence] = deque()
+        self.placed: list[_Sequence] = []  # in the order of their admission
+        self.ending: list[tuple[int, int, _Sequence]] = []
+        self.clock, self.decodes, self.offsets = 0, 0, 0
+        self.came = environment.event()
+        environment.process(self._run())
+
+    @property
+    def load(self) -> int:
+        """Requests here, waiting or placed."""
+        return len(self.waiting) + len(self.placed)
+
+    def put(self, index: int, request: Request) -> None:
+        """A request arrives."""
+        self.waiting.append(_Sequence(index, request.input_tokens, request.cached_tokens, request.output_tokens))
+        if not self.came.triggered:
+            self.came.succeed()
+
+    def _run(self) -> Generator[Any, Any, None]:
+        while True:
+            if self.came.triggered:
+                self.came = self.env.event()
+            if not self.waiting and not self.placed:
+                yield self.came
+                continue
+            preemptions = len(self.placed)
+            penalty = self._make_room()
+            # As vLLM does: a step that took places away gives none.
+            chunks = self._chunks(admitting=preemptions == len(self.placed))
+            if chunks:
+                yield from self._read(chunks, penalty + sum(self._swap_in(s) for s, _ in chunks))
+            elif self.decodes:
+                yield from self._decode(penalty)
+
+    def _make_room(self) -> float:
+        """Take places away until one more token of every sequence fits; returns the seconds that swapping costs."""
+        seconds = 0.0
+        while self.decodes and self.cache.needed(1) > self.cache.free:
+            seconds += self._preempt()
+        return seconds
+
+    def _preempt(self) -> float:
+        sequence = self.placed.pop()
+        self.record.preempted[sequence.index] += 1
+        if sequence.ends < 0:
+            self.reading.remove(sequence)
+            self.cache.used -= self.cache.blocks(sequence.done) if sequence.done else 0
+            sequence.done = 0
+            self.waiting.appendleft(sequence)
+            return 0.0
+        tokens = sequence.done + self.clock
+        self._leave(sequence, tokens)
+        sequence.left = sequence.ends - self.clock
+        sequence.ends = -1
+        swap = self.rules.preemption == "swap"
+        # Its last token is not in the cache yet: it is read with the others.
+        sequence.prompt, sequence.done = tokens + 1, tokens if swap else 0
+        sequence.swapped = tokens if swap else 0
+        self.waiting.appendleft(sequence)
+        return tokens * self.rules.swap_token_seconds if swap else 0.0
+
+    def _swap_in(self, sequence: _Sequence) -> float:
+        tokens, sequence.swapped = sequence.swapped, 0
+        return tokens * self.rules.swap_token_seconds
+
+    def _chunks(self, *, admitting: bool) -> list[tuple[_Sequence, int]]:
+        """Which prompts are read in this step, and how many tokens of each; new ones only when `admitting`."""
+        rules, free = self.rules, self.cache.free - self.cache.needed(1)
+        budget = rules.token_budget - (self.decodes if rules.mixing == "mixed" else 0)
+        chunks: list[tuple[_Sequence, int]] = []
+        for sequence in self.reading:
+            free = self._chunk(sequence, budget, free, chunks)
+            budget = rules.token_budget - sum(n for _, n in chunks) - (self.decodes if rules.mixing == "mixed" else 0)
+        while admitting and self.waiting and budget > 0 and len(self.placed) < rules.max_sequences:
+            sequence = self.waiting[0]
+            before = len(chunks)
+            # Tokens that are in the cache already (a prefix hit, or swapped in) take their blocks on admission.
+            held = self.cache.blocks(sequence.done) if sequence.done else 0
+            if held >= free:
+                break
+            after = self._chunk(sequence, budget, free - held, chunks)
+            if len(chunks) == before:
+                break
+            self.cache.take(held)
+            free = after
+            budget -= chunks[-1][1]
+            self.waiting.popleft()
+            self.placed.append(sequence)
+            self.reading.append(sequence)
+            self.record.place(sequence.index, self.env.now)
+        return chunks
+
+    def _chunk(self, sequence: _Sequence, budget: int, free: int, chunks: list[tuple[_Sequence, int]]) -> int:
+        """Add what fits of one prompt to a step; returns the blocks that are free after it."""
+        held = self.cache.blocks(sequence.done) if sequence.done else 0
+        room = (free + held) * self.cache.size - sequence.done
+        count = min(budget, sequence.prompt - sequence.done, room)
+        if count <= 0:
+            return free
+        chunks.append((sequence, count))
+        return free - (self.cache.blocks(sequence.done + count) - held)
+
+    def _read(self, chunks: list[tuple[_Sequence, int]], penalty: float) -> Generator[Any, Any, None]:
+        """One step that reads chunks of prompts, beside decodes where the scheduler mixes them."""
+        mixed = self.decodes if self.rules.mixing == "mixed" else 0
+        prompt = sum(n for _, n in chunks)
+        past = sum(n * s.done for s, n in chunks) / prompt
+        chunk = sum(n * n for _, n in chunks) / prompt
+        done = [s for s, n in chunks if s.done + n == s.prompt]
+        g = self.groups
+        context = (self.offsets + self.decodes * self.clock) / self.decodes + 1 if mixed else 0.0
+        batch = Batch(mixed / g, context, prompt / g, past, chunk, len(done) / g)
+        seconds = self.seconds(batch) + penalty
+        for sequence, count in chunks:
+            held = self.cache.blocks(sequence.done) if sequence.done else 0
+            self.cache.take(self.cache.blocks(sequence.done + count) - held)
+            sequence.done += count
+        if mixed:
+            self.cache.grow(1)
+        start = self.env.now
+        yield self.env.timeout(seconds)
+        self.record.stretch(self.name, start, self.env.now, 1, mixed, prompt)
+        if mixed:
+            self.clock += 1
+        for sequence in done:
+            self.reading.remove(sequence)
+            self.record.token(sequence.index, self.env.now)
+            sequence.left -= 1
+            if sequence.left == 0:
+                self.cache.used -= self.cache.blocks(sequence.done)
+                self._done(sequence)
+                continue
+            self.cache.start(sequence.done)
+            sequence.done -= self.clock
+            sequence.ends = self.clock + sequence.left
+            self.decodes += 1
+            self.offsets += sequence.done
+            heapq.heappush(self.ending, (sequence.ends, sequence.index, sequence))
+        if mixed:
+            self._end()
+
+    def _decode(self, penalty: float) -> Generator[Any, Any, None]:
+        """Steps of decodes alone, until one ends, the cache is full, or a request comes that could be placed."""
+        while self.ending[0][2].ends != self.ending[0][0]:
+            heapq.heappop(self.ending)  # it lost its place since
+        count, g = self.decodes, self.groups
+        steps = self.cache.steps_left(self.ending[0][0] - self.clock)
+        context = self.offsets / count + self.clock + 1
+        first = self.seconds(Batch(count / g, context)) + penalty
+        slope = (
+            (self.seconds(Batch(count / g, context + steps - 1)) + penalty - first) / (steps - 1) if steps > 1 else 0.0
+        )
+        start = self.env.now
+        whole = self.env.timeout(_span(first, slope, steps))
+        if self.watched and not self.waiting:
+            yield whole | self.came
+            if not whole.processed:
+                steps = _steps_by(first, slope, steps, self.env.now - start)
+                yield self.env.timeout(max(0.0, start + _span(first, slope, steps) - self.env.now))
+        else:
+            yield whole
+        self.record.stretch(self.name, start, self.env.now, steps, count, 0)
+        self.cache.grow(steps)
+        self.clock += steps
+        self._end()
+
+    def _end(self) -> None:
+        """Sequences whose last token is made leave."""
+        while self.ending and self.ending[0][0] <= self.clock:
+            ends, _, sequence = heapq.heappop(self.ending)
+            if sequence.ends == ends:
+                self._leave(sequence, sequence.done + self.clock)
+                self._done(sequence)
+
+    def _leave(self, sequence: _Sequence, tokens: int) -> None:
+        self.cache.stop(tokens)
+        self.decodes -= 1
+        self.offsets -= sequence.done
+
+    def _done(self, sequence: _Sequence) -> None:
+        sequence.ends = -1
+        self.placed.remove(sequence)
+        self.record.end(sequence.index, self.env.now)
+        self.finished(sequence.index)
+
+
+def _span(first: float, slope: float, steps: int) -> float:
+    """Seconds of steps whose times grow evenly."""
+    return steps * first + slope * steps * (steps - 1) / 2
+
+
+def _steps_by(first: float, slope: float, steps: int, elapsed: float) -> int:
+    """How many steps are begun after so many seconds."""
+    low, high = 1, steps
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _span(first, slope, middle) >= elapsed else (middle + 1, high)
+    return low

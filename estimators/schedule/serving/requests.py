@@ -1,0 +1,131 @@
+"""Requests to a server: how long they are and when they come."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slipstick.hwmodels.files.readers import InputError, parse_json, read_text, require_mapping
+
+LONGEST = 10_000_000
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request.
+
+    Parameters
+    ----------
+    input_tokens, output_tokens
+        Of the prompt, and to make.
+    arrival
+        Seconds from the start; None in a closed loop, where a request comes when another is done.
+    cached_tokens
+        Of the prompt, already in the cache from other requests (a prefix hit).
+    """
+
+    input_tokens: int
+    output_tokens: int
+    arrival: float | None = None
+    cached_tokens: int = 0
+
+    def __post_init__(self) -> None:
+        if not (1 <= self.input_tokens <= LONGEST and 1 <= self.output_tokens <= LONGEST):
+            raise InputError(
+                f"request of {self.input_tokens} + {self.output_tokens} tokens: want 1 to {LONGEST:,} of each"
+            )
+        if not 0 <= self.cached_tokens < self.input_tokens:
+            raise InputError(
+                f"request: {self.cached_tokens} cached tokens: want 0 to less than its {self.input_tokens}"
+            )
+        if self.arrival is not None and not 0 <= self.arrival < float("inf"):
+            raise InputError(f"request: arrival = {self.arrival} s: want a finite time >= 0")
+
+
+def drawn(
+    count: int, input_tokens: int, output_tokens: int, spread: float = 0.0, prefix: float = 0.0, seed: int = 0
+) -> tuple[Request, ...]:
+    """`count` requests whose lengths are drawn uniformly from (1 - spread) x nominal to nominal.
+
+    Public tables of "1k/8k" rows are made with spread 0.2; equal lengths that start together stay in lock-step.
+    `prefix` is the share of each prompt that other requests left in the cache.
+    """
+    if not 0 <= spread < 1 or not 0 <= prefix < 1:
+        raise InputError(f"spread = {spread:g}, prefix = {prefix:g}: want shares in [0, 1)")
+    rng = np.random.default_rng(seed)
+
+    def lengths(nominal: int) -> list[int]:
+        low = max(1, round(nominal * (1 - spread)))
+        return [int(n) for n in rng.integers(low, nominal + 1, count)]
+
+    return tuple(
+        Request(a, b, cached_tokens=min(a - 1, int(a * prefix)))
+        for a, b in zip(lengths(input_tokens), lengths(output_tokens), strict=True)
+    )
+
+
+def arriving(requests: Sequence[Request], rate: float, burstiness: float = 1.0, seed: int = 0) -> tuple[Request, ...]:
+    """The requests with arrival times: gaps are gamma distributed with mean 1 / rate (seconds).
+
+    `burstiness` is the squared coefficient of variation of the gaps: 1 is a Poisson stream, 0 a regular one.
+    """
+    if not 0 < rate < float("inf"):
+        raise InputError(f"rate = {rate} requests/s: want a finite rate > 0")
+    if not 0 <= burstiness < float("inf"):
+        raise InputError(f"burstiness = {burstiness}: want a finite number >= 0")
+    rng = np.random.default_rng(seed)
+    if burstiness == 0:
+        gaps = np.full(len(requests), 1 / rate)
+    else:
+        gaps = rng.gamma(1 / burstiness, burstiness / rate, len(requests))
+    times = np.cumsum(gaps)
+    return tuple(
+        Request(r.input_tokens, r.output_tokens, float(t), r.cached_tokens)
+        for r, t in zip(requests, times, strict=True)
+    )
+
+
+def recorded(path: str | os.PathLike[str]) -> tuple[Request, ...]:
+    """Requests from a file of JSON lines: input_tokens, output_tokens, arrival_s, and cached_tokens where known.
+
+    Raises
+    ------
+    InputError
+        Names the line and the field.
+    """
+    found = []
+    for number, line in enumerate(read_text(path).splitlines(), 1):
+        if not line.strip():
+            continue
+        where = f"{path}: line {number}"
+        entry = require_mapping(parse_json(line, where), where, "a request")
+        found.append(
+            Request(
+                _whole(entry.get("input_tokens"), where, "input_tokens"),
+                _whole(entry.get("output_tokens"), where, "output_tokens"),
+                _seconds(entry.get("arrival_s"), where),
+                _whole(entry.get("cached_tokens", 0), where, "cached_tokens"),
+            )
+        )
+    if not found:
+        raise InputError(f"{path}: no requests; want a line of JSON each with input_tokens and output_tokens")
+    if len({r.arrival is None for r in found}) > 1:
+        raise InputError(f"{path}: some requests have arrival_s and some do not")
+    return tuple(sorted(found, key=lambda r: r.arrival or 0.0))
+
+
+def _whole(value: object, where: str, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InputError(f"{where}: {name} = {str(value)[:40]!r}: want a whole number")
+    return value
+
+
+def _seconds(value: object, where: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InputError(f"{where}: arrival_s = {str(value)[:40]!r}: want a number of seconds")
+    return float(value)

@@ -1,0 +1,47 @@
+"""What a server's scheduler is told: its budget of tokens, how many sequences, how prompts and decodes share steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from slipstick.hwmodels.files.readers import InputError
+
+
+@dataclass(frozen=True)
+class Scheduler:
+    """Rules of continuous batching.
+
+    Parameters
+    ----------
+    token_budget
+        Tokens of one step, decodes and chunks of prompts together.
+    max_sequences
+        Sequences that hold a place at a time.
+    block
+        Tokens of one block of the cache.
+    cache_tokens
+        Tokens that the cache holds, all ranks with a cache of their own together.
+    mixing
+        mixed: chunks of prompts and decodes share steps; separate: prompts go first, alone.
+    preemption
+        What becomes of a sequence that loses its place when the cache is full: recompute reads its tokens again,
+        swap brings them back from the host.
+    swap_token_seconds
+        Of moving one token's cache to the host or back.
+    """
+
+    token_budget: int = 8192
+    max_sequences: int = 256
+    block: int = 16
+    cache_tokens: int = 1_000_000
+    mixing: Literal["mixed", "separate"] = "mixed"
+    preemption: Literal["recompute", "swap"] = "recompute"
+    swap_token_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("token_budget", "max_sequences", "block", "cache_tokens"):
+            if getattr(self, name) < 1:
+                raise InputError(f"scheduler: {name} = {getattr(self, name)}: want at least 1")
+        if self.cache_tokens < self.block:
+            raise InputError(f"scheduler: cache of {self.cache_tokens} tokens: want at least a block of {self.block}")

@@ -1,0 +1,117 @@
+"""A server of a language model under continuous batching, simulated request by request."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any
+
+import simpy
+
+from slipstick.estimators.schedule.serving.record import Record
+from slipstick.estimators.schedule.serving.replica import Replica, Seconds
+from slipstick.estimators.schedule.serving.requests import Request
+from slipstick.estimators.schedule.serving.scheduler import Scheduler
+from slipstick.estimators.schedule.serving.served import Served
+from slipstick.hwmodels.files.readers import InputError
+
+
+def simulate(
+    requests: Sequence[Request],
+    seconds: Seconds,
+    rules: Scheduler,
+    users: int | None = None,
+    replicas: int = 1,
+    groups: int = 1,
+) -> Served:
+    """Serve requests in order of arrival, or in a closed loop of `users` that each send one when theirs is done.
+
+    Parameters
+    ----------
+    seconds
+        The time of a step of one group of ranks that share a cache (`StepTime.seconds`).
+    users
+        Of a closed loop, all replicas together; None where requests have arrival times.
+    replicas
+        Copies behind a router that sends each request to the copy with fewest.
+    groups
+        Groups of ranks of a replica with caches of their own, which step together on equal shares.
+
+    Raises
+    ------
+    InputError
+        Where a request could never be placed, or arrival times and users contradict each other.
+    """
+    if not requests:
+        raise InputError("no requests to serve")
+    longest = max(requests, key=lambda r: r.input_tokens + r.output_tokens)
+    tokens = longest.input_tokens + longest.output_tokens
+    if -(-tokens // rules.block) > rules.cache_tokens // rules.block:
+        raise InputError(
+            f"a request of {tokens:,} tokens does not fit the cache of {rules.cache_tokens:,} tokens: "
+            "use more devices, a smaller type of weights or cache, or shorter requests"
+        )
+    if rules.mixing == "mixed" and rules.token_budget <= rules.max_sequences and rules.token_budget < len(requests):
+        rules_note = f"token_budget = {rules.token_budget}: want more than max_sequences = {rules.max_sequences}"
+        raise InputError(f"scheduler: {rules_note}, or prompts are never read beside decodes")
+    timed = [r for r in requests if r.arrival is not None]
+    if (users is None) != bool(timed) or 0 < len(timed) < len(requests):
+        raise InputError("give users for requests without arrival times, and none for requests with them")
+    if users is not None and users < 1:
+        raise InputError(f"users = {users}: want at least 1")
+    return _Simulation(requests, seconds, rules, users, replicas, groups).run()
+
+
+class _Simulation:
+    """The run of one server."""
+
+    def __init__(
+        self,
+        requests: Sequence[Request],
+        seconds: Seconds,
+        rules: Scheduler,
+        users: int | None,
+        replicas: int,
+        groups: int,
+    ) -> None:
+        self.requests, self.rules, self.users = requests, rules, users
+        self.env = simpy.Environment()
+        self.record = Record(len(requests))
+        self.left, self.next = len(requests), 0
+        self.over = self.env.event()
+        watched = int(users is None or replicas > 1)
+        self.replicas = [
+            Replica(self.env, i, rules, seconds, self.record, self._finished, groups=groups, watched=watched)
+            for i in range(replicas)
+        ]
+
+    def run(self) -> Served:
+        if self.users is None:
+            self.env.process(self._arrivals())
+        else:
+            for _ in range(min(self.users, len(self.requests))):
+                self._send()
+        self.env.run(until=self.over)
+        caches = [replica.cache for replica in self.replicas]
+        peak = max(cache.peak / cache.capacity for cache in caches)
+        return Served.of(self.requests, self.record, len(self.replicas), peak)
+
+    def _arrivals(self) -> Generator[Any, Any, None]:
+        for request in self.requests:
+            wait = (request.arrival or 0.0) - self.env.now
+            if wait > 0:
+                yield self.env.timeout(wait)
+            self._send()
+
+    def _send(self) -> None:
+        index, self.next = self.next, self.next + 1
+        replica = min(self.replicas, key=lambda r: r.load)
+        self.record.arrived[index] = self.env.now
+        self.record.replica[index] = replica.name
+        replica.put(index, self.requests[index])
+
+    def _finished(self, index: int) -> None:
+        self.left -= 1
+        if self.left == 0:
+            self.over.succeed()
+        elif self.users is not None and self.next < len(self.requests):
+            self._send()
