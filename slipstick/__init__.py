@@ -54,6 +54,7 @@ _HOMES = {
     "read_log": "slipstick.experiments.subjects.iterations.logs",
     "read_matrix": "slipstick.workloads.kernels.sparse_files",
     "select": "slipstick.estimators.run.representative",
+    "simulate": "slipstick.experiments.subjects.jobs.simulated",
     "spmv": "slipstick.workloads.kernels.spmv",
     "whatif": "slipstick.experiments.studies.whatif",
     "workload": "slipstick.workloads.catalog",

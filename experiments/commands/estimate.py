@@ -13,9 +13,9 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def estimate(
         workload: Annotated[
-            str, typer.Argument(help="a built-in workload, or a .json file (slipstick workloads list)")
+            str, typer.Argument(help="a built-in workload, a .json file (slipstick workloads list), or a job's .yaml")
         ],
-        on: Annotated[str, typer.Option(help="a machine, or a YAML file (slipstick machines list)")],
+        on: Annotated[str | None, typer.Option(help="a machine, or a YAML file (slipstick machines list)")] = None,
         set: Annotated[list[str] | None, typer.Option(help="run.threads=240, machine.clock=2GHz, ...")] = None,  # noqa: A002
         estimator: Annotated[
             str | None, typer.Option("--estimator", "--with", help="by name, or your own, MODULE:ATTRIBUTE")
@@ -26,6 +26,13 @@ def register(app: typer.Typer) -> None:
         dtype: Annotated[
             str | None, typer.Option(help="compute in this data type: bfloat16, float16, int8, ...")
         ] = None,
+        simulate: Annotated[
+            bool, typer.Option("--simulate", help="event simulation of a job, or of the workload as one: percentiles")
+        ] = False,
+        runs: Annotated[int | None, typer.Option(help="simulated runs, each from its own seed", min=1)] = None,
+        seed: Annotated[int, typer.Option(help="of the first simulated run", min=0)] = 0,
+        trace: Annotated[str | None, typer.Option(help="Chrome trace of the first simulated run, FILE.json")] = None,
+        report: Annotated[str | None, typer.Option(help="page of the simulation, FILE.html")] = None,
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
         """How long a workload takes on a machine, with an 80 % band where it is known."""
@@ -33,9 +40,18 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.pages.output import emit
         from slipstick.experiments.question.objectives import consumptions
         from slipstick.experiments.question.question import question
+        from slipstick.experiments.subjects.jobs.job_file import is_job
         from slipstick.hwmodels.files.readers import InputError
         from slipstick.hwmodels.units import format_quantity
 
+        if simulate or is_job(workload):
+            from slipstick.experiments.subjects.jobs.answers import Asked, print_formula, print_simulated
+
+            job = Asked(workload, on, estimator, tuple(set or ()), dtype, runs, seed, trace, report, format)
+            (print_simulated if simulate else print_formula)(job)
+            return
+        if on is None:
+            raise InputError("give --on MACHINE (slipstick machines list)")
         asked = question(workload, on, estimator, set or [], dtype)
         if calibration:
             from slipstick.experiments.calibrate.calibrated import calibrated

@@ -40,6 +40,12 @@ def register(app: typer.Typer) -> None:
         dtype: Annotated[
             str | None, typer.Option(help="compute in this data type: bfloat16, float16, int8, ...")
         ] = None,
+        simulate: Annotated[
+            bool,
+            typer.Option("--simulate", help="by event simulation; job.NAME varies as well (a job's .yaml, or any)"),
+        ] = False,
+        runs: Annotated[int | None, typer.Option(help="simulated runs of each point", min=1)] = None,
+        seed: Annotated[int, typer.Option(help="of the first simulated run", min=0)] = 0,
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
         """How much faster when numbers change: ratios to today first, with their band, then times."""
@@ -49,6 +55,12 @@ def register(app: typer.Typer) -> None:
             from slipstick.experiments.commands.replay import answer as answer_trace
 
             answer_trace(trace, on, recorded, vary or [], format, set or [])
+            return
+        if workload and simulate:
+            from slipstick.experiments.subjects.jobs.answers import Asked, print_sweep
+
+            job = Asked(workload, on, estimator, tuple(set or ()), dtype, runs, seed, None, report, format)
+            print_sweep(job, vary or [])
             return
         if not (workload and on and vary):
             raise InputError("give a WORKLOAD, --on MACHINE and --vary NAME=VALUES (or --trace FILE)")

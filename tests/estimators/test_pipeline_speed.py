@@ -47,10 +47,17 @@ def cpu(call: Any) -> float:
 
 
 @pytest.mark.timed
-def test_the_simulation_costs_at_most_three_bare_ones() -> None:
+def test_the_simulation_costs_no_more_than_a_bare_one() -> None:
     pipeline = tpu_pipeline(storage=0.1, decode=0.4, link=0.5, step=1.0, workers=4, prefetch=3, variation=0.3)
     ratios = [cpu(lambda: pipeline.simulate(3000)) / cpu(lambda: bare(pipeline, 3000)) for _ in range(3)]
-    assert min(ratios) <= 3
+    assert min(ratios) <= 1.1  # 0.4 on a quiet core
+
+
+@pytest.mark.timed
+def test_the_simulation_makes_a_hundred_thousand_events_a_second() -> None:
+    pipeline = tpu_pipeline(storage=0.1, decode=0.4, link=0.5, step=1.0, workers=4, prefetch=3, variation=0.3)
+    rates = [5 * 4000 / cpu(lambda: pipeline.simulate(4000)) for _ in range(4)]  # each service is one event
+    assert max(rates) >= 1e5
 
 
 @pytest.mark.timed

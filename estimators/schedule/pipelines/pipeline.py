@@ -3,8 +3,8 @@ step, outfeed.
 
 Stages in a row with finite buffers. Service times are drawn once from a seed, so the exact recurrence
 (`Pipeline.run`) and the event simulation (`Pipeline.simulate`) answer the same question on the same numbers and
-agree; the simulation alone knows resources that several stages share (host cores, a storage link), for which there
-is no recurrence.
+agree; the simulation alone knows resources that several stages share (host cores, a storage link) and workers that keep
+no order, for which there is no recurrence.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from slipstick.estimators.schedule.pipelines.network import Network
 from slipstick.estimators.schedule.pipelines.recurrence import Floats, TandemTimes, tandem
 from slipstick.estimators.schedule.pipelines.stage import Stage
 from slipstick.hwmodels.files.readers import InputError
@@ -90,12 +91,15 @@ class Pipeline:
             raise InputError(
                 f"stages {', '.join(shared)} share a resource: there is no recurrence for contention, use simulate()"
             )
+        free = [stage.name for stage in self.stages if stage.order == "free" and stage.workers > 1]
+        if free:
+            raise InputError(f"stages {', '.join(free)} keep no order: there is no recurrence, use simulate()")
         service = self.draws(steps, seed)
         stages = self.stages
         times = tandem(
             service,
             [stage.workers for stage in stages],
-            [stage.buffer for stage in stages[:-1]],
+            [stage.buffer or len(own) for stage, own in zip(stages[:-1], service, strict=False)],
             [stage.gather for stage in stages],
             [stage.start_up for stage in stages],
         )
@@ -103,10 +107,8 @@ class Pipeline:
 
     def simulate(self, steps: int, seed: int = 0) -> PipelineRun:
         """Times of `steps` steps by event simulation (SimPy); shared resources are granted first come, first served."""
-        from slipstick.estimators.schedule.pipelines.pipeline_simulation import Simulation
-
-        simulation = Simulation(self.stages, self.draws(steps, seed), self.resources)
-        return PipelineRun(self, steps, simulation.times())
+        network = Network([self.stages], [self.draws(steps, seed)], self.resources)
+        return PipelineRun(self, steps, network.run()[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,8 +174,9 @@ class PipelineRun:
             started, finished, departed = (
                 kind[position] for kind in (self.times.started, self.times.finished, self.times.departed)
             )
-            for output in range(len(started)):
-                common = {"ph": "X", "pid": position, "tid": output % stage.workers}
+            workers = _workers(started, departed, stage.workers)
+            for output in np.flatnonzero(np.isfinite(finished)).tolist():
+                common = {"ph": "X", "pid": position, "tid": workers[output]}
                 begin, end, left = started[output] * 1e6, finished[output] * 1e6, departed[output] * 1e6
                 yield {
                     **common,
@@ -192,6 +195,19 @@ class PipelineRun:
                         "dur": left - end,
                         "args": {"output": output},
                     }
+
+
+def _workers(started: Floats, departed: Floats, count: int) -> list[int]:
+    """Which of a stage's workers made each output: the one that has been free for longest."""
+    free = [(0.0, worker) for worker in range(count)]
+    found = []
+    for begin, end in zip(started.tolist(), departed.tolist(), strict=True):
+        ready = [entry for entry in free if entry[0] <= begin + 1e-12]
+        chosen = min(ready or free)
+        free.remove(chosen)
+        free.append((end if np.isfinite(end) else begin, chosen[1]))
+        found.append(chosen[1])
+    return found
 
 
 def tpu_pipeline(

@@ -4,41 +4,82 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from slipstick.estimators.schedule.pipelines.recurrence import Floats
 from slipstick.hwmodels.files.readers import InputError
 
+Distribution: TypeAlias = Literal["log-normal", "exponential", "gamma"]
+Order: TypeAlias = Literal["kept", "free"]
+
 
 @dataclass(frozen=True)
 class Stage:
     """One stage of a pipeline.
 
-    `service` [s] is the mean time to make one output, or the times of successive outputs (repeated when they run
-    out, for schedules that change); `variation` the coefficient of variation of a log-normal factor on it (0:
-    deterministic). `workers` work side by side, `gather` inputs make one output, `buffer` outputs fit behind the
-    stage, `start_up` [s] passes before the workers are ready, `resource` names a shared resource of the pipeline
-    that every service holds.
+    Parameters
+    ----------
+    service
+        Mean seconds of one output, or the times of successive outputs (repeated when they run out).
+    workers
+        That work side by side.
+    gather
+        Inputs of one output.
+    buffer
+        Outputs that fit behind the stage; None for any number.
+    variation
+        Coefficient of variation of one output's time around its mean; 0 is deterministic.
+    start_up
+        Seconds before the workers are ready.
+    resource
+        A shared resource of which every service holds one unit.
+    distribution
+        Of the variation; an exponential one has a variation of 1.
+    order
+        kept: outputs leave in the order of their inputs; free: as they are done.
+    together
+        The copies of a job start each output together and end it together (a collective).
+    slow_share, slow_factor
+        Share of outputs that take so many times as long (a slow file, a straggler).
+    uneven
+        Coefficient of variation between copies, drawn once a run: some are slower throughout.
+    scatter
+        Standard deviation of the log of the mean, drawn once a run for all copies: how sure the mean itself is.
     """
 
     name: str
     service: float | tuple[float, ...]
     workers: int = 1
     gather: int = 1
-    buffer: int = 1
+    buffer: int | None = 1
     variation: float = 0.0
     start_up: float = 0.0
     resource: str | None = None
+    distribution: Distribution = "log-normal"
+    order: Order = "kept"
+    together: bool = False
+    slow_share: float = 0.0
+    slow_factor: float = 1.0
+    uneven: float = 0.0
+    scatter: float = 0.0
 
     def __post_init__(self) -> None:
         for what in ("workers", "gather", "buffer"):
             size = getattr(self, what)
-            if size < 1:
+            if size is not None and size < 1:
                 raise InputError(f"stage {self.name!r}: {what} is {size}; it must be at least 1")
-        for what, value in (("service", min(self.times)), ("variation", self.variation), ("start_up", self.start_up)):
+        numbers = ("variation", "start_up", "uneven", "scatter", "slow_factor")
+        for what, value in (("service", min(self.times)), *((name, getattr(self, name)) for name in numbers)):
             if not (value >= 0 and math.isfinite(value)):
                 raise InputError(f"stage {self.name!r}: {what} is {value}; it must be finite and at least 0")
+        if not 0 <= self.slow_share <= 1:
+            raise InputError(f"stage {self.name!r}: slow_share is {self.slow_share}; it must lie in 0..1")
+        if self.distribution == "exponential" and self.variation not in (0.0, 1.0):
+            raise InputError(
+                f"stage {self.name!r}: an exponential distribution has a variation of 1, not {self.variation}"
+            )
 
     @property
     def times(self) -> tuple[float, ...]:
@@ -47,13 +88,24 @@ class Stage:
 
     @property
     def mean(self) -> float:
-        """Mean service time [s] of one output."""
-        return sum(self.times) / len(self.times)
+        """Mean service time [s] of one output, slow ones among them."""
+        return sum(self.times) / len(self.times) * (1 + self.slow_share * (self.slow_factor - 1))
 
     def draw(self, outputs: int, generator: np.random.Generator) -> Floats:
         """Service times [s] of the first `outputs` outputs."""
         times = np.resize(np.array(self.times, dtype=np.float64), outputs)
-        if self.variation == 0:
-            return times
-        spread = math.log1p(self.variation**2)
-        return times * generator.lognormal(-spread / 2, math.sqrt(spread), outputs)
+        if self.distribution == "exponential":
+            times = times * generator.exponential(1.0, outputs)
+        elif self.variation and self.distribution == "gamma":
+            times = times * generator.gamma(1 / self.variation**2, self.variation**2, outputs)
+        elif self.variation:
+            times = times * log_normal(self.variation, outputs, generator)
+        if self.slow_share:
+            times = np.where(generator.random(outputs) < self.slow_share, times * self.slow_factor, times)
+        return times
+
+
+def log_normal(variation: float, count: int, generator: np.random.Generator) -> Floats:
+    """Factors of mean 1 and of this coefficient of variation."""
+    spread = math.log1p(variation**2)
+    return generator.lognormal(-spread / 2, math.sqrt(spread), count)

@@ -1,0 +1,1 @@
+"""Jobs by event simulation, and the queues in closed form that it must meet."""

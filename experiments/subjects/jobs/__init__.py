@@ -1,0 +1,1 @@
+"""Jobs of several stages: files, event simulation of many runs, their pages."""

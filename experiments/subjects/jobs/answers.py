@@ -1,0 +1,130 @@
+"""What the command line prints of a simulated job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slipstick.experiments.pages.output import emit
+from slipstick.experiments.subjects.jobs.job_file import JobQuestion, job_question
+from slipstick.experiments.subjects.jobs.simulated import Simulated, simulate, sweep
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.units import format_quantity
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The options of a verb that a simulation reads."""
+
+    name: str
+    on: str | None = None
+    estimator: str | None = None
+    settings: tuple[str, ...] = ()
+    dtype: str | None = None
+    runs: int | None = None
+    seed: int = 0
+    trace: str | None = None
+    report: str | None = None
+    form: str = "table"
+
+    def question(self) -> JobQuestion:
+        """The job."""
+        return job_question(self.name, self.on, self.estimator, self.settings, self.dtype)
+
+
+def print_formula(asked: Asked) -> None:
+    """A job without `--simulate`: the slowest stage's time, and that it knows no waiting."""
+    question = asked.question()
+    job, said = question.job()
+    seconds, source = question.formula(job)
+    note = f"by formula: {source}; --simulate shows what it misses"
+    notes = [*said, f"{job.name}: {format_quantity(seconds, 's')} {note}"]
+    emit(
+        [{"job": job.name, "time_s": seconds, "step_s": seconds / job.steps, "steps": job.steps}],
+        asked.form,
+        notes=notes,
+    )
+
+
+def print_simulated(asked: Asked) -> None:
+    """A job's distribution: one row a quantity; with a trace of its first run, and a page."""
+    question = asked.question()
+    found = simulate(question, runs=asked.runs, seed=asked.seed)
+    low, high = found.band()
+    job = found.job
+    over = float(found.numbers["time_s"].mean()) / found.formula if found.formula else float("nan")
+    notes = [
+        *found.assumptions,
+        f"{job.name}: {format_quantity(float(_median(found)), 's')} (80 %: {format_quantity(low, 's')} .. "
+        f"{format_quantity(high, 's')}), {job.steps} steps, {found.runs} runs from seed {found.seed}",
+        f"{over:.3g} x the formula's {format_quantity(found.formula, 's')} ({found.formula_source})",
+    ]
+    if asked.trace:
+        notes.append(f"trace of the first run: {found.write_trace(asked.trace)}")
+    if asked.report:
+        notes.append(f"report: {_page(asked, question, found)}")
+    rows = found.rows()
+    if asked.form == "table":
+        rows = [row for row in rows if "." not in row["quantity"] or row["quantity"].endswith(".busy")]
+    emit(rows, asked.form, notes=notes)
+
+
+def print_sweep(asked: Asked, vary: Sequence[str]) -> None:
+    """Ratios to the job as it stands."""
+    if not vary:
+        raise InputError("nothing varies: name at least one, such as --vary job.copies=1,4,16")
+    question = asked.question()
+    frame = sweep(question, [axis_of(text) for text in vary], asked.runs, asked.seed)
+    rows = [dict(zip(frame.columns, row, strict=True)) for row in frame.itertuples(index=False, name=None)]
+    notes = ["ratios to the job as it stands, with the same seeds: median over runs, 80 %; formula_s: without waiting"]
+    if asked.report:
+        from slipstick.experiments.subjects.jobs.job_page import write_job_page
+
+        found = simulate(question, runs=asked.runs, seed=asked.seed)
+        notes.append(f"report: {write_job_page(found, question.file, asked.report, frame)[0].resolve()}")
+    emit(rows, asked.form, notes=notes)
+
+
+def axis_of(text: str) -> tuple[str, tuple[str, ...]]:
+    """``name=v1,v2`` or ``name=low..high:n`` (even steps) or ``:nlog`` (equal ratios) as texts of values.
+
+    Raises
+    ------
+    InputError
+        Where the text has another form.
+    """
+    import numpy as np
+
+    name, equals, written = (part.strip() for part in text.partition("="))
+    if not equals or "." not in name or not written:
+        raise InputError(f"{text[:60]!r}: want NAME=VALUES, such as job.copies=1,4,16 or job.population=1..240:9log")
+    low, dots, rest = written.partition("..")
+    if not dots:
+        return name, tuple(part.strip() for part in written.split(","))
+    high, _, steps = rest.partition(":")
+    log = steps.endswith("log")
+    try:
+        first, last, count = float(low), float(high), int(steps.removesuffix("log") or 2)
+    except ValueError:
+        raise InputError(f"{text[:60]!r}: want plain numbers, name=low..high:n") from None
+    if not (last > first and 2 <= count <= 1000 and (first > 0 or not log)):
+        raise InputError(f"{text[:60]!r}: want high > low and 2 to 1000 steps, and low > 0 for equal ratios")
+    values = np.geomspace(first, last, count) if log else np.linspace(first, last, count)
+    whole = first == round(first) and last == round(last)
+    return name, tuple(dict.fromkeys(f"{round(v)}" if whole else f"{v:.6g}" for v in values))
+
+
+def _page(asked: Asked, question: JobQuestion, found: Simulated) -> Any:
+    from slipstick.experiments.subjects.jobs.job_page import write_job_page
+
+    frame = None
+    if question.file.vary:
+        frame = sweep(question, [axis_of(text) for text in question.file.vary], min(found.runs, 20), asked.seed)
+    return write_job_page(found, question.file, asked.report or "", frame)[0].resolve()
+
+
+def _median(found: Simulated) -> float:
+    import numpy as np
+
+    return float(np.median(found.numbers["time_s"]))

@@ -1,0 +1,184 @@
+"""A job as a YAML file of stages and resources, or any workload as a job of one stage; numbers of it by name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slipstick.estimators.schedule.pipelines.pipeline import Pipeline
+from slipstick.estimators.schedule.pipelines.stage import Stage
+from slipstick.estimators.schedule.simulation.job import Checkpoint, Failures, Job
+from slipstick.experiments.question.question import assignments, question
+from slipstick.experiments.subjects.jobs.job_records import JobFile, StageFile
+from slipstick.hwmodels.files.expressions import parse_expression, symbol
+from slipstick.hwmodels.files.readers import InputError, read_yaml, require_mapping, unknown_name
+from slipstick.hwmodels.files.records import validated
+from slipstick.workloads.catalog import workload_names
+
+SHIPPED = Path(__file__).parent / "shipped"
+COPIED = (
+    *("workers", "gather", "variation", "distribution", "start_up", "resource"),
+    *("order", "together", "slow_share", "slow_factor", "uneven"),
+)
+SPACES = ("job", "machine", "workload", "run", "estimator")
+
+
+@dataclass(frozen=True)
+class JobQuestion:
+    """A job as it was asked for: its document, and what is set in it.
+
+    Parameters
+    ----------
+    where
+        The file, for messages.
+    on
+        The machine of stages that name a workload and no machine.
+    """
+
+    document: Mapping[str, Any]
+    where: str
+    on: str | None = None
+    estimator: str | None = None
+    settings: tuple[str, ...] = ()
+
+    @property
+    def file(self) -> JobFile:
+        """The document with its settings, checked."""
+        changes = assignments(self.settings, SPACES)["job"]
+        document = dict(self.document)
+        for path, text in changes.items():
+            document = _changed(document, path, text)
+        return validated(JobFile, document, self.where)
+
+    def using(self, settings: Sequence[str]) -> JobQuestion:
+        """The same with these set as well; a later value of a name wins."""
+        latest = {text.partition("=")[0].strip(): text for text in (*self.settings, *settings)}
+        return JobQuestion(self.document, self.where, self.on, self.estimator, tuple(latest.values()))
+
+    def job(self) -> tuple[Job, tuple[str, ...]]:
+        """The job, and what its stages' estimates assume.
+
+        Raises
+        ------
+        InputError
+            Where the file or a setting is wrong, or a stage gives neither a time nor a workload.
+        """
+        file, said, stages = self.file, [], []
+        others = [text for text in self.settings if not text.startswith("job.")]
+        if others and not any(stage.workload for stage in file.stages):
+            raise InputError(f"{others[0]}: no stage of {self.where} is a workload; only job.* can be set")
+        for stage in file.stages:
+            times, scatter, notes = self._service(stage, others)
+            said += notes
+            fields = {name: getattr(stage, name) for name in COPIED}
+            room = None if file.population is not None else stage.buffer
+            stages.append(Stage(stage.name, times, buffer=room, scatter=scatter, **fields))
+        pipeline = Pipeline(tuple(stages), file.device or stages[-1].name, file.resources)
+        checkpoint = Checkpoint(file.checkpoint.every, file.checkpoint.time) if file.checkpoint else None
+        failures = Failures(file.failures.between, file.failures.restart) if file.failures else None
+        job = Job(file.name, pipeline, file.steps, file.copies, file.population, checkpoint, failures)
+        return job, tuple(said)
+
+    def formula(self, job: Job) -> tuple[float, str]:
+        """Seconds of the job by a formula, and which: the file's own, or the slowest stage without waiting.
+
+        Raises
+        ------
+        InputError
+            Where the file's formula names what the job has not, or gives no time.
+        """
+        own = self.file.formula
+        if own is None:
+            return job.ideal(), "the slowest stage or resource, nothing varies and nothing waits"
+        values: dict[str, float] = {"job.steps": job.steps, "job.copies": job.copies}
+        if job.population is not None:
+            values["job.population"] = job.population
+        values |= {f"job.resources.{name}": capacity for name, capacity in job.pipeline.resources.items()}
+        for stage in job.pipeline.stages:
+            values[f"job.{stage.name}.service"] = stage.mean
+            for name in ("workers", "gather", "buffer", "variation", "start_up"):
+                value = getattr(stage, name)
+                if value is not None:
+                    values[f"job.{stage.name}.{name}"] = value
+        expression = parse_expression(own.seconds, sorted(values), f"{self.where}: formula.seconds")
+        seconds = float(expression.subs({symbol(name): value for name, value in values.items()}))
+        if not (math.isfinite(seconds) and seconds > 0):
+            raise InputError(f"{self.where}: the formula gives {seconds:g} s: want a time > 0")
+        return seconds, own.source
+
+    def _service(self, stage: StageFile, others: Sequence[str]) -> tuple[tuple[float, ...], float, list[str]]:
+        """Seconds of the stage's outputs, how sure their mean is, and what that assumes."""
+        if (stage.service is None) == (stage.workload is None):
+            raise InputError(f"{self.where}: stage {stage.name!r}: give service (seconds) or workload, one of them")
+        if stage.service is not None:
+            return stage.service, 0.0, []
+        on = stage.machine or self.on
+        if on is None or stage.workload is None:
+            raise InputError(f"{self.where}: stage {stage.name!r}: on which machine? Give machine, or --on MACHINE")
+        latest = {text.partition("=")[0].strip(): text for text in (*stage.set, *others)}
+        asked = question(stage.workload, on, stage.estimator or self.estimator, list(latest.values()), stage.dtype)
+        answer = asked.answer()
+        if answer.spread.total is not None:
+            sure = f"its mean scatters by {answer.spread.total:.1%}, drawn once a run"
+        else:
+            sure = "how sure it is, is not known: the estimator is not calibrated"
+        said = [f"{stage.name}: {asked.workload.name} on {asked.machine.name}, {answer.time:.4g} s; {sure}"]
+        return (answer.time,), answer.spread.total or 0.0, said
+
+
+def is_job(name: str) -> bool:
+    """Whether a name is a job's: a YAML file, or one that ships."""
+    return name.endswith((".yaml", ".yml")) or name in shipped_jobs()
+
+
+def shipped_jobs() -> list[str]:
+    """Names of the jobs that ship."""
+    return sorted(path.stem for path in SHIPPED.glob("*.yaml"))
+
+
+def job_question(
+    name: str,
+    on: str | None = None,
+    estimator: str | None = None,
+    settings: Sequence[str] = (),
+    dtype: str | None = None,
+) -> JobQuestion:
+    """A job by file or name, or a workload as a job of one stage, `step`, whose copies wait for each other.
+
+    Raises
+    ------
+    InputError
+        Where there is no such job or workload.
+    """
+    if is_job(name):
+        path = Path(name) if name.endswith((".yaml", ".yml")) else SHIPPED / f"{name}.yaml"
+        document = require_mapping(read_yaml(path), path, "the document")
+        return JobQuestion(
+            document, str(path if name.endswith((".yaml", ".yml")) else name), on, estimator, tuple(settings)
+        )
+    if not name.endswith(".json") and name not in workload_names():
+        raise unknown_name("workload or job", name, [*shipped_jobs(), *workload_names()])
+    step = {"name": "step", "workload": name, "dtype": dtype, "together": True}
+    return JobQuestion({"name": name, "stages": [step]}, name, on, estimator, tuple(settings))
+
+
+def _changed(document: Mapping[str, Any], path: str, text: str) -> dict[str, Any]:
+    """The document with one number or word changed: ``steps``, ``resources.NAME``, ``STAGE.FIELD``."""
+    value: Any = None if text in ("null", "none") else text
+    head, _, rest = path.partition(".")
+    if not rest:
+        return {**document, head: value}
+    if head in ("resources", "checkpoint", "failures"):
+        inner = document.get(head) or {}
+        return {**document, head: {**require_mapping(inner, "the job", head), rest: value}}
+    stages = list(document.get("stages") or [])
+    names = [stage.get("name") if isinstance(stage, Mapping) else None for stage in stages]
+    if head not in names:
+        raise unknown_name("part of the job", head, [str(n) for n in names] + ["resources", "checkpoint", "failures"])
+    place = names.index(head)
+    changed = {key: entry for key, entry in stages[place].items() if not (rest == "service" and key == "workload")}
+    stages[place] = {**changed, rest: value}
+    return {**document, "stages": stages}

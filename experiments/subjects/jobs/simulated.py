@@ -1,0 +1,204 @@
+"""A simulated job's answer: many runs from seeds, their percentiles, and what a formula without waiting says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slipstick.estimators.schedule.pipelines.recurrence import Floats
+from slipstick.estimators.schedule.simulation.job import Job
+from slipstick.estimators.schedule.simulation.job_run import JobRun
+from slipstick.experiments.subjects.jobs.job_file import JobQuestion, job_question
+from slipstick.hwmodels.files.readers import InputError, atomic_write
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SERVICES = 1_000_000
+"""Services after which no more runs are added by themselves: a few seconds."""
+FEWEST, MOST = 10, 200
+MOST_POINTS = 1_000
+MOST_TRACED = 1_000_000
+PERCENTILES = (50, 90, 99)
+
+
+@dataclass(frozen=True, eq=False)
+class Simulated:
+    """Runs of a job.
+
+    Parameters
+    ----------
+    numbers
+        Of every run, by name: time_s, step_s, idle, STAGE.busy ..., shape (runs,).
+    steps
+        Seconds between the ends of successive steps, of all runs, without each run's first tenth.
+    first
+        The run of the first seed, for its trace.
+    assumptions
+        Of the estimates in it.
+    formula, formula_source
+        Seconds that a formula gives the job, and which one.
+    """
+
+    job: Job
+    seed: int
+    numbers: dict[str, Floats]
+    steps: Floats
+    first: JobRun
+    formula: float
+    formula_source: str
+    assumptions: tuple[str, ...] = ()
+
+    @property
+    def runs(self) -> int:
+        """How many."""
+        return len(self.numbers["time_s"])
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a quantity: mean, percentiles, and the formula's number where there is one."""
+        formulas = {"time_s": self.formula, "step_s": self.formula / self.job.steps}
+        found = []
+        for name, values in {**self.numbers, "step_s": self.steps}.items():
+            formula, mean = formulas.get(name), float(np.mean(values))
+            row: dict[str, Any] = {"quantity": name, "mean": mean}
+            row |= {f"p{level}": float(np.percentile(values, level)) for level in PERCENTILES}
+            row |= {"formula": formula, "over_formula": mean / formula if formula else None}
+            found.append(row)
+        return found
+
+    def band(self, level: float = 0.8) -> tuple[float, float]:
+        """Seconds between which the time of a run lies with probability `level`."""
+        ends = np.percentile(self.numbers["time_s"], [50 * (1 - level), 50 * (1 + level)])
+        return float(ends[0]), float(ends[1])
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a run."""
+        import pandas as pd
+
+        return pd.DataFrame({"seed": np.arange(self.seed, self.seed + self.runs), **self.numbers})
+
+    def write_trace(self, path: str | Path) -> Path:
+        """The first run as a Chrome trace (chrome://tracing, Perfetto).
+
+        Raises
+        ------
+        InputError
+            Where it has more than a million events.
+        """
+        events = []
+        for event in self.first.chrome_events():
+            events.append(event)
+            if len(events) > MOST_TRACED:
+                raise InputError(
+                    f"{path}: the run has more than {MOST_TRACED:,} events; trace one of fewer steps or copies"
+                )
+        with atomic_write(path) as stream:
+            json.dump({"traceEvents": events, "displayTimeUnit": "ms"}, stream)
+        return Path(path)
+
+
+def simulate(
+    job: str | JobQuestion,
+    on: str | None = None,
+    *,
+    settings: Sequence[str] = (),
+    estimator: str | None = None,
+    runs: int | None = None,
+    seed: int = 0,
+) -> Simulated:
+    """Run a job many times by event simulation, from seeds `seed`, `seed` + 1, ...
+
+    Parameters
+    ----------
+    job
+        A YAML file, a job that ships, or a workload (a job of one stage, `step`).
+    on
+        The machine of stages that are workloads and name none.
+    settings
+        Texts such as ``job.decode.workers=8``, ``job.copies=64``, ``workload.batch=128``.
+    runs
+        How many; where None, as the file says, or as many as take a few seconds.
+
+    Raises
+    ------
+    InputError
+        Where the job or a setting cannot be used.
+
+    Examples
+    --------
+    >>> found = simulate("hosts-of-tpus", settings=["job.steps=100"], runs=5)
+    >>> found.runs, bool(found.numbers["time_s"].min() > found.formula)
+    (5, True)
+    """
+    asked = job if isinstance(job, JobQuestion) else job_question(job, on, estimator, settings)
+    return _runs_of(asked, runs, seed)
+
+
+def _runs_of(asked: JobQuestion, runs: int | None, seed: int) -> Simulated:
+    job, said = asked.job()
+    runs = runs or asked.file.runs or _runs(job)
+    every, between, first = [], [], None
+    for number in range(runs):
+        one = job.simulate(seed + number)
+        first = first or one
+        every.append(one.numbers())
+        ends = one.step_ends()
+        between.append(np.diff(ends[len(ends) // 10 :]) if len(ends) > 1 else ends)
+    if first is None:
+        raise InputError(f"{runs} runs: want at least 1")
+    names = dict.fromkeys(name for numbers in every for name in numbers)
+    table = {name: np.array([numbers.get(name, 0.0) for numbers in every]) for name in names}
+    return Simulated(job, seed, table, np.concatenate(between), first, *asked.formula(job), said)
+
+
+def _runs(job: Job) -> int:
+    services = job.copies * sum(job.pipeline.items_for(job.steps))
+    return int(np.clip(SERVICES // max(services, 1), FEWEST, MOST))
+
+
+def sweep(
+    asked: JobQuestion, axes: Sequence[tuple[str, Sequence[str]]], runs: int | None = None, seed: int = 0
+) -> pd.DataFrame:
+    """Every combination of the axes: ratios to today with the same seeds, so that chance cancels where it can.
+
+    Columns: the names that vary, time_ratio (median over runs), low_ratio and high_ratio (80 %), time_s (median),
+    p90_s, p99_s, formula_s (of a formula without waiting, or the file's), step_s, idle.
+
+    Raises
+    ------
+    InputError
+        Where the points are more than `MOST_POINTS`.
+    """
+    import pandas as pd
+
+    points = int(np.prod([len(values) for _, values in axes]))
+    if points > MOST_POINTS:
+        raise InputError(f"{points} points: want at most {MOST_POINTS} simulated ones")
+    today = simulate(asked, runs=runs, seed=seed)
+    rows = []
+    for combination in product(*(values for _, values in axes)):
+        names = [name for name, _ in axes]
+        changes = [f"{name}={value}" for name, value in zip(names, combination, strict=True)]
+        found = simulate(asked.using(changes), runs=today.runs, seed=seed)
+        ratios = found.numbers["time_s"] / today.numbers["time_s"]
+        low, middle, high = np.percentile(ratios, [10, 50, 90])
+        times = np.percentile(found.numbers["time_s"], PERCENTILES)
+        row: dict[str, Any] = {name: _number(value) for name, value in zip(names, combination, strict=True)}
+        row |= {"time_ratio": middle, "low_ratio": low, "high_ratio": high}
+        row |= {"time_s": times[0], "p90_s": times[1], "p99_s": times[2]}
+        row |= {"formula_s": found.formula, "step_s": float(np.mean(found.steps))}
+        rows.append({**row, "idle": float(np.mean(found.numbers["idle"]))})
+    return pd.DataFrame(rows)
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text

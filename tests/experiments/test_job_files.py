@@ -1,0 +1,121 @@
+"""Jobs as files, from the command line: percentiles, traces, pages, what-if, and one line for what is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import slipstick as ss
+from slipstick.experiments.commands.cli import run
+from slipstick.experiments.subjects.jobs.job_file import shipped_jobs
+
+OWN = """
+name: my loader and its GPU
+steps: 60
+device: step
+resources: {cores: 4}
+stages:
+  - {name: decode, service: 30 ms, variation: 0.6, workers: 8, buffer: 4, resource: cores}
+  - {name: batch, gather: 4, service: 1 ms}
+  - {name: step, workload: resnet18, machine: v100-sxm, set: [workload.batch=4]}
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> str:
+    path = tmp_path / "job.yaml"
+    path.write_text(OWN)
+    return str(path)
+
+
+def answer(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, object]]:
+    capsys.readouterr()
+    assert run([*words, "--format", "json"]) == 0
+    found: list[dict[str, object]] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_a_job_of_my_own(own: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace, page = tmp_path / "trace.json", tmp_path / "page.html"
+    rows = answer(capsys, "estimate", own, "--simulate", "--runs", "6", "--trace", str(trace), "--report", str(page))
+    by = {str(row["quantity"]): row for row in rows}
+    assert {"time_s", "step_s", "idle", "decode.busy", "step.starved"} <= set(by)
+    assert by["time_s"]["p50"] <= by["time_s"]["p90"] <= by["time_s"]["p99"]  # type: ignore[operator]
+    assert by["time_s"]["over_formula"] > 1  # type: ignore[operator]
+    assert len([e for e in json.loads(trace.read_text())["traceEvents"] if e.get("cat") == "service"]) == 60 * 6
+    assert "my loader and its GPU" in page.read_text() and page.with_suffix(".png").exists()
+    assert answer(capsys, "estimate", own)[0]["time_s"] == pytest.approx(by["time_s"]["formula"])
+    assert ss.simulate(own, runs=6).rows()[0]["mean"] == pytest.approx(by["time_s"]["mean"])
+
+
+def test_what_if_keeps_seeds(own: str, capsys: pytest.CaptureFixture[str]) -> None:
+    vary = ("--vary", "job.resources.cores=4,8", "--vary", "job.decode.buffer=4,16")
+    rows = answer(capsys, "whatif", own, "--simulate", "--runs", "4", *vary)
+    assert rows[0]["time_ratio"] == 1.0
+    assert rows[-1]["time_ratio"] < 0.9 and len(rows) == 4  # type: ignore[operator]
+
+
+def test_any_workload_is_a_job_and_a_calibrated_one_scatters(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--on", "tpu-v2-8", "--simulate", "--runs", "40", "--set", "job.steps=5")
+    time = answer(capsys, "estimate", "data-parallel-mlp", *words)[0]
+    plain = answer(capsys, "estimate", "data-parallel-mlp", "--on", "tpu-v2-8")[0]
+    assert time["p50"] == pytest.approx(5 * plain["time_s"], rel=0.1)  # type: ignore[operator]
+    assert time["p90"] > 1.01 * time["p50"]  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("name", shipped_jobs())
+def test_the_studies_that_ship_miss_their_formula(name: str) -> None:
+    found = ss.simulate(name, settings=["job.steps=150"], runs=3)
+    ratio = found.rows()[0]["over_formula"]
+    assert ratio > 1.05 or ratio < 0.95
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("service: 30 ms", "service: 30 apples"), "unknown unit 'apples'"),
+        (("service: 30 ms,", ""), "give service (seconds) or workload"),
+        (("workers: 8", "workers: 0"), "stages.0.workers = 0"),
+        (("resource: cores}", "resource: kernels}"), "unknown resource 'kernels'"),
+        (("device: step", "device: stop"), "device 'stop' is no stage"),
+        (("machine: v100-sxm", "machine: nothing"), "unknown machine 'nothing'"),
+        (("steps: 60", "stepps: 60"), "unknown field 'stepps'"),
+        (("name: my", "name: !!python/object:os.system my"), "only plain values are accepted"),
+    ],
+)
+def test_wrong_files_are_one_line(
+    change: tuple[str, str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(OWN.replace(*change))
+    assert run(["estimate", str(path), "--simulate"]) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--set", "job.decoder.workers=2"), "did you mean 'decode'?"),
+        (("--set", "machine.clock=1GHz", "--runs", "1"), ""),
+        (("--set", "job.decode.workers=two"), "valid integer"),
+    ],
+)
+def test_wrong_settings_are_one_line(
+    own: str, words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = run(["estimate", own, "--simulate", *words])
+    assert code == (2 if said else 0)
+    assert said in capsys.readouterr().err
+
+
+def test_a_formula_of_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "job.yaml"
+    text = "formula: {seconds: 'job.steps * job.decode.service', source: mine}"
+    path.write_text(OWN + text)
+    assert answer(capsys, "estimate", str(path))[0]["time_s"] == pytest.approx(60 * 0.03)
+    path.write_text(OWN + text.replace("decode.service", "decode.colour"))
+    assert run(["estimate", str(path)]) == 2
+    assert "colour" in capsys.readouterr().err
