@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import re
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +10,7 @@ from pathlib import Path
 from slipstick.estimators.operation.gpu.kernels import dtype_on, in_dtype
 from slipstick.estimators.schedule.replay import graph_of
 from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.opener import head
 from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
@@ -122,11 +121,5 @@ def _as_run(op: Op, on: Machine) -> Op:
 def _is_chakra(path: str) -> bool:
     if not Path(path).name.removesuffix(".gz").endswith(".json"):
         raise InputError(f"{path}: want a .json or .json.gz of a profiler, or of a Chakra execution trace")
-    try:
-        with open(path, "rb") as raw:
-            packed = raw.read(2) == b"\x1f\x8b"
-            raw.seek(0)
-            head = (gzip.GzipFile(fileobj=raw) if packed else raw).read(HEAD).decode("utf-8", errors="replace")
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path}: cannot be read ({error})") from None
-    return '"nodes"' in head and "traceEvents" not in head and '"ph"' not in head
+    begin = head(path, HEAD)
+    return '"nodes"' in begin and "traceEvents" not in begin and '"ph"' not in begin

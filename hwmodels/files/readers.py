@@ -6,7 +6,6 @@ Every failure is an `InputError`: one line that names the file, the field, the v
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
 import math
@@ -14,7 +13,6 @@ import os
 import re
 import secrets
 import tomllib
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -23,17 +21,19 @@ from typing import IO, Any
 
 import yaml
 
-MEGABYTE = 1_000_000
-DEFAULT_LIMIT_BYTES = 64 * MEGABYTE
+from slipstick.hwmodels.files.errors import InputError as InputError
+from slipstick.hwmodels.files.opener import DEFAULT_LIMIT_BYTES as DEFAULT_LIMIT_BYTES
+from slipstick.hwmodels.files.opener import MEGABYTE as MEGABYTE
+from slipstick.hwmodels.files.opener import read_bytes as read_bytes
+
 MAX_DEPTH = 64
 MAX_YAML_NODES = 200_000
 MAX_INTEGER = 10**40
+MAX_CONTAINERS = 2_000_000
+MAX_VALUES = 8_000_000
+MAX_COLUMNS = 4_096
 _TOO_LARGE = "an integer beyond 1e40"
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-
-
-class InputError(ValueError):
-    """What a user gave cannot be used; the message is one line for them (exit code 2)."""
 
 
 def unknown_name(thing: str, name: object, known: Sequence[str]) -> InputError:
@@ -42,32 +42,6 @@ def unknown_name(thing: str, name: object, known: Sequence[str]) -> InputError:
     hint = f"; did you mean {close[0]!r}?" if close else ""
     listed = ", ".join(known) if len(known) <= 40 else f"{', '.join(known[:40])}, ... ({len(known)} in all)"
     return InputError(f"unknown {thing} {str(name)[:80]!r}{hint} (known: {listed})")
-
-
-def read_bytes(path: str | os.PathLike[str], limit_bytes: int = DEFAULT_LIMIT_BYTES) -> bytes:
-    """The content of a file, unpacked where its name ends in .gz, at most `limit_bytes` long.
-
-    Raises
-    ------
-    InputError
-        Where the file is missing, unreadable, too large (packed or unpacked), or a broken gzip.
-    """
-    path = Path(path)
-    try:
-        if path.is_dir():
-            raise InputError(f"{path}: is a folder, not a file")
-        with open(path, "rb") as raw:
-            packed = path.suffix == ".gz"
-            content = (gzip.GzipFile(fileobj=raw) if packed else raw).read(limit_bytes + 1)
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(f"{path}: broken or truncated gzip ({error})") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    if len(content) > limit_bytes:
-        raise InputError(f"{path}: more than {limit_bytes / MEGABYTE:g} MB, the limit for this kind of file")
-    return content
 
 
 def read_text(path: str | os.PathLike[str], limit_bytes: int = DEFAULT_LIMIT_BYTES) -> str:
@@ -85,11 +59,13 @@ def read_json(path: str | os.PathLike[str], limit_bytes: int = DEFAULT_LIMIT_BYT
 
 
 def parse_json(text: str, where: object) -> Any:
-    """A JSON document of bounded depth; NaN, Infinity and integers beyond 1e40 are refused."""
+    """A JSON document of bounded depth and number of values; NaN, Infinity and integers beyond 1e40 are refused."""
 
     def refuse(constant: str) -> float:
         raise InputError(f"{where}: {constant} is no JSON number")
 
+    if text.count("[") + text.count("{") > MAX_CONTAINERS or text.count(",") > MAX_VALUES:
+        raise InputError(f"{where}: more than {MAX_CONTAINERS:,} lists and objects, or {MAX_VALUES:,} values")
     try:
         document = json.loads(text, parse_constant=refuse)
     except json.JSONDecodeError as error:
@@ -230,6 +206,8 @@ def read_csv_rows(
         header = [name.strip() for name in next(reader, [])]
         if not any(header):
             raise InputError(f"{path}: is empty; want a header line with columns {', '.join(required) or 'by name'}")
+        if len(header) > MAX_COLUMNS:
+            raise InputError(f"{path}: {len(header):,} columns, more than {MAX_COLUMNS:,}")
         repeated = sorted({name for name in header if header.count(name) > 1})
         if repeated:
             raise InputError(f"{path}: column {repeated[0]!r} stands twice in the header")

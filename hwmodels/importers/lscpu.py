@@ -6,14 +6,13 @@ measured is assumed and says so in the machine's sources (`slipstick measure hos
 
 from __future__ import annotations
 
-import json
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from slipstick.hwmodels.files.readers import InputError, whole_number
+from slipstick.hwmodels.files.readers import InputError, parse_json, whole_number
 from slipstick.hwmodels.files.records import validated
 from slipstick.hwmodels.machine import Machine
 
@@ -142,10 +141,7 @@ def parse_lscpu(text: str, memory: float | None = None) -> Topology:
     """
     if len(text) > MAX_TEXT:
         raise InputError(f"lscpu: more than {MAX_TEXT} characters")
-    try:
-        document = json.loads(text)
-    except (json.JSONDecodeError, RecursionError):
-        raise InputError("lscpu: not JSON (want the output of lscpu --json)") from None
+    document = parse_json(text, "lscpu (want the output of lscpu --json)")
     entries = document.get("lscpu") if isinstance(document, Mapping) else None
     if not isinstance(entries, list):
         raise InputError("lscpu: no list 'lscpu' (want the output of lscpu --json)")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from slipstick.hwmodels.files import opener
 from slipstick.hwmodels.files.readers import InputError, read_json
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_file import from_json
@@ -33,7 +34,7 @@ def import_file(path: str | os.PathLike[str], step: int | None = None) -> Worklo
         return import_onnx(path)
     if not name.endswith(".json"):
         raise InputError(f"{path}: want a .onnx, or a .json of an execution trace, a profiler or a saved workload")
-    head = _head(path)
+    head = opener.head(path, 65536)
     if SCHEMA in head:
         return from_json(read_json(path), str(path))
     if "traceEvents" in head or '"ph"' in head or head.lstrip().startswith("["):
@@ -41,20 +42,6 @@ def import_file(path: str | os.PathLike[str], step: int | None = None) -> Worklo
     from slipstick.workloads.importers.traces.execution_trace import import_execution_trace
 
     return import_execution_trace(path)
-
-
-def _head(path: str | os.PathLike[str]) -> str:
-    import gzip
-    import zlib
-
-    try:
-        with open(path, "rb") as raw:
-            packed = raw.read(2) == b"\x1f\x8b"
-            raw.seek(0)
-            content = gzip.GzipFile(fileobj=raw).read(65536) if packed else raw.read(65536)
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path}: cannot be read ({error})") from None
-    return content.decode("utf-8", errors="replace")
 
 
 def _one_step(path: str | os.PathLike[str], step: int | None) -> Workload:

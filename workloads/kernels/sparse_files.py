@@ -18,6 +18,10 @@ Symmetry = Literal["expand", "stored"]
 
 FILE_BYTES = 1 << 30
 """Largest matrix file read, after decompression."""
+UNPACKED_RATIO = 50
+"""Bytes of a matrix for each packed one beyond the first 16 MB: lists of edges pack 3 to 10 times."""
+LARGEST_NODE = 2**53
+"""Numbers of nodes beyond it are not told apart."""
 NONZEROS_LIMIT = 200_000_000
 
 
@@ -50,7 +54,7 @@ def read_matrix(path: str | Path, *, symmetry: Symmetry = "expand") -> SparseMat
 def _matrix_market(name: str, path: Path, symmetry: Symmetry) -> SparseMatrix:
     from scipy.io import mmread
 
-    data = read_bytes(path, FILE_BYTES)
+    data = read_bytes(path, FILE_BYTES, UNPACKED_RATIO)
     stream = io.BytesIO(data)
     header = stream.readline(1024).decode("ascii", "replace").lower().split()
     if len(header) != 5 or header[0] != "%%matrixmarket" or header[1] != "matrix":
@@ -100,7 +104,10 @@ def _matrix_market(name: str, path: Path, symmetry: Symmetry) -> SparseMatrix:
 
 def _edge_list(name: str, path: Path) -> SparseMatrix:
     """Edges 'u v' of a graph, any node numbers: they are renumbered in ascending order."""
-    pairs = _table(path, at_least=2)[:, :2].astype(np.int64)
+    ends = _table(path, at_least=2)[:, :2]
+    if not (np.isfinite(ends).all() and (ends == np.floor(ends)).all() and (np.abs(ends) < LARGEST_NODE).all()):
+        raise InputError(f"{path}: nodes must be whole numbers within +-{LARGEST_NODE:.3g}")
+    pairs = ends.astype(np.int64)
     nodes, renumbered = np.unique(pairs, return_inverse=True)
     renumbered = renumbered.reshape(pairs.shape)
     return _checked(path, name, renumbered[:, 0], renumbered[:, 1], (len(nodes), len(nodes)), None)
@@ -109,13 +116,13 @@ def _edge_list(name: str, path: Path) -> SparseMatrix:
 def _triplets(name: str, path: Path) -> SparseMatrix:
     table = _table(path, at_least=3)
     i, j = table[:, 0], table[:, 1]
-    if (i != np.floor(i)).any() or (j != np.floor(j)).any():
+    if not all(np.isfinite(k).all() and (k == np.floor(k)).all() and (np.abs(k) < LARGEST_NODE).all() for k in (i, j)):
         raise InputError(f"{path}: rows and columns must be whole numbers")
     return _checked(path, name, i.astype(np.int64), j.astype(np.int64), None, table[:, 2])
 
 
 def _table(path: Path, at_least: int) -> npt.NDArray[np.float64]:
-    data = read_bytes(path, FILE_BYTES)
+    data = read_bytes(path, FILE_BYTES, UNPACKED_RATIO)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of no data: said below

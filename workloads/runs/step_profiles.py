@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
 
+from slipstick.hwmodels.files.opener import opened
 from slipstick.hwmodels.files.readers import InputError, atomic_write
 from slipstick.workloads.runs.event_table import EventTable
 
@@ -29,6 +29,7 @@ SKIPPED_CATEGORIES = frozenset(
 )
 """Event categories that are no operations of their own."""
 _LARGEST_LINE = 1 << 24
+_LARGEST_FILE = 1 << 33
 _MOST = 10**15
 """Invocations of one operation in a step."""
 _LONGEST = 1e12
@@ -240,18 +241,16 @@ def load_steps(path: str | Path) -> Iterator[StepProfile]:
     InputError
         Names the file and the line where a record is wrong.
     """
-    if not Path(path).is_file():
-        raise InputError(f"{path}: no such file")
     number = 0
     try:
-        with gzip.open(path) if str(path).endswith(".gz") else Path(path).open("rb") as file:
+        with opened(path, _LARGEST_FILE) as file:
             while line := file.readline(_LARGEST_LINE):
                 number += 1
                 yield _profile(json.loads(line))
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
+        if isinstance(error, InputError) and number == 0:
+            raise
         raise InputError(f"{path}: line {number}: not a step profile ({error})") from None
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path}: cannot be read, or a broken gzip ({error})") from None
 
 
 def _profile(record: Any) -> StepProfile:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slipstick.experiments.measure.clocks.timing import Timing
+from slipstick.hwmodels.files.opener import require_regular
 from slipstick.hwmodels.files.readers import InputError, parse_json, require_mapping
 from slipstick.hwmodels.files.records import Table, validated
 from slipstick.hwmodels.machine import Machine
@@ -99,6 +100,7 @@ class BrickStore:
             Where there is no such file, or it is no store.
         """
         if not path.is_file():
+            require_regular(path) if path.exists() else None
             raise InputError(f"{path}: no such store of bricks (slipstick measure bricks MODEL ... makes one)")
         return cls(path)
 

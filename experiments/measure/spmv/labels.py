@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.operation.spmv.reuse import LABEL_KINDS, CacheSizes, LabelKind
+from slipstick.hwmodels.files.frames import parquet_frame
 from slipstick.hwmodels.files.readers import InputError, read_json, unknown_name
 from slipstick.workloads.kernels.blocks import BLOCK, BlockTable, block_features, network_input
 from slipstick.workloads.kernels.generators import from_recipe
@@ -92,9 +93,8 @@ class Labels:
     @cached_property
     def frame(self) -> pd.DataFrame:
         """One row a block: matrix, block, and in nanoseconds a non-zero ``hot_ns``, ``streaming_ns``, their repeats."""
-        import pandas as pd
 
-        return pd.read_parquet(self.path)
+        return parquet_frame(self.path)
 
     @property
     def caches(self) -> CacheSizes:

@@ -31,6 +31,7 @@ from slipstick.hwmodels.files.readers import (
     read_csv_rows,
     read_json,
     read_number,
+    read_text,
     require_mapping,
     unknown_name,
 )
@@ -261,7 +262,7 @@ def _rows_done(log: Path, header: list[str], lengths: Sequence[int]) -> int:
     """Whole rows that a log holds already; a last line that a kill cut short is taken off."""
     if not log.exists():
         return 0
-    text = log.read_text(encoding="utf-8")
+    text = read_text(log)
     if text and not text.endswith("\n"):
         with atomic_write(log) as stream:
             stream.write(text[: text.rfind("\n") + 1])

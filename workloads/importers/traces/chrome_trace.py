@@ -15,15 +15,13 @@ are tolerated, and counted.
 from __future__ import annotations
 
 import codecs
-import gzip
-import io
 import json
 import re
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal
 
+from slipstick.hwmodels.files.opener import opened
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.importers.traces.event_columns import Columns, IrregularError
 from slipstick.workloads.runs.event_table import EventTable, TraceNotes
@@ -55,7 +53,6 @@ class _Window:
         self.position = 0
         self.ended = False
         self.repaired = 0
-        self._bytes = 0
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
 
     def grow(self) -> bool:
@@ -66,13 +63,7 @@ class _Window:
             raise InputError(
                 f"{self.name}: one event takes more than {LARGEST_EVENT:,} characters; not a trace, or a damaged one"
             )
-        try:
-            block = self.file.read(CHUNK)
-        except (OSError, EOFError, zlib.error) as error:
-            raise InputError(f"{self.name}: cannot be read, or a broken gzip ({error})") from None
-        self._bytes += len(block)
-        if self._bytes > LARGEST_TRACE:
-            raise InputError(f"{self.name}: more than {LARGEST_TRACE:,} bytes after decompression")
+        block = self.file.read(CHUNK)
         self.ended = not block
         self.text = self.text[self.position :] + self._decode(block, self.ended)
         self.position = 0
@@ -131,16 +122,6 @@ class _Window:
             return value
 
 
-def _open(path: Path) -> IO[bytes]:
-    try:
-        raw = path.open("rb")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    magic = raw.read(2)
-    raw.seek(0)
-    return io.BufferedReader(gzip.GzipFile(fileobj=raw)) if magic == b"\x1f\x8b" else raw
-
-
 def _enter(window: _Window, notes: TraceNotes) -> Iterator[Literal["events"]]:
     """Walk the document around the events: suspends once, standing just after the `[` of the events."""
     first = window.peek()
@@ -183,7 +164,7 @@ def iterate_events(path: str | Path, notes: TraceNotes | None = None) -> Iterato
     """
     notes = TraceNotes() if notes is None else notes
     path = Path(path)
-    with _open(path) as file:
+    with opened(path, LARGEST_TRACE) as file:
         window = _Window(file, str(path))
         for _ in _enter(window, notes):
             while (character := window.peek(_SEPARATOR)) != "]":
@@ -212,7 +193,7 @@ def read_events(path: str | Path, arguments: Sequence[str] = ("correlation", "st
     notes = TraceNotes()
     path = Path(path)
     columns = Columns(arguments)
-    with _open(path) as file:
+    with opened(path, LARGEST_TRACE) as file:
         window = _Window(file, str(path), _TEXT_DECODER)
         for _ in _enter(window, notes):
             _read_list(window, columns, notes)

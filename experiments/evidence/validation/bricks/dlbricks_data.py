@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slipstick.experiments.calibrate.public_data import scored_file, training_file
+from slipstick.hwmodels.files.frames import csv_frame
 from slipstick.hwmodels.files.readers import InputError, read_json
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def timings(scored: Path | None = None) -> Timings | None:
     sequence_path, model_path = scored_file(SEQUENCES, scored), scored_file(END_TO_END, scored)
     if sequence_path is None or model_path is None:
         return None
-    sequences, models = pd.read_csv(sequence_path), pd.read_csv(model_path)
+    sequences, models = csv_frame(sequence_path), csv_frame(model_path)
     for path, frame, wanted in (
         (sequence_path, sequences, SEQUENCE_COLUMNS),
         (model_path, models, ("instance", "model")),
@@ -79,12 +80,11 @@ def timings(scored: Path | None = None) -> Timings | None:
 
 def layers() -> pd.DataFrame | None:
     """The layers of the paper's 50 models: model_name, layer_index, kind, topology_hash, input_form."""
-    import pandas as pd
 
     path, models = training_file(LAYERS), training_file(END_TO_END)
     if path is None or models is None:
         return None
-    table, named = pd.read_csv(path), pd.read_csv(models)
+    table, named = csv_frame(path), csv_frame(models)
     return table[table.model_name.isin(set(named[named.in_paper_50 == 1].model))]
 
 

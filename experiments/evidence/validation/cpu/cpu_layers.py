@@ -22,6 +22,7 @@ from slipstick.experiments.calibrate.devices_left_out import mape, roofline
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.frames import csv_frame
 from slipstick.workloads.graph.workload import Attribute
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def _frame(folder: Path) -> pd.DataFrame:
     """Layers with whole sizes, one row a model and topology."""
     import pandas as pd
 
-    frame = pd.read_csv(folder / FILE)
+    frame = csv_frame(folder / FILE)
     for name in (*SIDES, "mad_flops", "kernel_1", "kernel_2", "stride_1", "mean_time"):
         frame[name] = pd.to_numeric(frame[name], errors="coerce")
     frame = frame.dropna(subset=[*SIDES, "mean_time"])

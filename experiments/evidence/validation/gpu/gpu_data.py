@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slipstick.hwmodels.catalog import machine_names
+from slipstick.hwmodels.files.frames import csv_frame, parquet_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -133,7 +134,7 @@ def aiconfigurator(folder: Path, operation: str) -> pd.DataFrame:
     paths = sorted((folder / "gpu/aiconfigurator").glob(f"*/{group}/*/*/{operation}_perf.parquet"))
     frames = []
     for path in paths:
-        frame = pd.read_parquet(path)
+        frame = parquet_frame(path)
         device, _, framework, version = path.parts[-5:-1]
         frames.append(frame.assign(Device=device, stack=f"{framework} {version}"))
     if not frames:
@@ -165,7 +166,7 @@ def deepbench_products(folder: Path) -> pd.DataFrame:
     path = folder / "gpu/deepbench/gemm_train_wide.csv"
     if not path.exists():
         return pd.DataFrame()
-    frame = pd.read_csv(path)
+    frame = csv_frame(path)
     frame = frame[frame.sheet.str.contains("FP32") & ~frame.sheet.str.contains("16")]
     frame["Latency"] = pd.to_numeric(frame["Time (msec)"], errors="coerce")
     frame = frame.dropna(subset="Latency").rename(columns={"file": "Device", "M": "m", "N": "n", "K": "k"})
@@ -181,7 +182,7 @@ def without(frame: pd.DataFrame, keys: Iterable[int]) -> pd.DataFrame:
 def _files(folder: Path, names: Sequence[str]) -> pd.DataFrame:
     import pandas as pd
 
-    found = [pd.read_csv(folder / name).assign(file=name) for name in names if (folder / name).exists()]
+    found = [csv_frame(folder / name).assign(file=name) for name in names if (folder / name).exists()]
     return pd.concat(found, ignore_index=True) if found else pd.DataFrame()
 
 

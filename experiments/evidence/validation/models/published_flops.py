@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 from slipstick.experiments.calibrate.public_data import scored_file, why_missing
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.readers import InputError, read_text
 from slipstick.workloads.graph.compare import matrix_flop
 from slipstick.workloads.graph.workload import Op, Workload
 
@@ -49,8 +50,8 @@ def table(scored: Path | None) -> list[ValidationRow]:
     path = scored_file(TABLE, scored)
     if path is None:
         return [skipped("pytorchcv table", why_missing(TABLE, scored))]
-    with path.open(newline="") as stream:
-        listed = [row for row in csv.DictReader(stream) if row.get("params") and row.get("flops_half_M")]
+    rows = csv.DictReader(io.StringIO(read_text(path), newline=""))
+    listed = [row for row in rows if row.get("params") and row.get("flops_half_M")]
     named: dict[str, tuple[int, float]] = {}
     for row in listed:
         name = model_name(row["section"], row["model"])

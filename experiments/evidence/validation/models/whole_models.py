@@ -19,6 +19,7 @@ from slipstick.experiments.evidence.validation.gpu.gpu_boards import Board
 from slipstick.experiments.evidence.validation.gpu.gpu_data import machine_of
 from slipstick.experiments.evidence.validation.models.model_graphs import Node, graph, node_of
 from slipstick.experiments.evidence.validation.models.switch_transformer import MODELS, switch_transformer
+from slipstick.hwmodels.files.frames import csv_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,17 +58,16 @@ def accumulations(nodes: Sequence[Node]) -> list[Node]:
 
 def rows(scored: Path | None, boards: Mapping[str, Board]) -> list[ValidationRow]:
     """MAPE over the cases, and the worst; cases without a graph are named."""
-    import pandas as pd
 
     folder, title = data_folder(), "neusight whole models"
     labels_path = scored_file(f"{FOLDER}/e2e_labels.csv", scored)
     if folder is None or labels_path is None:
         return [skipped(title, why_missing(f"{FOLDER}/e2e_labels.csv", scored))]
-    labels = pd.read_csv(labels_path)
+    labels = csv_frame(labels_path)
     labels["machine"] = [machine_of(device) for device in labels["device"]]
-    nodes = pd.read_csv(folder / FOLDER / "per_node_labels.csv.gz")
+    nodes = csv_frame(folder / FOLDER / "per_node_labels.csv.gz")
     nodes["machine"] = [_machine(device) for device in nodes["device"]]
-    stored = pd.read_csv(folder / FOLDER / "e2e_predictions.csv").pivot_table(
+    stored = csv_frame(folder / FOLDER / "e2e_predictions.csv").pivot_table(
         index=["device", "case"], columns="predictor", values="e2e_latency"
     )
     if scored is None:
@@ -79,7 +79,7 @@ def rows(scored: Path | None, boards: Mapping[str, Board]) -> list[ValidationRow
             ]
         ]
     ratios = {name: backward_ratios(nodes[nodes["machine"] != name]) for name in labels["machine"].unique()}
-    others = pd.read_csv(folder / FOLDER / "e2e_labels.csv")
+    others = csv_frame(folder / FOLDER / "e2e_labels.csv")
     others["machine"] = [machine_of(device) for device in others["device"]]
     sums = excess(others, nodes, boards)
     missed = {name: float(np.median([v for m, v in sums if m != name] or [0.0])) for name in ratios}

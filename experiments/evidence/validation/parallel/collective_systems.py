@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.frames import csv_frame
 from slipstick.hwmodels.machine import Machine
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def timings(folder: Path) -> pd.DataFrame:
 
     frames = [pd.DataFrame(columns=[*KEYS, "width", "bytes", "time", "noise"])]
     for path in sorted((folder / FOLDER).glob("*/*.csv.gz")):
-        raw = pd.read_csv(path)
+        raw = csv_frame(path)
         stem = f"time_stats.{raw['collective'].iloc[0]}."
         frames.append(
             pd.DataFrame(

@@ -20,6 +20,7 @@ from slipstick.estimators.extrapolation.extrapolate import extrapolate_many
 from slipstick.estimators.extrapolation.series import KINDS, Series
 from slipstick.experiments.calibrate.public_data import scored_file, why_missing
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.hwmodels.files.frames import csv_frame
 from slipstick.hwmodels.files.readers import InputError
 
 LEVEL = 0.80
@@ -85,11 +86,10 @@ class Measured:
 
 def read_collection(index: Path, series: Path) -> list[Measured]:
     """The series of an index (series, kind, source) and a table of measurements (series, parameter, value, time_s)."""
-    import pandas as pd
 
-    known = pd.read_csv(index).set_index("series")
+    known = csv_frame(index).set_index("series")
     found = []
-    for key, group in pd.read_csv(series).groupby("series", sort=False):
+    for key, group in csv_frame(series).groupby("series", sort=False):
         name, parameter = str(key), str(group["parameter"].iloc[0])
         if name not in known.index:
             raise InputError(f"{index}: series {name!r} of {series} is not listed")

@@ -13,6 +13,7 @@ from slipstick.estimators.run.representative import select
 from slipstick.experiments.calibrate.public_data import data_folder, scored_file, why_missing
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.validation.sequences.seqpoint_error import LEVEL, SEEDS, Chooser, Score
+from slipstick.hwmodels.files.opener import head
 from slipstick.workloads.runs.iterations import FloatArray, Iterations
 
 MEASURED = "sequences/measured_cpu"
@@ -135,8 +136,7 @@ def _configurations(
 
 
 def _header(path: Path) -> list[str]:
-    with open(path, encoding="utf-8", newline="") as stream:
-        return next(csv.reader(stream))
+    return next(csv.reader([head(path, 65536).partition("\n")[0]]), [])
 
 
 def _columns(path: Path, time: str) -> tuple[FloatArray, FloatArray]:

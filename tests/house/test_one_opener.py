@@ -1,0 +1,46 @@
+"""Files are opened at one place: a reader that opens its own would hang at a pipe and unpack any bomb."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+OWN = {
+    "hwmodels/files/opener.py": "the opener",
+    "hwmodels/files/readers.py": "writes whole files",
+    "hwmodels/files/frames.py": "frames of bytes that the opener read",
+    "hwmodels/files/arrays.py": "entries of an archive whose bytes the opener read",
+    "workloads/graph/workload_writer.py": "packs what it writes",
+    "workloads/runs/step_profiles.py": "packs what it writes",
+    "experiments/studies/store.py": "the lock of a store, no link is followed",
+    "experiments/question/own.py": "the source of code that the user named",
+    "experiments/evidence/validation/page.py": "a page of this project",
+    "experiments/measure/training/epochs.py": "appends to its own log; /proc/cpuinfo",
+    "experiments/measure/spmv/block_energy.py": "counters of the system",
+    "experiments/measure/clocks/clocked.py": "/proc/cpuinfo",
+}
+CALLS = {"open", "read_text", "read_bytes", "read_csv", "read_parquet", "loadtxt", "GzipFile", "ZipFile", "mmread"}
+OF_MODULES = {"read_text", "read_bytes", "read_csv"}  # also names of our own functions
+
+
+def test_only_the_opener_opens_files() -> None:
+    found = set()
+    for layer in ("hwmodels", "workloads", "estimators", "experiments"):
+        for path in (ROOT / layer).rglob("*.py"):
+            name = str(path.relative_to(ROOT))
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Call) and _opens(node.func) and name not in OWN:
+                    found.add(f"{name}:{node.lineno}: {ast.unparse(node)[:60]}")
+    assert not found, "open files with slipstick.hwmodels.files (opener, readers, frames, arrays)"
+
+
+def _opens(called: ast.expr) -> bool:
+    if isinstance(called, ast.Name):
+        return called.id == "open"
+    if not isinstance(called, ast.Attribute) or called.attr not in CALLS:
+        return False
+    of = ast.unparse(called.value)
+    if called.attr in ("loadtxt", "mmread"):
+        return False  # of bytes that the opener read
+    return not of.startswith(("gate", "self.gate", "opener")) and called.attr != "readers"
