@@ -177,11 +177,11 @@ def test_events_without_a_start_are_counted_and_end_a_reading_where_they_are_mos
 
 
 def test_missing_and_broken_files_are_input_errors(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="no such file"):
         read_events(tmp_path / "none.json")
     broken = tmp_path / "broken.json.gz"
     broken.write_bytes(gzip.compress(kineto_text([event("a", i, 1) for i in range(500)]).encode())[:-200])
-    with pytest.raises(InputError, match="broken gzip"):
+    with pytest.raises(InputError, match="broken or truncated gzip"):
         read_events(broken)
 
 
@@ -193,7 +193,7 @@ def test_a_large_value_ends_in_an_error_not_in_memory(tmp_path: Path, monkeypatc
         read_events(path)
     monkeypatch.setattr(chrome_trace, "LARGEST_TRACE", 8000)
     monkeypatch.setattr(chrome_trace, "LARGEST_EVENT", 50_000)
-    with pytest.raises(InputError, match="after decompression"):
+    with pytest.raises(InputError, match="the limit for this kind of file"):
         read_events(path)
 
 
