@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import BinaryIO
 
 from slipstick.hwmodels.files.errors import InputError
 
@@ -37,7 +37,7 @@ _KINDS = {
 
 
 @contextmanager
-def opened(path: str | os.PathLike[str], limit_bytes: int, limit_ratio: int = LARGEST_RATIO) -> Iterator[IO[bytes]]:
+def opened(path: str | os.PathLike[str], limit_bytes: int, limit_ratio: int = LARGEST_RATIO) -> Iterator[BinaryIO]:
     """A regular file to read from, unpacked where it is a gzip, at most `limit_bytes` long.
 
     Parameters
@@ -113,7 +113,7 @@ def _descriptor(path: str | os.PathLike[str], flags: int) -> int:
     return descriptor
 
 
-def _unpacked(raw: BinaryIO, path: Path, limit_bytes: int, limit_ratio: int) -> IO[bytes]:
+def _unpacked(raw: BinaryIO, path: Path, limit_bytes: int, limit_ratio: int) -> BinaryIO:
     packed = path.suffix == ".gz" or raw.read(2) == b"\x1f\x8b"
     raw.seek(0)
     unpacker = gzip.GzipFile(fileobj=raw) if packed else None

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO
 
+from slipstick.hwmodels.files.opener import opened
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.workloads.language.language_model import Experts, LanguageModel
 from slipstick.workloads.language.weight_types import GGUF_BITS
@@ -21,6 +22,7 @@ _TYPES = {
     0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 8: "Q8_0", 10: "Q2_K", 11: "Q3_K", 12: "Q4_K",
     13: "Q5_K", 14: "Q6_K", 20: "IQ4_NL", 23: "IQ4_XS", 30: "BF16",
 }  # fmt: skip
+_LARGEST_HEADER = 1 << 28
 _MOST_KEYS, _MOST_TENSORS, _LONGEST_TEXT, _LONGEST_ARRAY = 10_000, 200_000, 1_000_000, 5_000_000
 _HABITS: Mapping[str, Mapping[str, int]] = {
     "llama": {},
@@ -43,11 +45,8 @@ def read_gguf(path: str | os.PathLike[str]) -> LanguageModel:
     InputError
         Where the file is no GGUF, is cut short, or its architecture is not known.
     """
-    try:
-        with Path(path).open("rb") as stream:
-            return _model(_Reader(stream, path), Path(path))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    with opened(path, _LARGEST_HEADER) as stream:
+        return _model(_Reader(stream, path), Path(path))
 
 
 def _model(read: _Reader, path: Path) -> LanguageModel:
