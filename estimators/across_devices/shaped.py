@@ -10,8 +10,9 @@ import numpy as np
 
 from slipstick.estimators.across_devices.kernel_class import KernelClass, kind_of
 from slipstick.estimators.across_devices.operation_times import OperationTimes
-from slipstick.estimators.composites.compiled import Compiled, PointByPoint
+from slipstick.estimators.composites.compiled import Compiled
 from slipstick.estimators.composites.composite import Composite
+from slipstick.estimators.core.contract import PointByPoint
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import amount_of

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from slipstick.estimators.calibration.fitting import Fit
 from slipstick.estimators.calibration.objective import Objective
-from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, Estimator, Measurement, Spread, quantile
+from slipstick.estimators.core.contract import Estimator, EstimatorBase, TimeFunction, Uncertainty
+from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, Measurement, Spread, quantile
+from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.core.parameters import parameters, with_parameters
+from slipstick.estimators.core.operation_model import Clock, FormulaModel
+from slipstick.estimators.core.parameters import Parameter, parameters, with_parameters
 from slipstick.hwmodels.files.records import Table, content_digest
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
@@ -23,7 +26,7 @@ SEED = 20_240_229
 
 
 @dataclass(frozen=True)
-class Calibration:
+class Calibration(EstimatorBase):
     """A fitted estimator, how well its parameters are known, and how far measurements scatter around it.
 
     Parameters
@@ -108,9 +111,78 @@ class Calibration:
 
     def compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
-    ) -> Any:
+    ) -> TimeFunction:
         """The fitted estimator as a function of arrays."""
-        return self.estimator.compile(workload, machine, free, run)
+        function: TimeFunction = self.estimator.compile(workload, machine, free, run)
+        return function
+
+    @property
+    def model(self) -> Estimator:
+        """The fitted estimator by itself."""
+        inner: Estimator = self.estimator.model
+        return inner
+
+    @property
+    def uncertainty(self) -> Uncertainty:
+        """Itself."""
+        return self
+
+    @property
+    def alone(self) -> bool:
+        """As the fitted estimator."""
+        return self.model.alone
+
+    @property
+    def parameters(self) -> Mapping[str, tuple[float, Parameter]]:
+        """Those of the fitted estimator."""
+        return self.model.parameters
+
+    def with_parameters(self, values: Mapping[str, float]) -> Self:
+        """The calibration with some parameters given: they count as known and are fitted no more."""
+        changed = self.model.with_parameters(values)
+        kept = [i for i, name in enumerate(self.names) if name not in values]
+        return replace(
+            self,
+            estimator=changed,
+            names=tuple(self.names[i] for i in kept),
+            covariance=tuple(tuple(self.covariance[i][j] for j in kept) for i in kept) if self.covariance else (),
+            sample=tuple(tuple(draw[i] for i in kept) for draw in self.sample),
+        )
+
+    def run_names(self, workload: Workload, machine: Machine) -> frozenset[str]:
+        """Those of the fitted estimator."""
+        return self.model.run_names(workload, machine)
+
+    def run_defaults(self, machine: Machine) -> Mapping[str, float]:
+        """Those of the fitted estimator."""
+        return self.model.run_defaults(machine)
+
+    def runs_at(self) -> Clock:
+        """As the fitted estimator."""
+        clock: Clock = self.estimator.runs_at()
+        return clock
+
+    @property
+    def operation_formulas(self) -> FormulaModel | None:
+        """As the fitted estimator."""
+        formulas: FormulaModel | None = self.estimator.operation_formulas
+        return formulas
+
+    def formula(self, workload: Workload, machine: Machine) -> Formula:
+        """See the fitted estimator."""
+        formula: Formula = self.estimator.formula(workload, machine)
+        return formula
+
+    def metric_at(self, name: str, metrics: Mapping[str, float], factor: float) -> float:
+        """See the fitted estimator."""
+        return float(self.estimator.metric_at(name, metrics, factor))
+
+    def estimate_at(
+        self, workload: Workload, machine: Machine, run: Mapping[str, float], point: Mapping[str, float]
+    ) -> Estimate:
+        """The fitted estimate at one point of free quantities, without its band."""
+        answer: Estimate = self.estimator.estimate_at(workload, machine, run, point)
+        return answer
 
     def draws(
         self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None, count: int = DRAWS

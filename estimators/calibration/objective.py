@@ -10,13 +10,12 @@ import numpy as np
 import sympy as sp
 
 from slipstick.estimators.calibration.fitting import Fit, fit_least_squares
-from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.core.estimate import Estimator, Measurement
+from slipstick.estimators.core.contract import Estimator
+from slipstick.estimators.core.estimate import Measurement
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.core.operation_model import FormulaModel, machine_values
+from slipstick.estimators.core.operation_model import machine_values
 from slipstick.estimators.core.parameters import parameters
-from slipstick.estimators.core.schedule_model import FormulaSchedule
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 
 MAX_OPERATIONS = 64
@@ -131,9 +130,7 @@ def _slopes(
     estimator: Estimator, measurements: Sequence[Measurement], full: tuple[str, ...]
 ) -> tuple[Callable[[Mapping[str, float]], FloatArray], ...] | None:
     """Derivatives from the formula of the whole, one workload and machine derived once; None where there is none."""
-    if not isinstance(estimator, Composite):
-        return None
-    if not (isinstance(estimator.operation, FormulaModel) and isinstance(estimator.schedule, FormulaSchedule)):
+    if estimator.operation_formulas is None:
         return None
     if any(len(m.workload) > MAX_OPERATIONS for m in measurements):
         return None
@@ -143,17 +140,20 @@ def _slopes(
     for m in measurements:
         key = (m.workload.identity, m.machine.fingerprint)
         if key not in made:
-            whole = estimator.formula(m.workload, m.machine)
+            try:
+                whole = estimator.formula(m.workload, m.machine)
+            except InputError:  # the schedule is a table or a simulation
+                return None
             made[key] = tuple(whole.derivative(name) if name in whole.names else nothing for name in full)
         found.append(_slope(estimator, m, made[key]))
     return tuple(found)
 
 
 def _slope(
-    estimator: Composite, m: Measurement, derivatives: tuple[Formula, ...]
+    estimator: Estimator, m: Measurement, derivatives: tuple[Formula, ...]
 ) -> Callable[[Mapping[str, float]], FloatArray]:
-    run = {**m.workload.defaults, **estimator.schedule.run_defaults(m.machine), **m.run}
-    base: dict[str, float] = {f"estimator.{name}": value for name, (value, _) in parameters(estimator).items()}
+    run = {**m.workload.defaults, **estimator.run_defaults(m.machine), **m.run}
+    base: dict[str, float] = {f"estimator.{name}": value for name, (value, _) in estimator.parameters.items()}
     for derivative in derivatives:
         base |= machine_values(derivative, m.machine)
     base |= {f"run.{name}": float(value) for name, value in run.items()}

@@ -23,7 +23,7 @@ from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Amount, symbols_of
-from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.graph.workload import Op
 
 NAMESPACES = ("machine", "workload", "run", "estimator")
 BLOCK_POINTS = 262_144
@@ -74,6 +74,9 @@ class Compiled:
     machine: Machine
     bounds: Mapping[str, Parameter]
     counts: Literal["whole", "continuous"] = "whole"
+
+    vectorised = True
+    alone = False
 
     def __call__(self, values: Mapping[str, npt.ArrayLike]) -> FloatArray:
         """Seconds, in the shape to which the arrays broadcast; computed in chunks of bounded memory.
@@ -285,43 +288,6 @@ def constant_group(times: FloatArray, operations: Sequence[Op], lane: Callable[[
     }
     formula = Formula(symbol("operation.seconds"), "s", "times of operations that do not vary")
     return Group(formula, {"operation.seconds": tuple(map(float, times))}, multiplicity)
-
-
-@dataclass(frozen=True)
-class PointByPoint:
-    """The same call for estimators that are no formula: a loop over the points.
-
-    Parameters
-    ----------
-    estimator
-        Has `at(workload, machine, run, point)`, seconds at one point.
-    """
-
-    estimator: Any
-    workload: Workload
-    machine: Machine
-    run: Mapping[str, float]
-    free: tuple[str, ...]
-
-    @property
-    def alone(self) -> bool:
-        """Whether points must not be asked side by side, as when they are measured."""
-        return bool(getattr(self.estimator, "alone", False))
-
-    def at(self, point: Mapping[str, float]) -> float:
-        """Seconds at one point."""
-        return float(self.estimator.at(self.workload, self.machine, self.run, point))
-
-    def __call__(self, values: Mapping[str, npt.ArrayLike]) -> FloatArray:
-        """Seconds, in the shape to which the arrays broadcast."""
-        for name in self.free:
-            if name not in values:
-                raise InputError(f"no array for the free quantity {name}")
-        arrays = np.broadcast_arrays(*(np.asarray(values[name], dtype=np.float64) for name in self.free))
-        shape = arrays[0].shape if arrays else ()
-        points = zip(*(array.ravel() for array in arrays), strict=True) if arrays else [()]
-        times = [self.at(dict(zip(self.free, map(float, point), strict=True))) for point in points]
-        return np.array(times).reshape(shape)
 
 
 def check_free(free: Sequence[str]) -> None:

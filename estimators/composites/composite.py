@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.composites.compiled import Compiled, PointByPoint, check_free, constant_group, groups_of
+from slipstick.estimators.composites.compiled import Compiled, check_free, constant_group, groups_of
 from slipstick.estimators.composites.consumption import energy_of
+from slipstick.estimators.core.contract import EstimatorBase, PointByPoint
 from slipstick.estimators.core.estimate import Estimate, Part
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import Clock, FormulaModel, OperationModel, grouped, machine_values
-from slipstick.estimators.core.parameters import parameters, with_parameters
+from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.core.schedule_model import FormulaSchedule, Schedule
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError, unknown_name
@@ -29,7 +30,7 @@ from slipstick.workloads.transforms.fusion import fused
 
 
 @dataclass(frozen=True)
-class Composite:
+class Composite(EstimatorBase):
     """operation model -> times of operations -> schedule -> time of the workload.
 
     Parameters
@@ -132,6 +133,15 @@ class Composite:
         """Numbers of the run that have a say: those of the schedule, and the workload's symbols."""
         return self.schedule.run_names(workload, machine) | workload.symbols | frozenset(workload.defaults)
 
+    def run_defaults(self, machine: Machine) -> Mapping[str, float]:
+        """Those of the schedule."""
+        return self.schedule.run_defaults(machine)
+
+    @property
+    def operation_formulas(self) -> FormulaModel | None:
+        """The operation model where it is a formula."""
+        return self.operation if isinstance(self.operation, FormulaModel) else None
+
     def formula(self, workload: Workload, machine: Machine) -> Formula:
         """The whole as one readable formula in machine.*, run.*, workload symbols and estimator.* parameters.
 
@@ -205,25 +215,6 @@ class Composite:
             Part(op.name, op.kind, float(time), float(op.times), bounds.get(index), elapsed[index] if elapsed else None)
             for index, (op, time) in enumerate(zip(workload, times, strict=True))
         )
-
-    def at(self, workload: Workload, machine: Machine, run: Mapping[str, float], point: Mapping[str, float]) -> float:
-        """Seconds at one point of free quantities."""
-        return self.estimate_at(workload, machine, run, point).time
-
-    def estimate_at(
-        self, workload: Workload, machine: Machine, run: Mapping[str, float], point: Mapping[str, float]
-    ) -> Estimate:
-        """The estimate at one point of free quantities."""
-        by_space: dict[str, dict[str, float]] = {"machine": {}, "workload": {}, "run": {}, "estimator": {}}
-        for name, value in point.items():
-            space, _, path = name.partition(".")
-            whole = space == "machine" and isinstance(machine.get(path), int)
-            by_space[space][path] = int(value) if whole else value
-        changed = machine.using(by_space["machine"]) if by_space["machine"] else machine
-        estimator = with_parameters(self, by_space["estimator"]) if by_space["estimator"] else self
-        values = {**run, **by_space["workload"], **by_space["run"]}
-        answer: Estimate = estimator.estimate(workload, changed, values)
-        return answer
 
     def metric_at(self, name: str, metrics: Mapping[str, float], factor: float) -> float:
         """See `Schedule.metric_at`."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal
 
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
@@ -185,18 +184,3 @@ class Measurement:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.value) and self.value > 0):
             raise InputError(f"measured {self.quantity} = {self.value!r}: want a finite value > 0")
-
-
-@runtime_checkable
-class Estimator(Protocol):
-    """Anything that says how long a workload takes on a machine: a frozen, picklable record."""
-
-    def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
-        """The time of `workload` on `machine` in one `run`."""
-        ...
-
-    def compile(
-        self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
-    ) -> Any:
-        """A `Compiled` function of the free quantities (machine.*, workload.*, run.*, estimator.*)."""
-        ...

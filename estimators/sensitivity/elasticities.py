@@ -56,7 +56,7 @@ def sensitivity(function: Compiled, values: Mapping[str, Any] | None = None) -> 
     InputError
         Where the estimator is no formula.
     """
-    if not isinstance(function, Compiled):
+    if not function.vectorised:
         raise InputError("this estimator is no formula (a table or a simulation): it has no gradient")
     free = {name: np.asarray(value, dtype=np.float64) for name, value in (values or {}).items()}
     time = function(free)

@@ -14,7 +14,8 @@ from slipstick.estimators.calibration.calibration import Calibration
 from slipstick.experiments.calibrate.operation_measurements import read_operation_times
 from slipstick.experiments.question import registry
 from slipstick.experiments.question.own import require_trusted
-from slipstick.experiments.question.question import Question, assignments, parameter_values, set_parameters
+from slipstick.experiments.question.question import Question, parameter_values, set_parameters
+from slipstick.experiments.question.settings import assignments
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping
 from slipstick.hwmodels.machine import Machine

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.calibration.calibration import Calibration, fingerprint, from_fit
+from slipstick.estimators.calibration.calibration import fingerprint, from_fit
 from slipstick.estimators.calibration.calibration_file import save, to_dict
 from slipstick.estimators.calibration.fitting import Fit
 from slipstick.estimators.calibration.identifiability import numeric_jacobian, warnings
@@ -49,7 +49,7 @@ def calibrate_study(
     if study.fit is None:
         raise InputError(f"{path}: no [fit]: want measured = FILE.csv and parameters = [...]")
     asked = study.model_copy(update={"fit": None}).question(study.workloads[0], study.machines[0])
-    inner = asked.estimator.estimator if isinstance(asked.estimator, Calibration) else asked.estimator
+    inner = asked.estimator.model
     measured = study.measurements()
     names = [name.removeprefix("estimator.") for name in study.fit.parameters]
     objective = Objective.of(inner, measured, names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slipstick.estimators.core.estimate import Measurement
-from slipstick.experiments.question.question import machine_change, number_of
+from slipstick.experiments.question.settings import machine_change, number_of
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_number, unknown_name
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine

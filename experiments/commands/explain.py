@@ -42,7 +42,8 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.explain import explanation as why
         from slipstick.experiments.pages.output import emit
         from slipstick.experiments.pages.progress import shown
-        from slipstick.experiments.question.question import prices, question
+        from slipstick.experiments.question.question import question
+        from slipstick.experiments.question.settings import prices
         from slipstick.hwmodels.files.readers import InputError
         from slipstick.hwmodels.units import format_quantity
 

@@ -40,7 +40,8 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """The operations of a workload with flop and bytes; JSON has the totals of each phase beside them."""
         from slipstick.experiments.pages.output import emit
-        from slipstick.experiments.question.question import assignments, with_sizes
+        from slipstick.experiments.question.question import with_sizes
+        from slipstick.experiments.question.settings import assignments
         from slipstick.workloads.catalog import workload
         from slipstick.workloads.graph.compare import summary
 

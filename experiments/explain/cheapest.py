@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.composites.compiled import Compiled
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.sensitivity.elasticities import sensitivity
 from slipstick.experiments.explain.explanation import FARTHEST, Dials
@@ -69,7 +68,7 @@ def cheapest_together(asked: Question, target: float, prices: Mapping[str, float
         if not (np.isfinite(price) and price > 0):
             raise InputError(f"price of {name} = {price!r}: want a number > 0")
     dials = Dials.of(asked, tuple(prices))
-    if not isinstance(dials.function, Compiled):
+    if not dials.is_formula:
         raise InputError("this estimator is no formula: a change of several quantities cannot be solved for")
     search = _Search(dials, tuple(prices), np.array(list(prices.values())) / np.log(2), float(np.log(target)))
     change, at_least = search.solve()

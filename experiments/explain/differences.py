@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slipstick.estimators.calibration.calibration import Calibration
-from slipstick.estimators.composites.composite import Composite, as_compiled
+from slipstick.estimators.composites.composite import as_compiled
 from slipstick.estimators.core.lambdified import names_of
-from slipstick.estimators.core.operation_model import FormulaModel, grouped
+from slipstick.estimators.core.operation_model import grouped
 from slipstick.estimators.core.residency import sizes_read
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.files.readers import InputError
@@ -32,11 +31,11 @@ def likely_numbers(asked: Question) -> list[str]:
     InputError
         Where the operations have no formulas either.
     """
-    inner = asked.estimator.estimator if isinstance(asked.estimator, Calibration) else asked.estimator
-    if not (isinstance(inner, Composite) and isinstance(inner.operation, FormulaModel)):
+    inner = asked.estimator.model
+    if inner.operation_formulas is None:
         raise InputError("this estimator is no formula: name the quantities to look at (--vary machine.clock)")
     bound = as_compiled(asked.workload, asked.machine).bind_known(asked.run).bound()
-    formulas = [formula for formula, _ in grouped(inner.operation, bound.operations, asked.machine)]
+    formulas = [formula for formula, _ in grouped(inner.operation_formulas, bound.operations, asked.machine)]
     inside = frozenset().union(*(names_of(sizes_read(formula.expression)) for formula in formulas))
     own = {name for name in inside if name.startswith("machine.")}
     own |= {f"machine.{name}" for name in asked.machine.numbers if name.startswith("runtime.")}

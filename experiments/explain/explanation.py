@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.calibration.calibration import DRAWS, SEED, Calibration
-from slipstick.estimators.composites.compiled import Compiled
+from slipstick.estimators.calibration.calibration import DRAWS, SEED
 from slipstick.estimators.core.estimate import Estimate
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.core.operation_model import FormulaModel, grouped, machine_values
+from slipstick.estimators.core.operation_model import grouped, machine_values
 from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.sensitivity.elasticities import crossovers, sensitivity
 from slipstick.experiments.explain.differences import likely_numbers, slope
@@ -59,7 +58,7 @@ class Dials:
     @property
     def is_formula(self) -> bool:
         """Whether a point is a formula's, not a simulation's."""
-        return isinstance(self.function, Compiled)
+        return bool(self.function.vectorised)
 
     @cached_property
     def today_time(self) -> float:
@@ -107,7 +106,7 @@ def notes(asked: Question, dials: Dials, named: Sequence[str]) -> list[str]:
 def numbers_of(asked: Question) -> list[str]:
     """The quantities that the estimator reads: of the machine, the run, the workload and the estimator."""
     function = asked.estimator.compile(asked.workload, asked.machine, (), asked.run)
-    if not isinstance(function, Compiled):
+    if function.read is None:
         return likely_numbers(asked)
     kinds = ("machine.", "estimator.", "run.")
     symbols = {f"run.{name}" for name in asked.workload.symbols if name in {**asked.workload.defaults, **asked.run}}
@@ -123,7 +122,7 @@ def elasticity_rows(asked: Question, dials: Dials | None = None) -> list[dict[st
         Those of the question, where they are made already; so below.
     """
     dials = dials or Dials.of(asked)
-    found = sensitivity(dials.function, dials.today) if isinstance(dials.function, Compiled) else None
+    found = sensitivity(dials.function, dials.today) if dials.is_formula else None
     rows = [
         {
             "quantity": name,
@@ -150,9 +149,9 @@ def bottleneck_rows(answer: Estimate) -> list[dict[str, Any]]:
 
 def crossover_rows(asked: Question, quantities: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Where each operation changes what bounds it, for the quantities that its terms name, nearest to today first."""
-    inner = asked.estimator.estimator if isinstance(asked.estimator, Calibration) else asked.estimator
-    model = getattr(inner, "operation", None)
-    if not isinstance(model, FormulaModel):
+    inner = asked.estimator.model
+    model = inner.operation_formulas
+    if model is None:
         return []
     own = {f"parameter.{name}": value for name, (value, _) in parameters(model).items()}
     bound = asked.workload.bind_known(asked.run).bound()
@@ -202,12 +201,10 @@ def value_of(asked: Question, name: str) -> float:
     space, _, path = name.partition(".")
     if space == "machine":
         return float(asked.machine.get(path))
-    inner = asked.estimator.estimator if isinstance(asked.estimator, Calibration) else asked.estimator
+    inner = asked.estimator.model
     if space == "estimator":
         return parameters(inner)[path][0]
-    defaults = getattr(inner, "schedule", None)
-    run = dict(defaults.run_defaults(asked.machine)) if defaults else {}
-    known = {**asked.workload.defaults, **run, **asked.run}
+    known = {**asked.workload.defaults, **inner.run_defaults(asked.machine), **asked.run}
     if path not in known:
         raise InputError(f"{name} has no value today")
     return float(known[path])
@@ -250,7 +247,7 @@ def cheapest_changes(
 
 def _factor_to(dials: Dials, name: str, target: float) -> float | None:
     """The factor nearest to 1 at which the ratio is `target`, by ever finer scans; None where out of reach."""
-    scan, scans = (SCAN, SCANS) if isinstance(dials.function, Compiled) else (SLOW_SCAN, SLOW_SCANS)
+    scan, scans = (SCAN, SCANS) if dials.is_formula else (SLOW_SCAN, SLOW_SCANS)
     for direction in (1.0, -1.0):
         factors = np.geomspace(1.0, FARTHEST**direction, scan)
         reached = np.flatnonzero(dials.ratios(name, factors[1:]) <= target)
@@ -278,13 +275,14 @@ def ranking(questions: Mapping[str, Question], draws: int = DRAWS) -> list[dict[
     times: dict[str, FloatArray] = {}
     generator = np.random.default_rng(SEED)
     for name, asked in questions.items():
-        if not isinstance(asked.estimator, Calibration):
+        known = asked.estimator.uncertainty
+        if known is None:
             raise InputError(f"{name}: a ranking under uncertainty needs a calibrated estimator")
-        drawn = asked.estimator.draws(asked.workload, asked.machine, asked.run, draws)
+        drawn = known.draws(asked.workload, asked.machine, asked.run, draws)
         best = asked.answer().time
-        tails = asked.estimator.residual_freedom
+        tails = known.residual_freedom
         unit = generator.standard_normal(draws) if tails is None else generator.standard_t(tails, draws)
-        scatter = np.exp((asked.estimator.residual(best) or 0.0) * unit)
+        scatter = np.exp((known.residual(best) or 0.0) * unit)
         times[name] = (np.full(draws, best) if drawn is None else drawn) * scatter
     whole = np.stack(list(times.values()))
     first = np.mean(whole == whole.min(axis=0), axis=1)

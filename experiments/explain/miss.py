@@ -138,7 +138,7 @@ def explain_trace(
     InputError
         Where neither the trace nor the user says which machine it was recorded on.
     """
-    from slipstick.experiments.question.question import assignments
+    from slipstick.experiments.question.settings import assignments
     from slipstick.experiments.traces.recorded import read_recorded
     from slipstick.hwmodels.catalog import machine
     from slipstick.hwmodels.files.readers import InputError

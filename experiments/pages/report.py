@@ -205,13 +205,12 @@ def machine_rows(machine: Machine) -> list[dict[str, str]]:
 
 def parameter_rows(estimator: Any) -> list[dict[str, Any]]:
     """Every parameter of an estimator: value, unit, whether it was fitted, what it means."""
-    from slipstick.estimators.calibration.calibration import Calibration
     from slipstick.estimators.core.parameters import parameters
 
     fitted: dict[str, float | None] = {}
-    inner = estimator
-    if isinstance(estimator, Calibration):
-        inner, fitted = estimator.estimator, estimator.standard_errors()
+    inner, calibration = estimator.model, estimator.uncertainty
+    if calibration is not None:
+        fitted = dict(calibration.standard_errors())
     return [
         {
             "number": f"estimator.{name}",

@@ -11,7 +11,6 @@ import numpy as np
 import sympy as sp
 from sympy.printing.jscode import JavascriptCodePrinter
 
-from slipstick.estimators.calibration.calibration import Calibration
 from slipstick.estimators.composites.compiled import Compiled, Group
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.formula import Formula
@@ -122,19 +121,20 @@ def data_of(asked: Question, level: float = DEFAULT_LEVEL) -> tuple[str, list[st
     """
     names = sorted(numbers_of(asked), key=lambda name: (KINDS.index(name.partition(".")[0]), name))
     dials = Dials.of(asked, names)
-    if not isinstance(dials.function, Compiled):
+    if not dials.is_formula:
         raise InputError("this estimator is no formula: its page has no sliders")
     draws: list[list[float]] = []
     residual, seconds, width, tail, fitted = None, 0.0, 0.0, 0.0, []
-    if isinstance(asked.estimator, Calibration):
-        sample = asked.estimator.parameter_draws(DRAWS)
-        known = [f"estimator.{name}" for name in asked.estimator.names]
+    calibration = asked.estimator.uncertainty
+    if calibration is not None:
+        sample = calibration.parameter_draws(DRAWS)
+        known = [f"estimator.{name}" for name in calibration.names]
         chosen = [index for index, name in enumerate(known) if name in names]
         fitted = [names.index(known[index]) for index in chosen]
         draws = [] if sample is None else np.asarray(sample)[:, chosen].tolist()
-        residual, seconds = asked.estimator.residual_std, asked.estimator.residual_seconds or 0.0
-        width = quantile(level, asked.estimator.degrees_of_freedom)
-        tail = quantile(level, asked.estimator.residual_freedom or asked.estimator.degrees_of_freedom)
+        residual, seconds = calibration.residual_std, calibration.residual_seconds or 0.0
+        width = quantile(level, calibration.degrees_of_freedom)
+        tail = quantile(level, calibration.residual_freedom or calibration.degrees_of_freedom)
     notes = dials.function.bounds
     limits = [notes.get(name.removeprefix("estimator.")) if name.startswith("estimator.") else None for name in names]
     about = {

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slipstick.estimators.calibration.calibration import Calibration
 from slipstick.estimators.core.estimate import Estimate, Measurement
 from slipstick.experiments.explain.explanation import value_of
 from slipstick.experiments.pages.front_report import best, front_section, marked, scale_of
@@ -169,7 +168,7 @@ def source_sections(found: WhatIf, name: str = "whatif") -> list[Section]:
 def formula_sections(found: WhatIf) -> list[Section]:
     """The formula, where the estimator is one."""
     inner = found.asked.estimator
-    inner = inner.estimator if isinstance(inner, Calibration) else inner
+    inner = inner.model
     workload = found.asked.workload
     if len(workload) > MAX_WRITTEN_OPERATIONS:
         note = f"The formula is the sum over {len(workload)} operations; slipstick explain prints it by part."

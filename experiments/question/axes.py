@@ -11,7 +11,7 @@ import numpy as np
 from slipstick.estimators.composites.compiled import NAMESPACES
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.schedule_model import check_count
-from slipstick.experiments.question.question import machine_change, number_of
+from slipstick.experiments.question.settings import machine_change, number_of
 from slipstick.hwmodels.files.readers import InputError, whole_number
 from slipstick.hwmodels.machine import Machine
 

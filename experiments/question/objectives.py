@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.calibration.calibration import Calibration
-from slipstick.estimators.composites.composite import Composite, as_compiled
+from slipstick.estimators.composites.composite import as_compiled
 from slipstick.estimators.composites.consumption import COST, ENERGY, Consumption, cost, energy
 from slipstick.estimators.core.lambdified import evaluate
 from slipstick.experiments.question.question import Question
@@ -30,14 +29,14 @@ FRONT = "front"
 
 def consumptions(asked: Question) -> tuple[tuple[Consumption, ...], tuple[str, ...]]:
     """What can be told of a question beside its time, and a line for each thing that cannot."""
-    inner = asked.estimator.estimator if isinstance(asked.estimator, Calibration) else asked.estimator
-    clock = inner.runs_at() if isinstance(inner, Composite) else "held"
+    inner = asked.estimator.model
+    clock = inner.runs_at()
     workload = as_compiled(asked.workload, asked.machine)
     makers: dict[str, Callable[[], Consumption]] = {
         "energy": lambda: energy(workload, asked.machine, asked.run, clock=clock),
         "cost": lambda: cost(asked.machine, asked.workload, asked.run),
     }
-    if getattr(asked.estimator, "alone", False):
+    if asked.estimator.alone:
         return (), (f"energy and cost not known: the time is this host's, not that of {asked.machine.name}",)
     found, unknown = [], []
     for name, make in makers.items():

@@ -9,7 +9,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from slipstick.estimators.core.estimate import Estimator
 from slipstick.hwmodels.files.readers import InputError
 
 
@@ -41,7 +40,7 @@ def own_estimator(name: str) -> Any:
     Raises
     ------
     InputError
-        Where there is none, it fails, or it has no `estimate` and `compile`.
+        Where there is none, it fails, or it has no `estimate`.
     """
     module, _, attribute = name.partition(":")
     here = str(Path.cwd())
@@ -50,7 +49,7 @@ def own_estimator(name: str) -> Any:
     print(f"slipstick: imports {module} and runs its code ({name})", file=sys.stderr)
     try:
         found = getattr(import_module(module), attribute)
-        found = found() if callable(found) and not isinstance(found, Estimator) else found
+        found = found() if callable(found) and not hasattr(found, "estimate") else found
     except Exception as error:  # whatever the code raises is the user's to read
         raise InputError(
             f"estimator {name!r}: want MODULE:ATTRIBUTE, an estimator or a function that returns one: "
@@ -58,8 +57,8 @@ def own_estimator(name: str) -> Any:
         ) from error
     if isinstance(found, type):
         raise InputError(f"estimator {name!r}: is the class {found.__name__}; want one of it: a function or an object")
-    if not isinstance(found, Estimator):
-        raise InputError(f"estimator {name!r}: a {type(found).__name__} has no estimate(...) and compile(...)")
+    if not callable(getattr(found, "estimate", None)):
+        raise InputError(f"estimator {name!r}: a {type(found).__name__} has no estimate(workload, machine, run)")
     return found
 
 

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from slipstick.estimators.core.contract import Estimator, adopted
 from slipstick.hwmodels.files.readers import unknown_name
+from slipstick.workloads.graph.workload import Workload
 
 CALIBRATIONS = Path(__file__).parent / "calibrations"
 
@@ -153,7 +155,7 @@ def estimator_names() -> list[str]:
     return sorted(_estimators())
 
 
-def estimator(name: str) -> Any:
+def estimator(name: str) -> Estimator:
     """A built-in estimator by name, or your own as MODULE:ATTRIBUTE (which is imported and run).
 
     Raises
@@ -164,11 +166,29 @@ def estimator(name: str) -> Any:
     if ":" in name:
         from slipstick.experiments.question.own import own_estimator
 
-        return own_estimator(name)
+        return adopted(own_estimator(name))
     known = _estimators()
     if name not in known:
         raise unknown_name("estimator", name, sorted(known))
-    return known[name]()
+    found: Estimator = known[name]()
+    return found
+
+
+def estimator_for(name: str, workload: Workload) -> Estimator:
+    """The named estimator with the calibration that holds for this workload; the plain one where none does.
+
+    Raises
+    ------
+    InputError
+        Where the name is unknown.
+    """
+    if name in ("phi-a", "phi-b") and workload.name.startswith("phi-cnn-"):
+        from slipstick.estimators.named import phi_study
+
+        return phi_study.calibrated(workload.name.removeprefix("phi-cnn-"), name[-1])
+    chosen = estimator(name)
+    # the scatter of the TPU's steps is known for fully connected networks only
+    return chosen.model if name == "tpu" and workload.name != "data-parallel-mlp" else chosen
 
 
 def default_estimator(workload_name: str) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from slipstick.estimators.composites.compiled import Compiled
 from slipstick.estimators.composites.consumption import Consumption
+from slipstick.estimators.core.contract import TimeFunction
 
 
-def unread(function: Any, names: Sequence[str], consumed: Sequence[Consumption] = ()) -> tuple[str, ...]:
+def unread(function: TimeFunction, names: Sequence[str], consumed: Sequence[Consumption] = ()) -> tuple[str, ...]:
     """A line on the names that no formula of a compiled estimator holds; none where that cannot be known.
 
     Parameters
@@ -19,7 +18,7 @@ def unread(function: Any, names: Sequence[str], consumed: Sequence[Consumption] 
     consumed
         What is told beside the time, which may read what the time does not.
     """
-    if not isinstance(function, Compiled):
+    if function.read is None:
         return ()
     missing = [name for name in names if name not in function.read]
     elsewhere = {name: [one.name for one in consumed if one.reads(name)] for name in missing}

@@ -142,7 +142,7 @@ def run(
     about: dict[str, Any] = {"cases": [[case.workload, case.machine] for case in made.cases], "versions": versions()}
     about |= {"chunks": len(made.chunks), "points": made.points, "today_s": [case.work.today for case in made.cases]}
     about["notes"] = list(made.notes)
-    if executor is not None and any(getattr(case.work.function, "alone", False) for case in made.cases):
+    if executor is not None and any(case.work.function.alone for case in made.cases):
         raise InputError("points of this estimator are taken one at a time: use the serial executor")
     store = create(folder, made.fingerprint, about)
     if store.today and len(store.today) != len(made.cases):

@@ -16,7 +16,8 @@ from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Measurement
 from slipstick.experiments.calibrate.measurements import read_measurements
 from slipstick.experiments.question.axes import counts_axis, is_count, merged_steps, quantity
 from slipstick.experiments.question.own import require_trusted
-from slipstick.experiments.question.question import Question, name_and_value, number_of, question
+from slipstick.experiments.question.question import Question, question
+from slipstick.experiments.question.settings import name_and_value, number_of
 from slipstick.experiments.question.space import Range, Space
 from slipstick.experiments.studies.toml_text import toml_text
 from slipstick.hwmodels.catalog import machine
@@ -197,7 +198,7 @@ class Study(Record):
         """The estimator fitted to the study's measurements."""
         if self.fit is None:
             raise InputError(f"study {self.name!r}: no [fit]: nothing to calibrate")
-        inner = asked.estimator.estimator if isinstance(asked.estimator, Calibration) else asked.estimator
+        inner = asked.estimator.model
         names = [name.removeprefix("estimator.") for name in self.fit.parameters]
         source = self.fit.source or Path(self.fit.measured).name
         measured = self.measurements()

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from slipstick.estimators.calibration.calibration import Calibration
-from slipstick.estimators.composites.compiled import PointByPoint
 from slipstick.estimators.composites.consumption import COST, ENERGY, Consumption, over_cap
+from slipstick.estimators.core.contract import TimeFunction
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.experiments.question.objectives import consumptions
@@ -45,12 +44,14 @@ class Shares:
 
     def columns(self, free: Mapping[str, FloatArray], count: int) -> dict[str, list[float]]:
         """`infeed`, `low_infeed`, `high_infeed` and so on, one value a point."""
-        calibration: Calibration = self.asked.estimator
+        estimator, known = self.asked.estimator, self.asked.estimator.uncertainty
+        if known is None:
+            return {}
         found: dict[str, list[float]] = {}
         for index in range(count):
             point = {name: float(values[index]) for name, values in free.items()}
-            answer = calibration.estimator.estimate_at(self.asked.workload, self.asked.machine, self.asked.run, point)
-            for name, (low, high) in calibration.metric_intervals(answer.metrics, self.level).items():
+            answer = estimator.estimate_at(self.asked.workload, self.asked.machine, self.asked.run, point)
+            for name, (low, high) in known.metric_intervals(answer.metrics, self.level).items():
                 for key, value in ((name, answer.metrics[name]), (f"low_{name}", low), (f"high_{name}", high)):
                     found.setdefault(key, []).append(value)
         return found
@@ -78,11 +79,11 @@ class Task:
         What varies and has no say in the time.
     """
 
-    function: Any
+    function: TimeFunction
     space: Space
     today: float
     level: float
-    drawn: tuple[Any, tuple[str, ...], FloatArray] | None = None
+    drawn: tuple[TimeFunction, tuple[str, ...], FloatArray] | None = None
     residual: float | None = None
     degrees_of_freedom: float | None = None
     residual_seconds: float = 0.0
@@ -154,7 +155,7 @@ class Task:
     @property
     def chunk(self) -> int:
         """Points a chunk: the same whatever runs them, so that results are equal bit for bit."""
-        return SLOW_CHUNK_POINTS if isinstance(self.function, PointByPoint) else CHUNK_POINTS
+        return SLOW_CHUNK_POINTS if not self.function.vectorised else CHUNK_POINTS
 
 
 def task(asked: Question, space: Space, level: float = DEFAULT_LEVEL, bands: Bands = "auto") -> Task:
@@ -173,16 +174,16 @@ def task(asked: Question, space: Space, level: float = DEFAULT_LEVEL, bands: Ban
     notes = unread(function, space.names, consumed)
     plain = Task(function, space, today, level, consumed=consumed, unknown=unknown, notes=notes)
     wanted = bands == "always" or (bands == "auto" and space.size <= BAND_POINTS)
-    if not wanted or not isinstance(asked.estimator, Calibration):
+    calibration = asked.estimator.uncertainty
+    if not wanted or calibration is None:
         return plain
-    calibration = asked.estimator
-    sample = None if isinstance(function, PointByPoint) else calibration.parameter_draws(DRAWS)
+    sample = calibration.parameter_draws(DRAWS) if function.vectorised else None
     drawn = None
     fitted = tuple(f"estimator.{name}" for name in calibration.names)
     if sample is not None and not set(fitted) & set(space.names):
-        once = calibration.compile(asked.workload, asked.machine, fitted, asked.run)
+        once = asked.estimator.compile(asked.workload, asked.machine, fitted, asked.run)
         bases = np.asarray(once({name: sample[:, i] for i, name in enumerate(fitted)}))
-        open_ = calibration.compile(asked.workload, asked.machine, (*space.names, *fitted), asked.run)
+        open_ = asked.estimator.compile(asked.workload, asked.machine, (*space.names, *fitted), asked.run)
         drawn = (open_, fitted, np.column_stack([sample, bases]))
     return replace(
         plain,

@@ -97,7 +97,7 @@ def whatif(
     >>> [round(float(ratio), 2) for ratio in answer.frame.time_ratio]
     [1.0, 0.73]
     """
-    settings = [f"run.{name}={value!r}" for name, value in (run or {}).items()]
+    settings = {f"run.{name}": value for name, value in (run or {}).items()}
     asked = question(workload, on, estimator, settings)
     space = Space(Table(axes_of(vary, asked.machine)), where=tuple(where))
     return answer(asked, space, level, executor)

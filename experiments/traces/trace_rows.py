@@ -58,7 +58,7 @@ def changes(
         Where another quantity is named, or another machine without today's.
     """
     from slipstick.experiments.question.axes import axis
-    from slipstick.experiments.question.question import assignments
+    from slipstick.experiments.question.settings import assignments
 
     if other is not None and today is None:
         raise InputError("--on another machine needs --from: the machine that the trace was recorded on")

@@ -13,7 +13,8 @@ import pytest
 
 from slipstick.estimators.calibration.calibration import Calibration
 from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.core.estimate import Estimate, Estimator
+from slipstick.estimators.core.contract import Estimator
+from slipstick.estimators.core.estimate import Estimate
 from slipstick.estimators.core.parameters import Parameter, parameters, with_parameters
 from slipstick.estimators.named import phi_study as xeon_phi
 from slipstick.estimators.operation.measured import MeasuredTimes, measured_key

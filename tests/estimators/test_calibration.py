@@ -7,7 +7,8 @@ import pytest
 
 from slipstick.estimators.calibration.calibration import Calibration, calibrate
 from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.core.estimate import Estimator, Measurement
+from slipstick.estimators.core.contract import Estimator
+from slipstick.estimators.core.estimate import Measurement
 from slipstick.estimators.core.parameters import parameters, with_parameters
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.estimators.schedule.sequential import Sequential

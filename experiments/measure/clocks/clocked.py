@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.composites.compiled import PointByPoint
+from slipstick.estimators.core.contract import EstimatorBase, PointByPoint
 from slipstick.estimators.core.estimate import Estimate, Part, Spread
 from slipstick.experiments.measure.clocks.timing import Protocol, Timing, measure
 from slipstick.hwmodels.files.readers import InputError, unknown_name
@@ -24,7 +24,7 @@ Step = Callable[[], object]
 
 
 @dataclass(frozen=True)
-class Clocked:
+class Clocked(EstimatorBase):
     """Runs the operations of a workload one after the other with numpy, on one thread, and says how long they took.
 
     What it can run: gemm (`numpy.matmul`), and elementwise of one or two inputs (relu, add). Its answers are of this
@@ -40,8 +40,11 @@ class Clocked:
 
     protocol: Protocol = SHORT
     host: str = field(default_factory=lambda: f"{processor()}, numpy {np.__version__}")
-    alone = True
-    """Points are taken one at a time: two clocks on one host disturb each other."""
+
+    @property
+    def alone(self) -> bool:
+        """Points are taken one at a time: two clocks on one host disturb each other."""
+        return True
 
     def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
         """What the clock says; the band is the standard error of its samples.

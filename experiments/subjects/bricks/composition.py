@@ -181,7 +181,7 @@ def _latency(
         answer = estimator.estimate(parts, on)
         row["time_s"] = answer.time
         row["low_s"], row["high_s"] = answer.interval() or (None, None)
-        fitted = len(estimator.residuals) if isinstance(estimator, Calibration) else 0
+        fitted = len(estimator.uncertainty.residuals) if estimator.uncertainty else 0
     except InputError as error:
         reason = str(error)
     hourly = on.price / 3600 if on.price else None

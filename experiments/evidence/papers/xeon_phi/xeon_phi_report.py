@@ -62,7 +62,7 @@ def write(folder: str | Path) -> tuple[Path, Path, list[dict[str, Any]]]:
         Card(f"{cores:.2f} of today", f"twice the cores, {TODAY_THREADS} threads (fewer on each core)"),
     ]
     question = _question("small")
-    formula = question.estimator.estimator.formula(question.workload, question.machine)
+    formula = question.estimator.formula(question.workload, question.machine)
     sources = [*parameter_rows(question.estimator), *_contention_rows()]
     sections = [
         Section("What is measured, what is predicted", HONEST),

@@ -1,0 +1,394 @@
+"""What callers may ask of every estimator: the protocol, and a base that answers all but `estimate`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, Self, cast, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from slipstick.estimators.core.estimate import Estimate
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.operation_model import Clock
+from slipstick.estimators.core.parameters import Parameter, parameters, with_parameters
+from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.workload import Workload
+
+if TYPE_CHECKING:
+    from slipstick.estimators.core.formula import Formula
+    from slipstick.estimators.core.operation_model import FormulaModel
+
+
+class TimeFunction(Protocol):
+    """An estimator compiled: seconds as a function of arrays, one a free quantity."""
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """Names of the free quantities, with their namespaces."""
+        ...
+
+    @property
+    def vectorised(self) -> bool:
+        """Whether a million points cost little more than one: a formula, not a loop over simulations or tables."""
+        ...
+
+    @property
+    def alone(self) -> bool:
+        """Whether points must not be evaluated side by side, as when they are measured."""
+        ...
+
+    @property
+    def read(self) -> frozenset[str] | None:
+        """Names of all quantities that the time depends on; None where that cannot be known."""
+        ...
+
+    @property
+    def base(self) -> Mapping[str, float]:
+        """Values of the quantities that are not free, as far as they are known."""
+        ...
+
+    def __call__(self, values: Mapping[str, npt.ArrayLike]) -> FloatArray:
+        """Seconds, in the shape to which the arrays broadcast."""
+        ...
+
+
+class Uncertainty(Protocol):
+    """What a calibration knows: which parameters were fitted, how well, and how far measurements scatter around it."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The fitted parameters, dotted."""
+        ...
+
+    @property
+    def residuals(self) -> tuple[float, ...]:
+        """log(estimated / measured), one a measurement."""
+        ...
+
+    @property
+    def residual_std(self) -> float | None:
+        """Their standard deviation, or the scale of Student's t; None where unknown."""
+        ...
+
+    @property
+    def residual_seconds(self) -> float | None:
+        """The part of the scatter that does not grow with the time [s]."""
+        ...
+
+    @property
+    def degrees_of_freedom(self) -> float | None:
+        """Of the fit."""
+        ...
+
+    @property
+    def residual_freedom(self) -> float | None:
+        """Of the scatter's own Student's t."""
+        ...
+
+    @property
+    def metric_std(self) -> Mapping[str, float]:
+        """Scatter of the log of what a metric is measured by, by its name."""
+        ...
+
+    @property
+    def source(self) -> str:
+        """In words: what it was fitted to."""
+        ...
+
+    def residual(self, time: float) -> float | None:
+        """Scatter of log time around an estimated time [s]; None where it is unknown."""
+        ...
+
+    def metric_intervals(self, metrics: Mapping[str, float], level: float) -> Mapping[str, tuple[float, float]]:
+        """Between what each measured metric lies with probability `level`, for those whose scatter is known."""
+        ...
+
+    def standard_errors(self) -> Mapping[str, float | None]:
+        """Name -> the standard error of each fitted parameter; None where unknown."""
+        ...
+
+    def parameter_draws(self, count: int) -> FloatArray | None:
+        """Parameters drawn from what is known of them, shape (count, parameters); None where it is unknown."""
+        ...
+
+    def draws(
+        self, workload: Workload, machine: Machine, run: Mapping[str, float] | None, count: int
+    ) -> FloatArray | None:
+        """Times [s] under drawn parameters, shape (count,); None where their uncertainty is unknown."""
+        ...
+
+
+@runtime_checkable
+class Estimator(Protocol):
+    """Anything that says how long a workload takes on a machine: a frozen, picklable record.
+
+    `EstimatorBase` gives everything but `estimate`.
+    """
+
+    def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
+        """The time of `workload` on `machine` in one `run`."""
+        ...
+
+    def compile(
+        self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
+    ) -> TimeFunction:
+        """The time as a function of arrays of the free quantities (machine.*, workload.*, run.*, estimator.*)."""
+        ...
+
+    @property
+    def model(self) -> Estimator:
+        """The estimator without what a calibration adds to it: itself where nothing was fitted."""
+        ...
+
+    @property
+    def uncertainty(self) -> Uncertainty | None:
+        """What measurements say of its parameters and scatter; None where nothing was fitted."""
+        ...
+
+    @property
+    def alone(self) -> bool:
+        """Whether it must run by itself, as when it measures."""
+        ...
+
+    @property
+    def parameters(self) -> Mapping[str, tuple[float, Parameter]]:
+        """Fittable parameters: dotted name -> (value, declaration)."""
+        ...
+
+    def with_parameters(self, values: Mapping[str, float]) -> Estimator:
+        """The same estimator with some parameters changed."""
+        ...
+
+    def run_names(self, workload: Workload, machine: Machine) -> frozenset[str]:
+        """Numbers of the run that it reads; others are refused."""
+        ...
+
+    def run_defaults(self, machine: Machine) -> Mapping[str, float]:
+        """Numbers of the run that it takes where none are given."""
+        ...
+
+    def runs_at(self) -> Clock:
+        """The clock whose times these are: "held" is the one that the power cap leaves."""
+        ...
+
+    @property
+    def operation_formulas(self) -> FormulaModel | None:
+        """The operation model where it is a formula; None for tables, networks and simulations."""
+        ...
+
+    def formula(self, workload: Workload, machine: Machine) -> Formula:
+        """The whole as one readable formula; InputError where it is none."""
+        ...
+
+    def metric_at(self, name: str, metrics: Mapping[str, float], factor: float) -> float:
+        """A metric where what it is measured by is `factor` times as large."""
+        ...
+
+    def at(self, workload: Workload, machine: Machine, run: Mapping[str, float], point: Mapping[str, float]) -> float:
+        """Seconds at one point of free quantities."""
+        ...
+
+    def estimate_at(
+        self, workload: Workload, machine: Machine, run: Mapping[str, float], point: Mapping[str, float]
+    ) -> Estimate:
+        """The estimate at one point of free quantities."""
+        ...
+
+
+class EstimatorBase:
+    """Defaults of the contract for an estimator that only says how to `estimate`."""
+
+    def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
+        """The time of `workload` on `machine` in one `run`; to be given."""
+        raise InputError(f"{type(self).__name__} does not say how to estimate")
+
+    def compile(
+        self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
+    ) -> TimeFunction:
+        """A loop over the points behind the call of a compiled formula."""
+        return PointByPoint(cast(Any, self), workload, machine, dict(run or {}), tuple(free))
+
+    @property
+    def model(self) -> Estimator:
+        """Itself: nothing was fitted."""
+        return self
+
+    @property
+    def uncertainty(self) -> Uncertainty | None:
+        """None: nothing says how far its answers scatter."""
+        return None
+
+    @property
+    def alone(self) -> bool:
+        """Points may be evaluated side by side."""
+        return False
+
+    @property
+    def parameters(self) -> Mapping[str, tuple[float, Parameter]]:
+        """Declared parameters of the record and of its parts."""
+        return parameters(self)
+
+    def with_parameters(self, values: Mapping[str, float]) -> Self:
+        """The same record with some parameters changed.
+
+        Raises
+        ------
+        InputError
+            Where a name is unknown or a value is out of bounds.
+        """
+        return cast(Self, with_parameters(self, values))
+
+    def run_names(self, workload: Workload, machine: Machine) -> frozenset[str]:
+        """The workload's symbols."""
+        return workload.symbols | frozenset(workload.defaults)
+
+    def run_defaults(self, machine: Machine) -> Mapping[str, float]:
+        """None."""
+        return {}
+
+    def runs_at(self) -> Clock:
+        """The clock whose times these are: "held" is the one that the power cap leaves."""
+        return "held"
+
+    @property
+    def operation_formulas(self) -> FormulaModel | None:
+        """The operation model where it is a formula; None for tables, networks and simulations."""
+        return None
+
+    def formula(self, workload: Workload, machine: Machine) -> Formula:
+        """The whole as one readable formula.
+
+        Raises
+        ------
+        InputError
+            Always: it is none, unless this is overridden.
+        """
+        raise InputError("this estimator is no formula: its operation model or schedule is a table or a simulation")
+
+    def metric_at(self, name: str, metrics: Mapping[str, float], factor: float) -> float:
+        """A metric where what it is measured by is `factor` times as large."""
+        return metrics[name] * factor
+
+    def at(self, workload: Workload, machine: Machine, run: Mapping[str, float], point: Mapping[str, float]) -> float:
+        """Seconds at one point of free quantities."""
+        return self.estimate_at(workload, machine, run, point).time
+
+    def estimate_at(
+        self, workload: Workload, machine: Machine, run: Mapping[str, float], point: Mapping[str, float]
+    ) -> Estimate:
+        """The estimate at one point of free quantities."""
+        by_space: dict[str, dict[str, float]] = {"machine": {}, "workload": {}, "run": {}, "estimator": {}}
+        for name, value in point.items():
+            space, _, path = name.partition(".")
+            whole = space == "machine" and isinstance(machine.get(path), int)
+            by_space[space][path] = int(value) if whole else value
+        changed = machine.using(by_space["machine"]) if by_space["machine"] else machine
+        estimator = self.with_parameters(by_space["estimator"]) if by_space["estimator"] else self
+        values = {**run, **by_space["workload"], **by_space["run"]}
+        return estimator.estimate(workload, changed, values)
+
+
+@dataclass(frozen=True)
+class PointByPoint:
+    """The call of a compiled formula for estimators that are none: a loop over the points.
+
+    Parameters
+    ----------
+    estimator
+        Has `at(workload, machine, run, point)`, seconds at one point.
+    """
+
+    estimator: Any
+    workload: Workload
+    machine: Machine
+    run: Mapping[str, float]
+    free: tuple[str, ...]
+
+    vectorised = False
+    read = None
+
+    @property
+    def base(self) -> Mapping[str, float]:
+        """None is known."""
+        return {}
+
+    @property
+    def alone(self) -> bool:
+        """Whether points must not be evaluated side by side, as when they are measured."""
+        return bool(self.estimator.alone)
+
+    def at(self, point: Mapping[str, float]) -> float:
+        """Seconds at one point."""
+        return float(self.estimator.at(self.workload, self.machine, self.run, point))
+
+    def __call__(self, values: Mapping[str, npt.ArrayLike]) -> FloatArray:
+        """Seconds, in the shape to which the arrays broadcast."""
+        for name in self.free:
+            if name not in values:
+                raise InputError(f"no array for the free quantity {name}")
+        arrays = np.broadcast_arrays(*(np.asarray(values[name], dtype=np.float64) for name in self.free))
+        shape = arrays[0].shape if arrays else ()
+        points = zip(*(array.ravel() for array in arrays), strict=True) if arrays else [()]
+        times = [self.at(dict(zip(self.free, map(float, point), strict=True))) for point in points]
+        return np.array(times).reshape(shape)
+
+
+@dataclass(frozen=True)
+class Adopted(EstimatorBase):
+    """An estimator of somebody else's that only has `estimate`: the contract's defaults around it."""
+
+    own: Any
+
+    def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
+        """What the other says."""
+        answer: Estimate = self.own.estimate(workload, machine, run)
+        return answer
+
+    def compile(
+        self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
+    ) -> TimeFunction:
+        """The other's own compiled form where it has one, else a loop over the points."""
+        if not hasattr(self.own, "compile"):
+            return super().compile(workload, machine, free, run)
+        function: TimeFunction = self.own.compile(workload, machine, free, run)
+        return function
+
+    @property
+    def alone(self) -> bool:
+        """As the other says; estimators may be evaluated side by side."""
+        return bool(getattr(self.own, "alone", False))
+
+
+def adopted(estimator: Any) -> Estimator:
+    """An estimator that keeps the whole contract: itself, or its `estimate` with the contract's defaults.
+
+    Raises
+    ------
+    InputError
+        Where it has no method `estimate`.
+    """
+    if isinstance(estimator, Estimator):
+        return estimator
+    if not callable(getattr(estimator, "estimate", None)):
+        raise InputError(
+            f"{type(estimator).__name__} is no estimator: it has no method estimate(workload, machine, run)"
+        )
+    return Adopted(estimator)
+
+
+def check_run_names(estimator: Estimator, workload: Workload, machine: Machine, names: Iterable[str]) -> None:
+    """Refuse numbers of the run that an estimator does not read: a misspelt one would be passed over.
+
+    Raises
+    ------
+    InputError
+        Where a name is unknown; it lists the known ones.
+    """
+    known = estimator.run_names(workload, machine)
+    for name in names:
+        if name not in known:
+            listed = [f"run.{own}" for own in sorted(known)]
+            raise unknown_name("number of the run for this estimator:", f"run.{name}", listed)

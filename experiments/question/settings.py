@@ -1,0 +1,132 @@
+"""Text and numbers as settings: ``namespace.name=value``, each value in the unit of what it names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from numbers import Real
+
+from slipstick.estimators.composites.compiled import NAMESPACES
+from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.units import parse_quantity
+from slipstick.workloads.graph.workload import Workload
+
+Value = float | str
+"""A number in SI units, or a text with its unit."""
+
+
+def by_namespace(settings: Mapping[str, Value] | Sequence[str]) -> dict[str, dict[str, Value]]:
+    """Settings by namespace (machine, workload, run, estimator) and name.
+
+    Raises
+    ------
+    InputError
+        Where a text is no NAMESPACE.NAME=VALUE, a namespace is unknown, or a name is set twice.
+    """
+    if not isinstance(settings, Mapping):
+        return {space: dict(values) for space, values in assignments(settings, NAMESPACES).items()}
+    found: dict[str, dict[str, Value]] = {space: {} for space in NAMESPACES}
+    for name, value in settings.items():
+        space, _, path = name.partition(".")
+        if space not in found or not path:
+            raise unknown_name("namespace", space, list(NAMESPACES))
+        found[space][path] = value if isinstance(value, str) else plain_number(name, value)
+    return found
+
+
+def plain_number(name: str, value: object) -> float | int:
+    """A Python number of any kind of number (numpy's too); whole ones stay whole.
+
+    Raises
+    ------
+    InputError
+        Where it is none, or not finite.
+    """
+    if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value):
+        raise InputError(f"{name} = {value!r}: want a finite number")
+    number = float(value)
+    return int(number) if number.is_integer() else number
+
+
+def prices(texts: Sequence[str]) -> dict[str, float]:
+    """``namespace.name=number`` texts as one mapping."""
+    found = assignments(texts, NAMESPACES)
+    return {
+        f"{space}.{name}": number_of(f"{space}.{name}", value)
+        for space, entries in found.items()
+        for name, value in entries.items()
+    }
+
+
+def assignments(texts: Sequence[str], spaces: Sequence[str]) -> dict[str, dict[str, str]]:
+    """``namespace.name=value`` texts by namespace.
+
+    Raises
+    ------
+    InputError
+        Where a text has another form, or a name is set twice.
+    """
+    found: dict[str, dict[str, str]] = {space: {} for space in spaces}
+    for text in texts:
+        name, value = name_and_value(text)
+        space, _, path = name.partition(".")
+        if space not in found:
+            raise unknown_name("namespace", space, list(spaces))
+        if path in found[space]:
+            raise InputError(f"{name} is set twice")
+        found[space][path] = value
+    return found
+
+
+def name_and_value(text: str) -> tuple[str, str]:
+    """The two sides of ``namespace.name=value``.
+
+    Raises
+    ------
+    InputError
+        Where the text has another form.
+    """
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not equals or not name.partition(".")[2] or not value:
+        raise InputError(f"{text[:60]!r}: want NAMESPACE.NAME=VALUE, such as run.threads=240")
+    return name, value
+
+
+def machine_change(name: str, text: str, on: Machine) -> float:
+    """The value of a machine's field written as text with its unit, in SI."""
+    path = name.partition(".")[2]
+    on.get(path)
+    changed = on.using({path: text.strip()}).get(path)
+    if not isinstance(changed, (int, float)):
+        raise InputError(f"{name} is no number; fields that can vary: {', '.join(list(on.numbers)[:30])}")
+    return float(changed)
+
+
+def run_number(workload: Workload, name: str, value: Value) -> float:
+    """A number of the run, or one of the words that the workload has for its values 1, 2, ... (metadata words.NAME)."""
+    words = workload.metadata.get(f"words.{name}")
+    if not isinstance(value, str) or not isinstance(words, tuple) or value[:1].isdigit():
+        return number_of(f"run.{name}", value)
+    if value not in words:
+        raise unknown_name(f"value of run.{name}:", value, list(map(str, words)))
+    return float(words.index(value) + 1)
+
+
+def number_of(name: str, text: Value, unit: str = "1") -> float:
+    """A finite number, or a text in a unit or with one that converts to it.
+
+    Raises
+    ------
+    InputError
+        Where it is neither.
+    """
+    if not isinstance(text, str):
+        return float(plain_number(name, text))
+    try:
+        value = parse_quantity(text, unit)
+    except ValueError as error:
+        raise InputError(f"{name}: {error}") from None
+    if not math.isfinite(value):
+        raise InputError(f"{name} = {text}: want a finite number")
+    return value
