@@ -12,7 +12,7 @@ from slipstick.estimators.across_devices.kernel_class import KernelClass, kind_o
 from slipstick.estimators.across_devices.operation_times import OperationTimes
 from slipstick.estimators.composites.compiled import Compiled
 from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.core.contract import PointByPoint
+from slipstick.estimators.contract.base import PointByPoint
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import amount_of

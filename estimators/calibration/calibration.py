@@ -11,7 +11,8 @@ import numpy as np
 
 from slipstick.estimators.calibration.fitting import Fit
 from slipstick.estimators.calibration.objective import Objective
-from slipstick.estimators.core.contract import Estimator, EstimatorBase, TimeFunction, Uncertainty
+from slipstick.estimators.contract.base import EstimatorBase
+from slipstick.estimators.contract.protocols import Estimator, TimeFunction, Uncertainty
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, Measurement, Spread, quantile
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray

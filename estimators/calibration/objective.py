@@ -10,7 +10,7 @@ import numpy as np
 import sympy as sp
 
 from slipstick.estimators.calibration.fitting import Fit, fit_least_squares
-from slipstick.estimators.core.contract import Estimator
+from slipstick.estimators.contract.protocols import Estimator
 from slipstick.estimators.core.estimate import Measurement
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray

@@ -10,7 +10,7 @@ import numpy as np
 
 from slipstick.estimators.composites.compiled import Compiled, check_free, constant_group, groups_of
 from slipstick.estimators.composites.consumption import energy_of
-from slipstick.estimators.core.contract import EstimatorBase, PointByPoint
+from slipstick.estimators.contract.base import EstimatorBase, PointByPoint
 from slipstick.estimators.core.estimate import Estimate, Part
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray

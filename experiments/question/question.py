@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from slipstick.estimators.core.contract import Estimator, adopted, check_run_names
+from slipstick.estimators.contract.base import adopted, check_run_names
+from slipstick.estimators.contract.protocols import Estimator
 from slipstick.estimators.core.estimate import Estimate, Run
 from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.core.schedule_model import check_count

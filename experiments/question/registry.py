@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from slipstick.estimators.core.contract import Estimator, adopted
+from slipstick.estimators.contract.base import adopted
+from slipstick.estimators.contract.protocols import Estimator
 from slipstick.hwmodels.files.readers import unknown_name
 from slipstick.workloads.graph.workload import Workload
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slipstick.estimators.composites.consumption import Consumption
-from slipstick.estimators.core.contract import TimeFunction
+from slipstick.estimators.contract.protocols import TimeFunction
 
 
 def unread(function: TimeFunction, names: Sequence[str], consumed: Sequence[Consumption] = ()) -> tuple[str, ...]:

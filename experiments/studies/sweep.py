@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from slipstick.estimators.composites.consumption import COST, ENERGY, Consumption, over_cap
-from slipstick.estimators.core.contract import TimeFunction
+from slipstick.estimators.contract.protocols import TimeFunction
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.experiments.question.objectives import consumptions

@@ -13,7 +13,7 @@ import pytest
 
 from slipstick.estimators.calibration.calibration import Calibration
 from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.core.contract import Estimator
+from slipstick.estimators.contract.protocols import Estimator
 from slipstick.estimators.core.estimate import Estimate
 from slipstick.estimators.core.parameters import Parameter, parameters, with_parameters
 from slipstick.estimators.named import phi_study as xeon_phi

@@ -7,7 +7,7 @@ import pytest
 
 from slipstick.estimators.calibration.calibration import Calibration, calibrate
 from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.core.contract import Estimator
+from slipstick.estimators.contract.protocols import Estimator
 from slipstick.estimators.core.estimate import Measurement
 from slipstick.estimators.core.parameters import parameters, with_parameters
 from slipstick.estimators.operation.roofline import Roofline

@@ -81,7 +81,7 @@ def test_other_code_is_another_study(folder: Path) -> None:
     [
         ("mine:other", "has no attribute 'other'"),
         ("nowhere:x", "No module named 'nowhere'"),
-        ("mine:nothing", r"a int has no estimate\(...\) and compile\(...\)"),
+        ("mine:nothing", r"a int has no estimate\(workload, machine, run\)"),
         ("mine:Roofline", r"a Roofline has no estimate"),
         ("mine:Composite", "is the class Composite; want one of it"),
     ],

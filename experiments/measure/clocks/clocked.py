@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.core.contract import EstimatorBase, PointByPoint
+from slipstick.estimators.contract.base import EstimatorBase, PointByPoint
 from slipstick.estimators.core.estimate import Estimate, Part, Spread
 from slipstick.experiments.measure.clocks.timing import Protocol, Timing, measure
 from slipstick.hwmodels.files.readers import InputError, unknown_name

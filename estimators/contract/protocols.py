@@ -1,0 +1,195 @@
+"""What callers may ask of every estimator, of its compiled form and of its uncertainty."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import numpy.typing as npt
+
+from slipstick.estimators.core.estimate import Estimate
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.operation_model import Clock
+from slipstick.estimators.core.parameters import Parameter
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.workload import Workload
+
+if TYPE_CHECKING:
+    from slipstick.estimators.core.formula import Formula
+    from slipstick.estimators.core.operation_model import FormulaModel
+
+
+class TimeFunction(Protocol):
+    """An estimator compiled: seconds as a function of arrays, one a free quantity."""
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """Names of the free quantities, with their namespaces."""
+        ...
+
+    @property
+    def vectorised(self) -> bool:
+        """Whether a million points cost little more than one: a formula, not a loop over simulations or tables."""
+        ...
+
+    @property
+    def alone(self) -> bool:
+        """Whether points must not be evaluated side by side, as when they are measured."""
+        ...
+
+    @property
+    def read(self) -> frozenset[str] | None:
+        """Names of all quantities that the time depends on; None where that cannot be known."""
+        ...
+
+    @property
+    def base(self) -> Mapping[str, float]:
+        """Values of the quantities that are not free, as far as they are known."""
+        ...
+
+    def __call__(self, values: Mapping[str, npt.ArrayLike]) -> FloatArray:
+        """Seconds, in the shape to which the arrays broadcast."""
+        ...
+
+
+class Uncertainty(Protocol):
+    """What a calibration knows: which parameters were fitted, how well, and how far measurements scatter around it."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The fitted parameters, dotted."""
+        ...
+
+    @property
+    def residuals(self) -> tuple[float, ...]:
+        """log(estimated / measured), one a measurement."""
+        ...
+
+    @property
+    def residual_std(self) -> float | None:
+        """Their standard deviation, or the scale of Student's t; None where unknown."""
+        ...
+
+    @property
+    def residual_seconds(self) -> float | None:
+        """The part of the scatter that does not grow with the time [s]."""
+        ...
+
+    @property
+    def degrees_of_freedom(self) -> float | None:
+        """Of the fit."""
+        ...
+
+    @property
+    def residual_freedom(self) -> float | None:
+        """Of the scatter's own Student's t."""
+        ...
+
+    @property
+    def metric_std(self) -> Mapping[str, float]:
+        """Scatter of the log of what a metric is measured by, by its name."""
+        ...
+
+    @property
+    def source(self) -> str:
+        """In words: what it was fitted to."""
+        ...
+
+    def residual(self, time: float) -> float | None:
+        """Scatter of log time around an estimated time [s]; None where it is unknown."""
+        ...
+
+    def metric_intervals(self, metrics: Mapping[str, float], level: float) -> Mapping[str, tuple[float, float]]:
+        """Between what each measured metric lies with probability `level`, for those whose scatter is known."""
+        ...
+
+    def standard_errors(self) -> Mapping[str, float | None]:
+        """Name -> the standard error of each fitted parameter; None where unknown."""
+        ...
+
+    def parameter_draws(self, count: int) -> FloatArray | None:
+        """Parameters drawn from what is known of them, shape (count, parameters); None where it is unknown."""
+        ...
+
+    def draws(
+        self, workload: Workload, machine: Machine, run: Mapping[str, float] | None, count: int
+    ) -> FloatArray | None:
+        """Times [s] under drawn parameters, shape (count,); None where their uncertainty is unknown."""
+        ...
+
+
+@runtime_checkable
+class Estimator(Protocol):
+    """Anything that says how long a workload takes on a machine: a frozen, picklable record.
+
+    `EstimatorBase` gives everything but `estimate`.
+    """
+
+    def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
+        """The time of `workload` on `machine` in one `run`."""
+        ...
+
+    def compile(
+        self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
+    ) -> TimeFunction:
+        """The time as a function of arrays of the free quantities (machine.*, workload.*, run.*, estimator.*)."""
+        ...
+
+    @property
+    def model(self) -> Estimator:
+        """The estimator without what a calibration adds to it: itself where nothing was fitted."""
+        ...
+
+    @property
+    def uncertainty(self) -> Uncertainty | None:
+        """What measurements say of its parameters and scatter; None where nothing was fitted."""
+        ...
+
+    @property
+    def alone(self) -> bool:
+        """Whether it must run by itself, as when it measures."""
+        ...
+
+    @property
+    def parameters(self) -> Mapping[str, tuple[float, Parameter]]:
+        """Fittable parameters: dotted name -> (value, declaration)."""
+        ...
+
+    def with_parameters(self, values: Mapping[str, float]) -> Estimator:
+        """The same estimator with some parameters changed."""
+        ...
+
+    def run_names(self, workload: Workload, machine: Machine) -> frozenset[str]:
+        """Numbers of the run that it reads; others are refused."""
+        ...
+
+    def run_defaults(self, machine: Machine) -> Mapping[str, float]:
+        """Numbers of the run that it takes where none are given."""
+        ...
+
+    def runs_at(self) -> Clock:
+        """The clock whose times these are: "held" is the one that the power cap leaves."""
+        ...
+
+    @property
+    def operation_formulas(self) -> FormulaModel | None:
+        """The operation model where it is a formula; None for tables, networks and simulations."""
+        ...
+
+    def formula(self, workload: Workload, machine: Machine) -> Formula:
+        """The whole as one readable formula; InputError where it is none."""
+        ...
+
+    def metric_at(self, name: str, metrics: Mapping[str, float], factor: float) -> float:
+        """A metric where what it is measured by is `factor` times as large."""
+        ...
+
+    def at(self, workload: Workload, machine: Machine, run: Mapping[str, float], point: Mapping[str, float]) -> float:
+        """Seconds at one point of free quantities."""
+        ...
+
+    def estimate_at(
+        self, workload: Workload, machine: Machine, run: Mapping[str, float], point: Mapping[str, float]
+    ) -> Estimate:
+        """The estimate at one point of free quantities."""
+        ...
