@@ -48,7 +48,7 @@ def save(calibration: Calibration, estimator_name: str, path: str | os.PathLike[
         json.dump(to_dict(calibration, estimator_name), stream, indent=1, allow_nan=False)
 
 
-def load(path: str | os.PathLike[str], estimator: Any) -> Calibration:
+def load_calibration(path: str | os.PathLike[str], estimator: Any) -> Calibration:
     """The calibration of a file, put into an estimator of the same parameters.
 
     Raises

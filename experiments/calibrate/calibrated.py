@@ -72,7 +72,7 @@ def _shipped(path: str) -> str:
 
 def _for_machine(asked: Question, on: str, path: str, anchors: str | None) -> Calibration:
     base = machine(on)
-    made = devices_file.load(path)
+    made = devices_file.load_device_calibration(path)
     rows = _anchors(anchors, on, base) if anchors else []
     return replace(made, anchors=(*made.anchors, *rows)).on(base, asked.workload, asked.run)
 
@@ -93,4 +93,4 @@ def _plain(fields: Mapping[str, Any], path: str, anchors: str | None, trusted: C
         raise InputError(f"--anchors {anchors}: {path} is no calibration across devices")
     name = str(fields.get("estimator"))
     require_trusted(name, trusted, path)
-    return calibration_file.load(path, registry.estimator(name))
+    return calibration_file.load_calibration(path, registry.estimator(name))

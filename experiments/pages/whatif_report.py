@@ -50,7 +50,7 @@ def write(
     objectives
         Of the Pareto front; none where left out.
     """
-    asked, path = found.asked, Path(path)
+    asked, path = found.question, Path(path)
     frame, names = marked(found.frame, objectives)
     charts = {"ratio": ratio_chart(found)}
     if measured or "low_s" in found.frame:  # else the same picture again, with other numbers along its axis
@@ -95,7 +95,7 @@ def equal_work(found: WhatIf) -> pd.DataFrame:
     if len(work) == len(found.space.names):
         return frame
     for name in work:
-        today = {**found.asked.workload.defaults, **found.asked.run}.get(name.partition(".")[2])
+        today = {**found.question.workload.defaults, **found.question.run}.get(name.partition(".")[2])
         if today is not None and len(frame):
             apart = (frame[name] - today).abs()
             frame = frame[apart == apart.min()]
@@ -156,7 +156,7 @@ def part_rows(today: Estimate) -> list[dict[str, Any]]:
 
 def source_sections(found: WhatIf, name: str = "whatif") -> list[Section]:
     """Where each parameter and each number of the machine comes from."""
-    asked = found.asked
+    asked = found.question
     parameters = table_html(parameter_rows(asked.estimator), f"{name}-parameters")
     machine = table_html(machine_rows(asked.machine), f"{name}-machine")
     return [
@@ -167,14 +167,14 @@ def source_sections(found: WhatIf, name: str = "whatif") -> list[Section]:
 
 def formula_sections(found: WhatIf) -> list[Section]:
     """The formula, where the estimator is one."""
-    inner = found.asked.estimator
+    inner = found.question.estimator
     inner = inner.model
-    workload = found.asked.workload
+    workload = found.question.workload
     if len(workload) > MAX_WRITTEN_OPERATIONS:
         note = f"The formula is the sum over {len(workload)} operations; slipstick explain prints it by part."
         return [Section("The formula", f"<p class=note>{note}</p>")]
     try:
-        formula = inner.formula(workload, found.asked.machine)
+        formula = inner.formula(workload, found.question.machine)
     except (InputError, AttributeError):
         return [Section("The formula", "<p class=note>This estimator is no formula (a table or a simulation).</p>")]
     if formula.expression.count_ops() > 400:
@@ -190,7 +190,7 @@ def _lines(found: WhatIf, x_name: str, column: str, unit: str) -> tuple[Line, ..
     if others and len(frame[others].drop_duplicates()) > MAX_LINES:
         others.sort(key=lambda name: -frame[name].nunique())
         for name in others[1:]:
-            frame = frame[frame[name] == _nearest(frame[name].unique(), value_of(found.asked, name))]
+            frame = frame[frame[name] == _nearest(frame[name].unique(), value_of(found.question, name))]
         values = np.sort(frame[others[0]].unique())
         kept = values[np.unique(np.linspace(0, len(values) - 1, MAX_LINES).round().astype(int))]
         frame = frame[frame[others[0]].isin(kept)]

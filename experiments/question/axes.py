@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from slipstick.estimators.composites.compiled import NAMESPACES
 from slipstick.estimators.core.lambdified import FloatArray
@@ -15,6 +16,8 @@ from slipstick.experiments.question.settings import machine_change, number_of
 from slipstick.hwmodels.files.readers import InputError, whole_number
 from slipstick.hwmodels.machine import Machine
 
+Values = str | float | Sequence[float] | Sequence[str] | npt.NDArray[Any]
+"""Values of one axis: numbers in SI units, an array of them, or texts with units."""
 MAX_POINTS = 1_000_000
 """Values of one axis: a second to make. More points are a sample, or several axes."""
 
@@ -110,7 +113,40 @@ def quantity(name: str, text: str, on: Machine) -> float:
     return machine_change(name, text, on) if name.startswith("machine.") else number_of(name, text)
 
 
-def axes_of(vary: Mapping[str, Any] | Sequence[str], on: Machine) -> dict[str, tuple[float, ...]]:
+def values_of(name: str, values: Values, on: Machine) -> FloatArray:
+    """One axis from numbers (SI) or texts with units, shape (values,); a range of a field is checked at its ends.
+
+    Raises
+    ------
+    InputError
+        Where the name has no namespace, or a value is not finite, not whole where it must be, or outside its range.
+    """
+    if "." not in name or name.partition(".")[0] not in NAMESPACES:
+        raise InputError(f"{name[:60]!r}: want NAMESPACE.NAME, such as machine.clock or run.threads")
+    listed = [values] if isinstance(values, str) else np.atleast_1d(np.asarray(values)).ravel().tolist()
+    if any(isinstance(value, str) for value in listed):
+        listed = [quantity(name, value, on) if isinstance(value, str) else value for value in listed]
+    try:
+        array = np.asarray(listed, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name}: want numbers or texts with units, got {str(listed[:3])[:80]}") from None
+    if not array.size or len(array) > MAX_POINTS:
+        raise InputError(f"{name}: {len(array)} values: want 1 to {MAX_POINTS:,}")
+    for value in array[~np.isfinite(array)][:1]:
+        raise InputError(f"{name} = {value}: want finite numbers")
+    counted = name.startswith("run.") or isinstance(_field(name, on), int)
+    for value in array[(array != np.round(array)) | (array < 1)][:1] if counted else ():
+        if name.startswith("run."):
+            check_count(name, float(value))
+        elif value != round(value):
+            raise InputError(f"{name} = {value:g}: want a whole number")
+    if name.startswith("machine."):
+        for end in {float(array.min()), float(array.max())}:
+            on.using({name.partition(".")[2]: int(end) if counted else end})
+    return array
+
+
+def axes_of(vary: Mapping[str, Values] | Sequence[str], on: Machine) -> dict[str, tuple[float, ...]]:
     """Axes from name -> values, or from texts ``name=values``.
 
     Raises
@@ -118,17 +154,12 @@ def axes_of(vary: Mapping[str, Any] | Sequence[str], on: Machine) -> dict[str, t
     InputError
         Where a name stands twice, or a value is no quantity of its field.
     """
-    if isinstance(vary, Mapping):
-        texts = []
-        for name, values in vary.items():
-            listed = [values] if isinstance(values, (str, int, float)) else list(values)
-            texts.append(f"{name}=" + ",".join(v if isinstance(v, str) else repr(float(v)) for v in listed))
-    else:
-        texts = list(vary)
-    if not texts:
+    if not vary:
         raise InputError("nothing varies: name at least one, such as machine.clock=1.2GHz,2.4GHz")
+    if isinstance(vary, Mapping):
+        return {name: tuple(values_of(name, values, on).tolist()) for name, values in vary.items()}
     axes: dict[str, tuple[float, ...]] = {}
-    for text in texts:
+    for text in vary:
         name, found = counts_axis(text, on)
         if name in axes:
             raise InputError(f"{name} varies twice")

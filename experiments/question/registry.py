@@ -39,13 +39,13 @@ def _roofline_critical_path() -> Any:
 
 
 def _tpu() -> Any:
-    from slipstick.estimators.calibration.calibration_file import load
+    from slipstick.estimators.calibration.calibration_file import load_calibration
     from slipstick.estimators.composites.composite import Composite
     from slipstick.estimators.operation.tpu.tpu_step import TpuOperations
     from slipstick.estimators.schedule.infeed import InfeedOverlap
 
     plain = Composite(TpuOperations(), InfeedOverlap(), "data-parallel training step behind an infeed")
-    return load(CALIBRATIONS / "tpu.json", plain)
+    return load_calibration(CALIBRATIONS / "tpu.json", plain)
 
 
 def _systolic() -> Any:

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from slipstick.estimators.composites.consumption import COST, ENERGY
+from slipstick.estimators.contract.protocols import Estimator
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate
-from slipstick.experiments.question.axes import axes_of
+from slipstick.experiments.question.axes import Values, axes_of
 from slipstick.experiments.question.objectives import BANDS, FRONT
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.space import Space
 from slipstick.experiments.studies.sweep import sweep, task
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.workload import Workload
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,7 +45,7 @@ class WhatIf:
         What varies and has no say in the time; that a point draws more than the power cap.
     """
 
-    asked: Question
+    question: Question
     space: Space
     today: Estimate
     frame: pd.DataFrame
@@ -63,12 +66,12 @@ class WhatIf:
 
 
 def whatif(
-    workload: Any,
-    on: Any,
-    vary: Mapping[str, Any] | Sequence[str],
+    workload: str | Workload,
+    machine: str | Machine,
+    vary: Mapping[str, Values] | Sequence[str],
     *,
-    estimator: Any = None,
-    run: Mapping[str, float] | None = None,
+    estimator: str | Estimator | None = None,
+    run: Mapping[str, SupportsFloat] | None = None,
     where: Sequence[str] = (),
     level: float = DEFAULT_LEVEL,
     executor: Executor | None = None,
@@ -77,10 +80,11 @@ def whatif(
 
     Parameters
     ----------
-    workload, on, estimator
+    workload, machine, estimator
         Objects, or names as on the command line.
     vary
-        Name -> values (SI numbers or texts with units), or texts as ``machine.clock=1.2GHz,2.4GHz``.
+        Name -> values (an array or list of SI numbers, or texts with units), or texts as
+        ``machine.clock=1.2GHz,2.4GHz``.
     run
         Numbers of the run that stay ("threads": 240).
     where
@@ -97,8 +101,8 @@ def whatif(
     >>> [round(float(ratio), 2) for ratio in answer.frame.time_ratio]
     [1.0, 0.73]
     """
-    settings = {f"run.{name}": value for name, value in (run or {}).items()}
-    asked = question(workload, on, estimator, settings)
+    settings = {f"run.{name}": float(value) for name, value in (run or {}).items()}
+    asked = question(workload, machine, estimator, settings)
     space = Space(Table(axes_of(vary, asked.machine)), where=tuple(where))
     return answer(asked, space, level, executor)
 

@@ -166,7 +166,7 @@ def test_few_rows_are_anchors_and_the_file_keeps_everything(tmp_path: Path) -> N
     assert [form.machine.name for form in made.anchors] == [machine("l40s").name]
     path = tmp_path / "made.json"
     devices_file.save(made, path)
-    again = devices_file.load(path)
+    again = devices_file.load_device_calibration(path)
     net = Workload("adds", (elementwise("a", 10_000_000, inputs=2),))
     for name in ("l4", "l40s", "v100-sxm"):
         one, other = (c.on(machine(name), net) for c in (made, again))
@@ -191,7 +191,9 @@ def test_without_rows_the_file_holds_no_measurement_and_still_covers(made: Devic
     document = json.loads(path.read_text())
     assert document["anchors"] == [] and all(fit["rows"] == [] for fits in document["classes"].values() for fit in fits)
     asked = streams("l40s", 0.80)
-    plain, told = (one.forecast(machine("l40s")).predict([asked]) for one in (made, devices_file.load(path)))
+    plain, told = (
+        one.forecast(machine("l40s")).predict([asked]) for one in (made, devices_file.load_device_calibration(path))
+    )
     assert np.allclose(told.time, plain.time, rtol=0.05)
     assert np.mean((told.low <= asked.times) & (asked.times <= told.high)) > 0.7
     scatters = document["scatters"]["elementwise.float32"]
@@ -214,7 +216,7 @@ def test_bad_files_are_refused(tmp_path: Path, field: str, value: object, words:
     devices_file.save(fit_devices([streams(name, 0.8, 24) for name in ("l4", "t4")]), path)
     path.write_text(json.dumps(json.loads(path.read_text()) | {field: value}))
     with pytest.raises(InputError, match=words):
-        devices_file.load(path)
+        devices_file.load_device_calibration(path)
 
 
 def test_parameters_of_files_are_bounded(tmp_path: Path) -> None:
@@ -224,7 +226,7 @@ def test_parameters_of_files_are_bounded(tmp_path: Path) -> None:
     document["classes"]["elementwise.float32"][0]["parameters"] = {"speed": 1.0}
     path.write_text(json.dumps(document))
     with pytest.raises(InputError, match="unknown parameter of a kernel 'speed'"):
-        devices_file.load(path)
+        devices_file.load_device_calibration(path)
 
 
 def test_nothing_to_fit_is_said() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.estimators.calibration.calibration_file import load
+from slipstick.estimators.calibration.calibration_file import load_calibration
 from slipstick.estimators.core.parameters import parameters, with_parameters
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.question import registry
@@ -48,7 +48,7 @@ def test_a_known_factor_is_found_and_kept(study: Path, capsys: pytest.CaptureFix
     assert row["value"] == pytest.approx(22.0, rel=0.02) and row["low"] < 22.0 < row["high"]
     assert [one["group"] for one in answer["held_out"]] == ["a", "b"]
     assert all(one["median_log_error"] < 0.05 for one in answer["held_out"])
-    kept = load(out, registry.estimator("phi-a"))
+    kept = load_calibration(out, registry.estimator("phi-a"))
     assert parameters(kept.estimator)[FACTOR][0] == row["value"]
     assert kept.residual_std is not None and kept.names == (FACTOR,)
 
@@ -104,4 +104,4 @@ def test_bad_calibration_files_are_refused(study: Path, change: dict[str, object
     assert run(["calibrate", str(study), "--out", str(out), "--format", "csv"]) == 0
     out.write_text(json.dumps(json.loads(out.read_text()) | change))
     with pytest.raises(InputError, match=words.replace("(", r"\(")):
-        load(out, registry.estimator("phi-a"))
+        load_calibration(out, registry.estimator("phi-a"))

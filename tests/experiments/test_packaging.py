@@ -83,9 +83,10 @@ def test_the_facade_names_what_it_has() -> None:
     import slipstick as ss
 
     assert ss.machine("xeon-phi-7120p").cores == 61
-    for name in ss._HOMES:
+    assert len(ss.__all__) > 80
+    for name in ss.__all__:
         assert getattr(ss, name) is not None
-    with pytest.raises(AttributeError, match="module 'slipstick' has no attribute 'machin'"):
+    with pytest.raises(AttributeError, match="module 'slipstick' has no attribute 'machin'; close names: machine"):
         _ = ss.machin
 
 
@@ -94,3 +95,35 @@ def test_the_version_is_that_of_the_project_file() -> None:
     done = python("-m", "slipstick", "--version")
     assert done.stdout.strip() in (f"slipstick {written}", "slipstick not installed")
     assert done.returncode == 0
+
+
+TYPED = """
+import numpy as np
+import slipstick as ss
+
+phi = ss.machine("xeon-phi-7120p")
+training = ss.workload("phi-cnn-small")
+model = ss.estimator("phi-a")
+answer = model.estimate(training, phi, {"threads": 240})
+table = ss.whatif(training, phi, {"machine.clock": np.linspace(1e9, 2e9, 5)}, run={"threads": np.int64(240)})
+fitted = ss.calibrate(model, [ss.Measurement(training, phi, 500.0)], [])
+reveal_type(phi)
+reveal_type(training)
+reveal_type(model)
+reveal_type(answer)
+reveal_type(answer.time)
+reveal_type(table)
+reveal_type(ss.extrapolate(ss.Series.of([1.0, 2.0, 4.0, 8.0], [8.0, 4.1, 2.2, 1.2]), [16.0]))
+reveal_type(fitted)
+"""
+
+
+def test_the_face_is_typed(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    script = tmp_path / "mine.py"
+    script.write_text(TYPED)
+    done = python("-m", "mypy", "--strict", "--config-file", str(ROOT / "pyproject.toml"), str(script))
+    revealed = [line.partition("Revealed type is ")[2] for line in done.stdout.splitlines() if "Revealed" in line]
+    assert len(revealed) == 8, done.stdout
+    assert not [text for text in revealed if "Any" in text]
+    assert done.returncode == 0, done.stdout

@@ -239,7 +239,7 @@ def test_what_users_load_is_what_the_board_scores(tmp_path: Path) -> None:
         others = [form for form in board.forms if form.machine.name != machine(name).name]
         typical = sorted(board.calibration.classes[0].typical)
         devices_file.save(fit_devices(others, "the others", 60, typical=typical), tmp_path / "made.json")
-        loaded = devices_file.load(tmp_path / "made.json")
+        loaded = devices_file.load_device_calibration(tmp_path / "made.json")
         form = board.rows(name, chosen)
         assert loaded.forecast(machine(name)).predict([form]).time == pytest.approx(told.time, rel=1e-9)
         assert gpu_scores.mape(told.time, form.times) < gpu_scores.mape(board.roofline(name, chosen), form.times)

@@ -76,7 +76,7 @@ def save(calibration: DeviceCalibration, path: str | os.PathLike[str]) -> None:
         json.dump(to_dict(calibration), stream, allow_nan=False)
 
 
-def load(path: str | os.PathLike[str]) -> DeviceCalibration:
+def load_device_calibration(path: str | os.PathLike[str]) -> DeviceCalibration:
     """The calibration of a file.
 
     Raises
