@@ -56,9 +56,6 @@ from .estimators.schedule.threads.thread_schedule import ThreadSchedule as Threa
 from .estimators.schedule.threads.thread_schedule import cycles_per_instruction as cycles_per_instruction
 from .estimators.schedule.threads.thread_simulation import ThreadSimulation as ThreadSimulation
 
-# Event simulation
-from .experiments.subjects.jobs.simulated import simulate as simulate
-
 # Explaining
 from .experiments.explain.cheapest import cheapest_together as cheapest_together
 from .experiments.explain.explanation import bottleneck_rows as bottleneck_rows
@@ -80,6 +77,9 @@ from .experiments.studies.study import load_study as load_study
 from .experiments.studies.whatif import WhatIf as WhatIf
 from .experiments.studies.whatif import whatif as whatif
 from .experiments.subjects.iterations.logs import read_log as read_log
+
+# Event simulation
+from .experiments.subjects.jobs.simulated import simulate as simulate
 
 # Traces
 from .experiments.traces.recorded import Recorded as Recorded
