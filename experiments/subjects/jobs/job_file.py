@@ -11,7 +11,8 @@ from typing import Any
 from slipstick.estimators.schedule.pipelines.pipeline import Pipeline
 from slipstick.estimators.schedule.pipelines.stage import Stage
 from slipstick.estimators.schedule.simulation.job import Checkpoint, Failures, Job
-from slipstick.experiments.question.settings import assignments, question
+from slipstick.experiments.question.question import question
+from slipstick.experiments.question.settings import assignments
 from slipstick.experiments.subjects.jobs.job_records import JobFile, StageFile
 from slipstick.hwmodels.files.expressions import parse_expression, symbol
 from slipstick.hwmodels.files.readers import InputError, read_yaml, require_mapping, unknown_name
