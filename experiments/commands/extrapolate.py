@@ -15,8 +15,11 @@ def register(app: typer.Typer) -> None:
         file: Annotated[
             str, typer.Argument(help="CSV, Extra-P, hyperfine, asv, pytest-benchmark or Google Benchmark file")
         ],
-        to: Annotated[str, typer.Option(help="480,3840 or, with several parameters, threads=64,size=3200")],
-        kind: Annotated[str | None, typer.Option(help="strong | weak | problem_size | collective")] = None,
+        to: Annotated[str, typer.Option(help="480,3840 or threads=64,size=3200; threads=128,size=3200")],
+        kind: Annotated[
+            str | None,
+            typer.Option(help="strong | weak | problem_size | collective, or threads=strong"),
+        ] = None,
         parameter: Annotated[str | None, typer.Option(help="the column that varies, where several could")] = None,
         time: Annotated[str | None, typer.Option(help="the column or metric that holds the time")] = None,
         region: Annotated[str | None, typer.Option(help="only this region")] = None,
@@ -27,7 +30,7 @@ def register(app: typer.Typer) -> None:
         plot: Annotated[str | None, typer.Option(help="write a picture, FILE.png or .svg")] = None,
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
-        """Times beyond what was measured, with a band, a formula and a verdict; many regions are ranked by growth."""
+        """Times beyond what was measured, with band, formula, verdict, speed-up; many regions are ranked by growth."""
         from slipstick.experiments.extrapolate.extrapolating import Request, answer
 
         answer(Request(file, to, kind, parameter, time, region, machine, family, level, next, plot), format)

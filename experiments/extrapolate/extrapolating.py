@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from slipstick.estimators.extrapolation import Prediction, Series, extrapolate_many
 from slipstick.estimators.extrapolation.next_point import next_points
 from slipstick.estimators.extrapolation.regions import rank
-from slipstick.estimators.extrapolation.surface import fit_surface
+from slipstick.estimators.extrapolation.speedup import SCALING_KINDS, advise, gain_rows, plot_gains
 from slipstick.experiments.extrapolate.readings import Readings
 from slipstick.experiments.extrapolate.series_files import read
+from slipstick.experiments.extrapolate.surface_rows import predict_surfaces, say_surfaces
 from slipstick.experiments.pages.output import emit, visible
 from slipstick.hwmodels.catalog import machine as load_machine
 from slipstick.hwmodels.files.readers import InputError, unknown_name
@@ -55,9 +54,9 @@ def answer(request: Request, form: str) -> None:
     if form == "table":
         _say(predictions, readings.notes, request)
     elif form == "json":
-        emit([prediction.to_dict() | _next(prediction, request) for prediction in predictions], form)
+        emit([_whole(prediction) | _next(prediction, request) for prediction in predictions], form)
     else:
-        emit([{"region": p.series.name, **row} for p in predictions for row in p.rows()], form)
+        emit([{"region": p.series.name, **row} for p in predictions for row in rows_of(p)], form)
     if request.plot:
         _plot(predictions, request.plot)
 
@@ -134,9 +133,31 @@ def _say(predictions: Sequence[Prediction], notes: Sequence[str], request: Reque
     if prediction.main_law.change_points:
         knots = ", ".join(f"{knot:g}" for knot in prediction.main_law.change_points)
         heads.append(f"change points: {name} = {knots}")
-    emit(prediction.rows(), notes=heads)
+    advice = advise(prediction)
+    if advice is not None:
+        fastest = "the most asked for" if advice.fastest >= max(prediction.x) else f"{advice.fastest:g}"
+        heads.append(
+            f"best speed-up x efficiency at {name} = {advice.workers:g}; least time at {fastest}; both "
+            f"against {name} = {prediction.series.x[0]:g}"
+        )
+    emit(rows_of(prediction), notes=heads)
     if request.next:
         emit(_next(prediction, request)["measure_next"], title="measure next")
+
+
+def rows_of(prediction: Prediction) -> list[dict[str, Any]]:
+    """One row a target, with speed-up, efficiency and core-hours where the parameter counts workers."""
+    rows = []
+    for row, more in zip(prediction.rows(), gain_rows(prediction), strict=True):
+        words = {key: row.pop(key) for key in ("verdict", "reason")}
+        rows.append(row | more | words)
+    return rows
+
+
+def _whole(prediction: Prediction) -> dict[str, Any]:
+    advice = advise(prediction)
+    more = {} if advice is None else {"recommended_workers": advice.workers, "fastest_workers": advice.fastest}
+    return prediction.to_dict() | {"predictions": rows_of(prediction)} | more
 
 
 def _next(prediction: Prediction, request: Request) -> dict[str, Any]:
@@ -159,46 +180,8 @@ def _surface(readings: Readings, request: Request, form: str) -> None:
     unused = [name for name in ("machine", "family", "next", "plot") if getattr(request, name)]
     if unused:
         raise InputError(f"--{unused[0]} is for one parameter, but {', '.join(readings.varying())} vary")
-    given: dict[str, float] = {}
-    for word in request.to.split(","):
-        name, _, value = word.partition("=")
-        if name.strip() not in readings.parameters:
-            raise unknown_name("parameter", name.strip(), readings.parameters)
-        try:
-            given[name.strip()] = float(value)
-        except ValueError:
-            raise InputError(f"--to {word[:60]!r}: want NAME=NUMBER") from None
-    varying = readings.varying()
-    missing = [name for name in varying if name not in given]
-    if missing:
-        raise InputError(f"--to gives no value for {', '.join(missing)}: several parameters vary, and each needs one")
-    columns = [readings.parameters.index(name) for name in varying]
-    names = np.asarray(readings.regions) if readings.regions else np.zeros(len(readings.times), dtype=str)
-    kinds = {varying[0]: request.kind} if request.kind else None
-    rows = []
-    for region in dict.fromkeys(names.tolist()):
-        if request.region not in (None, region):
-            continue
-        chosen = names == region
-        surface = fit_surface(readings.points[chosen][:, columns], readings.times[chosen], varying, kinds)
-        rows.append(
-            {
-                "region": region,
-                **{name: given[name] for name in varying},
-                "time_s": float(surface([[given[name] for name in varying]])[0]),
-                "kinds": ", ".join(f"{n}: {k}" for n, k in zip(varying, surface.kinds, strict=True)),
-                "farthest_third_missed_by": surface.misses,
-                "formula": surface.text([given[name] for name in varying])
-                if form == "table"
-                else str(surface.formula.expression),
-            }
-        )
-    rows.sort(key=lambda row: -float(str(row["time_s"])))
-    note = (
-        "several parameters: no band is known; the farthest third of the points, predicted from the nearer ones, was "
-        "missed by farthest_third_missed_by"
-    )
-    emit(rows, form, notes=[*readings.notes, note])
+    found = predict_surfaces(readings, request.to, request.kind, request.region, request.level)
+    say_surfaces(found, tuple(readings.notes), form)
 
 
 def _plot(predictions: Sequence[Prediction], path: str) -> None:
@@ -210,13 +193,17 @@ def _plot(predictions: Sequence[Prediction], path: str) -> None:
     if Path(path).suffix.lower() not in (".png", ".svg", ".pdf"):
         raise InputError(f"--plot {path}: want a name that ends in .png, .svg or .pdf")
     shown = predictions[:12]
-    columns = min(len(shown), 3)
+    gains = len(shown) == 1 and shown[0].kind in SCALING_KINDS
+    columns = 3 if gains else min(len(shown), 3)
     lines = -(-len(shown) // columns)
     figure, axes = plt.subplots(lines, columns, figsize=(6 * columns, 4.2 * lines), squeeze=False)
     for prediction, axis in zip(shown, axes.flat, strict=False):
         prediction.plot(axis)
-    for axis in axes.flat[len(shown) :]:
-        axis.set_visible(False)
+    if gains:
+        plot_gains(shown[0], axes[0, 1], axes[0, 2])
+    else:
+        for axis in axes.flat[len(shown) :]:
+            axis.set_visible(False)
     figure.tight_layout()
     figure.savefig(path, dpi=120)
     plt.close(figure)

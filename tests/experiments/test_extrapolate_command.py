@@ -73,6 +73,38 @@ def test_two_parameters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "--machine is for one parameter, but threads, size vary" in capsys.readouterr().err
 
 
+def test_several_targets_kinds_and_a_band_in_two_parameters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [f"{t},{n},{1e-6 * n**2 / t}" for t in (1, 2, 4, 8) for n in (100, 200, 400, 800)]
+    path = tmp_path / "pairs.csv"
+    path.write_text("threads,n,time_s\n" + "\n".join(rows) + "\n")
+    to = "threads=16,n=1600; threads=32,n=3200"
+    assert (
+        run(["extrapolate", str(path), "--to", to, "--kind", "threads=strong,n=problem_size", "--format", "csv"]) == 0
+    )
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3 and "low_s" in lines[0] and "trust" in lines[1]
+    assert run(["extrapolate", str(path), "--to", to]) == 0
+    said = capsys.readouterr().out
+    assert "assuming: threads: strong" in said and "time [s] = 1e-06 n^2/threads" in said
+    assert run(["extrapolate", str(path), "--to", "threads=64"]) == 2
+    assert "--to gives no value for n" in capsys.readouterr().err
+
+
+def test_strong_scaling_says_speedup_efficiency_and_how_many_to_take(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, picture = tmp_path / "amdahl.csv", tmp_path / "gains.png"
+    path.write_text("threads,time_s\n" + "".join(f"{p},{2 + 98 / p}\n" for p in (1, 2, 4, 8, 16)))
+    assert run(["extrapolate", str(path), "--to", "32,64", "--format", "json", "--plot", str(picture)]) == 0
+    (answer,) = json.loads(capsys.readouterr().out)
+    # Amdahl 1967 with a serial share of 2 %: S(32) = 19.75
+    assert answer["predictions"][0]["speedup"] == pytest.approx(19.75, rel=0.02)
+    assert answer["predictions"][0]["efficiency"] == pytest.approx(19.75 / 32, rel=0.02)
+    assert answer["recommended_workers"] == pytest.approx(49, abs=3) and picture.stat().st_size > 10_000
+    assert run(["extrapolate", str(path), "--to", "64"]) == 0
+    assert "best speed-up x efficiency at threads = " in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

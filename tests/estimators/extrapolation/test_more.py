@@ -6,7 +6,7 @@ import pytest
 from slipstick.estimators.extrapolation import Series, extrapolate, extrapolate_many
 from slipstick.estimators.extrapolation.next_point import next_points
 from slipstick.estimators.extrapolation.regions import rank
-from slipstick.estimators.extrapolation.surface import fit_surface
+from slipstick.estimators.extrapolation.speedup import advise, gain_rows
 from slipstick.hwmodels.files.readers import InputError
 
 P = np.array([1.0, 2, 4, 8, 16, 32])
@@ -18,24 +18,6 @@ def test_regions_are_ranked_by_growth() -> None:
     assert [row["region"] for row in rows] == ["line", "tree", "flat"]
     assert sum(row["share_then"] for row in rows) == pytest.approx(1.0)
     assert rows[0]["growth"] == pytest.approx((0.1 + 0.05 * 1024) / (0.1 + 0.05 * 32), rel=0.05)
-
-
-def test_threads_times_size_is_recovered_from_a_sparse_design() -> None:
-    # two lines through the space, not the full grid
-    points = np.array([(t, 100.0) for t in (1, 2, 4, 8)] + [(1.0, n) for n in (200, 400, 800)] + [(8.0, 800.0)])
-    law = lambda x: x[:, 1] * (0.02 + 1 / x[:, 0])  # noqa: E731
-    surface = fit_surface(points, law(points), ["threads", "size"])
-    assert surface.kinds == ("strong", "problem_size")
-    far = np.array([[64.0, 3200.0]])
-    assert surface(far) == pytest.approx(law(far), rel=1e-6)
-    assert surface.formula.evaluate({"threads": 64.0, "size": 3200.0}) == pytest.approx(law(far)[0], rel=1e-4)
-
-
-def test_a_surface_refuses_what_it_cannot_use() -> None:
-    with pytest.raises(InputError, match="3 different points; want 4"):
-        fit_surface([(1, 1), (2, 1), (1, 2)], [1.0, 2.0, 3.0], ["a", "b"])
-    with pytest.raises(InputError, match="finite numbers > 0"):
-        fit_surface([(1, 1), (2, 1), (1, 2), (2, 0)], [1.0, 2.0, 3.0, 4.0], ["a", "b"])
 
 
 def test_what_to_measure_next_narrows_the_band() -> None:
@@ -62,3 +44,22 @@ def test_the_picture_has_data_law_and_band() -> None:
     assert axes.get_xscale() == axes.get_yscale() == "log"
     assert {"law", "measured (median)", "predicted", "80% band"} <= set(axes.get_legend_handles_labels()[1])
     plt.close("all")
+
+
+def test_speedup_and_efficiency_are_those_of_amdahl() -> None:
+    # Amdahl 1967: S(p) = 1 / (f + (1 - f) / p); the product S E peaks at p = (1 - f) / f
+    f = 0.02
+    series = Series.of(P, 100 * (f + (1 - f) / P), "threads")
+    prediction = extrapolate(series, [64], family="amdahl")
+    (row,) = gain_rows(prediction)
+    expected = 1 / (f + (1 - f) / 64)
+    assert row["speedup"] == pytest.approx(expected, rel=1e-6)
+    assert row["efficiency"] == pytest.approx(expected / 64, rel=1e-6)
+    assert row["core_h"] == pytest.approx(64 * 100 / expected / 3600, rel=1e-6)
+    advice = advise(prediction)
+    assert advice is not None and advice.workers == pytest.approx((1 - f) / f, abs=1.5) and advice.fastest == 64
+
+
+def test_a_size_has_no_speedup() -> None:
+    prediction = extrapolate(Series.of(P, P, "n"), [64])
+    assert gain_rows(prediction) == [{}] and advise(prediction) is None

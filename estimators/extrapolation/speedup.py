@@ -1,0 +1,115 @@
+"""What more workers buy: speed-up, efficiency, what a run costs, and how many to take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.extrapolation.prediction import Prediction
+
+SCALING_KINDS = ("strong", "weak")
+SECONDS_AN_HOUR = 3600.0
+CANDIDATES = 400
+
+
+@dataclass(frozen=True, eq=False)
+class Gains:
+    """By number of workers, against the smallest number measured.
+
+    Parameters
+    ----------
+    speedup
+        Strong scaling: time there / time here (times the workers there, so that one worker counts 1). Weak scaling: the
+        same times the work, which grows with the workers (Gustafson 1988).
+    efficiency
+        Speed-up per worker; 1 is ideal.
+    core_hours
+        Workers x hours: what the run costs.
+    """
+
+    speedup: FloatArray
+    efficiency: FloatArray
+    core_hours: FloatArray
+
+
+@dataclass(frozen=True)
+class Advice:
+    """How many workers to take, between the fewest measured and the last target.
+
+    Parameters
+    ----------
+    workers
+        Where speed-up x efficiency is greatest: beyond, time falls more slowly than cost rises. Source: Eager,
+        Zahorjan, Lazowska 1989, Speedup versus efficiency in parallel systems, Section 4 (the knee).
+    fastest
+        Where the time is least.
+    """
+
+    workers: float
+    fastest: float
+
+
+def gains(prediction: Prediction, x: FloatArray, times: FloatArray) -> Gains | None:
+    """Gains at worker counts x with times [s]; None where the parameter does not count workers."""
+    if prediction.kind not in SCALING_KINDS:
+        return None
+    first, time = prediction.series.x[0], prediction.series.y[0]
+    ratio = time / times
+    efficiency = ratio * first / x if prediction.kind == "strong" else ratio
+    return Gains(efficiency * x, efficiency, x * times / SECONDS_AN_HOUR)
+
+
+def advise(prediction: Prediction) -> Advice | None:
+    """How many workers to take, by the fitted law; None where the parameter does not count workers."""
+    if prediction.kind != "strong":
+        return None
+    first, last = prediction.series.x[0], max(*prediction.series.x, *prediction.x)
+    counts = np.geomspace(first, last, CANDIDATES)
+    if all(value == int(value) for value in prediction.series.x):
+        counts = np.unique(np.round(counts))
+    times = prediction.law(counts)
+    found = gains(prediction, counts, times)
+    if found is None:
+        return None
+    best = int(np.argmax(found.speedup * found.efficiency))
+    return Advice(float(counts[best]), float(counts[int(np.argmin(times))]))
+
+
+def gain_rows(prediction: Prediction) -> list[dict[str, float]]:
+    """`speedup`, `efficiency` and `core_h`, one row a target; empty rows where the parameter does not count workers."""
+    found = gains(prediction, np.asarray(prediction.x), np.asarray(prediction.value))
+    if found is None:
+        return [{} for _ in prediction.x]
+    columns = zip(found.speedup, found.efficiency, found.core_hours, strict=True)
+    return [{"speedup": float(s), "efficiency": float(e), "core_h": float(h)} for s, e, h in columns]
+
+
+def plot_gains(prediction: Prediction, speedup: Any, efficiency: Any) -> None:
+    """Draw measured and predicted speed-up and efficiency, with the ideal, on two matplotlib axes.
+
+    Where the parameter does not count workers nothing is drawn.
+    """
+    ends = min(prediction.series.x[0], *prediction.x), max(prediction.series.x[-1], *prediction.x)
+    grid = np.geomspace(*ends, 200)
+    measured_x, measured_y = np.asarray(prediction.series.x), np.asarray(prediction.series.y)
+    law, points = gains(prediction, grid, prediction.law(grid)), gains(prediction, measured_x, measured_y)
+    if law is None or points is None:
+        return
+    name = prediction.series.parameter
+    speedup.plot(grid, grid, color="grey", linestyle="--", linewidth=1, label="ideal")
+    speedup.plot(grid, law.speedup, color="C0", label="law")
+    speedup.plot(measured_x, points.speedup, "o", color="black", label="measured (median)")
+    efficiency.axhline(1.0, color="grey", linestyle="--", linewidth=1, label="ideal")
+    efficiency.plot(grid, law.efficiency, color="C0", label="law")
+    efficiency.plot(measured_x, points.efficiency, "o", color="black", label="measured (median)")
+    advice = advise(prediction)
+    if advice is not None:
+        for axes in (speedup, efficiency):
+            axes.axvline(advice.workers, color="C2", linestyle=":", label="best speed-up x efficiency")
+    speedup.set(xscale="log", yscale="log", xlabel=name, ylabel="speed-up", title="speed-up")
+    efficiency.set(xscale="log", xlabel=name, ylabel="efficiency", title="efficiency")
+    for axes in (speedup, efficiency):
+        axes.legend()

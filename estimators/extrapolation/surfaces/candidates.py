@@ -1,0 +1,75 @@
+"""What may explain a surface: products of the usual shapes, short laws found by search, and one product of powers."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.extrapolation.laws.terms import Power
+from slipstick.estimators.extrapolation.surfaces.search import short_laws
+from slipstick.estimators.extrapolation.surfaces.surface_law import Product, products_of, values_of
+from slipstick.estimators.extrapolation.surfaces.vocabulary import SCREENED, Shape, screened, shapes
+
+SEARCH_BAR = 0.5
+"""A law found by search replaces the usual shapes where its error on points left out is below this times theirs."""
+SHORT_LAWS = 6
+MOST_SHAPES = 48
+"""Combinations of shapes; beyond, at most two parameters depart from the first shape of each, one with four of them."""
+PAIRS_UP_TO = 3
+BENDS = {1: 8, 2: 8, 3: 6, 4: 0}
+SEARCHED_TERMS = {1: SCREENED, 2: SCREENED, 3: SCREENED, 4: 2}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Products that may stand in the sum; see `Shape` for the bar."""
+
+    name: str
+    products: tuple[Product, ...]
+    bar: float
+
+
+def candidates(x: FloatArray, y: FloatArray, kinds: Sequence[str], units: Sequence[float]) -> list[Candidate]:
+    """Candidates for times y at points x (points, parameters), the usual shapes first."""
+    count = len(kinds)
+    slopes = powers(x, y)
+    sets = [shapes(kind, x[:, i], slopes[i], units[i], BENDS[count]) for i, kind in enumerate(kinds)]
+    found = [
+        Candidate(" x ".join(s.name for s in some), products_of([s.terms for s in some]), min(s.bar for s in some))
+        for some in _combinations(sets)
+    ]
+    terms = [
+        screened(x, y, i, kind, units[i], SEARCHED_TERMS[count], BENDS[count] // 2 if count > 2 else BENDS[count])
+        for i, kind in enumerate(kinds)
+    ]
+    products = products_of(terms)
+    laws = short_laws(values_of(products, x), y, SHORT_LAWS)
+    found += [Candidate("search", tuple(products[k] for k in law), SEARCH_BAR) for law in laws]
+    found.append(Candidate("powers", (tuple(Power(float(s)) for s in slopes),), SEARCH_BAR))
+    return found
+
+
+def powers(x: FloatArray, y: FloatArray) -> FloatArray:
+    """Exponents of one product of powers, least squares in logarithms; 0 for what does not vary."""
+    logs = np.log(x) - np.log(x).mean(axis=0)
+    found, *_ = np.linalg.lstsq(logs, np.log(y) - np.log(y).mean(), rcond=1e-9)
+    return np.asarray(np.round(found, 6))
+
+
+def _combinations(sets: Sequence[Sequence[Shape]]) -> list[tuple[Shape, ...]]:
+    if np.prod([len(some) for some in sets]) <= MOST_SHAPES:
+        return list(itertools.product(*sets))
+    first = tuple(some[0] for some in sets)
+    found = [first]
+    if len(sets) > PAIRS_UP_TO:
+        for i, some in enumerate(sets):
+            found += [tuple(one if k == i else shape for k, shape in enumerate(first)) for one in some[1:]]
+        return found
+    for i, j in itertools.combinations(range(len(sets)), 2):
+        for one, other in itertools.product(sets[i], sets[j]):
+            found.append(tuple(one if k == i else other if k == j else s for k, s in enumerate(first)))
+    return list(dict.fromkeys(found))

@@ -1,0 +1,277 @@
+"""The verb in several parameters: measurements in, times with bands and verdicts out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.extrapolation.series import refuse_spread
+from slipstick.estimators.extrapolation.surfaces.candidates import candidates
+from slipstick.estimators.extrapolation.surfaces.splits import directions, distances
+from slipstick.estimators.extrapolation.surfaces.surface_band import missed, surface_band, surface_scale
+from slipstick.estimators.extrapolation.surfaces.surface_fits import SurfaceFit
+from slipstick.estimators.extrapolation.surfaces.surface_law import Product, Surface
+from slipstick.estimators.extrapolation.surfaces.surface_verdict import surface_verdicts
+from slipstick.estimators.extrapolation.surfaces.vocabulary import surface_kind
+from slipstick.estimators.extrapolation.surfaces.weighing import Weighed, weigh
+from slipstick.estimators.extrapolation.verdict import Verdict
+from slipstick.hwmodels.files.readers import InputError, unknown_name
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LEAST_POINTS = 4
+MAX_PARAMETERS = 4
+MAX_POINTS = 2_000
+MAX_TARGETS = 10_000
+LEAST_SHARE = 1e-3
+
+
+@dataclass(frozen=True)
+class SurfaceAnswer:
+    """The time at one point of several parameters.
+
+    Parameters
+    ----------
+    point
+        One value a parameter, in the order of the prediction's `parameters`.
+    time, low, high
+        Seconds; the band is None where no point could be left out to learn it from, or none was asked for.
+    ratio
+        How far the point lies beyond the measured box: the product of the ratios, 1 inside.
+    missed
+        Root mean square of log(predicted / measured) of points left out in this direction; None where there are none.
+    verdict
+        None where no band was asked for.
+    law
+        The sum of products that gives the time at this point.
+    shares
+        What was averaged, with its share, largest first.
+    """
+
+    point: tuple[float, ...]
+    time: float
+    low: float | None
+    high: float | None
+    ratio: float
+    missed: float | None
+    verdict: Verdict | None
+    law: Surface
+    shares: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class SurfacePrediction:
+    """Answers over several parameters, and what they rest on.
+
+    Parameters
+    ----------
+    parameters, kinds, reasons
+        What varies, as what kind of scaling each was taken, and how that is known.
+    points
+        Different points measured.
+    level
+        Probability of the bands.
+    """
+
+    parameters: tuple[str, ...]
+    kinds: tuple[str, ...]
+    reasons: tuple[str, ...]
+    points: int
+    level: float | None
+    answers: tuple[SurfaceAnswer, ...]
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """In words, one a parameter."""
+        found = zip(self.parameters, self.kinds, self.reasons, strict=True)
+        return tuple(f"{name}: {kind.replace('_', ' ')} ({reason})" for name, kind, reason in found)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a target, units in the keys."""
+        return [
+            {
+                **dict(zip(self.parameters, one.point, strict=True)),
+                "time_s": one.time,
+                "low_s": one.low,
+                "high_s": one.high,
+                "interval_level": self.level if one.low is not None else None,
+                "ratio": one.ratio,
+                "verdict": one.verdict.word if one.verdict else None,
+                "reason": one.verdict.reason if one.verdict else None,
+            }
+            for one in self.answers
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain JSON values."""
+        return {
+            "parameters": list(self.parameters),
+            "kinds": dict(zip(self.parameters, self.kinds, strict=True)),
+            "points": self.points,
+            "unit": "s",
+            "assumptions": list(self.assumptions),
+            "predictions": [
+                row
+                | {
+                    "left_out_missed_by": one.missed,
+                    "laws": dict(one.shares),
+                    "formula": str(one.law.formula.expression),
+                }
+                for row, one in zip(self.rows(), self.answers, strict=True)
+            ],
+        }
+
+    def to_frame(self) -> pd.DataFrame:
+        """`rows` as a table."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows())
+
+    def _repr_html_(self) -> str:
+        return "<br>".join(self.assumptions) + self.to_frame().to_html(index=False)
+
+
+def extrapolate_surface(
+    points: npt.ArrayLike,
+    times: npt.ArrayLike,
+    parameters: Sequence[str],
+    to: npt.ArrayLike,
+    kinds: Mapping[str, str] | None = None,
+    level: float | None = 0.80,
+) -> SurfacePrediction:
+    """Predict times over several parameters (threads x size) at new points.
+
+    Shapes of one parameter (Amdahl, growth, change points, n^2 ...) and their products, short laws found by search, and
+    a product of powers are fitted without the points farthest in the direction of each target; those that foretell them
+    share in the answer.
+
+    Parameters
+    ----------
+    points, times
+        Shape (n, parameters) and (n,) in seconds, any design (a grid, lines through the space); repeats are allowed.
+    to
+        Shape (targets, parameters).
+    kinds
+        Parameter -> "strong", "weak", "problem_size", "collective" or "setting"; the others are taken from name and
+        slope.
+    level
+        Probability of the band; None: no band and no verdict.
+
+    Raises
+    ------
+    InputError
+        Where numbers are not finite and positive, times lie too far apart, a name is unknown, or there are too few or
+        too many points.
+
+    Examples
+    --------
+    >>> grid = [(p, n) for p in (1, 2, 4, 8) for n in (100, 200, 400, 800)]
+    >>> times = [1e-6 * n**2 / p for p, n in grid]
+    >>> answer = extrapolate_surface(grid, times, ["threads", "n"], [(32, 3200)]).answers[0]
+    >>> round(answer.time, 3), answer.verdict.word
+    (0.32, 'trust')
+    """
+    x, y, targets = _checked(points, times, parameters, to)
+    given = dict(kinds or {})
+    for name in given:
+        if name not in parameters:
+            raise unknown_name("parameter", name, parameters)
+    unique, medians = _medians(x, y)
+    if not LEAST_POINTS <= len(unique) <= MAX_POINTS:
+        raise InputError(f"{len(unique)} different points; want {LEAST_POINTS} .. {MAX_POINTS}")
+    found = [surface_kind(unique, medians, i, name, given.get(name)) for i, name in enumerate(parameters)]
+    units = np.minimum(1.0, np.minimum(unique.min(axis=0), targets.min(axis=0)))
+    some = candidates(unique, medians, [kind for kind, _ in found], [float(unit) for unit in units])
+    fits = tuple(SurfaceFit.of(one.products, unique, medians) for one in some)
+    heads, ratios = directions(unique, targets), distances(unique, targets)
+    answers: list[SurfaceAnswer | None] = [None] * len(targets)
+    names, kinds_found = tuple(parameters), tuple(kind for kind, _ in found)
+    for head in dict.fromkeys(heads):
+        chosen = [i for i, other in enumerate(heads) if other == head]
+        weighed = weigh(some, fits, unique, medians, head)
+        to_here, far = targets[chosen], ratios[chosen]
+        values = weighed.weights @ weighed.each(to_here)
+        bands = _bands(weighed, to_here, values, far, level)
+        verdicts = surface_verdicts(weighed, names, unique, to_here, values) if level is not None else [None] * len(far)
+        for j, i in enumerate(chosen):
+            law, shares = _law(weighed, to_here[j : j + 1], names, kinds_found)
+            answers[i] = SurfaceAnswer(
+                point=tuple(map(float, to_here[j])),
+                time=float(values[j]),
+                low=None if bands is None else float(bands[0][j]),
+                high=None if bands is None else float(bands[1][j]),
+                ratio=float(far[j]),
+                missed=missed(weighed) if len(weighed.ahead) else None,
+                verdict=verdicts[j],
+                law=law,
+                shares=shares,
+            )
+    return SurfacePrediction(
+        names,
+        kinds_found,
+        tuple(reason for _, reason in found),
+        len(unique),
+        level,
+        tuple(answer for answer in answers if answer is not None),
+    )
+
+
+def _checked(
+    points: npt.ArrayLike, times: npt.ArrayLike, parameters: Sequence[str], to: npt.ArrayLike
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    x, y = np.asarray(points, dtype=np.float64), np.asarray(times, dtype=np.float64)
+    targets = np.atleast_2d(np.asarray(to, dtype=np.float64))
+    count = len(parameters)
+    if x.ndim != 2 or y.ndim != 1 or x.shape != (len(y), count):
+        raise InputError(f"want one time and {count} parameters a measurement, got shapes {x.shape} and {y.shape}")
+    if not 1 <= count <= MAX_PARAMETERS or len(set(parameters)) < count:
+        raise InputError(f"{count} parameters; want 1 .. {MAX_PARAMETERS} different ones")
+    if targets.ndim != 2 or targets.shape[1] != count or not 1 <= len(targets) <= MAX_TARGETS:
+        raise InputError(f"targets of shape {targets.shape}: want 1 .. {MAX_TARGETS}, each with {count} parameters")
+    if not all((np.isfinite(a) & (a > 0)).all() for a in (x, y, targets)):
+        raise InputError("parameters and times must be finite numbers > 0")
+    if len(y):
+        refuse_spread(y)
+    return x, y, targets
+
+
+def _medians(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Different points and the median time of each."""
+    unique, inverse = np.unique(x, axis=0, return_inverse=True)
+    order = np.lexsort((y, inverse.ravel()))
+    cuts = np.flatnonzero(np.diff(inverse.ravel()[order])) + 1
+    return unique, np.array([np.median(part) for part in np.split(y[order], cuts)])
+
+
+def _bands(
+    weighed: Weighed, to: FloatArray, values: FloatArray, ratios: FloatArray, level: float | None
+) -> tuple[FloatArray, FloatArray] | None:
+    if level is None:
+        return None
+    below, above = surface_band(surface_scale(weighed, to), ratios, level)
+    return (values * np.exp(-below), values * np.exp(above)) if np.isfinite(below).all() else None
+
+
+def _law(
+    weighed: Weighed, to: FloatArray, names: tuple[str, ...], kinds: tuple[str, ...]
+) -> tuple[Surface, tuple[tuple[str, float], ...]]:
+    """The weighted sum of the candidates at one target, and what shares in it."""
+    total: dict[Product, float] = {}
+    shares: dict[str, float] = {}
+    for name, fit, weight in zip(weighed.names, weighed.fits, weighed.weights, strict=True):
+        if weight == 0:
+            continue
+        shares[name] = shares.get(name, 0.0) + float(weight)
+        factor = float(weight * np.exp(fit.near(to)[0]))
+        for product, coefficient in zip(fit.products, fit.coefficients, strict=True):
+            if coefficient:
+                total[product] = total.get(product, 0.0) + factor * float(coefficient)
+    law = Surface(names, kinds, tuple((coefficient, product) for product, coefficient in total.items()))
+    largest = sorted(shares.items(), key=lambda share: -share[1])
+    return law, tuple((name, share) for name, share in largest if share >= LEAST_SHARE)

@@ -1,0 +1,41 @@
+"""Trust, wide, or do not extrapolate, for targets in several parameters: the same words and limits as in one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.extrapolation.intervals import SKEW
+from slipstick.estimators.extrapolation.surfaces.splits import distances
+from slipstick.estimators.extrapolation.surfaces.surface_band import missed, surface_band, surface_scale
+from slipstick.estimators.extrapolation.surfaces.weighing import Weighed
+from slipstick.estimators.extrapolation.verdict import USUAL_REFUSED, USUAL_WIDE, Verdict, Word
+
+
+def surface_verdicts(
+    weighed: Weighed, parameters: tuple[str, ...], x: FloatArray, to: FloatArray, values: FloatArray
+) -> list[Verdict]:
+    """One verdict a target, where the answers are `values` seconds."""
+    if not len(weighed.ahead):
+        reason = f"too few levels or points to leave any out in this direction: {len(x)} points"
+        return [Verdict("do not extrapolate", reason)] * len(to)
+    scale, ratios = surface_scale(weighed, to), distances(x, to)
+    below, above = surface_band(scale, ratios, 0.80)
+    half, doubling = (below + above) / 2, scale * np.cosh(SKEW)
+    low, high = x.min(axis=0), x.max(axis=0)
+    missing = f"points left out in this direction were missed by {missed(weighed):.0%}"
+    found = []
+    for i, target in enumerate(to):
+        if not (np.isfinite(values[i]) and values[i] > 0 and np.isfinite(half[i])):
+            found.append(Verdict("do not extrapolate", f"no finite answer: {values[i]:g} s"))
+            continue
+        beyond, spans = np.maximum(target / high, low / target), high / low
+        far = [
+            f"{parameters[k]} = {target[k]:g}: {beyond[k]:.3g} times beyond the data, which span {spans[k]:.3g} times"
+            for k in np.flatnonzero(beyond > spans)
+        ]
+        refused = doubling[i] > USUAL_REFUSED or (beyond > spans**2).any()
+        reasons = [missing] if half[i] > USUAL_WIDE else []
+        word: Word = "do not extrapolate" if refused else "wide" if reasons or far else "trust"
+        found.append(Verdict(word, "; ".join([*reasons, *far]) or f"{missing}, and what fits agrees"))
+    return found

@@ -1,0 +1,86 @@
+"""Which candidates hold: each is fitted without the farthest points and asked for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.extrapolation.surfaces.candidates import Candidate
+from slipstick.estimators.extrapolation.surfaces.splits import Direction, distances
+from slipstick.estimators.extrapolation.surfaces.surface_fits import TINY, SurfaceFit
+
+SHARPNESS, FLOOR, WINNERS_FLOOR = 4.0, 0.03, 0.01
+CLEAN, CLEANEST = 6.0, 0.002
+"""As in one parameter: where one shape is very good, the floor below which shapes count alike falls with its error."""
+ERROR_CAP = 1.0
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Weighed:
+    """Candidates fitted to all points, with weights and what they missed.
+
+    Parameters
+    ----------
+    names, fits, weights, errors
+        One a candidate; errors are mean |log(predicted / measured)| of the points left out, or the root mean square at
+        all points where none can be.
+    ahead, ahead_ratios
+        log(predicted / measured) of the weighted answer, one a point left out, and how far each lay beyond the rest.
+    scatter
+        Root mean square of log(fitted / measured) of the weighted answer at all points.
+    """
+
+    names: tuple[str, ...]
+    fits: tuple[SurfaceFit, ...]
+    weights: FloatArray
+    errors: FloatArray
+    ahead: FloatArray
+    ahead_ratios: FloatArray
+    scatter: float
+
+    def each(self, to: FloatArray) -> FloatArray:
+        """Times by candidate, shape (candidates, targets)."""
+        return np.stack([fit(to) for fit in self.fits])
+
+
+def weigh(
+    found: Sequence[Candidate], fits: tuple[SurfaceFit, ...], x: FloatArray, y: FloatArray, direction: Direction
+) -> Weighed:
+    """Weigh candidates, whose fits to all points are given, for targets in one direction."""
+    masks = direction.left_out(x)
+    ahead = [
+        np.stack([np.log(np.maximum(SurfaceFit.of(one.products, x[~out], y[~out])(x[out]), TINY)) for one in found])
+        - np.log(y[out])
+        for out in masks
+    ]
+    if masks:
+        errors = np.mean([np.minimum(np.abs(some), ERROR_CAP).mean(axis=1) for some in ahead], axis=0)
+    else:
+        errors = np.array([np.sqrt(np.mean(np.log(np.maximum(fit(x), TINY) / y) ** 2)) for fit in fits])
+    weights = _weights(np.array([one.bar for one in found]), errors)
+    together = [np.log(np.maximum(weights @ np.exp(np.minimum(some, 700.0)), TINY)) for some in ahead]
+    ratios = [distances(x[~out], x[out]) for out in masks]
+    fitted = np.log(np.maximum(weights @ np.stack([fit(x) for fit in fits]), TINY)) - np.log(y)
+    return Weighed(
+        tuple(one.name for one in found),
+        fits,
+        weights,
+        errors,
+        np.concatenate(together) if masks else np.empty(0),
+        np.concatenate(ratios) if masks else np.empty(0),
+        float(np.sqrt(np.mean(fitted**2))),
+    )
+
+
+def _weights(bars: FloatArray, errors: FloatArray) -> FloatArray:
+    """Weights (error^2 + floor^2)^(-sharpness/2): of the usual shapes, or of what is much better than all of them."""
+    usual = bars == 1.0
+    won = ~usual & (errors + ROUNDING < bars * errors[usual].min())
+    least = float(errors[usual].min())
+    floor = WINNERS_FLOOR if won.any() else min(max(CLEAN * least, CLEANEST), FLOOR)
+    weights = np.where(won if won.any() else usual, (errors**2 + floor**2) ** (-SHARPNESS / 2), 0.0)
+    return np.asarray(weights / weights.sum())

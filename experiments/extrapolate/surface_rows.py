@@ -1,0 +1,118 @@
+"""`slipstick extrapolate` where several parameters vary: threads=64,size=3200."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from slipstick.estimators.extrapolation.surfaces import SurfacePrediction, extrapolate_surface
+from slipstick.experiments.extrapolate.readings import Readings
+from slipstick.experiments.pages.output import emit
+from slipstick.hwmodels.files.readers import InputError, unknown_name
+
+MAX_TARGETS = 10_000
+
+
+def targets_of(text: str, readings: Readings) -> list[list[float]]:
+    """One value a varying parameter from "threads=64,size=3200; threads=128,size=3200".
+
+    Raises
+    ------
+    InputError
+        Where a name is unknown, a value is no number, or a varying parameter has none.
+    """
+    varying, found = readings.varying(), []
+    for target in text.split(";")[: MAX_TARGETS + 1]:
+        given = {name: _number(value, f"--to {target[:60]!r}") for name, value in _pairs(target, "--to").items()}
+        for name in given:
+            if name not in readings.parameters:
+                raise unknown_name("parameter", name, readings.parameters)
+        missing = [name for name in varying if name not in given]
+        if missing:
+            raise InputError(f"--to gives no value for {', '.join(missing)}: several parameters vary, each needs one")
+        found.append([given[name] for name in varying])
+    if len(found) > MAX_TARGETS:
+        raise InputError(f"--to: more than {MAX_TARGETS} targets")
+    return found
+
+
+def kinds_of(text: str | None, varying: tuple[str, ...]) -> dict[str, str]:
+    """Parameter -> kind, from "strong" (the first parameter) or "threads=strong,size=problem_size"."""
+    if text is None:
+        return {}
+    return _pairs(text, "--kind") if "=" in text else {varying[0]: text}
+
+
+def predict_surfaces(
+    readings: Readings, to: str, kind: str | None, region: str | None, level: float | None
+) -> dict[str, SurfacePrediction]:
+    """One prediction a region: region -> `SurfacePrediction`.
+
+    Raises
+    ------
+    InputError
+        Where a name is unknown or the measurements are too few.
+    """
+    varying = readings.varying()
+    columns = [readings.parameters.index(name) for name in varying]
+    names = np.asarray(readings.regions) if readings.regions else np.zeros(len(readings.times), dtype=str)
+    known = list(dict.fromkeys(names.tolist()))
+    if region is not None and region not in known:
+        raise unknown_name("region", region, known)
+    targets, kinds = targets_of(to, readings), kinds_of(kind, varying)
+    found: dict[str, SurfacePrediction] = {}
+    for name in known if region is None else [region]:
+        chosen = names == name
+        found[name] = extrapolate_surface(
+            readings.points[chosen][:, columns], readings.times[chosen], varying, targets, kinds, level
+        )
+    return found
+
+
+def say_surfaces(found: Mapping[str, SurfacePrediction], notes: tuple[str, ...], form: str) -> None:
+    """Print predictions in a format."""
+    if form == "json":
+        emit([row for name, prediction in found.items() for row in _full_rows(name, prediction)], form)
+        return
+    rows = [{"region": name, **row} for name, prediction in found.items() for row in prediction.rows()]
+    if form != "table":
+        emit(rows, form)
+        return
+    if len(found) > 1:
+        emit(sorted(rows, key=lambda row: -float(str(row["time_s"]))), notes=[*notes, "slowest first"])
+        return
+    (prediction,) = found.values()
+    last = prediction.answers[-1]
+    shares = ", ".join(f"{name} {share:.0%}" for name, share in last.shares)
+    heads = [
+        "assuming: " + "; ".join([*prediction.assumptions, *notes]),
+        f"time [s] = {last.law.text(last.point)}",
+        f"laws averaged: {shares}",
+    ]
+    emit([{key: value for key, value in row.items() if key != "region"} for row in rows], notes=heads)
+
+
+def _full_rows(region: str, prediction: SurfacePrediction) -> list[dict[str, Any]]:
+    whole = prediction.to_dict()
+    kinds = ", ".join(f"{name}: {kind}" for name, kind in whole["kinds"].items())
+    more = {"kinds": kinds, "points": whole["points"], "assumptions": whole["assumptions"]}
+    return [{"region": region, **row, **more} for row in whole["predictions"]]
+
+
+def _pairs(text: str, where: str) -> dict[str, str]:
+    found = {}
+    for word in text.split(","):
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise InputError(f"{where} {word[:60]!r}: want NAME=VALUE for each parameter")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def _number(text: str, where: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"{where}: want NAME=NUMBER") from None
