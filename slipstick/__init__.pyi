@@ -72,6 +72,8 @@ from .experiments.question.question import question as question
 from .experiments.question.registry import estimator as estimator
 from .experiments.question.registry import estimator_names as estimator_names
 from .experiments.question.space import Space as Space
+from .experiments.studies.runner import run_study as run_study
+from .experiments.studies.store import Store as Store
 from .experiments.studies.study import Study as Study
 from .experiments.studies.study import load_study as load_study
 from .experiments.studies.whatif import WhatIf as WhatIf

@@ -12,6 +12,8 @@ from typing import Any
 
 from slipstick.hwmodels.files.readers import unknown_name
 
+SCHEMA_VERSION = 1
+"""Of all JSON answers: it grows when a key leaves or changes its meaning, not when one is added (docs/json.md)."""
 FORMATS = ("table", "json", "csv")
 FORMAT_HELP = "table | json | csv"
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -31,7 +33,8 @@ def emit(rows: Sequence[Mapping[str, Any]], form: str = "table", title: str = ""
         Where the format is unknown.
     """
     if form == "json":
-        print(json.dumps([{key: plain(value) for key, value in row.items()} for row in rows], indent=1))
+        version = {"schema_version": SCHEMA_VERSION}
+        print(json.dumps([{key: plain(value) for key, value in row.items()} | version for row in rows], indent=1))
     elif form == "csv":
         names = {name: visible(name) for name in rows[0]} if rows else {}
         writer = csv.DictWriter(sys.stdout, list(names), lineterminator="\n")

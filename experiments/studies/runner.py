@@ -162,6 +162,29 @@ def run(
     return store
 
 
+def run_study(
+    study: Study,
+    folder: str | Path,
+    executor: Executor | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Store:
+    """Evaluate every point of a study that the folder does not hold yet; see `run`.
+
+    Parameters
+    ----------
+    executor
+        Any `concurrent.futures.Executor`; None: one point after the other, here.
+    progress
+        Called with (points done, points in all).
+
+    Raises
+    ------
+    InputError
+        As `plan` and `run`.
+    """
+    return run(plan(study), Path(folder), executor, progress)
+
+
 def _answers(made: Plan, todo: list[int], executor: Executor | None) -> Iterator[tuple[int, pd.DataFrame]]:
     """Finished chunks as they come, few in flight at a time."""
     if executor is None:

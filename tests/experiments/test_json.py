@@ -26,6 +26,7 @@ def test_keys_of_a_verb(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*VERBS[verb], "--format", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert isinstance(rows, list) and rows
+    assert all(row["schema_version"] == 1 for row in rows)
     for key in rows[0]:
         assert key in PAGE or "." in key, key
     for part in rows[0].get("parts", []):
