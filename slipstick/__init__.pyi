@@ -51,7 +51,7 @@ from .estimators.schedule.critical_path import CriticalPath as CriticalPath
 from .estimators.schedule.dispatch import AsynchronousDispatch as AsynchronousDispatch
 from .estimators.schedule.infeed import InfeedOverlap as InfeedOverlap
 from .estimators.schedule.sequential import Sequential as Sequential
-from .estimators.schedule.threads.thread_schedule import Contention as Contention
+from .estimators.schedule.threads.contention import Contention as Contention
 from .estimators.schedule.threads.thread_schedule import ThreadSchedule as ThreadSchedule
 from .estimators.schedule.threads.thread_schedule import cycles_per_instruction as cycles_per_instruction
 from .estimators.schedule.threads.thread_simulation import ThreadSimulation as ThreadSimulation

@@ -11,6 +11,7 @@ import numpy as np
 
 from slipstick.estimators.calibration.fitting import Fit
 from slipstick.estimators.calibration.objective import Objective
+from slipstick.estimators.calibration.posterior import posterior_draws
 from slipstick.estimators.contract.base import EstimatorBase
 from slipstick.estimators.contract.protocols import Estimator, TimeFunction, Uncertainty
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, Measurement, Spread, quantile
@@ -57,6 +58,8 @@ class Calibration(EstimatorBase):
         In words: what it was fitted to.
     sample
         Draws of the parameters, one a row, in the order of `names`, where a covariance is not their law.
+    warnings
+        What keeps its parameters from being known, one line each: every answer repeats them.
     """
 
     estimator: Any
@@ -71,6 +74,7 @@ class Calibration(EstimatorBase):
     residual_seconds: float | None = None
     residual_freedom: float | None = None
     metric_std: Table[float] = Table()
+    warnings: tuple[str, ...] = ()
 
     @property
     def values(self) -> dict[str, float]:
@@ -88,7 +92,7 @@ class Calibration(EstimatorBase):
             best,
             spread=Spread(parameter, self.residual(best.time), self.degrees_of_freedom, self.residual_freedom),
             metric_intervals=Table(self.metric_intervals(best.metrics)),
-            assumptions=(*best.assumptions, said),
+            assumptions=(*best.assumptions, said, *(f"the calibration warns: {line}" for line in self.warnings)),
         )
 
     def residual(self, time: Any) -> Any:
@@ -218,14 +222,17 @@ class Calibration(EstimatorBase):
             return None
         known = parameters(self.estimator)
         mean = np.array([known[name][0] for name in self.names])
+        low = np.array([known[name][1].low for name in self.names])
+        high = np.array([known[name][1].high for name in self.names])
         generator = np.random.default_rng(SEED)
         # in standard deviations: the units of parameters differ by more than a double's digits (1e-6 s, 1e10 byte/s)
         scale = np.sqrt(np.diag(covariance))
         correlation = covariance / np.outer(np.where(scale > 0, scale, 1.0), np.where(scale > 0, scale, 1.0))
         normal = generator.multivariate_normal(np.zeros(len(mean)), correlation, size=count, method="eigh")
-        sample = mean + scale * normal
-        low = np.array([known[name][1].low for name in self.names])
-        high = np.array([known[name][1].high for name in self.names])
+        logs = (low >= 0) & (mean > 0)  # a positive parameter stays so: its logarithm is drawn
+        relative = scale / np.where(logs, mean, 1.0)
+        with np.errstate(over="ignore"):
+            sample = np.where(logs, mean * np.exp(np.where(logs, relative, 0.0) * normal), mean + scale * normal)
         return np.asarray(np.clip(sample, low, high))
 
 
@@ -253,8 +260,25 @@ def calibrate(
     InputError
         Where a name is unknown, a measurement is no time, or there are fewer measurements than parameters.
     """
-    fit = Objective.of(estimator, measurements, free).fit(loss, starts)
-    return from_fit(estimator, fit, fingerprint(measurements), source)
+    objective = Objective.of(estimator, measurements, free)
+    fit = objective.fit(loss, starts)
+    return from_objective(estimator, objective, fit, fingerprint(measurements), source, loss)
+
+
+def from_objective(
+    estimator: Any, objective: Objective, fit: Fit, fingerprint: str = "", source: str = "", loss: str = "linear"
+) -> Calibration:
+    """A calibration from a fit and what was fitted: parameters drawn by their likelihood, warnings kept.
+
+    Where the estimator is no compiled formula, each draw would cost a run of it: there the covariance is the law.
+    """
+    from slipstick.estimators.calibration.identifiability import jacobian_at, warnings
+
+    plain = from_fit(estimator, fit, fingerprint, source)
+    drawn = posterior_draws(objective, fit, DRAWS, loss) if objective.vectorised else None
+    said = tuple(warnings(fit, objective.low, objective.high, jacobian_at(objective, fit)))
+    sample = () if drawn is None else tuple(tuple(map(float, row)) for row in drawn)
+    return replace(plain, sample=sample, warnings=said)
 
 
 def from_fit(estimator: Any, fit: Fit, fingerprint: str = "", source: str = "") -> Calibration:

@@ -17,6 +17,7 @@ from slipstick.hwmodels.files.readers import InputError, unknown_name
 LOSSES = ("linear", "soft_l1", "huber", "cauchy")
 MAX_STARTS = 1024
 MULTI_START_SEED = 5
+NEAR_BOUND = 1e-4
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class Fit:
         Model minus data, in the scale of the fit.
     degrees_of_freedom
         Data less parameters.
+    held
+        Parameters that ended at a bound: held there, their errors are unknown and those of the others assume them.
     """
 
     names: tuple[str, ...]
@@ -40,6 +43,7 @@ class Fit:
     covariance: tuple[tuple[float, ...], ...]
     residuals: tuple[float, ...]
     degrees_of_freedom: int
+    held: tuple[str, ...] = ()
 
     @property
     def residual_std(self) -> float | None:
@@ -127,14 +131,52 @@ def fit_least_squares(
     found = min(tries, key=lambda tried: float(tried.cost))
     freedom = len(first) - len(names)
     variance = 2 * found.cost / freedom if freedom else np.nan
-    covariance = variance * _inverse(np.asarray(found.jac))
+    held = _at_bounds(np.asarray(found.x), np.asarray(found.jac), np.asarray(found.grad), *bounds)
+    covariance = np.zeros((len(names), len(names)))
+    if not held.all():
+        covariance[np.ix_(~held, ~held)] = variance * _inverse(np.asarray(found.jac)[:, ~held])
     return Fit(
         tuple(names),
         tuple(map(float, found.x)),
         tuple(tuple(map(float, row)) for row in covariance),
         tuple(map(float, found.fun)),
         freedom,
+        tuple(name for name, at in zip(names, held, strict=True) if at),
     )
+
+
+def _at_bounds(
+    values: FloatArray, jacobian: FloatArray, gradient: FloatArray, low: FloatArray, high: FloatArray
+) -> npt.NDArray[np.bool_]:
+    """Which parameters the data push against a bound: as near as a fit can tell, and the loss falls beyond it.
+
+    Near: a step to the bound changes no residual by as much as `NEAR_BOUND` (a bound of 0 is never reached to a digit).
+    """
+    held = np.zeros(len(values), dtype=bool)
+    for index, value in enumerate(values):
+        for bound, outward in ((low[index], gradient[index] > 0), (high[index], gradient[index] < 0)):
+            if not np.isfinite(bound):
+                continue
+            change = np.max(np.abs(jacobian[:, index])) * abs(value - bound)
+            near = abs(value - bound) <= NEAR_BOUND * max(abs(value), abs(bound)) or change <= NEAR_BOUND
+            held[index] |= bool(near and outward)
+    return held
+
+
+def weighed(squares: FloatArray, loss: str, scale: float = 0.1) -> FloatArray:
+    """What squared residuals count in a loss (those of scipy.optimize.least_squares; `linear`: the squares)."""
+    if loss == "linear":
+        return squares
+    ratio = squares / scale**2
+    if loss == "huber":
+        rho = np.where(ratio <= 1, ratio, 2 * np.sqrt(ratio) - 1)
+    elif loss == "soft_l1":
+        rho = 2 * (np.sqrt(1 + ratio) - 1)
+    elif loss == "cauchy":
+        rho = np.log1p(ratio)
+    else:
+        raise unknown_name("loss", loss, LOSSES)
+    return np.asarray(scale**2 * rho)
 
 
 def _starting_points(begin: FloatArray, low: FloatArray, high: FloatArray, count: int) -> list[FloatArray]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from slipstick.estimators.calibration.fitting import Fit
+from slipstick.estimators.calibration.objective import Objective
 from slipstick.estimators.core.lambdified import FloatArray
 
 MAX_CORRELATION = 0.95
@@ -38,9 +39,12 @@ def warnings(fit: Fit, low: FloatArray, high: FloatArray, jacobian: FloatArray) 
     for i, name in enumerate(fit.names):
         value = fit.values[i]
         for bound, side in ((low[i], "lower"), (high[i], "upper")):
-            if np.isfinite(bound) and abs(value - bound) <= AT_BOUND * max(abs(bound), abs(value), 1e-300):
+            near = np.isfinite(bound) and abs(value - bound) <= AT_BOUND * max(abs(bound), abs(value), 1e-300)
+            nearer = name in fit.held and abs(value - bound) <= min(abs(value - low[i]), abs(value - high[i]))
+            if near or nearer:
                 found.append(
-                    f"{name} = {value:.4g} is at its {side} bound {bound:g}: its error and the others' are wrong"
+                    f"{name} = {value:.4g} is at its {side} bound {bound:g}: held there, its error is unknown and the "
+                    "others' assume it"
                 )
         if lengths[i] < 1e-9:
             found.append(f"{name}: no measurement depends on it, so its value says nothing")
@@ -56,6 +60,13 @@ def warnings(fit: Fit, low: FloatArray, high: FloatArray, jacobian: FloatArray) 
     if not np.isfinite(np.asarray(fit.covariance)).all() and not found:
         found.append("the covariance is unknown: no degree of freedom is left, or the data do not fix every parameter")
     return found
+
+
+def jacobian_at(objective: Objective, fit: Fit) -> FloatArray:
+    """Derivatives of the residuals at a fit, by formula where there is one."""
+    if objective.slopes is not None:
+        return objective.jacobian(np.array(fit.values))
+    return numeric_jacobian(objective.residuals, fit.values, objective.low, objective.high)
 
 
 def numeric_jacobian(

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from slipstick.estimators.calibration.fitting import Fit, fit_least_squares
-from slipstick.estimators.contract.protocols import Estimator
+from slipstick.estimators.calibration.fitting import Fit, fit_least_squares, weighed
+from slipstick.estimators.contract.protocols import Estimator, TimeFunction
 from slipstick.estimators.core.estimate import Measurement
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
@@ -44,7 +44,7 @@ class Objective:
     start: FloatArray
     low: FloatArray
     high: FloatArray
-    functions: tuple[Callable[[Mapping[str, float]], Any], ...]
+    functions: tuple[TimeFunction, ...]
     slopes: tuple[Callable[[Mapping[str, float]], FloatArray], ...] | None
     measured: FloatArray
     groups: tuple[str, ...]
@@ -96,6 +96,19 @@ class Objective:
         times = np.array([float(function(point)) for function in self.functions])
         return np.asarray(np.stack([slope(point) for slope in self.slopes or ()]) / times[:, None])
 
+    def loss_at(self, points: FloatArray, loss: str = "linear") -> FloatArray:
+        """Sum over the measurements of the loss (squares, if linear) at parameters of shape (n, parameters): (n,)."""
+        by_name: dict[str, Any] = {f"estimator.{name}": points[:, i] for i, name in enumerate(self.names)}
+        times = np.stack([np.broadcast_to(function(by_name), len(points)) for function in self.functions], axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            residuals = np.log(times) - self.measured
+        return np.asarray(np.sum(weighed(np.square(residuals), loss), axis=1))
+
+    @property
+    def vectorised(self) -> bool:
+        """Whether many points cost little more than one: every function is a compiled formula."""
+        return all(function.vectorised for function in self.functions)
+
     def some(self, indices: Sequence[int]) -> Objective:
         """The objective of some of the measurements (repeated ones count again)."""
         return Objective(
@@ -144,6 +157,8 @@ def _slopes(
                 whole = estimator.formula(m.workload, m.machine)
             except InputError:  # the schedule is a table or a simulation
                 return None
+            if any(name.startswith("choice.") for name in whole.names):
+                return None  # the least over a menu has no derivative that holds for all of its rows
             made[key] = tuple(whole.derivative(name) if name in whole.names else nothing for name in full)
         found.append(_slope(estimator, m, made[key]))
     return tuple(found)

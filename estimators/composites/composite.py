@@ -56,6 +56,7 @@ class Composite(EstimatorBase):
             Where a symbol or a number of the run has no value, or a part cannot answer.
         """
         run = Table({**self.schedule.run_defaults(machine), **(run or {})})
+        workload = self.graph(workload, machine)
         bound = as_compiled(workload, machine).bind_known(run).bound()
         times = self.operation.times(bound.operations, machine)
         outcome = self.schedule.combine(bound, times, machine, {**workload.defaults, **run})
@@ -86,6 +87,7 @@ class Composite(EstimatorBase):
         """
         check_free(free)
         run = Table({**self.schedule.run_defaults(machine), **(run or {})})
+        workload = self.graph(workload, machine)
         self._check_names(workload, machine, free)
         is_formula = isinstance(self.operation, FormulaModel)
         if not isinstance(self.schedule, FormulaSchedule) or not (is_formula or _leaves_operations(workload, free)):
@@ -125,12 +127,17 @@ class Composite(EstimatorBase):
             bounds={name: note for name, (_, note) in all_parameters.items()},
         )
 
+    def graph(self, workload: Workload, machine: Machine) -> Workload:
+        """The operations whose times are combined: those of the workload, if nothing else is said."""
+        return workload
+
     def runs_at(self) -> Clock:
         """The clock whose times these are; learned ones are those of the clock that the cap left."""
         return self.operation.runs_at() if isinstance(self.operation, FormulaModel) else "held"
 
     def run_names(self, workload: Workload, machine: Machine) -> frozenset[str]:
         """Numbers of the run that have a say: those of the schedule, and the workload's symbols."""
+        workload = self.graph(workload, machine)
         return self.schedule.run_names(workload, machine) | workload.symbols | frozenset(workload.defaults)
 
     def run_defaults(self, machine: Machine) -> Mapping[str, float]:
@@ -152,7 +159,7 @@ class Composite(EstimatorBase):
         """
         if not (isinstance(self.operation, FormulaModel) and isinstance(self.schedule, FormulaSchedule)):
             raise InputError("this estimator is no formula: its operation model or schedule is a table or a simulation")
-        workload = as_compiled(workload, machine)
+        workload = as_compiled(self.graph(workload, machine), machine)
         totals: dict[str, Any] = {}
         rename = _namespace(self.operation, "operation")
         for formula, indices in grouped(self.operation, workload.operations, machine):

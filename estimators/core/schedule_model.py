@@ -84,11 +84,16 @@ class FormulaSchedule(Schedule, Protocol):
         whole = float(formula.evaluate(values))
         elapsed = np.zeros(len(lanes))
         for lane in sorted(set(lanes)):
-            without = float(formula.evaluate({**values, f"time.{lane}": 0.0, f"count.{lane}": 0.0}))
+            nothing = {f"time.{lane}": 0.0} | ({} if lane in self.bounding_lanes() else {f"count.{lane}": 0.0})
+            without = float(formula.evaluate({**values, **nothing}))
             inside = np.array([own == lane for own in lanes])
             work = np.where(inside, times * counts, 0.0)
             elapsed += (whole - without) * work / (work.sum() or 1.0)
         return Outcome(whole, f"formula: {formula.source}", elapsed=tuple(map(float, elapsed)))
+
+    def bounding_lanes(self) -> frozenset[str]:
+        """Lanes whose count bounds what others gain by sharing: it stays where their own time is left out."""
+        return frozenset()
 
     def run_names(self, workload: Workload, machine: Machine) -> frozenset[str]:
         """Numbers of the run that the formula reads."""

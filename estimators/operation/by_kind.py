@@ -11,6 +11,7 @@ from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.operation.collectives import Collectives
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Op
 
 
@@ -39,6 +40,10 @@ class DeviceAndLinks(FormulaModel):
         name, part = self._part(op)
         renamed = {f"parameter.{own}": symbol(f"parameter.{name}.{own}") for own in parameters(part)}
         return part.formula(op, machine).substitute(renamed)
+
+    def amount(self, op: Op, name: str) -> Amount:
+        """As the part counts it."""
+        return self._part(op)[1].amount(op, name)
 
     def caches(self, machine: Machine) -> str:
         """As the device has them."""

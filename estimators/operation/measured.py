@@ -33,6 +33,8 @@ class MeasuredTimes(FormulaModel):
     warm
         The same operations with their weights and code in the cache, where that was measured too; inside a model an
         operation finds some of both there.
+    hint
+        What to measure where a time is missing.
     """
 
     seconds: Table[float]
@@ -42,6 +44,7 @@ class MeasuredTimes(FormulaModel):
     scale: Annotated[float, Parameter("1", "time inside a model over time alone", 0.01, 100.0)] = 1.0
     overhead: Annotated[float, Parameter("s", "of the framework for each operation in a model", -1e-3, 1.0)] = 0.0
     warm: Table[float] = Table()
+    hint: str = ""
     warmth: Annotated[float, Parameter("1", "share of the way from cold to warm inside a model", 0.0, 1.0)] = 0.0
 
     def __post_init__(self) -> None:
@@ -61,7 +64,8 @@ class MeasuredTimes(FormulaModel):
         """
         missing = [op.name for op in operations if measured_key(op) not in self.seconds]
         if missing:
-            raise InputError(f"no measured time for {', '.join(missing[:5])}{' ...' if len(missing) > 5 else ''}")
+            named = f"{', '.join(missing[:5])}{' ...' if len(missing) > 5 else ''}"
+            raise InputError(f"no measured time for {named}{self.hint and f'; {self.hint}'}")
         return FormulaModel.times(self, operations, machine)
 
     def key(self, op: Op, machine: Machine) -> Hashable:

@@ -11,6 +11,9 @@ from slipstick.estimators.across_devices.files import devices_file
 from slipstick.estimators.across_devices.operation_times import OperationTimes
 from slipstick.estimators.calibration import calibration_file
 from slipstick.estimators.calibration.calibration import Calibration
+from slipstick.estimators.named import thread_file
+from slipstick.estimators.named.thread_calibration import carried_over, strategy
+from slipstick.estimators.operation.measured import MeasuredTimes
 from slipstick.experiments.calibrate.operation_measurements import read_operation_times
 from slipstick.experiments.question import registry
 from slipstick.experiments.question.own import require_trusted
@@ -54,6 +57,8 @@ def calibrated(
     of = (
         _for_machine(asked, on, path, anchors)
         if fields.get("schema") == devices_file.SCHEMA
+        else _of_threads(asked, fields, path)
+        if fields.get("schema") == thread_file.SCHEMA
         else _plain(fields, path, anchors, trusted)
     )
     own = assignments([text for text in settings if text.startswith("estimator.")], ("estimator",))["estimator"]
@@ -86,6 +91,15 @@ def _anchors(path: str, on: str, base: Machine) -> list[OperationTimes]:
     if not found:
         raise InputError(f"{path}: no row was measured on {base.name!r}")
     return found
+
+
+def _of_threads(asked: Question, fields: Mapping[str, Any], path: str) -> Calibration:
+    """Strategy (b) where the question names an estimator of measured times, else (a)."""
+    timed = isinstance(asked.estimator.operation_formulas, MeasuredTimes)
+    measured = thread_file.from_fields(fields, path)
+    made = strategy(measured, "timed" if timed else "counted")
+    network = str(asked.workload.metadata.get("network", asked.workload.name))
+    return made if timed or network == measured.network else carried_over(made, network)
 
 
 def _plain(fields: Mapping[str, Any], path: str, anchors: str | None, trusted: Collection[str]) -> Calibration:

@@ -81,12 +81,19 @@ def register(app: typer.Typer) -> None:
     @machines.command()
     def detect(
         save: Annotated[Path | None, typer.Option(help="write the machine to this YAML file")] = None,
+        clock: Annotated[str, typer.Option(help="of a core, such as 2.6GHz; found if none is given")] = "",
         format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
     ) -> None:
         """This host by lscpu and hwloc; bandwidths are assumed until `slipstick measure host`."""
-        from slipstick.experiments.measure.host.host_rates import detect as detect_host
+        from slipstick.experiments.measure.host.host_topology import detect as detect_host
 
-        _answer(detect_host().machine(), save, format)
+        _answer(detect_host(clock=_hertz(clock)).machine(), save, format)
+
+
+def _hertz(text: str) -> float | None:
+    from slipstick.experiments.question.settings import number_of
+
+    return number_of("--clock", text, "Hz") if text else None
 
 
 def _answer(machine: Any, save: Path | None, form: str) -> None:

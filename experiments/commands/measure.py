@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from slipstick.experiments.commands import measure_threads
+
 FORMAT = "table | json | csv"
 
 
@@ -21,22 +23,28 @@ def register(app: typer.Typer) -> None:
     measures.command("spmv")(spmv)
     measures.command("training")(training)
     measures.command("steps")(steps)
+    measure_threads.register(measures)
 
 
 def host(
     save: Annotated[Path | None, typer.Option(help="write the measured machine to this YAML file")] = None,
     repeats: Annotated[int, typer.Option(help="samples of every loop")] = 11,
     name: Annotated[str, typer.Option(help="of the machine")] = "host",
+    clock: Annotated[str, typer.Option(help="of a core, such as 2.6GHz; found if none is given")] = "",
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """Bandwidth and latency of every memory level, dependent additions and matrix products of this host."""
     from slipstick.experiments.measure.clocks.timing import Protocol
     from slipstick.experiments.measure.host.host_rates import measure_host
+    from slipstick.experiments.measure.host.host_topology import detect
     from slipstick.experiments.pages.output import emit
+    from slipstick.experiments.question.settings import number_of
     from slipstick.hwmodels.machine import save_machine
 
     measured = measure_host(
-        protocol=Protocol(repeats=repeats), progress=lambda text: print(f"slipstick: {text}", file=sys.stderr)
+        detect(clock=number_of("--clock", clock, "Hz") if clock else None),
+        protocol=Protocol(repeats=repeats),
+        progress=lambda text: print(f"slipstick: {text}", file=sys.stderr),
     )
     rows = [
         {
@@ -141,7 +149,7 @@ def spmv(
         _pagerank(matrices, kernel, budget, format)
         return
     from slipstick.experiments.measure.clocks.quiet import Reference
-    from slipstick.experiments.measure.host.host_rates import detect
+    from slipstick.experiments.measure.host.host_topology import detect
     from slipstick.experiments.measure.spmv.block_times import SpmvProtocol, measure_blocks
     from slipstick.experiments.measure.spmv.label_folder import save_times
     from slipstick.experiments.pages.output import emit

@@ -70,7 +70,7 @@ def question(
     on = machine_by_name(machine) if isinstance(machine, str) else machine
     if values["machine"]:
         on = on.using(values["machine"])
-    chosen = _estimator(estimator, asked)
+    chosen = _estimator(estimator, asked, on)
     if values["estimator"]:
         chosen = set_parameters(chosen, parameter_values(chosen, values["estimator"]))
     run = {name: run_number(asked, name, value) for name, value in values["run"].items()}
@@ -121,7 +121,7 @@ def parameter_values(estimator: Estimator, values: Mapping[str, Value]) -> dict[
     }
 
 
-def _estimator(estimator: str | Estimator | None, workload: Workload) -> Estimator:
+def _estimator(estimator: str | Estimator | None, workload: Workload, machine: Machine) -> Estimator:
     if estimator is None or isinstance(estimator, str):
-        return registry.estimator_for(estimator or registry.default_estimator(workload.name), workload)
+        return registry.estimator_for(estimator or registry.default_estimator(workload.name), workload, machine)
     return adopted(estimator)

@@ -9,6 +9,7 @@ from typing import Any
 from slipstick.estimators.contract.base import adopted
 from slipstick.estimators.contract.protocols import Estimator
 from slipstick.hwmodels.files.readers import unknown_name
+from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 
 CALIBRATIONS = Path(__file__).parent / "calibrations"
@@ -125,6 +126,15 @@ def _phi(strategy: str) -> Callable[[], Any]:
     return build
 
 
+def _threads(strategy: str) -> Callable[[], Any]:
+    def build() -> Any:
+        from slipstick.estimators.named.phi_study import several_nodes, threaded
+
+        return several_nodes() if strategy == "nodes" else threaded(strategy, "oversubscribed")
+
+    return build
+
+
 def _estimators() -> dict[str, Callable[[], Any]]:
     return {
         "roofline": _roofline,
@@ -141,6 +151,9 @@ def _estimators() -> dict[str, Callable[[], Any]]:
         "spmv-devices": _spmv_devices,
         "tpu": _tpu,
         "measure": _measure,
+        "threads-counted": _threads("a"),
+        "threads-timed": _threads("b"),
+        "threads-nodes": _threads("nodes"),
         "phi-a": _phi("a"),
         "phi-b": _phi("b"),
         "phi-simulated": _phi("simulated"),
@@ -175,18 +188,18 @@ def estimator(name: str) -> Estimator:
     return found
 
 
-def estimator_for(name: str, workload: Workload) -> Estimator:
-    """The named estimator with the calibration that holds for this workload; the plain one where none does.
+def estimator_for(name: str, workload: Workload, machine: Machine) -> Estimator:
+    """The named estimator with the calibration that holds for this workload there; the plain one where none does.
 
     Raises
     ------
     InputError
         Where the name is unknown.
     """
-    if name in ("phi-a", "phi-b") and workload.name.startswith("phi-cnn-"):
+    if name in ("phi-a", "phi-b", "threads-counted", "threads-timed"):
         from slipstick.estimators.named import phi_study
 
-        return phi_study.calibrated(workload.name.removeprefix("phi-cnn-"), name[-1])
+        return phi_study.for_machine(name, workload, machine)
     chosen = estimator(name)
     # the scatter of the TPU's steps is known for fully connected networks only
     return chosen.model if name == "tpu" and workload.name != "data-parallel-mlp" else chosen

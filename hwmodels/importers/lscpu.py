@@ -60,6 +60,8 @@ class Topology:
         Bytes of main memory; None where unknown.
     flags
         Of the CPU, in lower case.
+    clock_source
+        How the clock was got, where it was not `source`.
     """
 
     model: str
@@ -72,6 +74,7 @@ class Topology:
     memory: float | None = None
     flags: frozenset[str] = frozenset()
     source: str = "lscpu"
+    clock_source: str = ""
 
     def machine(self, name: str = "host") -> Machine:
         """The host as a machine; bandwidths are assumptions, named as such in the sources.
@@ -83,7 +86,7 @@ class Topology:
         """
         if self.clock is None:
             raise InputError(
-                f"{self.source}: the system states no clock (fields 'CPU max MHz' or 'Model name ... @ GHz')"
+                f"{self.source}: the system states no clock (fields 'CPU max MHz' or 'Model name ... @ GHz'): give one"
             )
         flop, how = next(((f, h) for flag, (f, h) in VECTOR_UNITS.items() if flag in self.flags), (4.0, "scalar units"))
         memory: dict[str, Any] = {}
@@ -116,6 +119,7 @@ class Topology:
                     ("clock", "cores", "threads_per_core", "cores_per_cluster", "cores_per_numa", "cores_per_socket"),
                     self.source,
                 ),
+                **({"clock": self.clock_source} if self.clock_source else {}),
                 "engines": f"{self.source}, CPU flags: {how}",
                 "memory": self.source,
                 **assumed,

@@ -73,6 +73,7 @@ CASES: dict[str, tuple[Callable[[], Any], Workload, dict[str, float]]] = {
     ),
     "phi-a": (lambda: xeon_phi.estimator("a"), phi_cnn("small"), PHI_RUN),
     "phi-b": (lambda: xeon_phi.estimator("b"), phi_cnn("medium"), PHI_RUN),
+    "threads-counted": (lambda: registry.estimator("threads-counted"), NET, {"images": 100, "threads": 8}),
     "phi-simulated": (lambda: xeon_phi.estimator("simulated"), phi_cnn("small"), PHI_RUN),
     "phi-calibrated": (lambda: xeon_phi.calibrated("small"), phi_cnn("small"), PHI_RUN),
 }

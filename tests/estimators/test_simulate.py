@@ -6,7 +6,7 @@ import time
 import pytest
 
 from slipstick.estimators.named import phi_study as xeon_phi
-from slipstick.estimators.schedule.threads.thread_schedule import Contention
+from slipstick.estimators.schedule.threads.contention import Contention
 from slipstick.estimators.schedule.threads.thread_simulation import SharedMemory, simulate_round
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError

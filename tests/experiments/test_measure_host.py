@@ -8,8 +8,10 @@ import pytest
 from slipstick.experiments.commands import cli
 from slipstick.experiments.measure.clocks.timing import Protocol
 from slipstick.experiments.measure.host import host_rates as host
+from slipstick.experiments.measure.host import host_topology
 from slipstick.experiments.measure.host.host_loops import cycle_through
-from slipstick.experiments.measure.host.host_rates import HostMeasurement, Result, detect, level_sizes, measure_host
+from slipstick.experiments.measure.host.host_rates import HostMeasurement, Result, level_sizes, measure_host
+from slipstick.experiments.measure.host.host_topology import detect
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.importers.lscpu import Cache, Topology
 from slipstick.hwmodels.machine import load_machine
@@ -104,7 +106,7 @@ def test_command_import_of_the_hosts_own_tools(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_command_detect(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(host, "detect", lambda: SMALL)
+    monkeypatch.setattr(host_topology, "detect", lambda clock=None: SMALL)
     assert cli.run(["machines", "detect", "--format", "json"]) == 0
     fields = {row["field"]: row["source"] for row in json.loads(capsys.readouterr().out)}
     assert "assumed" in fields["memory.DRAM.bandwidth"]
@@ -112,7 +114,7 @@ def test_command_detect(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 def test_command_measure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     measured = HostMeasurement(SMALL, results(1e11), Protocol(), "2026-01-01", 0.5)
-    monkeypatch.setattr(host, "measure_host", lambda **_: measured)
+    monkeypatch.setattr(host, "measure_host", lambda *_, **__: measured)
     saved = tmp_path / "host.yaml"
     assert cli.run(["measure", "host", "--save", str(saved), "--format", "json"]) == 0
     row = json.loads(capsys.readouterr().out)[0]

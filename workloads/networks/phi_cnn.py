@@ -16,7 +16,7 @@ from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import unknown_name
 from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.graph.cost import Amount, Cost
-from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.graph.workload import Attribute, Op, Workload
 from slipstick.workloads.layers.single import convolution, gemm, pool
 
 INPUT_SIDE = 29
@@ -152,25 +152,26 @@ def forward_pass(size: str) -> Workload:
         else:
             operations.append(gemm(name, m=1, n=layer.maps, k=before.neurons))
         before = layer
-    return _chain(f"phi-cnn-{size}-forward", operations)
+    return _with_weights(_chain(f"phi-cnn-{size}-forward", operations), size)
 
 
 def training_step(size: str) -> Workload:
     """The layers of one image, forward and backward.
 
-    Backward runs over the layers in reverse: gradients of inputs and of weights cost a forward pass each.
+    Backward runs over the layers in reverse: gradients of inputs and of weights cost a forward pass each; the image
+    needs no gradient.
     """
     forward = list(forward_pass(size))
     backward = [
         replace(
             op,
             name=f"{op.name}_backward",
-            cost=op.cost * (1 if op.kind == "pool" else 2),
+            cost=op.cost * (1 if op.kind == "pool" or op is forward[0] else 2),
             attributes=op.attributes.using(phase="backward"),
         )
         for op in reversed(forward)
     ]
-    return _chain(f"phi-cnn-{size}-step", forward + backward)
+    return _with_weights(_chain(f"phi-cnn-{size}-step", forward + backward), size)
 
 
 def phi_cnn(size: str, preparation: Literal["printed", "in_use"] = "in_use") -> Workload:
@@ -215,8 +216,23 @@ def phi_cnn(size: str, preparation: Literal["printed", "in_use"] = "in_use") -> 
     return replace(
         _chain(f"phi-cnn-{size}", operations),
         defaults=Table(images=60_000, test_images=10_000, epochs=network.epochs),
-        metadata=Table(source="Viebke et al. 2019, Figures 2 and 4, Tables II, VII, VIII"),
+        metadata=Table(
+            source="Viebke et al. 2019, Figures 2 and 4, Tables II, VII, VIII",
+            parameters=all_weights(size),
+            network=f"phi-cnn-{size}",
+        ),
     )
+
+
+def all_weights(size: str) -> int:
+    """Weights of all layers."""
+    network = phi_network(size)
+    return sum(weights(network, index) for index in range(len(network.layers)))
+
+
+def _with_weights(workload: Workload, size: str) -> Workload:
+    facts = Table[Attribute](parameters=all_weights(size), network=f"phi-cnn-{size}", contention=size)
+    return replace(workload, metadata=facts)
 
 
 def _chain(name: str, operations: list[Op] | tuple[Op, ...]) -> Workload:

@@ -39,6 +39,8 @@ MIN_MACHINE_WIDTH = 0.05
 MIN_BENCHMARK_WIDTH = 0.03
 SHARPNESS_WIDTH = 0.25
 CLUSTER_WIDTH = 0.3
+UNSEPARATED_WIDTH = 0.15
+"""Log width at least added beyond one cluster, where only its own cores were measured (see `FittedSaturation`)."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,10 @@ GENERIC_PRIOR = SaturationPrior(Table(), Table(), 0.15, 0.10)
 class FittedSaturation:
     """Saturations of one machine's benchmarks, with how sure they are.
 
-    `covariance` is that of `vector` (log parameters, see `fit_saturation`).
+    `covariance` is that of `vector` (log parameters, see `fit_saturation`); `measured` is the most cores measured.
+
+    Cores of one cluster alone cannot tell its link from the domain's memory: either may be what is full. Beyond that
+    cluster the band is as wide as the two explanations lie apart, and `doubt` says which measurement separates them.
     """
 
     borders: Borders
@@ -153,6 +158,18 @@ class FittedSaturation:
     prior: SaturationPrior
     vector: tuple[float, ...]
     covariance: tuple[tuple[float, ...], ...]
+    measured: int = 0
+
+    @property
+    def doubt(self) -> str:
+        """What the measured cores cannot tell, and what would; empty where they can."""
+        cluster = self.borders.cluster
+        if cluster is None or not cluster < self.borders.domain or not 0 < self.measured <= cluster:
+            return ""
+        return (
+            f"{self.measured} cores lie in one cluster of {cluster}: its link and the memory of the domain of "
+            f"{self.borders.domain} cannot be told apart; bandwidth of {cluster + 1} cores or more separates them"
+        )
 
     def of(self, benchmark: str) -> Saturation:
         """The curve of one benchmark.
@@ -186,6 +203,12 @@ class FittedSaturation:
             step[i] = 1e-4
             slopes[:, i] = (log_bandwidth(vector + step) - log_bandwidth(vector - step)) / 2e-4
         variance = np.einsum("ij,jk,ik->i", slopes, np.array(self.covariance), slopes) + POINT_ERROR**2
+        if self.doubt and self.borders.cluster is not None:
+            n = np.atleast_1d(np.asarray(cores, dtype=np.float64))
+            full = np.log(self.of(benchmark).bandwidth(self.borders.cluster))
+            domains = np.log(np.maximum(1, n / self.borders.domain))
+            apart = np.maximum(UNSEPARATED_WIDTH, np.abs(middle - full - domains))
+            variance = variance + np.where(n > self.borders.cluster, apart, 0.0) ** 2
         half = quantile(level, None) * np.sqrt(variance)
         return np.exp(middle - half), np.exp(middle + half)
 
@@ -238,7 +261,9 @@ def fit_saturation(
 
     found = least_squares(residuals, start)
     covariance = np.linalg.pinv(found.jac.T @ found.jac)
-    return FittedSaturation(borders, names, prior, tuple(found.x.tolist()), tuple(map(tuple, covariance.tolist())))
+    most = int(max(float(cores.max()) for cores, _ in measured))
+    table = tuple(map(tuple, covariance.tolist()))
+    return FittedSaturation(borders, names, prior, tuple(found.x.tolist()), table, most)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Instructions over the clock: strategy (a) of the Xeon Phi study."""
+"""Instructions over the clock: strategy (a) of Viebke et al. 2019, for any graph."""
 
 from __future__ import annotations
 
@@ -7,16 +7,22 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.core.operation_model import FormulaModel
+from slipstick.estimators.core.operation_model import FormulaModel, amount_of
 from slipstick.estimators.core.parameters import Parameter, check_parameters
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.cost import Amount
+from slipstick.workloads.graph.instruction_count import counted_instructions
 from slipstick.workloads.graph.workload import Op
 
 
 @dataclass(frozen=True)
 class InstructionCount(FormulaModel):
-    """t = operation_factor x instructions / clock, for one thread that has its core to itself."""
+    """t = operation_factor x instructions / clock, for one thread that has its core to itself.
+
+    Instructions are the workload's where it states them (resource `instructions`), else counted from flop, bytes and
+    data type (`workloads.instruction_count`).
+    """
 
     operation_factor: Annotated[
         float, Parameter("1", "cycles a counted instruction takes; absorbs vectorisation (Table III: 15)", 1e-3, 1e4)
@@ -33,3 +39,7 @@ class InstructionCount(FormulaModel):
         """Symbols: operation.instructions, machine.clock, parameter.operation_factor."""
         expression = symbol("parameter.operation_factor") * symbol("operation.instructions") / symbol("machine.clock")
         return Formula(expression, "s", "Viebke et al. 2019, Table V")
+
+    def amount(self, op: Op, name: str) -> Amount:
+        """Instructions as stated or counted; anything else from the operation."""
+        return counted_instructions(op) if name == "operation.instructions" else amount_of(op, name)

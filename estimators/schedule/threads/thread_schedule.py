@@ -3,91 +3,158 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import sympy as sp
 
 from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.core.parameters import Parameter, check_parameters
-from slipstick.estimators.core.schedule_model import FormulaSchedule
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.schedule_model import FormulaSchedule, Outcome
+from slipstick.estimators.schedule.threads.contention import Contention, ContentionByWeights
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.runs.training_run import LANES, weights_of
 
 THREADS = symbol("run.threads")
-
-
-@dataclass(frozen=True)
-class Contention:
-    """Seconds that one contended operation waits when p threads compete for memory.
-
-    The measured value where there is one at that count; else the line intercept + slope p.
-
-    Parameters
-    ----------
-    measured
-        (threads, seconds), as measured.
-    """
-
-    intercept: Annotated[float, Parameter("s", "contention of no thread: the line's origin", -1.0, 1.0)]
-    slope: Annotated[float, Parameter("s", "contention that each thread adds", 0.0, 1.0)]
-    measured: tuple[tuple[int, float], ...] = ()
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
-
-    def formula(self, prefix: str) -> sp.Expr:
-        """In run.threads; parameters are named below `prefix`."""
-        line = symbol(f"{prefix}.intercept") + symbol(f"{prefix}.slope") * THREADS
-        pairs = [(sp.Float(seconds), sp.Eq(THREADS, threads)) for threads, seconds in self.measured]
-        return sp.Piecewise(*pairs, (line, True)) if pairs else line
+Beyond = Literal["oversubscribed", "wider"]
 
 
 @dataclass(frozen=True)
 class ThreadSchedule(FormulaSchedule):
-    """T = serial + (parallel + contended) CPI(p) / p + contention(p) n / p.
+    """T = serial + (parallel + contended) CPI(p) / p + contention(p) n / p + exchange.
 
     Operations say their lane in the attribute `lane`: serial, parallel or contended (parallel, and waiting for memory
-    once each time: n in all, with the attribute `contention` naming the entry of the table). CPI(p) is the machine's
-    cycles per instruction with ceil(p / cores) threads on a core; shares of work are not rounded.
+    once each time: n in all, with the attribute `contention` naming the network). CPI(p) is the machine's cycles per
+    instruction with ceil(p / cores) threads on a core; shares of work are not rounded, but where the lane "image"
+    (serial) counts the images, no more threads work than there are. An operation of lane "exchange" is done by
+    `run.nodes` nodes together, which share all images.
 
     Source: Viebke et al. 2019, Tables V and VI (there the CPI factor leaves out the preparation).
+
+    Parameters
+    ----------
+    contention
+        By network, as measured on one machine.
+    by_weights
+        Of other networks on that machine; None where it is unknown.
+    beyond
+        What more threads than the machine has are: "oversubscribed", which is never faster than all its hardware
+        threads, or "wider", a machine of as many more cores of the same kind (Table X of the paper).
+    measured_on
+        Family or name of the machine whose contention this is; elsewhere it is unknown and counts nothing, which is
+        said.
     """
 
     contention: Table[Contention] = Table()
+    by_weights: ContentionByWeights | None = None
+    beyond: Beyond = "oversubscribed"
+    measured_on: str = ""
 
     def run_defaults(self, machine: Machine) -> Mapping[str, float]:
-        """All hardware threads."""
-        return {"threads": machine.cores * machine.threads_per_core}
+        """All hardware threads, on one node."""
+        return {"threads": hardware_threads(machine), "nodes": 1}
 
     def lane(self, op: Op) -> str:
-        """serial, parallel or contended."""
+        """serial, image (serial too), parallel, contended or exchange."""
         lane = str(op.attributes.get("lane", "serial"))
-        if lane not in ("serial", "parallel", "contended"):
-            raise unknown_name(f"lane of operation {op.name!r}", lane, ["serial", "parallel", "contended"])
+        if lane not in LANES:
+            raise unknown_name(f"lane of operation {op.name!r}", lane, LANES)
         return lane
 
+    def bounding_lanes(self) -> frozenset[str]:
+        """The images: no more threads work than there are."""
+        return frozenset({"image"})
+
     def formula(self, workload: Workload, machine: Machine) -> Formula:
-        """Symbols: time.serial, time.parallel, time.contended, count.contended, run.threads, machine.*, parameter.*."""
+        """Symbols: time.LANE, count.contended, count.image, run.threads, run.nodes, machine.*, parameter.*."""
+        lanes = {self.lane(op) for op in workload}
+        used = self._used()
+        nodes = symbol("run.nodes") if "exchange" in lanes else sp.Integer(1)
+        working, busy = used * nodes, used
+        if "image" in lanes:  # an image is one thread's: no more of them work than there are images
+            images = symbol("count.image")
+            working = sp.Piecewise((sp.Min(working, sp.Max(1, images)), images > 0), (working, True))
+            busy = sp.Min(used, working)
         work = symbol("time.parallel") + symbol("time.contended")
-        total = symbol("time.serial") + work * cycles_per_instruction(machine) / THREADS
-        kinds = {str(op.attributes["contention"]) for op in workload if self.lane(op) == "contended"}
+        total = symbol("time.serial") + symbol("time.image") + symbol("time.exchange")
+        total += work * cycles_per_instruction(machine, busy) / working
+        kinds = sorted({str(op.attributes["contention"]) for op in workload if self.lane(op) == "contended"})
         if len(kinds) > 1:
-            raise InputError(f"workload {workload.name!r}: one kind of contention at a time, got {sorted(kinds)}")
+            raise InputError(f"workload {workload.name!r}: one kind of contention at a time, got {kinds}")
         for kind in kinds:
-            if kind not in self.contention:
-                raise unknown_name("contention", kind, list(self.contention))
-            wait = self.contention[kind].formula(f"parameter.contention.{kind}")
-            total += symbol("count.contended") * wait / THREADS
+            total += symbol("count.contended") * self._wait(kind, workload, machine, busy) / working
         return Formula(total, "s", "Viebke et al. 2019, Tables V and VI")
 
+    def combine(self, workload: Workload, times: FloatArray, machine: Machine, run: Mapping[str, float]) -> Outcome:
+        """See `Schedule.combine`; says what the threads are, and what of the contention is not known."""
+        outcome = FormulaSchedule.combine(self, workload, times, machine, run)
+        return replace(outcome, assumptions=(*self._said(machine, run), *self._contention_said(workload, machine)))
 
-def cycles_per_instruction(machine: Machine) -> sp.Expr:
-    """Of one thread when run.threads are spread over machine.cores; beyond the last entry, the last holds."""
-    on_a_core = sp.ceiling(THREADS / symbol("machine.cores"))
-    last = len(machine.cycles_per_instruction) - 1
+    def knows(self, kind: str, workload: Workload, machine: Machine) -> bool:
+        """Whether the contention of a network on a machine is known."""
+        here = not self.measured_on or self.measured_on in (machine.family, machine.name)
+        return here and (kind in self.contention or (self.by_weights is not None and weights_of(workload) is not None))
+
+    def _used(self) -> sp.Expr:
+        return THREADS if self.beyond == "wider" else sp.Min(THREADS, _hardware())
+
+    def _wait(self, kind: str, workload: Workload, machine: Machine, threads: sp.Expr) -> sp.Expr:
+        if not self.knows(kind, workload, machine):
+            return sp.Integer(0)
+        if kind in self.contention:
+            return self.contention[kind].formula(f"parameter.contention.{kind}", threads)
+        weights = weights_of(workload)
+        if self.by_weights is None or weights is None:
+            return sp.Integer(0)
+        return self.by_weights.formula("parameter.by_weights", threads, weights)
+
+    def _said(self, machine: Machine, run: Mapping[str, float]) -> tuple[str, ...]:
+        threads, there = round(run["threads"]), hardware_threads(machine)
+        if threads <= there:
+            return (f"{threads} of {there} hardware threads",)
+        if self.beyond == "wider":
+            cores = -(-threads // machine.threads_per_core)
+            return (
+                f"{threads} threads are a wider machine: {cores} cores of its kind, {machine.name} has {machine.cores}",
+            )
+        return (f"{threads} threads oversubscribe {there} hardware threads of {machine.name}: no faster than those",)
+
+    def _contention_said(self, workload: Workload, machine: Machine) -> tuple[str, ...]:
+        kinds = sorted({str(op.attributes["contention"]) for op in workload if self.lane(op) == "contended"})
+        unknown = [kind for kind in kinds if not self.knows(kind, workload, machine)]
+        if unknown:
+            return (
+                f"contention of {unknown[0]} on {machine.name} is not measured and counts nothing: slipstick measure "
+                "contention gives it",
+            )
+        return tuple(
+            f"contention of {kind} from its weights and that of other networks on this machine"
+            for kind in kinds
+            if kind not in self.contention
+        )
+
+
+def hardware_threads(machine: Machine) -> int:
+    """Of all cores."""
+    return machine.cores * machine.threads_per_core
+
+
+def _hardware() -> sp.Expr:
+    return symbol("machine.cores") * symbol("machine.threads_per_core")
+
+
+def cycles_per_instruction(machine: Machine, threads: sp.Expr = THREADS) -> sp.Expr:
+    """Of one thread when so many are spread over machine.cores, at most as many as a core has hardware threads.
+
+    Beyond the table's last entry a core does no more than with that many threads: they share what it does.
+    """
+    table = machine.cycles_per_instruction
+    on_a_core = sp.Min(sp.ceiling(threads / symbol("machine.cores")), symbol("machine.threads_per_core"))
+    last = len(table) - 1
     pairs = [(symbol(f"machine.cycles_per_instruction.{n}"), on_a_core <= n + 1) for n in range(last)]
-    return sp.Piecewise(*pairs, (symbol(f"machine.cycles_per_instruction.{last}"), True))
+    end = symbol(f"machine.cycles_per_instruction.{last}") * sp.Max(1, on_a_core / len(table))
+    return sp.Piecewise(*pairs, (end, True))

@@ -16,7 +16,8 @@ from slipstick.estimators.core.estimate import Event
 from slipstick.estimators.core.lambdified import FloatArray, evaluate
 from slipstick.estimators.core.parameters import Parameter, check_parameters
 from slipstick.estimators.core.schedule_model import Outcome, Schedule
-from slipstick.estimators.schedule.threads.thread_schedule import Contention, ThreadSchedule, cycles_per_instruction
+from slipstick.estimators.schedule.threads.contention import Contention
+from slipstick.estimators.schedule.threads.thread_schedule import THREADS, ThreadSchedule, cycles_per_instruction
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
@@ -108,7 +109,7 @@ class ThreadSimulation(Schedule):
                 return 0.0, entry
             if isinstance(entry, Contention):
                 values = {"run.threads": threads, "c.intercept": entry.intercept, "c.slope": entry.slope}
-                return float(evaluate(entry.formula("c"), values)), None
+                return float(evaluate(entry.formula("c", THREADS), values)), None
         return 0.0, None
 
 
@@ -181,4 +182,9 @@ def _whole(run: Mapping[str, float], name: str) -> int:
 
 def _cpi_values(machine: Machine, threads: int) -> dict[str, float]:
     values = {f"machine.cycles_per_instruction.{i}": c for i, c in enumerate(machine.cycles_per_instruction)}
-    return {**values, "machine.cores": machine.cores, "run.threads": threads}
+    return {
+        **values,
+        "machine.cores": machine.cores,
+        "machine.threads_per_core": machine.threads_per_core,
+        "run.threads": threads,
+    }

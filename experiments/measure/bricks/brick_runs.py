@@ -17,7 +17,7 @@ from slipstick.experiments.measure.bricks.brick_store import COLD, WARM, BrickSt
 from slipstick.experiments.measure.bricks.turns import Turn, run_session
 from slipstick.experiments.measure.clocks.one_thread import one_thread
 from slipstick.experiments.measure.clocks.timing import Protocol, measure
-from slipstick.experiments.measure.host.host_rates import detect
+from slipstick.experiments.measure.host.host_topology import detect
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine

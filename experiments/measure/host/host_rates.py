@@ -7,9 +7,6 @@ with the line that a store loads first. What is faster than cores can issue load
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -21,8 +18,9 @@ import numpy as np
 
 from slipstick.experiments.measure.clocks.timing import Protocol, Timing, load_per_core, measure
 from slipstick.experiments.measure.host.host_loops import STREAMS, compiled, cycle_through
+from slipstick.experiments.measure.host.host_topology import detect
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.importers.lscpu import Topology, parse_hwloc, parse_lscpu
+from slipstick.hwmodels.importers.lscpu import Topology
 from slipstick.hwmodels.machine import Machine
 
 MAX_ARRAY_BYTES = 256_000_000
@@ -96,27 +94,6 @@ class HostMeasurement:
                 changes[f"engines.vector.flop_per_cycle.{dtype}"] = rates[0] / base.clock
         sources = {**base.sources, **dict.fromkeys(changes, how)}
         return base.using(changes).model_copy(update={"sources": type(base.sources)(sources)})
-
-
-def detect(read: Callable[[list[str]], str] | None = None) -> Topology:
-    """The host's topology from lscpu, with caches from hwloc where lscpu knows none.
-
-    Parameters
-    ----------
-    read
-        Runs a command and returns its output; the system's if None.
-
-    Raises
-    ------
-    InputError
-        Where lscpu is not there or says nothing usable.
-    """
-    run = read or _run
-    topology = parse_lscpu(run(["lscpu", "--json"]), memory=_main_memory())
-    if not topology.caches and (read is not None or shutil.which("lstopo")):
-        seen = parse_hwloc(run(["lstopo", "--of", "xml"]))
-        topology = replace(topology, caches=seen.caches, source="lscpu and hwloc")
-    return topology
 
 
 def measure_host(
@@ -280,22 +257,3 @@ def _check_plausible(results: list[Result], topology: Topology) -> None:
                 f"{r.level} {r.benchmark}: measured {r.value:.3g} byte/s, more than {r.cores} cores can move "
                 f"({limit:.3g} byte/s): the loop was optimised away or the clock is wrong"
             )
-
-
-def _run(command: list[str]) -> str:
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=30, check=True, env={**os.environ, "LC_ALL": "C"}
-        )
-    except FileNotFoundError:
-        raise InputError(f"{command[0]}: no such command on this host") from None
-    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-        raise InputError(f"{command[0]}: failed ({type(error).__name__})") from None
-    return done.stdout
-
-
-def _main_memory() -> float | None:
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (ValueError, OSError, AttributeError):
-        return None

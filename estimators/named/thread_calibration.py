@@ -1,0 +1,212 @@
+"""What one measuring of threads says: contention, operation factor and passes of a network on a machine; strategies.
+
+Source: Viebke et al. 2019, Section IV: strategy (a) counts instructions and fits its operation factor at one thread
+count; strategy (b) takes forward, backward and preparation times from one thread; both add measured contention.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from slipstick.estimators.calibration.calibration import Calibration
+from slipstick.estimators.calibration.fitting import Fit, fit_formula
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.named.threaded_training import ThreadedTraining
+from slipstick.estimators.operation.cpu.instructions import InstructionCount
+from slipstick.estimators.operation.cpu.pass_times import PassTimes
+from slipstick.estimators.schedule.threads.contention import Contention, ContentionByWeights
+from slipstick.estimators.schedule.threads.thread_schedule import ThreadSchedule
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table, content_digest
+
+Strategy = Literal["counted", "timed"]
+CARRIED_OVER = 0.7
+"""Scatter of the logarithm of operation factors between networks on one host: a factor of 2.5 either way."""
+UNSEEN = 0.2
+"""Relative error of a contention where two counts cannot show their scatter (Table IV: 4-15 % around its lines)."""
+SCATTER_FLOOR = 0.15 * math.sqrt(math.pi / 2)
+"""Where too few thread counts were measured to tell: the mean deviation of Table IX (15 %) as a standard deviation."""
+
+
+@dataclass(frozen=True)
+class ThreadMeasurement:
+    """What was measured of a network on a machine, in seconds.
+
+    Parameters
+    ----------
+    machine, family, fingerprint
+        Of the machine, as its file names it.
+    cycles_per_instruction
+        By busy threads of a core, first one.
+    instructions
+        Of one trained image, as `workloads.instruction_count` counts them.
+    contention
+        (threads, seconds of one update of all weights).
+    training
+        (threads, seconds that one of them takes for an image).
+    forward, backward, preparation
+        On one thread.
+    """
+
+    network: str
+    weights: float
+    instructions: float
+    clock: float
+    machine: str
+    family: str
+    fingerprint: str
+    contention: tuple[tuple[int, float], ...]
+    training: tuple[tuple[int, float], ...]
+    forward: float
+    backward: float
+    preparation: float = 0.0
+    cycles_per_instruction: tuple[float, ...] = (1.0,)
+    cores: int = 1
+    protocol: str = ""
+
+    def __post_init__(self) -> None:
+        numbers = (self.instructions, self.clock, self.forward, *(s for _, s in (*self.contention, *self.training)))
+        if not self.contention or not self.training:
+            raise InputError(f"threads of {self.network!r}: want at least one contention and one training time")
+        if not all(math.isfinite(value) and value > 0 for value in numbers):
+            raise InputError(f"threads of {self.network!r}: want times, clock and instructions that are finite and > 0")
+
+    @property
+    def fitted_at(self) -> int:
+        """Threads that the operation factor is fitted at: the count nearest a sixteenth of the most (15 of 240)."""
+        counts = [threads for threads, _ in self.training]
+        return min(counts, key=lambda count: abs(math.log(count / max(1.0, max(counts) / 16))))
+
+    @property
+    def operation_factor(self) -> float:
+        """Cycles of a counted instruction, from the training time at `fitted_at` threads less the contention there."""
+        threads = self.fitted_at
+        seconds = dict(self.training)[threads] - self._contention_at(threads)
+        alone = max(seconds, 0.01 * dict(self.training)[threads]) / self.cycles_at(threads)
+        return alone * self.clock / self.instructions
+
+    def cycles_at(self, threads: int) -> float:
+        """Cycles per instruction of one of so many threads."""
+        table = self.cycles_per_instruction
+        return table[min(math.ceil(threads / self.cores), len(table)) - 1]
+
+    def foretold(self, strategy: Strategy, threads: int) -> float:
+        """Seconds of an image at a thread count, by a strategy: what `training` is compared with."""
+        alone = (
+            self.operation_factor * self.instructions / self.clock
+            if strategy == "counted"
+            else self.forward + self.backward
+        )
+        return alone * self.cycles_at(threads) + self._contention_at(threads)
+
+    def _contention_at(self, threads: int) -> float:
+        measured = dict(self.contention)
+        if threads in measured:
+            return measured[threads]
+        intercept, slope = contention_line(self.contention).values
+        return max(0.0, intercept + slope * threads)
+
+
+def contention_line(measured: tuple[tuple[int, float], ...]) -> Fit:
+    """The least-squares line through contention by thread count, in seconds (Table IV); one point: a ray from 0."""
+    threads = [float(count) for count, _ in measured]
+    seconds = [value for _, value in measured]
+    if len(set(threads)) < 2:
+        return Fit(("intercept", "slope"), (0.0, seconds[0] / threads[0]), ((np.nan,) * 2,) * 2, (0.0,), 0)
+    line = Formula(symbol("intercept") + symbol("slope") * symbol("run.threads"), "s", "Viebke et al. 2019, Table IV")
+    scale = max(seconds) / max(threads)
+    return fit_formula(line, {"run.threads": threads}, seconds, {"intercept": 0.0, "slope": scale})
+
+
+def _line_covariance(line: Fit, measured: tuple[tuple[int, float], ...]) -> tuple[tuple[float, ...], ...]:
+    """Of intercept and slope; where no degree of freedom is left, as if each time were known to `UNSEEN`."""
+    if line.degrees_of_freedom > 0 and np.all(np.isfinite(np.asarray(line.covariance))):
+        return line.covariance
+    variance = (UNSEEN * max(seconds for _, seconds in measured)) ** 2
+    counts = np.array([count for count, _ in measured], dtype=np.float64)
+    if len(set(counts)) < 2:
+        return ((variance, 0.0), (0.0, variance / float(counts[0]) ** 2))
+    design = np.stack([np.ones_like(counts), counts], axis=1)
+    table = variance * np.linalg.inv(design.T @ design)
+    return tuple(tuple(map(float, row)) for row in table)
+
+
+def by_weights(networks: Table[float], slopes: Table[float]) -> ContentionByWeights:
+    """fixed + by_weight W through the slopes of several networks on one machine, relative errors least.
+
+    Parameters
+    ----------
+    networks, slopes
+        Weights, and seconds that each thread adds, by network.
+
+    Raises
+    ------
+    InputError
+        Where there are fewer than two networks.
+    """
+    names = list(slopes)
+    if len(names) < 2:
+        raise InputError("contention by weights wants at least two networks measured on one machine")
+    slope = np.array([slopes[name] for name in names])
+    weights = np.array([networks[name] for name in names])
+    (fixed, each), *_ = np.linalg.lstsq(np.stack([1 / slope, weights / slope], axis=1), np.ones(len(names)), rcond=None)
+    return ContentionByWeights(max(0.0, float(fixed)), max(0.0, float(each)))
+
+
+def carried_over(made: Calibration, network: str) -> Calibration:
+    """The same for a network that was not measured: wider by what an operation factor differs between networks."""
+    scatter = math.hypot(made.residual_std or 0.0, CARRIED_OVER)
+    return replace(made, residual_std=scatter, source=f"{made.source}; operation factor carried over to {network}")
+
+
+def strategy(measured: ThreadMeasurement, name: Strategy) -> Calibration:
+    """A strategy for the measured network on the measured machine, with the band that its own misses leave.
+
+    The scatter is that of the foretold training times at the other thread counts; where fewer than three are left,
+    the published one of the method, if that is wider.
+    """
+    line = contention_line(measured.contention)
+    entry = Contention(max(-1.0, line.values[0]), max(0.0, line.values[1]), measured.contention)
+    others = ContentionByWeights(0.0, min(1e-3, entry.slope / max(measured.weights, 1.0)))
+    schedule = ThreadSchedule(Table({measured.network: entry}), others, measured_on=measured.machine)
+    source = f"{measured.network} on {measured.machine}, 1 .. {max(t for t, _ in measured.contention)} threads"
+    operation = (
+        InstructionCount(measured.operation_factor)
+        if name == "counted"
+        else PassTimes(
+            measured.forward,
+            measured.backward,
+            measured.preparation,
+            measured.network,
+            measured.fingerprint,
+            "Viebke et al. 2019, Table VI",
+        )
+    )
+    misses = [
+        math.log(measured.foretold(name, threads) / seconds)
+        for threads, seconds in measured.training
+        if name == "timed" or threads != measured.fitted_at
+    ]
+    scatter = float(np.sqrt(np.mean(np.square(misses)))) if misses else 0.0
+    if len(misses) < 3:
+        scatter = max(scatter, SCATTER_FLOOR)
+    covariance = _line_covariance(line, measured.contention)
+    names = tuple(f"schedule.contention.{measured.network}.{part}" for part in line.names)
+    return Calibration(
+        ThreadedTraining(operation, schedule, f"Viebke et al. 2019, instructions {name}"),
+        names,
+        covariance,
+        tuple(misses),
+        scatter,
+        float(max(line.degrees_of_freedom, len(misses), 1)),
+        content_digest([measured.network, measured.fingerprint, measured.contention, measured.training]),
+        source,
+    )
+
+
+__all__ = ["Strategy", "ThreadMeasurement", "by_weights", "contention_line", "strategy"]

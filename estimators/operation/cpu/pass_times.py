@@ -1,0 +1,83 @@
+"""Times of a network's passes, measured on one thread: strategy (b) of Viebke et al. 2019, for any network."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import sympy as sp
+
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.operation_model import Clock, FormulaModel
+from slipstick.estimators.core.parameters import Parameter, check_parameters
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.workload import Op
+
+PASSES = {
+    "preparation": ("preparation",),
+    "image": (),
+    "training": ("forward", "backward"),
+    "inference": ("forward",),
+    "validation": ("forward",),
+    "testing": ("forward",),
+}
+"""Operation of a training run -> the measured passes that it is made of."""
+
+
+@dataclass(frozen=True)
+class PassTimes(FormulaModel):
+    """t = forward, or forward + backward, of one image on a thread that has its core to itself; preparation once.
+
+    Parameters
+    ----------
+    network
+        What was measured; another network is refused.
+    fingerprint
+        Of the machine measured; a changed machine is refused, since the old times say nothing about it.
+    source
+        How and by whom they were measured.
+    """
+
+    forward: Annotated[float, Parameter("s", "forward propagation of one image on one thread", 1e-12, 1e6)]
+    backward: Annotated[float, Parameter("s", "back-propagation and update of one image on one thread", 0.0, 1e6)]
+    preparation: Annotated[float, Parameter("s", "before the first image", 0.0, 1e6)] = 0.0
+    network: str = ""
+    fingerprint: str = ""
+    source: str = "Viebke et al. 2019, Table VI"
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
+    def runs_at(self) -> Clock:
+        """That of the measurement, under the cap."""
+        return "held"
+
+    def key(self, op: Op, machine: Machine) -> Hashable:
+        """The pass; refuses what was not measured."""
+        if self.fingerprint and machine.fingerprint != self.fingerprint:
+            raise InputError(
+                f"machine {machine.name!r} is not the one that {self.network}'s passes were measured on (fingerprint "
+                f"{machine.fingerprint}, measured {self.fingerprint}); missing: forward, backward and preparation "
+                "times there (slipstick measure contention NETWORK --save FILE)"
+            )
+        network, _, name = str(op.attributes.get("measured_as", "")).rpartition("/")
+        if name not in PASSES or (self.network and network != self.network):
+            raise InputError(
+                f"no measured time of operation {op.name!r} of network {network!r}: measured are the passes of "
+                f"{self.network!r}; missing: its forward and backward times (slipstick measure contention)"
+            )
+        return name
+
+    def check_free(self, free: Sequence[str]) -> None:
+        """Refuse every quantity of the machine."""
+        for name in free:
+            if name.startswith("machine."):
+                raise InputError(f"{name} cannot vary: measured times do not answer a what-if on the machine")
+
+    def formula(self, op: Op, machine: Machine) -> Formula:
+        """Symbols: parameter.forward, .backward, .preparation."""
+        parts = [symbol(f"parameter.{name}") for name in PASSES[str(self.key(op, machine))]]
+        return Formula(sum(parts, start=sp.Integer(0)), "s", self.source)

@@ -1,0 +1,174 @@
+"""Any program timed by its number of threads (and sizes): a command, or a Python function of your own."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from slipstick.hwmodels.files.readers import InputError, atomic_write
+
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "SLIPSTICK_THREADS",
+)
+MAX_POINTS = 10_000
+TIMED = """
+import importlib, json, sys, time
+sys.path.insert(0, "")
+module, _, name = sys.argv[1].partition(":")
+function = getattr(importlib.import_module(module), name)
+values = json.loads(sys.argv[2])
+function(**values)
+start = time.perf_counter()
+function(**values)
+print("slipstick-seconds", time.perf_counter() - start)
+"""
+
+
+@dataclass(frozen=True)
+class ScalingTime:
+    """One run: the point (threads, sizes), which repeat, and its seconds."""
+
+    point: Mapping[str, float]
+    repeat: int
+    seconds: float
+
+
+def measure_scaling(
+    program: str,
+    threads: Sequence[int],
+    sizes: Mapping[str, Sequence[float]],
+    repeats: int = 3,
+    timeout: float = 3600.0,
+    say: Callable[[str], None] | None = None,
+) -> list[ScalingTime]:
+    """Wall time of a program at every combination of threads and sizes; points take turns, repeat after repeat.
+
+    Parameters
+    ----------
+    program
+        A command, in which ``{threads}`` and ``{NAME}`` stand for the point's numbers, or MODULE:FUNCTION, which is
+        called with the sizes (and `threads`, if it is named in ``sizes``) after one call to warm up. The thread count
+        is in OMP_NUM_THREADS, its relatives, and SLIPSTICK_THREADS.
+    sizes
+        Values of each size by name.
+    timeout
+        Seconds after which one run is given up.
+
+    Raises
+    ------
+    InputError
+        Where the program fails, names an unknown number, or there are too many points.
+    """
+    points = [
+        {"threads": float(count), **dict(zip(sizes, values, strict=True))}
+        for count in threads
+        for values in itertools.product(*sizes.values())
+    ]
+    if not points or len(points) * repeats > MAX_POINTS:
+        raise InputError(f"{len(points)} points x {repeats} repeats: want 1 .. {MAX_POINTS} runs")
+    found = []
+    for repeat in range(repeats):
+        for point in points:
+            if say is not None:
+                said = ", ".join(f"{name} = {value:g}" for name, value in point.items())
+                say(f"run {repeat + 1} of {repeats}: {said}")
+            found.append(ScalingTime(point, repeat, _run(program, point, timeout)))
+    return found
+
+
+def write_csv(runs: Sequence[ScalingTime], path: str | os.PathLike[str]) -> None:
+    """threads, sizes, rep, time_s: what `slipstick extrapolate` reads."""
+    names = list(runs[0].point)
+    with atomic_write(path) as stream:
+        writer = csv.writer(stream)
+        writer.writerow([*names, "rep", "time_s"])
+        for run in runs:
+            writer.writerow([*(f"{run.point[name]:g}" for name in names), run.repeat, repr(run.seconds)])
+
+
+def _run(program: str, point: Mapping[str, float], timeout: float) -> float:
+    count = f"{point['threads']:g}"
+    environment = {**os.environ, **dict.fromkeys(THREAD_VARIABLES, count)}
+    command, own_clock = _command(program, point)
+    start = time.perf_counter()
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment, check=False)
+    except FileNotFoundError:
+        raise InputError(f"{command[0]}: no such command") from None
+    except subprocess.TimeoutExpired:
+        raise InputError(f"{program[:60]}: not done after {timeout:g} s at {dict(point)}") from None
+    passed = time.perf_counter() - start
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise InputError(f"{program[:60]}: failed with exit code {done.returncode} at {dict(point)}: {last[:200]}")
+    if not own_clock:
+        return passed
+    said = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("slipstick-seconds ")]
+    return float(said[-1])
+
+
+def _command(program: str, point: Mapping[str, float]) -> tuple[list[str], bool]:
+    """The command of a point, and whether it times itself."""
+    if is_function(program):
+        import json
+
+        sizes = {name: _plain(value) for name, value in point.items() if name != "threads"}
+        return [sys.executable, "-c", TIMED, program, json.dumps(sizes)], True
+    filled = program
+    for name, value in point.items():
+        filled = filled.replace("{" + name + "}", f"{_plain(value)}")
+    words = shlex.split(filled)
+    unknown = [word for word in words if word.startswith("{") and word.endswith("}")]
+    if not words or unknown:
+        names = ", ".join("{" + name + "}" for name in point)
+        raise InputError(f"{program[:60]!r}: want a command; known numbers are {names}")
+    return words, False
+
+
+def is_function(program: str) -> bool:
+    """Whether a text is MODULE:FUNCTION and no command."""
+    module, colon, name = program.partition(":")
+    return bool(colon) and name.isidentifier() and all(part.isidentifier() for part in module.split("."))
+
+
+def _plain(value: float) -> int | float:
+    return int(value) if value == round(value) else value
+
+
+def sizes_of(texts: Sequence[str]) -> dict[str, tuple[float, ...]]:
+    """``NAME=100,200`` texts as values by name.
+
+    Raises
+    ------
+    InputError
+        Where a text has another form, or a name is given twice or is `threads`.
+    """
+    found: dict[str, tuple[float, ...]] = {}
+    for text in texts:
+        name, equals, values = (part.strip() for part in text.partition("="))
+        numbers = [number_of(part) for part in values.split(",")]
+        if not (equals and name.isidentifier()) or name in found or name == "threads" or None in numbers:
+            raise InputError(f"--size {text[:60]}: want NAME=100,200,400, each name once (threads has its own option)")
+        found[name] = tuple(number for number in numbers if number is not None)
+    return found
+
+
+def number_of(text: str) -> float | None:
+    """A finite number > 0 that a text says; None for any other text."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if 0 < value < 1e300 else None

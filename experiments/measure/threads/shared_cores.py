@@ -1,0 +1,92 @@
+"""Cycles per instruction by busy hardware threads of a core: the same loop on 1 .. k of them at once."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slipstick.hwmodels.files.readers import InputError, whole_number
+
+SIBLINGS = Path("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list")
+STEPS = 200_000
+REPEATS = 7
+
+
+def sibling_threads(path: Path = SIBLINGS) -> tuple[int, ...]:
+    """Numbers of the hardware threads of the first core that this process may use; at least one, if only by number."""
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else {0}
+    try:
+        text = path.read_text()
+    except OSError:
+        text = ""
+    found = [number for part in text.strip().split(",") for number in _range(part) if number in allowed]
+    return tuple(found) or (min(allowed),)
+
+
+def cycles_by_threads(siblings: Sequence[int]) -> tuple[float, ...]:
+    """Time of one thread with 1 .. k busy threads on its core, over its time alone (Table III of Viebke et al. 2019).
+
+    The loop is a product of small matrices in the first cache: what a convolution does most.
+    """
+    alone = min(_together(siblings[:1]) for _ in range(REPEATS))
+    found = [1.0]
+    for count in range(2, len(siblings) + 1):
+        shared = float(np.median([_together(siblings[:count]) for _ in range(REPEATS)]))
+        found.append(max(found[-1], shared / alone))
+    return tuple(round(value, 4) for value in found)
+
+
+def _together(numbers: Sequence[int]) -> float:
+    """Seconds of the loop, the mean over threads that are bound to these hardware threads."""
+    loop = _loop()
+    barrier = threading.Barrier(len(numbers))
+    taken = [0.0] * len(numbers)
+
+    def work(rank: int) -> None:
+        os.sched_setaffinity(threading.get_native_id(), {numbers[rank]})
+        a, b, c = (np.full((16, 16), value, dtype=np.float32) for value in (0.5, 0.25, 0.0))
+        barrier.wait()
+        start = time.thread_time()
+        loop(a, b, c, STEPS // 100)
+        taken[rank] = time.thread_time() - start
+
+    workers = [threading.Thread(target=work, args=(rank,)) for rank in range(len(numbers))]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return float(np.mean(taken))
+
+
+@cache
+def _loop() -> Any:
+    try:
+        import numba
+    except ImportError:
+        raise InputError("measuring shared cores needs numba: pip install 'slipstick[measure]'") from None
+
+    @numba.njit(nogil=True, fastmath=True)  # type: ignore[misc, untyped-decorator, unused-ignore]
+    def loop(a: Any, b: Any, c: Any, times: int) -> float:
+        for _ in range(times):
+            for i in range(16):
+                for k in range(16):
+                    for j in range(16):
+                        c[i, j] += a[i, k] * b[k, j]
+        return float(c[0, 0])
+
+    one = np.zeros((16, 16), np.float32)
+    loop(one, one, one.copy(), 1)
+    return loop
+
+
+def _range(text: str) -> range:
+    first, _, last = text.partition("-")
+    low, high = whole_number(first), whole_number(last or first)
+    return range(low, high + 1) if low is not None and high is not None and high - low < 1024 else range(0)

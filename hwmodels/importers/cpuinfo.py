@@ -1,0 +1,103 @@
+"""Where lscpu says nothing: /proc/cpuinfo, cpufreq and the caches of /sys, as virtual machines show them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from slipstick.hwmodels.files.readers import InputError, whole_number
+from slipstick.hwmodels.importers.lscpu import Cache, Topology
+
+MAX_TEXT = 16_000_000
+PLAUSIBLE = (1e8, 1e10)
+"""Hz between which a core's clock is believed."""
+CPU = Path("/sys/devices/system/cpu/cpu0")
+CPUINFO = Path("/proc/cpuinfo")
+_SIZE = re.compile(r"(\d+)([KM]?)", re.ASCII)
+_MODEL = re.compile(r"^model name\s*:(.*)$", re.MULTILINE)
+_FLAGS = re.compile(r"^(?:flags|Features)\s*:(.*)$", re.MULTILINE)
+_LINE = re.compile(r"^(?:cpu MHz|clock)\s*:\s*(\d+(?:\.\d+)?)\s*(?:MHz)?\s*$", re.MULTILINE | re.ASCII)
+_NAMED = re.compile(r"^model name\s*:.*@\s*(\d+(?:\.\d+)?)\s*([GM])Hz", re.MULTILINE | re.ASCII)
+
+
+def parse_cpuinfo(text: str) -> float | None:
+    """The clock of /proc/cpuinfo in Hz: the model's name if it states one, else the largest `cpu MHz`; else None.
+
+    Raises
+    ------
+    InputError
+        Where the text is too long to be that file.
+    """
+    if len(text) > MAX_TEXT:
+        raise InputError(f"/proc/cpuinfo: more than {MAX_TEXT} characters")
+    named = _NAMED.search(text)
+    if named:
+        return believed(float(named[1]) * {"G": 1e9, "M": 1e6}[named[2]])
+    found = [float(value) * 1e6 for value in _LINE.findall(text)]
+    return believed(max(found, default=0.0))
+
+
+def parse_cpufreq(text: str) -> float | None:
+    """A file below cpufreq (base_frequency, cpuinfo_max_freq) in Hz; they hold kHz. None where it holds no number."""
+    digits = text.strip()
+    return believed(float(digits) * 1e3) if digits.isascii() and digits.isdigit() and len(digits) < 12 else None
+
+
+def believed(clock: float) -> float | None:
+    """The clock, or None where no core runs at it (0 in some containers)."""
+    low, high = PLAUSIBLE
+    return clock if low <= clock <= high else None
+
+
+def system_topology(processors: int, memory: float | None = None, cpu: Path = CPU, cpuinfo: Path = CPUINFO) -> Topology:
+    """The host without lscpu: each processor counts as a core of one domain, caches and flags from the system's files.
+
+    Parameters
+    ----------
+    processors
+        As the system counts them.
+    memory
+        Bytes of main memory.
+    """
+    text = _text(cpuinfo)
+    siblings = _count_listed(_text(cpu / "topology" / "thread_siblings_list")) or 1
+    caches = []
+    for folder in sorted((cpu / "cache").glob("index*")):
+        level, kind = _text(folder / "level").strip(), _text(folder / "type").strip()
+        size = _SIZE.fullmatch(_text(folder / "size").strip())
+        if kind in ("Data", "Unified") and whole_number(level) and size:
+            sharing = _count_listed(_text(folder / "shared_cpu_list")) or 1
+            capacity = float(size[1]) * {"": 1, "K": 1024, "M": 1024**2}[size[2]]
+            caches.append(Cache(f"L{level}", capacity, max(1, processors // sharing)))
+    model, flags = _MODEL.search(text), _FLAGS.search(text)
+    return Topology(
+        model=model[1].strip() if model else "",
+        cores=max(1, processors // siblings),
+        threads_per_core=siblings,
+        sockets=1,
+        domains=1,
+        caches=tuple(caches),
+        memory=memory,
+        flags=frozenset(flags[1].lower().split()) if flags else frozenset(),
+        source="/proc/cpuinfo and /sys",
+    )
+
+
+def _count_listed(text: str) -> int:
+    """How many numbers a list such as 0-3,8 names."""
+    total = 0
+    for part in text.strip().split(","):
+        first, _, last = part.partition("-")
+        low, high = whole_number(first), whole_number(last or first)
+        if low is None or high is None or high < low:
+            return 0
+        total += high - low + 1
+    return total
+
+
+def _text(path: Path) -> str:
+    try:
+        with open(path, errors="replace") as stream:
+            return stream.read(1_000_000)
+    except OSError:
+        return ""

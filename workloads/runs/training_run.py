@@ -1,0 +1,122 @@
+"""A whole training run of any training step: preparation, then training, validation and testing of images.
+
+Source: Viebke et al. 2019, Figure 4 and Table V. There every thread takes one image at a time through its own instance
+of the network; weights are shared. What is called an image is one sample of a batch: a sentence, a row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.graph.cost import Amount, Cost
+from slipstick.workloads.graph.kinds import operation
+from slipstick.workloads.graph.workload import Op, Workload
+
+LANES = ("serial", "image", "parallel", "contended", "exchange")
+NOT_FORWARD = ("backward", "optimizer")
+OTHER_RUNS = ("data_parallel", "tensor_parallel", "layers")
+"""Symbols and metadata of graphs that are already one device's share of a parallel run."""
+
+
+def is_training_run(workload: Workload) -> bool:
+    """Whether the operations already say how threads share them (attribute `lane`)."""
+    return any("lane" in op.attributes for op in workload)
+
+
+def weights_of(workload: Workload) -> float | None:
+    """Weights of the network; None where neither its metadata nor an update of them says how many."""
+    stated = workload.metadata.get("parameters")
+    if stated is not None and not isinstance(stated, (str, tuple)):
+        return float(stated)
+    updates = [op.dims["elements"] * op.times for op in workload if op.kind == "optimizer"]
+    return float(sum(map(float, updates))) if updates else None
+
+
+def training_run(step: Workload, preparation: float = 0.0, exchanging: str = "") -> Workload:
+    """The run of which `step` is one training step (or, without backward operations, one inference).
+
+    Symbols of the run: `images` (trained an epoch), `validation_images`, `test_images`, `epochs`; their defaults make
+    the step itself: its batch once, neither validated nor tested. `preparation` is instructions before the first epoch.
+
+    Parameters
+    ----------
+    exchanging
+        Name of the function by which several nodes sum their weights ("all_reduce"), `exchanges` times an epoch over
+        `nodes`; "" for one node.
+
+    Raises
+    ------
+    InputError
+        Where the graph is one device's share of a parallel run already, or its weights are needed and not known.
+    """
+    if any(name in step.symbols or name in step.metadata for name in OTHER_RUNS) or "devices" in step.metadata:
+        raise InputError(
+            f"workload {step.name!r} is one device's share of a parallel run: threads share the images of a plain "
+            "training step (give the network without its parallel layout)"
+        )
+    batch = step.defaults.get("batch", 1) if "batch" in step.symbols else 1
+    one = step.bind_known({"batch": 1})
+    forward = _part(one, "forward", tuple(op for op in one if op.attributes.get("phase") not in NOT_FORWARD))
+    trains = len(forward) < len(one)
+    name = str(step.metadata.get("network", step.name))
+    images, validated, tested = symbol("images"), symbol("validation_images"), symbol("test_images")
+    epochs, before = symbol("epochs"), symbol("preparation")
+    operations = [
+        _counted("preparation", before + 2 * tested + 10 * epochs, "serial", name),
+        _counted("image", 4, "image", name, images),
+        _images(
+            "training" if trains else "inference", one, images * epochs, "contended" if trains else "parallel", name
+        ),
+        _images("validation", forward, validated * epochs, "parallel", name),
+        _images("testing", forward, tested * epochs, "parallel", name),
+    ]
+    defaults = {"images": batch, "validation_images": 0, "test_images": 0, "epochs": 1, "preparation": preparation}
+    if exchanging:
+        operations.append(_exchange(step, epochs, exchanging))
+        defaults |= {"nodes": 1, "exchanges": 1}
+    names = [op.name for op in operations]
+    open_symbols = {name: value for name, value in step.defaults.items() if name != "batch"}
+    weights = weights_of(step)
+    known = {"parameters": weights} if weights is not None else {}
+    return Workload(
+        step.name,
+        tuple(operations),
+        tuple(pairwise(names)),
+        Table({**open_symbols, **defaults}),
+        Table({**step.metadata, **known, "network": name}),
+        step.uncounted,
+    )
+
+
+def _part(step: Workload, name: str, operations: tuple[Op, ...]) -> Workload:
+    inside = {op.name for op in operations}
+    edges = tuple(edge for edge in step.edges if inside.issuperset(edge))
+    return replace(step, name=f"{step.name}-{name}", operations=operations, edges=edges)
+
+
+def _counted(name: str, instructions: Amount, lane: str, network: str, times: Amount = 1) -> Op:
+    facts = Table[str | int | float | bool | tuple[object, ...] | None](lane=lane, measured_as=f"{network}/{name}")
+    return Op(name, "host", cost=Cost({"instructions": instructions}), times=times, attributes=facts)
+
+
+def _images(name: str, body: Workload, times: Amount, lane: str, network: str) -> Op:
+    facts = {"lane": lane, "measured_as": f"{network}/{name}"}
+    if lane == "contended":
+        facts["contention"] = str(body.metadata.get("contention", network))
+    return Op(name, "image", cost=body.cost, times=times, attributes=Table(facts), body=body)
+
+
+def _exchange(step: Workload, epochs: Amount, function: str) -> Op:
+    weights = weights_of(step)
+    if weights is None:
+        raise InputError(
+            f"workload {step.name!r}: nodes exchange weights, and neither metadata 'parameters' nor an operation of "
+            "kind 'optimizer' says how many there are"
+        )
+    dims: dict[str, Amount] = {"elements": weights, "participants": symbol("nodes")}
+    facts = {"function": function, "lane": "exchange"}
+    return operation("exchange", "collective", dims, "float32", facts, times=symbol("exchanges") * epochs)
