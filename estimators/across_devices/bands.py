@@ -63,3 +63,22 @@ def scatter(errors: Sequence[FloatArray], predicted: Sequence[FloatArray], share
     if short is None and long is None:
         raise InputError("no error to tell a scatter from")
     return Scatter(long if short is None else short, short if long is None else long)  # type: ignore[arg-type]
+
+
+ROWS = 4.0
+"""How many rows of a machine's own its relatives' scatter stands for."""
+
+
+def widened(known: Scatter, errors: FloatArray, predicted: FloatArray) -> Scatter:
+    """The scatter of a machine after a few of its own rows were foretold, wider or narrower than its relatives say.
+
+    Parameters
+    ----------
+    known
+        What the relatives say.
+    errors, predicted
+        Log(measured / foretold) of rows that were left out, and foretold seconds.
+    """
+    share = np.minimum(np.abs(errors), LARGEST) / (known.of(predicted) / TAILS)
+    factor = float(np.sqrt((ROWS + np.sum(share**2)) / (ROWS + len(share))))
+    return Scatter(known.short * factor, known.long * factor)

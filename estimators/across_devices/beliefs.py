@@ -7,19 +7,18 @@ machine counting more,
 
     covariance = sum_j w_j d_j d_j' + w_0 diag(spread of the prior)^2.
 
-Deviations run over all classes at once: a machine whose memory is slow in one class is slow in the next. Anchors (one
-product and one addition measured on the new machine) condition this normal law as measurements do (Kalman).
+Deviations run over all classes at once: a machine whose memory is slow in one class is slow in the next. Anchors (rows
+measured on the new machine) move it where they foretell each other better (`anchors.acceptance`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from slipstick.estimators.across_devices.kernel_class import MODEL, PREFIX, KernelClass
-from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula, joined_times
+from slipstick.estimators.across_devices.kernel_class import KernelClass
 from slipstick.estimators.across_devices.pooling import MachineFit, pooled, weights
 from slipstick.estimators.core.kinship import PRIOR_WEIGHT
 from slipstick.estimators.core.lambdified import FloatArray
@@ -28,9 +27,7 @@ from slipstick.hwmodels.machine import Machine
 DRAWS = 200
 SEED = 20_240_301
 LEAST_NOISE = 0.03
-"""No anchor is known better: the spread of repeated measurements."""
-STEP = 1e-3
-"""Of a log parameter, for derivatives."""
+"""No time is known better: the spread of repeated measurements."""
 NORMAL = 1.4826
 """Standard deviation over median absolute deviation, of a normal law."""
 DEFAULT = "default"
@@ -68,47 +65,6 @@ class Belief:
         """Log parameters drawn, shape (count, parameters)."""
         normal = np.random.default_rng(SEED).standard_normal((count, self.roots.shape[1]))
         return np.asarray(self.mean + normal @ self.roots.T)
-
-    def conditioned(self, anchors: Sequence[OperationTimes], factors: FloatArray, steps: int = 3) -> Belief:
-        """The same after a few rows were measured on the machine: an iterated extended Kalman update in log time.
-
-        Parameters
-        ----------
-        anchors
-            Of classes that the belief knows.
-        factors
-            Logarithm of what each row takes besides its parameters, shape (rows,).
-        """
-        if not anchors:
-            return self
-        formulas = [(form.name, RowFormula.of(MODEL, [form])) for form in anchors]
-        measured = np.log(joined_times(anchors)) - factors
-        noise = np.concatenate([np.full(len(f), max(self.noise[f.name], LEAST_NOISE)) for f in anchors])
-
-        def modelled(points: FloatArray) -> FloatArray:
-            """Log seconds of the rows at several points, shape (points, rows)."""
-            columns = np.exp(points)[..., None]
-            parts = []
-            for name, formula in formulas:
-                own = {f"{PREFIX}{p}": columns[:, i] for i, (of, p) in enumerate(self.names) if of == name}
-                parts.append(formula.evaluate(own))
-            return np.log(np.concatenate(parts, axis=-1))
-
-        point = self.mean
-        for _ in range(steps):
-            both = modelled(point + np.concatenate([np.zeros((1, len(point))), STEP * np.eye(len(point))]))
-            here, slope = both[0], ((both[1:] - both[0]) / STEP).T @ self.roots
-            gain = slope.T @ np.linalg.inv(slope @ slope.T + np.diag(noise**2))
-            missing = measured - here - slope @ _coordinates(self.roots, self.mean - point)
-            point = self.mean + self.roots @ (gain @ missing)
-        left = np.eye(self.roots.shape[1]) - gain @ slope
-        size, axes = np.linalg.eigh((left + left.T) / 2)
-        roots = self.roots @ (axes * np.sqrt(np.maximum(size, 0.0)))
-        counts = {name: sum(len(form) for form in anchors if form.name == name) for name in self.said}
-        said = {
-            name: f"{text} and {counts[name]} anchors" if counts[name] else text for name, text in self.said.items()
-        }
-        return replace(self, mean=point, roots=roots, said=said)
 
 
 def believed(
@@ -164,8 +120,3 @@ def _deviation(one: KernelClass, on: Machine, fit: MachineFit, fits: Sequence[Ma
         return np.array([one.priors[parameter].spread for parameter in fit.values])
     said = pooled(others, on, one.priors)
     return np.asarray([np.log(value / said[parameter]) for parameter, value in fit.values.items()])
-
-
-def _coordinates(roots: FloatArray, away: FloatArray) -> FloatArray:
-    """The combination of directions that makes a step."""
-    return np.asarray(np.linalg.lstsq(roots, away, rcond=None)[0])

@@ -96,6 +96,7 @@ class DeviceCalibration:
         model = ShapedRoofline(Table(kernels), Table({name: rule.factor for name, rule in rules.items()}))
         estimator = ShapedComposite(model, Sequential(), "tiled roofline pooled over devices")
         words = [f"{name}: {text}" for name, text in known.said.items() if name in asked]
+        words += told.accepted.doubts if told.accepted else ()
         plain = Calibration(
             estimator,
             tuple(f"operation.kernels.{name}.{parameter}" for name, parameter in known.names),

@@ -15,13 +15,13 @@ from functools import cached_property
 
 import numpy as np
 
-from slipstick.estimators.across_devices.anchors import anchors_at, taken
-from slipstick.estimators.across_devices.bands import KINSHIP_ERROR, Scatter, scatter
+from slipstick.estimators.across_devices.anchors.acceptance import Accepted, accepted
+from slipstick.estimators.across_devices.bands import KINSHIP_ERROR, Scatter, scatter, widened
 from slipstick.estimators.across_devices.beliefs import LEAST_NOISE, NORMAL, UNKNOWN, Belief, believed
 from slipstick.estimators.across_devices.kernel_class import ASKED, KernelClass, kind_of, times
 from slipstick.estimators.across_devices.operation_times import OperationTimes, joined_times, thinned
 from slipstick.estimators.across_devices.pooling import MachineFit, pooled, weights
-from slipstick.estimators.across_devices.shaped import ShapeFactor
+from slipstick.estimators.across_devices.shaped import Faded, ShapeFactor
 from slipstick.estimators.across_devices.trials import Trial, left, repeats
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.kinship import shared_words
@@ -81,19 +81,37 @@ class Forecast:
 
     @cached_property
     def belief(self) -> Belief:
-        """Of the machine's parameters, anchors counted."""
-        before = believed(self.classes, self.machines, self.on, self.without)
+        """Of the machine's parameters, anchors counted as far as they are believed."""
+        return self.accepted.belief if self.accepted else self._before
+
+    @cached_property
+    def accepted(self) -> Accepted | None:
+        """What the anchors change; None where there are none."""
+        if not self._anchors:
+            return None
         logs = [self._plain_rule(form.name).factor.logs(form) for form in self._anchors]
-        return before.conditioned(self._anchors, np.concatenate(logs)) if self._anchors else before
+        return accepted(self._before, self._anchors, np.concatenate(logs))
+
+    @cached_property
+    def _before(self) -> Belief:
+        return believed(self.classes, self.machines, self.on, self.without)
 
     def rule(self, name: str) -> Rule:
         """Of one class of operations."""
         plain = self._plain_rule(name)
-        if not self._anchors or self._own(self._by_name[name]):
+        changed = self.accepted
+        if changed is None or self._own(self._by_name[name]):
             return plain
-        if name not in self._scatters:
-            self._scatters[name] = self._scatter_with_anchors(name, plain)
-        return replace(plain, scatter=self._scatters[name])
+        found = plain
+        if changed.shares[name]:
+            values = self._before.values(name), self.belief.values(name)
+            faded = Faded(self.on, *values, *changed.range[name])
+            found = replace(found, factor=replace(found.factor, faded=faded, known={}))
+        if name in changed.errors:
+            own = [form for form in self._anchors if form.name == name]
+            told = joined_times(own) * np.exp(-changed.errors[name])
+            found = replace(found, scatter=widened(plain.scatter, changed.errors[name], told))
+        return found
 
     @cached_property
     def _by_name(self) -> dict[str, KernelClass]:
@@ -101,10 +119,6 @@ class Forecast:
 
     @cached_property
     def _rules(self) -> dict[str, Rule]:
-        return {}
-
-    @cached_property
-    def _scatters(self) -> dict[str, Scatter]:
         return {}
 
     @cached_property
@@ -135,24 +149,6 @@ class Forecast:
         share = repeats(trials)
         found = left(trials, share) if trials else Scatter(UNKNOWN, UNKNOWN)
         return Rule(_factor(one, self._sources(one), self.on, share), found)
-
-    def _scatter_with_anchors(self, name: str, plain: Rule) -> Scatter:
-        """What is left when each source has anchors as well: its rows nearest to them."""
-        one, share, wanted = self._by_name[name], sum(plain.factor.shares.values()), anchors_at(self._anchors)
-        trials = []
-        for fit, others in self._turns(one):
-            on, known = self.machines[fit.machine], {other.machine for other in others}
-            rows = [form for own in self.classes for form in own.rows.get(fit.machine, ())]
-            measured = taken(rows, wanted)[1]
-            before = believed(self.classes, self.machines, on, [name for name in self.machines if name not in known])
-            logs = np.concatenate([np.zeros(0), *(self._told(form, known, share) for form in measured)])
-            trials.append(self._trial(one, fit, others, before.conditioned(measured, logs).values(name)))
-        return left(trials, share) if trials else plain.scatter
-
-    def _told(self, form: OperationTimes, machines: set[str], share: float) -> FloatArray:
-        """Log factor of rows of one machine by some others."""
-        one = self._by_name[form.name]
-        return _factor(one, [fit for fit in one.fits if fit.machine in machines], form.machine, share).logs(form)
 
     def _turns(self, one: KernelClass) -> Iterator[tuple[MachineFit, list[MachineFit]]]:
         """Each source, and the others that may tell it: no closer relatives than the target has."""

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.across_devices.kernel_class import KernelClass, kind_of
+from slipstick.estimators.across_devices.anchors.fade import fading
+from slipstick.estimators.across_devices.kernel_class import KernelClass, kind_of, times
 from slipstick.estimators.across_devices.operation_times import OperationTimes
 from slipstick.estimators.composites.compiled import Compiled
 from slipstick.estimators.composites.composite import Composite
@@ -31,6 +32,39 @@ LEAST = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
+class Faded:
+    """How far parameters that anchors moved hold: fully where the sources say times between those of the anchors.
+
+    Parameters
+    ----------
+    machine
+        On which the anchors were measured.
+    before, after
+        Parameters of the class without and with the anchors.
+    low, high
+        Log seconds between which the anchors lie.
+    """
+
+    machine: Machine
+    before: Mapping[str, float]
+    after: Mapping[str, float]
+    low: float
+    high: float
+
+    def logs(self, form: OperationTimes, shaped: FloatArray) -> FloatArray:
+        """What takes the time of `after` back towards that of `before` beyond the anchors, in log time.
+
+        Parameters
+        ----------
+        shaped
+            Logarithm of the rows' shape factors, shape (rows,).
+        """
+        here = [replace(form, machine=self.machine)]
+        before, after = (np.log(times(here, values)) for values in (self.before, self.after))
+        return np.asarray((1 - fading(before + shaped, self.low, self.high)) * (before - after))
+
+
+@dataclass(frozen=True, eq=False)
 class ShapeFactor:
     """What some machines take over their own fits at the shapes nearest to an operation.
 
@@ -38,15 +72,19 @@ class ShapeFactor:
     ----------
     shares
         By machine: how much of its log residual is believed.
+    faded
+        Where anchors moved the parameters: how far that holds.
     """
 
     one: KernelClass
     shares: Mapping[str, float]
+    faded: Faded | None = None
     known: dict[Any, float] = field(default_factory=dict, repr=False)
 
     def logs(self, form: OperationTimes) -> FloatArray:
         """Logarithm of the factor of each row."""
-        return self.at(kind_of(form.op), form.place())
+        shaped = self.at(kind_of(form.op), form.place())
+        return shaped + self.faded.logs(form, shaped) if self.faded else shaped
 
     def at(self, kind: Hashable, places: FloatArray) -> FloatArray:
         """The same at points (`OperationTimes.place`) of one kind (`kind_of`)."""
@@ -69,7 +107,11 @@ class ShapeFactor:
         seen = kind_of(op), tuple(map(float, sizes))
         if seen not in self.known:
             place = np.log2(np.maximum(np.array([seen[1]]), LEAST))
-            self.known[seen] = float(np.exp(self.at(seen[0], place)[0]))
+            log = self.at(seen[0], place)
+            if self.faded:
+                form = OperationTimes.of(self.faded.machine, op.kind, op.dtype, dict(op.dims), [1.0], op.attributes)
+                log = log + self.faded.logs(form, log)
+            self.known[seen] = float(np.exp(log[0]))
         return self.known[seen]
 
 

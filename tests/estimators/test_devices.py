@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import sympy
 
-from slipstick.estimators.across_devices.beliefs import Belief
 from slipstick.estimators.across_devices.devices import DeviceCalibration, fit_devices
 from slipstick.estimators.across_devices.files import devices_file
 from slipstick.estimators.across_devices.files.portable import without_rows
@@ -84,29 +83,9 @@ def test_an_anchor_moves_the_answer(made: DeviceCalibration) -> None:
     before, after = (made.forecast(new.machine, anchors=known) for known in ((), (long,)))
     old, now = (told.predict([part]) for told in (before, after))
     assert np.median(np.abs(np.log(now.time / part.times))) < 0.5 * np.median(np.abs(np.log(old.time / part.times)))
-    assert np.all(now.high / now.low < old.high / old.low)
+    covered = [np.mean((told.low < part.times) & (part.times < told.high)) for told in (old, now)]
+    assert covered[1] > 0.8 > covered[0]  # a row that surprises widens the band
     assert after.belief.said["elementwise.float32"].endswith("and 1 anchors")
-
-
-def test_conditioning_is_the_normal_law() -> None:
-    """One unknown, log t = c - log efficiency for bytes far beyond the caches: shrinkage by s^2 / (s^2 + scatter^2)."""
-    on = machine("h100-sxm").using({"runtime.launch_overhead": 0.0})
-    elements = np.array([2.0**36])
-    dims = {"elements": elements, "reads": 2 * elements, "writes": elements}
-    exact = 12 * elements / on.bandwidth(on.main_memory)
-    name = "elementwise.float32"
-    values = {**{n: getattr(KernelParameters(), n) for n in KernelParameters.__dataclass_fields__}, "overlap": 1e-12}
-    values |= {"memory_efficiency": 0.8, "overhead": 1e-30}
-    names = tuple((name, parameter) for parameter in values)
-    roots = np.zeros((len(names), 1))
-    roots[names.index((name, "memory_efficiency")), 0] = 0.2
-    belief = Belief(names, np.log(list(values.values())), roots, {name: 0.1}, {name: "made up"})
-    anchor = OperationTimes.of(on, "elementwise", "float32", dims, exact / 0.6)
-    after = belief.conditioned([anchor], np.zeros(1))
-    gain = 0.2**2 / (0.2**2 + 0.1**2)
-    expected = np.log(0.8) + gain * (np.log(0.6) - np.log(0.8))
-    assert np.log(after.values(name)["memory_efficiency"]) == pytest.approx(expected, rel=1e-4)
-    assert np.sqrt(float((after.roots @ after.roots.T).max())) == pytest.approx(0.2 * np.sqrt(1 - gain), rel=1e-3)
 
 
 def test_estimates_say_how_the_machine_is_known(made: DeviceCalibration) -> None:

@@ -1,0 +1,193 @@
+"""Whether measured rows are believed: only as far as they foretell each other better than the sources do.
+
+Each row is left out in turn and foretold by the others. A class of operations goes from the sources' parameters towards
+the most likely ones by the share that makes this error least, and not at all where the error does not fall: then the
+sources' answer stands, and the rows that disagree are named. What anchors say holds for operations about as long as
+they are; beyond the range of their times it fades, since a launch overhead that explains a row of a millisecond is no
+launch overhead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from slipstick.estimators.across_devices.anchors.conditioning import FEW, AnchorModel
+from slipstick.estimators.across_devices.anchors.fade import fading
+from slipstick.estimators.across_devices.beliefs import Belief
+from slipstick.estimators.across_devices.operation_times import OperationTimes
+from slipstick.estimators.core.lambdified import FloatArray
+
+SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+"""Of the way to the most likely parameters."""
+FALLS, OTHER_FALLS = 0.95, 0.6
+"""What is left of the left-out error where anchors are believed at all, and where another software stack is."""
+CAPPED = 0.7
+"""Log errors beyond count as this."""
+STACKS = {"overhead": 1.5, "memory_efficiency": 0.25, "compute_efficiency": 0.25}
+"""How far (standard deviation of the log) a software stack that no measured machine runs may be from theirs: tried
+where the rows foretell each other better so."""
+FOLDS = 24
+"""Rows beyond are left out together."""
+ODD = 1.6
+"""A row that the other anchors miss by this factor is named."""
+
+
+@dataclass(frozen=True, eq=False)
+class Accepted:
+    """What anchors change.
+
+    Parameters
+    ----------
+    belief
+        With the anchors, as far as they are believed.
+    shares
+        By class: how far towards what the anchors say.
+    errors
+        By class: log(measured / foretold) of its anchors, each by the other anchors.
+    range
+        By class: least and largest log seconds that the sources say of its anchors; of all anchors for other classes.
+    doubts
+        In words: rows that disagree with the others.
+    """
+
+    belief: Belief
+    shares: Mapping[str, float]
+    errors: Mapping[str, FloatArray]
+    range: Mapping[str, tuple[float, float]]
+    doubts: tuple[str, ...] = ()
+
+
+def accepted(before: Belief, anchors: Sequence[OperationTimes], factors: FloatArray) -> Accepted:
+    """What a few rows measured on the machine change in what is known of it.
+
+    Parameters
+    ----------
+    anchors
+        Of classes that the belief knows, at least one row.
+    factors
+        Logarithm of what each row takes besides its parameters, shape (rows,).
+    """
+    kin = AnchorModel.of(before.names, before.mean, before.roots, before.noise, anchors, factors)
+    names = np.concatenate([np.full(len(form), form.name) for form in anchors])
+    told = kin.at(np.zeros(kin.roots.shape[1]))
+    chosen = _tried(kin, told)
+    other = _tried(replace(kin, roots=np.concatenate([kin.roots, _other_stack(before)], axis=1)), told)
+    if len(told) < FEW or other.least < OTHER_FALLS * chosen.least:
+        chosen = other
+    shares, errors, ranges = {}, {}, {}
+    for name in before.noise:
+        own = names == name if (names == name).any() else np.ones(len(told), bool)
+        shares[name], error = _share(chosen.left_out[:, own])
+        ranges[name] = float(told[own].min()), float(told[own].max())
+        if (names == name).any():
+            errors[name] = error
+    doubts = []
+    for row, (name, words) in enumerate(_rows(anchors)):
+        factor = float(np.exp(errors[name][int((names[:row] == name).sum())]))
+        if max(factor, 1 / factor) > ODD:
+            doubts.append(f"{name} {words} took {factor:.2g} x what the other anchors and machines say")
+    belief = _moved(before, chosen, shares, {name: int((names == name).sum()) for name in before.noise})
+    return Accepted(belief, shares, errors, ranges, tuple(doubts))
+
+
+@dataclass(frozen=True, eq=False)
+class _Tried:
+    """The most likely coordinates of a model, and how well its rows foretell each other.
+
+    Parameters
+    ----------
+    left_out
+        Log(measured / foretold) of each row by the others at every share, shape (shares, rows).
+    """
+
+    model: AnchorModel
+    best: FloatArray
+    left_out: FloatArray
+
+    @property
+    def least(self) -> float:
+        """The mean error of the best share."""
+        return float(_capped(self.left_out).min())
+
+
+def _tried(model: AnchorModel, told: FloatArray) -> _Tried:
+    best = model.likeliest(np.ones(len(told), bool))
+    return _Tried(model, best, _left_out(model, best, told))
+
+
+def _other_stack(before: Belief) -> FloatArray:
+    """Directions of a software stack that is no relative's, a parameter each, shape (parameters, directions)."""
+    spreads = [STACKS.get(parameter, 0.0) for _, parameter in before.names]
+    kept = np.flatnonzero(spreads)
+    found = np.zeros((len(spreads), len(kept)))
+    found[kept, np.arange(len(kept))] = np.array(spreads)[kept]
+    return found
+
+
+def _capped(errors: FloatArray) -> FloatArray:
+    """Mean of what counts of log errors, shape (shares,)."""
+    return np.asarray(np.minimum(np.abs(errors), CAPPED).mean(axis=1))
+
+
+def _left_out(model: AnchorModel, best: FloatArray, told: FloatArray) -> FloatArray:
+    """Log(measured / foretold) of each row by the others at every share, shape (shares, rows)."""
+    count = len(model.measured)
+    found = np.empty((len(SHARES), count))
+    for fold in range(min(count, FOLDS)):
+        out = np.arange(count) % FOLDS == fold
+        point = model.likeliest(~out, best) if not out.all() else np.zeros_like(best)
+        low, high = (told[~out].min(), told[~out].max()) if not out.all() else (0.0, 0.0)
+        believed = fading(told[out], low, high)
+        for place, share in enumerate(SHARES):
+            moved = told[out] + believed * (model.at(share * point)[out] - told[out])
+            found[place, out] = model.measured[out] - moved
+    return found
+
+
+def _share(errors: FloatArray) -> tuple[float, FloatArray]:
+    """The share of the least left-out error, and the errors there."""
+    mean = _capped(errors)
+    best = int(np.argmin(mean)) if errors.shape[1] >= FEW else len(SHARES) - 1
+    place = best if mean[best] < FALLS * mean[0] or errors.shape[1] < FEW else 0
+    return SHARES[place], errors[place]
+
+
+def _moved(before: Belief, chosen: _Tried, shares: Mapping[str, float], counts: Mapping[str, int]) -> Belief:
+    """Every class's parameters moved by its share, known better as far as they are moved."""
+    each = np.array([shares[name] for name, _ in before.names])
+    if not each.any():
+        return replace(before, said=_said(before, shares, counts))
+    size, axes = np.linalg.eigh(chosen.model.left(chosen.best))
+    known = chosen.model.roots @ (axes * np.sqrt(np.maximum(size, 0.0)))
+    roots = np.sqrt(1 - each)[:, None] * before.roots, np.sqrt(each)[:, None] * known
+    return replace(
+        before,
+        mean=before.mean + each * (chosen.model.roots @ chosen.best),
+        roots=np.concatenate(roots, axis=1),
+        said=_said(before, shares, counts),
+    )
+
+
+def _said(before: Belief, shares: Mapping[str, float], counts: Mapping[str, int]) -> dict[str, str]:
+    found = {}
+    for name, text in before.said.items():
+        count = counts[name]
+        if count and shares[name]:
+            text += f" and {count} anchors"
+        elif count:
+            text += f" ({count} anchors do not foretell each other better: not used)"
+        found[name] = text
+    return found
+
+
+def _rows(anchors: Sequence[OperationTimes]) -> list[tuple[str, str]]:
+    """Class and dims of every row in words."""
+    found = []
+    for form in anchors:
+        for row in range(len(form)):
+            dims = ", ".join(f"{dim} = {float(form.column(dim)[row]):g}" for dim in form.op.dims)
+            found.append((form.name, dims))
+    return found

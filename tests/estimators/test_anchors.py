@@ -1,0 +1,102 @@
+"""Rows measured on a new machine: they move the answer as far as they foretell each other, and cannot ruin it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+
+from slipstick.estimators.across_devices.anchors.conditioning import FREEDOM, AnchorModel
+from slipstick.estimators.across_devices.anchors.fade import LENGTH, fading
+from slipstick.estimators.across_devices.devices import DeviceCalibration, fit_devices
+from slipstick.estimators.across_devices.kernel_class import PREFIX
+from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula
+from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
+from slipstick.estimators.operation.gpu.tiled import TiledRoofline
+from slipstick.hwmodels.catalog import machine
+
+EFFICIENCY = {"a100-sxm-80gb": 0.85, "h100-sxm": 0.89, "l4": 0.80, "t4": 0.74, "mi210": 0.65}
+NAME = "elementwise.float32"
+
+
+def streams(
+    name: str, efficiency: float, rows: int = 40, noise: float = 0.02, overhead: float = 2e-6
+) -> OperationTimes:
+    """Times of additions on a machine that reaches a share of its bandwidth after a launch."""
+    generator = np.random.default_rng(sum(map(ord, name)))
+    elements = 2.0 ** generator.uniform(14, 28, rows)
+    dims = {"elements": elements, "reads": 2 * elements, "writes": elements}
+    form = OperationTimes.of(machine(name), "elementwise", "float32", dims, np.ones(rows))
+    known = KernelParameters(memory_efficiency=efficiency, overhead=overhead)
+    formula = RowFormula.of(TiledRoofline(), [form])
+    times = formula.evaluate({f"{PREFIX}{n}": getattr(known, n) for n in KernelParameters.__dataclass_fields__})
+    return replace(form, times=times * np.exp(noise * generator.standard_normal(rows)), source="a")
+
+
+@pytest.fixture(scope="module")
+def made() -> DeviceCalibration:
+    return fit_devices([streams(name, share) for name, share in EFFICIENCY.items()], "made up")
+
+
+@pytest.mark.parametrize("slower", [1.1, 1.5, 8.0])
+def test_one_unknown_is_the_most_likely_under_a_t_law(slower: float) -> None:
+    """log t = c - log efficiency for bytes far beyond the caches: the mode, found by another method."""
+    on = machine("h100-sxm").using({"runtime.launch_overhead": 0.0})
+    elements = np.array([2.0**36])
+    dims = {"elements": elements, "reads": 2 * elements, "writes": elements}
+    exact = 12 * elements / on.bandwidth(on.main_memory) / 0.8
+    values = {**{n: getattr(KernelParameters(), n) for n in KernelParameters.__dataclass_fields__}, "overlap": 1e-12}
+    values |= {"memory_efficiency": 0.8, "overhead": 1e-30}
+    names = tuple((NAME, parameter) for parameter in values)
+    roots = np.zeros((len(names), 1))
+    roots[names.index((NAME, "memory_efficiency")), 0] = 0.2
+    anchor = OperationTimes.of(on, "elementwise", "float32", dims, exact * slower)
+    model = AnchorModel.of(names, np.log(list(values.values())), roots, {NAME: 0.1}, [anchor], np.zeros(1))
+    noise = 0.1  # of the sources
+
+    def cost(z: float) -> float:
+        error = (np.log(slower) + 0.2 * z) / noise
+        return z**2 / 2 + (FREEDOM + 1) / 2 * np.log1p(error**2 / FREEDOM)
+
+    best = minimize_scalar(cost, bracket=(-3.0, 0.0)).x
+    assert model.likeliest(np.ones(1, bool))[0] == pytest.approx(best, abs=0.05)
+
+
+@pytest.mark.parametrize("odd", [1 / 20, 5.0, 100.0])
+def test_one_odd_row_of_eight_does_not_ruin_the_answer(made: DeviceCalibration, odd: float) -> None:
+    """The machine does as its family; one row was measured while something else ran (or was mistyped)."""
+    new = streams("l40s", 0.78, rows=80)
+    before = made.forecast(new.machine).predict([new])
+    for draw in range(3):
+        index = np.random.default_rng(draw).choice(len(new), 8, replace=False)
+        anchors = new.some(index)
+        wrong = replace(anchors, times=anchors.times * np.where(np.arange(8) == 0, odd, 1.0))
+        told = made.forecast(new.machine, anchors=[wrong])
+        errors = [np.mean(np.abs(one.time / new.times - 1)) for one in (before, told.predict([new]))]
+        assert errors[1] <= max(1.1 * errors[0], 0.03)
+        assert told.accepted is not None and len(told.accepted.doubts) == 1
+        assert f"elements = {wrong.dims['elements'][0]:g}" in told.accepted.doubts[0]
+
+
+def test_anchors_of_a_slower_stack_are_believed(made: DeviceCalibration) -> None:
+    """A machine that reaches half of what its family does, and launches five times as slowly: eight rows say so."""
+    new = streams("l40s", 0.40, rows=80, overhead=25e-6)
+    anchors = new.some(np.random.default_rng(0).choice(len(new), 8, replace=False))
+    before, after = (made.forecast(new.machine, anchors=known).predict([new]) for known in ((), (anchors,)))
+    errors = [np.mean(np.abs(np.log(one.time / new.times))) for one in (before, after)]
+    assert errors[1] < 0.4 * errors[0]
+    assert np.mean((after.low < new.times) & (new.times < after.high)) > 0.7
+
+
+def test_what_anchors_say_fades_beyond_them(made: DeviceCalibration) -> None:
+    """A row of a millisecond says nothing of a launch: far shorter operations keep the answer of the sources."""
+    new = streams("l40s", 0.78, rows=80)
+    long = new.some(np.argsort(new.times)[-8:])
+    short = new.some(np.argsort(new.times)[:8])
+    slow = replace(long, times=long.times * 1.7)
+    before, after = (made.forecast(new.machine, anchors=known).predict([short]) for known in ((), (slow,)))
+    assert np.allclose(before.time, after.time, rtol=0.05)
+    assert fading(np.log([1.0]), 0.0, 1.0)[0] == 1.0
+    assert fading(np.log([2.0**-LENGTH]), 0.0, 1.0)[0] == pytest.approx(np.exp(-0.5))
