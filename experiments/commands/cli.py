@@ -14,6 +14,8 @@ from slipstick.experiments.studies.versions import installed_version
 
 VERBS = (
     "estimate",
+    "serve",
+    "plan",
     "whatif",
     "extrapolate",
     "calibrate",

@@ -231,9 +231,8 @@ class StepTime:
         stages = self.shares.layout.pipeline
         if stages == 1:
             return batch
-        return replace(
-            batch, decodes=batch.decodes / stages, prompt=batch.prompt / stages, finished=batch.finished / stages
-        )
+        decodes = min(batch.decodes, max(1.0, batch.decodes / stages))
+        return replace(batch, decodes=decodes, prompt=batch.prompt / stages, finished=batch.finished / stages)
 
     def scaled(self, factor: float) -> StepTime:
         """The same with every step `factor` times as long (the edges of a band)."""

@@ -22,6 +22,7 @@ def simulate(
     users: int | None = None,
     replicas: int = 1,
     groups: int = 1,
+    front: float = 0.0,
 ) -> Served:
     """Serve requests in order of arrival, or in a closed loop of `users` that each send one when theirs is done.
 
@@ -35,6 +36,8 @@ def simulate(
         Copies behind a router that sends each request to the copy with fewest.
     groups
         Groups of ranks of a replica with caches of their own, which step together on equal shares.
+    front
+        Seconds between a user's sending and the replica's queue (network, tokenising, scheduling ahead).
 
     Raises
     ------
@@ -58,7 +61,7 @@ def simulate(
         raise InputError("give users for requests without arrival times, and none for requests with them")
     if users is not None and users < 1:
         raise InputError(f"users = {users}: want at least 1")
-    return _Simulation(requests, seconds, rules, users, replicas, groups).run()
+    return _Simulation(requests, seconds, rules, users, replicas, groups, front).run()
 
 
 class _Simulation:
@@ -72,13 +75,14 @@ class _Simulation:
         users: int | None,
         replicas: int,
         groups: int,
+        front: float,
     ) -> None:
-        self.requests, self.rules, self.users = requests, rules, users
+        self.requests, self.rules, self.users, self.front = requests, rules, users, front
         self.env = simpy.Environment()
         self.record = Record(len(requests))
         self.left, self.next = len(requests), 0
         self.over = self.env.event()
-        watched = int(users is None or replicas > 1)
+        watched = int(users is None or replicas > 1 or front > 0)
         self.replicas = [
             Replica(self.env, i, rules, seconds, self.record, self._finished, groups=groups, watched=watched)
             for i in range(replicas)
@@ -104,8 +108,18 @@ class _Simulation:
 
     def _send(self) -> None:
         index, self.next = self.next, self.next + 1
-        replica = min(self.replicas, key=lambda r: r.load)
         self.record.arrived[index] = self.env.now
+        if self.front:
+            self.env.process(self._later(index))
+        else:
+            self._route(index)
+
+    def _later(self, index: int) -> Generator[Any, Any, None]:
+        yield self.env.timeout(self.front)
+        self._route(index)
+
+    def _route(self, index: int) -> None:
+        replica = min(self.replicas, key=lambda r: r.load)
         self.record.replica[index] = replica.name
         replica.put(index, self.requests[index])
 

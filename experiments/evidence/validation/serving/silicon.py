@@ -42,6 +42,8 @@ COLUMNS = (
 DASHBOARD_SPREAD = 0.2
 """The public dashboard draws lengths uniformly from 0.8-1.0 x nominal."""
 QUEUE_SECONDS = 30.0
+UNRECORDED = "unrecorded"
+"""The version of rows that state none: a group of its own in the fit, not a user's."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,11 @@ class Case:
     def kind(self) -> str:
         """ "dense" or "experts"."""
         return "experts" if self.model.experts else "dense"
+
+    @property
+    def machine_name(self) -> str:
+        """Its machine in the catalogue."""
+        return MACHINES[self.system]
 
     @property
     def scored(self) -> bool:
@@ -117,7 +124,8 @@ def _case(row: dict[str, str]) -> Case:
     mean = 1 - DASHBOARD_SPREAD / 2 if public else 1.0
     load = Load(float(row["input_tokens"]) * mean, float(row["output_tokens"]) * mean, int(float(row["concurrency"])))
     return Case(
-        model, at, row["system"], layout, _stored(model, row["precision"]), row["engine"], row["engine_version"], load,
+        model, at, row["system"], layout, _stored(model, row["precision"]), row["engine"],
+        row["engine_version"] or UNRECORDED, load,
         DASHBOARD_SPREAD if public else 0.0, float(row["ttft_s"]), float(row["tpot_s"]), row["repeat_group"],
         row["suspicious"], row["precision"],
     )  # fmt: skip

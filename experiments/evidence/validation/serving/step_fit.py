@@ -17,9 +17,17 @@ import numpy.typing as npt
 from scipy.optimize import least_squares
 
 from slipstick.estimators.core.parameters import parameters
-from slipstick.estimators.operation.serving.engines import ServingCalibration
+from slipstick.estimators.operation.serving.engines import FirstToken, ServingCalibration
+from slipstick.estimators.operation.serving.prompts import prompt_seconds
 from slipstick.estimators.operation.serving.step_amounts import Amounts, Batch, Shares
-from slipstick.estimators.operation.serving.step_time import Device, LayerCounts, Pace, StepParameters, step_parts
+from slipstick.estimators.operation.serving.step_time import (
+    Device,
+    LayerCounts,
+    Pace,
+    StepParameters,
+    StepTime,
+    step_parts,
+)
 from slipstick.experiments.evidence.validation.serving.silicon import Case
 from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.language.weight_types import weight_type
@@ -84,7 +92,7 @@ class Pools:
 
     def __init__(self, cases: Sequence[Case]) -> None:
         self.engines = sorted({c.engine for c in cases})
-        self.systems = sorted({c.system for c in cases})
+        self.systems = sorted({c.machine_name for c in cases})
         self.versions = sorted({_version(c) for c in cases})
         self.size = 2 * len(self.engines) + 2 * len(self.systems) + len(self.versions)
         self.width = np.r_[
@@ -107,7 +115,7 @@ class Pools:
 
         return (
             at(self.engines, [c.engine for c in cases]),
-            at(self.systems, [c.system for c in cases]),
+            at(self.systems, [c.machine_name for c in cases]),
             at(self.versions, [_version(c) for c in cases]),
         )
 
@@ -160,9 +168,58 @@ def fit(cases: Sequence[Case]) -> ServingCalibration:
     )
 
 
+FIRST_WIDTH = 1.0
+"""Standard deviation of the logs of `FirstToken`'s parameters around what was expected: hardly a pull."""
+
+
+def with_first(calibration: ServingCalibration, cases: Sequence[Case]) -> ServingCalibration:
+    """The calibration with the time to the first token fitted, given its steps; the constant by engine."""
+    parts = first_parts(calibration, cases)
+    engines = sorted({c.engine for c in cases})
+    place = np.array([engines.index(c.engine) for c in cases])
+    names = ("prompt", "burst", "steps", "user")
+    expected = np.log([getattr(FirstToken(), name) for name in names] + [FirstToken().constant] * len(engines))
+    measured = np.log([c.ttft for c in cases])
+
+    def seconds(logs: FloatArray) -> FloatArray:
+        values = np.exp(logs)
+        made = FirstToken(values[len(names) :][place], *values[: len(names)])
+        return np.asarray(made.seconds(*parts), dtype=float)
+
+    def residuals(logs: FloatArray) -> FloatArray:
+        off = np.log(seconds(logs)) - measured
+        return np.concatenate(
+            [np.sign(off) * np.sqrt(2 * (np.sqrt(1 + (off / 0.5) ** 2) - 1)), (logs - expected) / FIRST_WIDTH]
+        )
+
+    found = np.exp(least_squares(residuals, expected).x)
+    values = dict(zip(names, map(float, found[: len(names)]), strict=True))
+    constants = dict(zip(engines, map(float, found[len(names) :]), strict=True))
+    middle = float(np.exp(np.mean(np.log(found[len(names) :]))))
+    return replace(calibration, first=FirstToken(middle, **values), first_constant=Table(constants))
+
+
+def first_parts(calibration: ServingCalibration, cases: Sequence[Case]) -> tuple[FloatArray, ...]:
+    """Of each case: its prompt alone, all users' prompts in full steps, a further token (seconds), and its users."""
+    rows = []
+    for case, tpot in zip(cases, predict(calibration, cases), strict=True):
+        pace = calibration.pace(case.engine, case.version, case.machine_name, case.kind)
+        step = StepTime.on(case.machine, shares_of(case), calibration.parameters, pace)
+        alone, each = prompt_seconds(step, case.load.input_tokens, BUDGET)
+        rows.append((alone, each * case.load.users / case.layout.data / case.layout.replicas, tpot, case.load.users))
+    return tuple(np.array(rows).T)
+
+
+def predict_first(calibration: ServingCalibration, cases: Sequence[Case]) -> FloatArray:
+    """Seconds to the first token of each case."""
+    parts = first_parts(calibration, cases)
+    constants = np.array([calibration.first_token(c.engine).constant for c in cases])
+    return np.asarray(calibration.first.seconds(*parts) - calibration.first.constant + constants, dtype=float)
+
+
 def predict(calibration: ServingCalibration, cases: Sequence[Case]) -> FloatArray:
     """Seconds of a further token of each case; what the calibration has not seen has no factor."""
-    paces = [calibration.pace(c.engine, c.version, c.system, c.kind) for c in cases]
+    paces = [calibration.pace(c.engine, c.version, c.machine_name, c.kind) for c in cases]
     together = _paces(np.array([p.kernels for p in paces]), np.array([p.fixed for p in paces]))
     return Steps(cases).tpot(calibration.parameters, together)
 

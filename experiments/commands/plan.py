@@ -1,0 +1,62 @@
+"""slipstick plan serving CONFIG.json --machines ..."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Which machine, how many, laid out how.")
+    app.add_typer(group, name="plan")
+
+    @group.callback()
+    def plan() -> None:
+        """Which machine, how many, laid out how."""
+
+    @group.command()
+    def serving(
+        model: Annotated[str, typer.Argument(help="a config.json, a .gguf file, or a name (llama-3.1-8b)")],
+        machines: Annotated[str, typer.Option(help="names or YAML files: h100-sxm,mi300x")],
+        slo: Annotated[str, typer.Option(help="limits on mean times: ttft=0.5s,tpot=30ms")] = "",
+        gpus: Annotated[int, typer.Option(help="at most so many devices a replica", min=1)] = 8,
+        dtype: Annotated[str | None, typer.Option(help="types of weights to try: bf16,fp8,nvfp4")] = None,
+        engine: Annotated[str, typer.Option(help="vllm, sglang or trtllm; with a version: 'vllm 0.19.0'")] = "vllm",
+        input: Annotated[int, typer.Option(help="tokens of a prompt", min=1)] = 1024,  # noqa: A002
+        output: Annotated[int, typer.Option(help="tokens to make", min=1)] = 256,
+        cache_dtype: Annotated[str, typer.Option(help="keys and values: bf16, fp8, ...")] = "bf16",
+        price: Annotated[str | None, typer.Option(help="$/h a device: h100-sxm=2.5,mi300x=2")] = None,
+        budget: Annotated[int, typer.Option(help="tokens of one step", min=1)] = 8192,
+        report: Annotated[str | None, typer.Option(help="write a page, FILE.html, and its PNG")] = None,
+        everything: Annotated[str | None, typer.Option("--all", help="all candidates as CSV, FILE.csv")] = None,
+        format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
+    ) -> None:
+        """The front of tokens/s a device against tokens/s a user, and the cheapest layout that keeps the limits."""
+        from slipstick.estimators.schedule.serving.scheduler import Scheduler
+        from slipstick.experiments.pages.output import emit
+        from slipstick.experiments.serve.plan_text import plan_lines, prices
+        from slipstick.experiments.serve.planning import Search
+        from slipstick.experiments.serve.traffic import limits
+        from slipstick.hwmodels.files.records import Table
+
+        names = tuple(name.strip() for name in machines.split(",") if name.strip())
+        types = tuple(word.strip() for word in dtype.split(",")) if dtype else (None,)
+        found = Search(
+            model, names, types, float(input), float(output), gpus, engine, cache_dtype,
+            limits(slo) if slo else Table(), prices(price or "", names), Scheduler(budget, 1024),
+        ).run()  # fmt: skip
+        if everything:
+            found.to_frame().to_csv(everything, index=False)
+        if report:
+            from slipstick.experiments.pages.serving_report import write_plan
+
+            write_plan(found, report)
+        if format == "json":
+            best = found.best.row() if found.best else None
+            front = [candidate.row() for candidate in found.front]
+            count = len(found.found)
+            emit([{"best": best, "front": front, "refused": dict(found.refused), "candidates": count}], format)
+            return
+        emit(found.rows(), format, notes=plan_lines(found))

@@ -1,0 +1,79 @@
+"""slipstick serve CONFIG.json --on MACHINE"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+
+    @app.command()
+    def serve(
+        model: Annotated[str, typer.Argument(help="a config.json, a .gguf file, or a name (llama-3.1-8b)")],
+        on: Annotated[str, typer.Option(help="a machine, or a YAML file (slipstick machines list)")],
+        gpus: Annotated[int | None, typer.Option(help="devices, all degrees together", min=1)] = None,
+        dtype: Annotated[str | None, typer.Option(help="weights: bf16, fp8, nvfp4, int4, q4_k_m, ...")] = None,
+        engine: Annotated[str, typer.Option(help="vllm, sglang or trtllm; with a version: 'vllm 0.19.0'")] = "vllm",
+        input: Annotated[int, typer.Option(help="tokens of a prompt", min=1)] = 1024,  # noqa: A002
+        output: Annotated[int, typer.Option(help="tokens to make", min=1)] = 256,
+        concurrency: Annotated[int | None, typer.Option(help="users of a closed loop", min=1)] = None,
+        rate: Annotated[float | None, typer.Option(help="requests/s of a stream")] = None,
+        requests: Annotated[str | None, typer.Option(help="recorded requests, JSON lines")] = None,
+        slo: Annotated[str | None, typer.Option(help="limits: ttft=0.5s,tpot=30ms")] = None,
+        tp: Annotated[int | None, typer.Option(help="tensor ranks; without it, all devices", min=1)] = None,
+        pp: Annotated[int, typer.Option(help="pipeline stages", min=1)] = 1,
+        dp: Annotated[int, typer.Option(help="groups with attention of their own before shared experts", min=1)] = 1,
+        ep: Annotated[int, typer.Option(help="ranks that the experts are dealt out over", min=1)] = 1,
+        replicas: Annotated[int, typer.Option(help="copies behind a router", min=1)] = 1,
+        cache_dtype: Annotated[str, typer.Option(help="keys and values: bf16, fp8, ...")] = "bf16",
+        spread: Annotated[float, typer.Option(help="lengths are drawn from (1 - spread) x to 1 x", min=0.0)] = 0.2,
+        prefix: Annotated[float, typer.Option(help="share of prompts in the cache already", min=0.0)] = 0.0,
+        burstiness: Annotated[float, typer.Option(help="of a stream: 1 is Poisson, 0 regular", min=0.0)] = 1.0,
+        count: Annotated[int | None, typer.Option(help="requests to simulate", min=1, max=1_000_000)] = None,
+        budget: Annotated[int, typer.Option(help="tokens of one step", min=1)] = 8192,
+        max_sequences: Annotated[int, typer.Option(help="sequences at a time", min=1)] = 256,
+        mixing: Annotated[str | None, typer.Option(help="mixed | separate (prompts alone; SGLang's way)")] = None,
+        preemption: Annotated[str, typer.Option(help="recompute | swap")] = "recompute",
+        seed: Annotated[int, typer.Option(help="of lengths and arrivals", min=0)] = 0,
+        out: Annotated[str | None, typer.Option(help="every request: FILE.parquet or FILE.csv")] = None,
+        trace: Annotated[str | None, typer.Option(help="the steps as a Chrome trace, FILE.json")] = None,
+        report: Annotated[str | None, typer.Option(help="write a page, FILE.html")] = None,
+        format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
+    ) -> None:
+        """Latency and tokens/s of a language-model server, request by request, with an 80 % band."""
+        from slipstick.experiments.pages.output import emit
+        from slipstick.experiments.serve.serving import serve as answer_of
+        from slipstick.experiments.serve.serving_question import Wanted, traffic
+        from slipstick.experiments.serve.serving_text import lines
+        from slipstick.experiments.serve.traffic import limits
+
+        wanted = Wanted(
+            model, on, gpus, tp, pp, dp, ep, replicas, dtype, cache_dtype, engine, budget, max_sequences, mixing,
+            preemption,
+        )  # fmt: skip
+        asked = traffic(
+            input_tokens=input, output_tokens=output, users=concurrency, rate=rate, requests=requests,
+            burstiness=burstiness, spread=spread, prefix=prefix, count=count, seed=seed,
+        )  # fmt: skip
+        answer = answer_of(wanted.deployment(), asked, limits(slo) if slo else {})
+        if out:
+            answer.write_requests(out)
+        if trace:
+            answer.served.write_trace(trace)
+        if report:
+            from slipstick.experiments.pages.serving_report import write_serving
+
+            write_serving(answer, report)
+        if format == "json":
+            extra = {
+                "assumptions": list(answer.deployment.assumptions()),
+                "traffic": asked.text(),
+                "bounds": answer.bounds,
+                "measures": answer.rows(),
+            }
+            emit([{**answer.summary(), **extra}], format)
+            return
+        emit(answer.rows(), format, notes=lines(answer))

@@ -1,0 +1,245 @@
+"""Which machine, how many, laid out how, at what load: layouts searched in closed form, the front, the cheapest."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from slipstick.estimators.core.estimate import quantile
+from slipstick.estimators.operation.serving.engines import engine_of
+from slipstick.estimators.operation.serving.prompts import prompt_seconds
+from slipstick.estimators.schedule.serving.closed_loop import Load, steady
+from slipstick.estimators.schedule.serving.scheduler import Scheduler
+from slipstick.experiments.serve.oracle import Deployment, serving_calibration
+from slipstick.experiments.serve.serving_question import stored_as
+from slipstick.experiments.serve.traffic import limits_text
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.language.language_catalog import language_model
+from slipstick.workloads.language.language_model import LanguageModel
+from slipstick.workloads.language.layout import Layout
+
+SURE = 0.9
+"""With which probability a plan keeps its limits."""
+LOADS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+DEGREES = (1, 2, 4, 8, 16)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One layout on one machine under one load: means of the steady closed loop.
+
+    Parameters
+    ----------
+    users
+        Requests in flight at one replica.
+    per_device, per_user
+        Output tokens a second.
+    keeps
+        Probability that mean times keep all limits, were the limits' errors one (the least over the limits).
+    dollars
+        A million output tokens; None where the machine's price is not stated.
+    """
+
+    machine: str
+    layout: Layout
+    stored: str
+    users: int
+    ttft: float
+    tpot: float
+    per_device: float
+    per_user: float
+    keeps: float
+    half_width: float
+    dollars: float | None
+
+    def text(self) -> str:
+        """As people say it."""
+        return f"{self.layout.devices} x {self.machine}, {self.layout.text()}, {self.stored}, {self.users} users"
+
+    def row(self) -> dict[str, Any]:
+        """As a row of a table."""
+        width = math.exp(self.half_width)
+        return {
+            "machine": self.machine,
+            "devices": self.layout.devices,
+            "layout": self.layout.text(),
+            "weights": self.stored,
+            "users": self.users,
+            "ttft_s": self.ttft,
+            "tpot_s": self.tpot,
+            "tokens_per_s_per_device": self.per_device,
+            "low": self.per_device / width,
+            "high": self.per_device * width,
+            "tokens_per_s_per_user": self.per_user,
+            "keeps_limits": self.keeps,
+            "cost_usd_per_million_tokens": self.dollars,
+        }
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All candidates, the front of each machine, and the cheapest that keeps the limits with 90 % probability."""
+
+    model: str
+    limits: Table[float]
+    traffic: str
+    found: tuple[Candidate, ...]
+    refused: Table[int]
+
+    @property
+    def sure(self) -> tuple[Candidate, ...]:
+        """Candidates that keep the limits with 90 % probability."""
+        return tuple(c for c in self.found if c.keeps >= SURE)
+
+    @property
+    def front(self) -> tuple[Candidate, ...]:
+        """Candidates of each machine that no other of it beats in tokens/s a device and a user."""
+        kept: list[Candidate] = []
+        for name in dict.fromkeys(c.machine for c in self.found):
+            best = -math.inf
+            own = (c for c in self.found if c.machine == name)
+            for candidate in sorted(own, key=lambda c: (-c.per_user, -c.per_device)):
+                if candidate.per_device > best:
+                    kept.append(candidate)
+                    best = candidate.per_device
+        return tuple(kept)
+
+    @property
+    def best(self) -> Candidate | None:
+        """Least dollars a token where prices are known, else most tokens/s a device; None where none is sure."""
+        if not self.sure:
+            return None
+        if all(c.dollars is not None for c in self.sure):
+            return min(self.sure, key=lambda c: c.dollars or math.inf)
+        return max(self.sure, key=lambda c: c.per_device)
+
+    def text(self) -> str:
+        """What was asked."""
+        return f"{self.traffic}; {limits_text(self.limits) or 'no limits'} with {SURE:.0%} probability"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The front, machines in order, most tokens/s a user first."""
+        return [{**c.row(), "front": c == self.best} for c in self.front]
+
+    def to_frame(self) -> Any:
+        """All candidates, one row each."""
+        import pandas as pd
+
+        return pd.DataFrame([c.row() for c in self.found])
+
+
+@dataclass(frozen=True)
+class Search:
+    """What to search.
+
+    Parameters
+    ----------
+    machines, types
+        By name; a type of weights of None is the model file's.
+    devices
+        At most so many for one replica.
+    prices
+        Dollars an hour of one device by machine, over the catalogue's.
+    """
+
+    model: str
+    machines: tuple[str, ...]
+    types: tuple[str | None, ...] = (None,)
+    input_tokens: float = 1024.0
+    output_tokens: float = 256.0
+    devices: int = 8
+    engine: str = "vllm"
+    cache_type: str = "bf16"
+    limits: Table[float] = Table()
+    prices: Table[float] = Table()
+    rules: Scheduler = Scheduler()
+
+    def run(self) -> Plan:
+        """Every layout under every load.
+
+        Raises
+        ------
+        InputError
+            Where nothing fits at all (the reasons are listed).
+        """
+        model = language_model(self.model)
+        found: list[Candidate] = []
+        refused: dict[str, int] = {}
+        for name in self.machines:
+            at = machine(name)
+            if name in self.prices:
+                at = at.using({"price": self.prices[name]})
+            for dtype, layout in itertools.product(self.types, layouts(model, self.devices)):
+                try:
+                    found += self._loads(name, at, model, layout, stored_as(model, dtype))
+                except InputError as error:
+                    reason = f"{name}: {str(error).partition(': ')[2].partition(';')[0] or error}"[:160]
+                    refused[reason] = refused.get(reason, 0) + 1
+        if not found:
+            listed = "; ".join(sorted(refused)[:3])
+            raise InputError(f"no layout of {model.name} on at most {self.devices} devices can serve: {listed}")
+        traffic = f"{self.input_tokens:g} + {self.output_tokens:g} tokens"
+        return Plan(model.name, self.limits, traffic, tuple(found), Table(refused))
+
+    def _loads(self, name: str, at: Machine, model: LanguageModel, layout: Layout, stored: str) -> Iterator[Candidate]:
+        deployment = Deployment(model, at, layout, stored, self.cache_type, self.engine, rules=self.rules)
+        rules, step = deployment.scheduler, deployment.step
+        first = serving_calibration().first_token(engine_of(self.engine)[0])
+        alone, together = prompt_seconds(step, self.input_tokens, rules.token_budget)
+        for users in LOADS:
+            if users < layout.data:
+                continue
+            load = Load(self.input_tokens, self.output_tokens, users)
+            state = steady(step.seconds, rules, load, 1, layout.data)
+            if state.queued > 0.5:
+                return
+            ttft = first.seconds(alone, together * users / layout.data, state.tpot, users)
+            cycle = ttft + (self.output_tokens - 1) * state.tpot
+            rate = users * self.output_tokens / cycle / layout.devices
+            keeps = self._keeps(deployment, {"ttft": ttft, "tpot": state.tpot, "latency": cycle})
+            dollars = at.price / 3600 / rate * 1e6 if at.price is not None else None
+            yield Candidate(
+                name, layout, stored, users, ttft, state.tpot, rate, self.output_tokens / cycle, keeps,
+                deployment.half_width(), dollars,
+            )  # fmt: skip
+
+    def _keeps(self, deployment: Deployment, times: Mapping[str, float]) -> float:
+        """The least probability over the limits that a mean time keeps its own, errors of log time being normal."""
+        from scipy.special import ndtr
+
+        least = 1.0
+        for name, limit in self.limits.items():
+            sigma = deployment.half_width(first=int(name == "ttft")) / quantile(0.8, None)
+            least = min(least, float(ndtr(math.log(limit / times[name]) / sigma)))
+        return least
+
+
+def layouts(model: LanguageModel, devices: int) -> Iterator[Layout]:
+    """Layouts of one replica: tensor ranks, stages; of experts also groups of attention and how they are dealt out."""
+    for tensor, pipeline, data in itertools.product(DEGREES, (1, 2, 4), DEGREES if model.experts else (1,)):
+        if tensor * pipeline * data > devices or (pipeline > 1 and data > 1):
+            continue
+        experts = {1, tensor * data} if model.experts else {1}
+        for expert in sorted(experts):
+            layout = Layout(tensor, pipeline, data, expert)
+            try:
+                layout.check(model)
+            except InputError:
+                continue
+            yield layout
+
+
+def replicated(candidate: Candidate, replicas: int) -> Layout:
+    """The candidate's layout so many times."""
+    return replace(candidate.layout, replicas=replicas)
+
+
+def search(model: str, machines: Sequence[str], **options: Any) -> Plan:
+    """The plan of a search; options as the fields of `Search`."""
+    return Search(model, tuple(machines), **options).run()

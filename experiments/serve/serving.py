@@ -1,0 +1,172 @@
+"""The answer to a serving question: what users get, what devices give, how sure that is, what bounds it."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from slipstick.estimators.operation.serving.engines import engine_of
+from slipstick.estimators.operation.serving.prompts import prompt_seconds
+from slipstick.estimators.operation.serving.step_amounts import Batch
+from slipstick.estimators.schedule.serving.served import Served
+from slipstick.estimators.schedule.serving.server import simulate
+from slipstick.experiments.serve.oracle import Deployment, serving_calibration
+from slipstick.experiments.serve.traffic import Traffic
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MEASURES = ("ttft", "tpot", "itl", "latency")
+QUANTILES = ("mean", "p50", "p90", "p99")
+LEVEL = 0.8
+
+
+@dataclass(frozen=True)
+class Serving:
+    """A deployment under traffic, simulated at the calibrated pace and at both edges of its 80 % band."""
+
+    deployment: Deployment
+    traffic: Traffic
+    limits: Table[float]
+    served: Served
+    fast: Served
+    slow: Served
+
+    def band(self, measure: str, quantile: str) -> tuple[float, float, float]:
+        """Value, low and high (80 %) of a measure of requests, seconds."""
+        middle = self.served.quantiles(measure)[quantile]
+        low, high = self.fast.quantiles(measure)[quantile], self.slow.quantiles(measure)[quantile]
+        if measure == "ttft":
+            factor = math.exp(self.deployment.half_width(first=1))
+            low, high = min(low, middle / factor), max(high, middle * factor)
+        return middle, min(low, middle), max(high, middle)
+
+    @property
+    def rate_band(self) -> tuple[float, float, float]:
+        """Output tokens/s of all devices: value, low, high (80 %)."""
+        middle = self.served.output_rate
+        return middle, min(middle, self.slow.output_rate), max(middle, self.fast.output_rate)
+
+    @cached_property
+    def bounds(self) -> dict[str, float]:
+        """Shares of a decode step's time by what it goes to, and the share of time in steps that read prompts."""
+        rows = self.served.stretches
+        steps = rows[:, 3].sum()
+        layout = self.deployment.layout
+        decodes = float((rows[:, 3] * rows[:, 4]).sum() / steps) / layout.data
+        traffic = self.served
+        context = float(traffic.input_tokens.mean() + traffic.output_tokens.mean() / 2)
+        parts = self.deployment.step.parts(Batch(max(decodes, 1.0), context))
+        names = {
+            "weights": "reading weights", "experts": "reading experts", "attention": "attention over the cache",
+            "links": "messages between devices", "fixed": "kernels and host (fixed times)",
+        }  # fmt: skip
+        shares = {text: getattr(parts, name) / parts.seconds for name, text in names.items()}
+        return {text: share for text, share in shares.items() if share > 0.005}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a measure and statistic, seconds with the 80 % band."""
+        found = []
+        for measure in MEASURES:
+            if not self.served.quantiles(measure):
+                continue
+            for quantile in QUANTILES:
+                value, low, high = self.band(measure, quantile)
+                found.append(
+                    {"measure": measure, "statistic": quantile, "value_s": value, "low_s": low, "high_s": high}
+                )
+        return found
+
+    def summary(self) -> dict[str, Any]:
+        """The figures of the whole deployment."""
+        deployment, served = self.deployment, self.served
+        devices = deployment.layout.devices
+        rate, low, high = self.rate_band
+        machine = deployment.machine
+        dollars = machine.price * devices / 3600 / rate * 1e6 if machine.price is not None else None
+        joules = machine.power.cap * devices / rate * 1e6 if machine.power.cap is not None else None
+        users = float(served.latency.sum()) / served.span
+        return {
+            "output_tokens_per_s": rate,
+            "low_tokens_per_s": low,
+            "high_tokens_per_s": high,
+            "output_tokens_per_s_per_device": rate / devices,
+            "output_tokens_per_s_per_user": rate / max(users, 1.0),
+            "requests_per_s": len(served.last) / served.span,
+            "devices": devices,
+            "busy": served.share("busy"),
+            "prompt_share": served.share("prompt"),
+            "cache_peak": served.cache_peak,
+            "cache_tokens": deployment.cache_tokens,
+            "weight_bytes_per_device": deployment.shares.held_bytes,
+            "preemptions": int(served.preempted.sum()),
+            "cost_usd_per_million_tokens": dollars,
+            "energy_J_per_million_tokens_at_most": joules,
+            "meeting_limits": served.meeting(self.limits) if self.limits else None,
+            "meeting_limits_low": self.slow.meeting(self.limits) if self.limits else None,
+            "meeting_limits_high": self.fast.meeting(self.limits) if self.limits else None,
+        }
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a simulated request."""
+        return self.served.to_frame()
+
+    def write_requests(self, path: str | os.PathLike[str]) -> None:
+        """All requests as Parquet (or CSV, by the name's end)."""
+        frame = self.to_frame()
+        text = os.fspath(path)
+        if text.endswith(".parquet"):
+            frame.to_parquet(path, index=False)
+        elif text.endswith(".csv"):
+            frame.to_csv(path, index=False)
+        else:
+            raise InputError(f"{path}: want a name that ends in .parquet or .csv")
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        value, low, high = self.band("tpot", "mean") if self.served.quantiles("tpot") else (math.nan,) * 3
+        rate = self.rate_band
+        return (
+            f"<p><b>{rate[0]:.4g} tokens/s</b> ({rate[1]:.4g} .. {rate[2]:.4g}, 80 %), {value * 1e3:.4g} ms a token "
+            f"({low * 1e3:.4g} .. {high * 1e3:.4g} ms)<br>{escape('; '.join(self.deployment.assumptions()))}</p>"
+        )
+
+
+def serve(deployment: Deployment, traffic: Traffic, limits: Mapping[str, float] | None = None) -> Serving:
+    """Simulate a deployment under traffic.
+
+    Raises
+    ------
+    InputError
+        Where the model does not fit, or a request could never be served.
+    """
+    requests, rules, layout = traffic.requests, deployment.scheduler, deployment.layout
+    front = front_seconds(deployment, traffic)
+
+    def run(factor: float) -> Served:
+        seconds = deployment.step.scaled(factor).seconds
+        return simulate(requests, seconds, rules, traffic.users, layout.replicas, layout.data, front)
+
+    half = math.exp(deployment.half_width())
+    return Serving(deployment, traffic, Table(dict(limits or {})), run(1.0), run(1 / half), run(half))
+
+
+def front_seconds(deployment: Deployment, traffic: Traffic) -> float:
+    """What passes before a request reaches the queue: fitted, since steps and queue alone do not explain it."""
+    first = serving_calibration().first_token(engine_of(deployment.engine)[0])
+    requests = traffic.requests
+    mean_input = sum(r.input_tokens - r.cached_tokens for r in requests) / len(requests)
+    context = mean_input + sum(r.output_tokens for r in requests) / len(requests) / 2
+    replicas = deployment.layout.replicas
+    users = traffic.users / replicas if traffic.users else 1.0
+    decodes = max(1.0, min(users, deployment.rules.max_sequences) / deployment.layout.data)
+    tpot = deployment.step.seconds(Batch(decodes, context))
+    alone, _ = prompt_seconds(deployment.step, mean_input, deployment.rules.token_budget)
+    return first.front(tpot, users) + max(0.0, first.prompt - 1) * alone

@@ -1,0 +1,104 @@
+"""What users ask of a server: a closed loop, a stream, or recorded requests; and the limits they set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from slipstick.estimators.schedule.serving.requests import Request, arriving, drawn
+from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.units import parse_quantity
+
+LIMITED = ("ttft", "tpot", "latency")
+LEAST_REQUESTS, MOST_REQUESTS = 200, 5000
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Requests and how they come.
+
+    Parameters
+    ----------
+    input_tokens, output_tokens
+        Nominal lengths; drawn uniformly from (1 - spread) x nominal to nominal.
+    users
+        Of a closed loop; None for a stream.
+    rate, burstiness
+        Requests a second of a stream, and the squared coefficient of variation of its gaps (1: Poisson).
+    prefix
+        Share of each prompt that other requests left in the cache.
+    count
+        Requests to simulate; None: ten for each user as public tables do, at least 200, at most 5,000.
+    given
+        Recorded requests, in place of all these.
+    """
+
+    input_tokens: int = 1024
+    output_tokens: int = 256
+    users: int | None = None
+    rate: float | None = None
+    burstiness: float = 1.0
+    spread: float = 0.2
+    prefix: float = 0.0
+    count: int | None = None
+    seed: int = 0
+    given: tuple[Request, ...] = ()
+
+    def __post_init__(self) -> None:
+        ways = sum((self.users is not None, self.rate is not None, bool(self.given)))
+        timed = bool(self.given) and self.given[0].arrival is None and self.users is not None and self.rate is None
+        if ways != 1 and not timed:
+            raise InputError("give one of --concurrency (users of a closed loop), --rate (requests/s), --requests FILE")
+        if self.given and self.given[0].arrival is None and self.users is None:
+            raise InputError("the recorded requests have no arrival_s: give --concurrency too")
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """The requests to simulate."""
+        if self.given:
+            return self.given
+        wanted = 10 * self.users if self.users else int(60 * (self.rate or 0))
+        count = self.count or min(MOST_REQUESTS, max(LEAST_REQUESTS, wanted))
+        made = drawn(count, self.input_tokens, self.output_tokens, self.spread, self.prefix, self.seed)
+        return made if self.rate is None else arriving(made, self.rate, self.burstiness, self.seed + 1)
+
+    def text(self) -> str:
+        """As people say it."""
+        if self.given:
+            how = f"{len(self.given)} recorded requests"
+            return how + (f", {self.users} users" if self.users else "")
+        lengths = f"{self.input_tokens} + {self.output_tokens} tokens"
+        if self.spread:
+            lengths += f" (each drawn from {1 - self.spread:g}-1 x that)"
+        how = f"{self.users} users in a closed loop" if self.users else f"{self.rate:g} requests/s"
+        return f"{how}, {lengths}" + (f", {self.prefix:.0%} of prompts in the cache" if self.prefix else "")
+
+
+def limits(text: str) -> Table[float]:
+    """Limits from "ttft=0.5s,tpot=30ms": seconds by measure.
+
+    Raises
+    ------
+    InputError
+        Where a measure is unknown or a limit is no time above 0.
+    """
+    found: dict[str, float] = {}
+    for word in text.split(","):
+        name, equals, value = (part.strip() for part in word.partition("="))
+        if not equals:
+            raise InputError(f"limit {word!r}: want NAME=TIME, such as tpot=30ms")
+        if name not in LIMITED:
+            raise unknown_name("limited measure", name, LIMITED)
+        try:
+            found[name] = parse_quantity(value, "s")
+        except ValueError as error:
+            raise InputError(f"limit {name}: {error}") from None
+        if not 0 < found[name] < float("inf"):
+            raise InputError(f"limit {name} = {value}: want a time above 0")
+    return Table(found)
+
+
+def limits_text(wanted: Mapping[str, float]) -> str:
+    """Limits as people write them."""
+    return ", ".join(f"{name} <= {value * 1e3:g} ms" for name, value in wanted.items())

@@ -1,0 +1,129 @@
+"""Serving from a user's own config.json: the commands of the tutorial, memory, bounds, bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from slipstick.estimators.operation.serving.step_amounts import Batch
+from slipstick.estimators.schedule.serving.scheduler import Scheduler
+from slipstick.experiments.commands.cli import run
+from slipstick.experiments.serve.oracle import Deployment
+from slipstick.experiments.serve.planning import Search
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.language.language_catalog import language_model
+from slipstick.workloads.language.layout import Layout
+
+CONFIG = {
+    "model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8,
+    "intermediate_size": 14336, "num_hidden_layers": 32, "vocab_size": 128256,
+}  # fmt: skip
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    """A config.json of one's own."""
+    path = tmp_path / "my-8b" / "config.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(CONFIG))
+    return str(path)
+
+
+def answer(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
+    """The JSON of a command."""
+    assert run([*arguments, "--format", "json"]) == 0
+    rows: list[dict[str, object]] = json.loads(capsys.readouterr().out)
+    return rows[0]
+
+
+def test_own_model_on_a_machine(config: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    out, trace, page = (str(tmp_path / name) for name in ("requests.parquet", "steps.json", "page.html"))
+    common = ["serve", config, "--on", "h100-sxm", "--gpus", "1", "--dtype", "fp8", "--concurrency", "16"]
+    found = answer([*common, "--slo", "tpot=30ms", "--out", out, "--trace", trace, "--report", page], capsys)
+    keys = ("low_tokens_per_s", "output_tokens_per_s", "high_tokens_per_s")
+    low, rate, high = (float(str(found[key])) for key in keys)
+    assert low < rate < high
+    assert found["meeting_limits"] == 1.0
+    frame = pd.read_parquet(out)
+    assert len(frame) == 200
+    assert (frame.first_token_s > frame.arrival_s).all()
+    assert json.loads(Path(trace).read_text())["traceEvents"]
+    assert "Serving my-8b" in Path(page).read_text()
+    assert run(common) == 0
+    first, second, third = capsys.readouterr().out.splitlines()[:3]
+    assert first.startswith("assuming: vllm")
+    assert "16 users in a closed loop" in second
+    assert third.startswith("output: ")
+
+
+def test_a_plan_of_three_machines(config: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    common = ["plan", "serving", config, "--machines", "h100-sxm,mi300x,b200-sxm", "--slo", "ttft=1s,tpot=15ms"]
+    found = answer([*common, "--dtype", "bf16,fp8", "--price", "h100-sxm=2.5,mi300x=2,b200-sxm=5"], capsys)
+    best = found["best"]
+    assert isinstance(best, dict)
+    assert best["keeps_limits"] >= 0.9
+    assert best["tpot_s"] < 0.015
+    page = str(tmp_path / "plan.html")
+    assert run([*common, "--report", page]) == 0
+    assert "cheapest" in Path(page).read_text()
+    assert "pick" in capsys.readouterr().out
+
+
+def test_prices_decide() -> None:
+    machines = ("h100-sxm", "b200-sxm")
+    dear = Search("llama-3.1-8b", machines, prices=Table({"h100-sxm": 1.0, "b200-sxm": 1000.0})).run()
+    cheap = Search("llama-3.1-8b", machines, prices=Table({"h100-sxm": 1000.0, "b200-sxm": 1.0})).run()
+    assert dear.best is not None and dear.best.machine == "h100-sxm"
+    assert cheap.best is not None and cheap.best.machine == "b200-sxm"
+
+
+def deployment(model: str, on: str, devices: int, stored: str) -> Deployment:
+    """With tensor ranks on all devices."""
+    return Deployment(language_model(model), machine(on), Layout(devices), stored)
+
+
+def test_405b_fits_eight_h200_and_not_eight_h100() -> None:
+    with pytest.raises(InputError, match="does not fit"):
+        deployment("llama-3.1-405b", "h100-sxm", 8, "bf16").cache_tokens  # noqa: B018
+    assert deployment("llama-3.1-405b", "h200-sxm", 8, "bf16").cache_tokens > 100_000
+
+
+def test_vllm_blocks_of_an_8b_model_on_an_rtx_4090() -> None:
+    """vLLM 0.19: 2,588 blocks of 16 tokens (casys-kaist/LLMServingSim, 5daddb2); one constant was fitted to it."""
+    own = machine("l40s").using({"memory.GDDR6.capacity": 25_250_627_584})
+    rules = Scheduler(token_budget=2048, max_sequences=256)
+    one = Deployment(language_model("llama-3.1-8b"), own, Layout(), "bf16", rules=rules)
+    assert one.cache_tokens == 2588 * 16
+
+
+def test_70b_from_one_to_eight_devices() -> None:
+    """Measured on H200, FP8, four users, 1k + 1k: TensorRT-LLM 20.1 to 6.3 ms, vLLM 21.5 to 7.9 ms a token."""
+    for engine, measured in (("trtllm", (20.1e-3, 6.3e-3)), ("vllm", (21.5e-3, 7.9e-3))):
+        for devices, seconds in zip((1, 8), measured, strict=True):
+            at, layout = machine("h200-sxm"), Layout(devices)
+            one = Deployment(language_model("llama-3.1-70b"), at, layout, "fp8", engine=engine)
+            assert one.step.seconds(Batch(4, 1383.0)) == pytest.approx(seconds, rel=0.25)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ([], "give one of --concurrency"),
+        (["--concurrency", "4", "--gpus", "3"], "heads on 3 tensor ranks"),
+        (["--concurrency", "4", "--dtype", "fp7"], "unknown type of weights"),
+        (["--concurrency", "4", "--engine", "tgi"], "unknown serving engine"),
+        (["--concurrency", "4", "--slo", "tpot=fast"], "limit tpot"),
+        (["--concurrency", "4", "--slo", "p99=1s"], "unknown limited measure"),
+        (["--rate", "-1"], "rate = -1"),
+        (["--concurrency", "4", "--ep", "2"], "want a divisor of tensor x data"),
+    ],
+)
+def test_bad_input_is_one_line(config: str, more: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["serve", config, "--on", "h100-sxm", *more]) == 2
+    text = capsys.readouterr().err
+    assert words in text and text.count("\n") == 1
