@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
+from slipstick.hwmodels.files.errors import InputError
+
 if TYPE_CHECKING:
     import pint
 
@@ -70,7 +72,7 @@ def parse_quantity(value: object, unit: str) -> float:
 
     Raises
     ------
-    ValueError
+    InputError
         Where the text is no number with a unit, or its unit does not convert.
 
     Examples
@@ -81,12 +83,12 @@ def parse_quantity(value: object, unit: str) -> float:
     16384.0
     """
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise ValueError(f"{value!r} is no quantity: want a number in {unit} or a text such as '1 {unit}'")
+        raise InputError(f"{value!r} is no quantity: want a number in {unit} or a text such as '1 {unit}'")
     if isinstance(value, (int, float)):
         return float(value)
     match = _QUANTITY.match(value) if len(value) <= 64 else None
     if match is None:
-        raise ValueError(f"{value[:64]!r} is no quantity: want a number in {unit} or a text such as '1 {unit}'")
+        raise InputError(f"{value[:64]!r} is no quantity: want a number in {unit} or a text such as '1 {unit}'")
     number, written = float(match[1].replace("_", "")), match[2]
     if not written:
         return number
@@ -99,15 +101,15 @@ def _factor(written: str, unit: str) -> float:
 
     registry = _registry()
     if not _UNIT.fullmatch(written) or re.search(r"\*\*|\^", _POWERS.sub("", written)):
-        raise ValueError(f"unknown unit {written!r}: want one that converts to {unit}")
+        raise InputError(f"unknown unit {written!r}: want one that converts to {unit}")
     try:
         base = registry.Unit("dimensionless" if unit == "1" else _spelling(unit))
         # GHz-like prefixes are exact decimals: convert through the ratio to keep 1.238 GHz == 1.238e9
         return float(registry.Quantity(1.0, registry.Unit(_spelling(written))).to(base).magnitude)
     except pint.DimensionalityError:
-        raise ValueError(f"unit {written!r} does not convert to {unit}") from None
+        raise InputError(f"unit {written!r} does not convert to {unit}") from None
     except Exception:  # pint raises a dozen kinds for a text that is no unit
-        raise ValueError(f"unknown unit {written!r}: want one that converts to {unit}") from None
+        raise InputError(f"unknown unit {written!r}: want one that converts to {unit}") from None
 
 
 def _spelling(written: str) -> str:

@@ -31,7 +31,7 @@ def __getattr__(name: str) -> object:
 
 
 def main() -> None:
-    """The command line; exit codes: 0 done, 1 a check failed, 2 bad input."""
+    """The command line; exit codes: 0 done, 1 a check failed, 2 bad input, 3 a defect of ours, 130 interrupted."""
     from slipstick.experiments.commands.cli import run
 
     raise SystemExit(run())

@@ -124,10 +124,10 @@ def advise(
 ) -> None:
     """Which machine for each model, which model for each machine: fastest and cheapest, without running any."""
     from slipstick.experiments.pages.output import emit
+    from slipstick.experiments.question.question import number_of
     from slipstick.experiments.subjects.bricks.composition import advice
-    from slipstick.hwmodels.units import parse_quantity
 
-    limit = parse_quantity(within, "s") if within is not None else None
+    limit = number_of("--within", within, "s") if within is not None else None
     rows = _rows(models, granularity, store, given, None)
     missing = sorted({f"{row['model']} on {row['machine']}: {row['reason']}" for row in rows if row["reason"]})
     emit(advice(rows, limit), format, notes=missing)

@@ -6,6 +6,8 @@ import sys
 import warnings
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
+from traceback import extract_tb
 from typing import Annotated, Any
 
 import typer
@@ -36,6 +38,9 @@ VERBS = (
 )
 """Modules of slipstick.experiments.commands, in the order of the help; a new verb is a new file and a word here."""
 
+TRACEBACK = "--traceback"
+LONGEST_LINE = 2_000
+HOME = Path(__file__).resolve().parents[2]
 _USAGE_ERROR: type[Any] = typer.BadParameter.__mro__[2]  # click's base error, which typer carries but does not export
 
 
@@ -70,7 +75,26 @@ def _options(
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run the command line; returns the exit code: 0 done, 1 a check failed, 2 bad input, 130 interrupted."""
+    """Run the command line; returns the exit code: 0 done, 1 a check failed, 2 bad input, 3 our defect, 130 Ctrl-C.
+
+    ``--traceback``, anywhere, lets an error that nobody foresaw through with all its frames.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    traced = TRACEBACK in words
+    words = [word for word in words if word != TRACEBACK]
+    if any("\0" in word for word in words):
+        print("slipstick: a NUL byte stands among the arguments", file=sys.stderr)
+        return 2
+    try:
+        return _run(words)
+    except Exception as error:
+        if traced:
+            raise
+        print(f"slipstick: {_one_line(_defect(words, error))}", file=sys.stderr)
+        return 3
+
+
+def _run(arguments: list[str]) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _one_line_each(warnings.showwarning)
@@ -84,7 +108,7 @@ def run(arguments: list[str] | None = None) -> int:
         print(f"slipstick: {_one_line(error.format_message())}", file=sys.stderr)
         return 2
     except ValueError as error:
-        from slipstick.hwmodels.files.readers import InputError
+        from slipstick.hwmodels.files.errors import InputError
 
         if not isinstance(error, InputError):
             raise
@@ -98,6 +122,18 @@ def run(arguments: list[str] | None = None) -> int:
         print(f"slipstick: {_one_line(f'{where}{error.strerror or error}')}", file=sys.stderr)
         return 2
     return code if isinstance(code, int) else 0
+
+
+def _defect(words: list[str], error: Exception) -> str:
+    """What is said of an error that nobody foresaw: the verb, the files, the error and where it was raised."""
+    verb = next((word for word in words if not word.startswith("-")), "")
+    files = [word for word in words if len(word) < 4096 and Path(word).is_file()]
+    frames = [frame for frame in extract_tb(error.__traceback__) if Path(frame.filename).is_relative_to(HOME)]
+    place = f" at {Path(frames[-1].filename).relative_to(HOME)}:{frames[-1].lineno}" if frames else ""
+    return (
+        f"{' '.join([verb, *files[:3]])}: a defect of slipstick, not of your input: "
+        f"{type(error).__name__}: {str(error)[:200]}{place} (please report it; {TRACEBACK} shows all of it)"
+    )
 
 
 def _one_line_each(usual: Callable[..., None]) -> Callable[..., None]:
@@ -115,4 +151,5 @@ def _one_line_each(usual: Callable[..., None]) -> Callable[..., None]:
 def _one_line(text: str) -> str:
     from slipstick.experiments.pages.output import visible
 
-    return visible(" ".join(text.split()))
+    line = visible(" ".join(text[:LONGEST_LINE].split()))
+    return f"{line} ..." if len(text) > LONGEST_LINE else line

@@ -112,8 +112,8 @@ def _answer(machine: Any, save: Path | None, form: str) -> None:
 
 
 def _imported(file: Path, benchmark: str, clock: str) -> Any:
+    from slipstick.experiments.question.question import number_of
     from slipstick.hwmodels.files.readers import InputError, read_text, unknown_name
-    from slipstick.hwmodels.units import parse_quantity
 
     if file.suffix in (".yml", ".yaml"):
         from slipstick.hwmodels.importers.kerncraft import load_kerncraft
@@ -126,10 +126,7 @@ def _imported(file: Path, benchmark: str, clock: str) -> Any:
     if file.suffix == ".xml" and not clock:
         raise InputError(f"{file}: hwloc does not tell the clock: give --clock, such as --clock 2.5GHz")
     text = read_text(file)
-    try:
-        hertz = parse_quantity(clock, "Hz") if clock else None
-    except ValueError as error:
-        raise InputError(f"--clock {clock}: {error}") from None
+    hertz = number_of("--clock", clock, "Hz") if clock else None
     try:
         topology = parse_lscpu(text) if file.suffix == ".json" else parse_hwloc(text, clock=hertz)
         return topology.machine(file.stem)

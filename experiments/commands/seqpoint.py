@@ -43,9 +43,9 @@ def register(app: typer.Typer) -> None:
 
         from slipstick.estimators.run.representative import METHODS, select, values_from
         from slipstick.experiments.pages.output import emit
+        from slipstick.experiments.question.question import number_of
         from slipstick.experiments.subjects.iterations.logs import read_log, simulated_log, write_representatives
         from slipstick.hwmodels.files.readers import InputError, unknown_name
-        from slipstick.hwmodels.units import parse_quantity
         from slipstick.workloads.runs.lengths import read_lengths
 
         if method not in METHODS:
@@ -57,7 +57,7 @@ def register(app: typer.Typer) -> None:
         else:
             padded = read_lengths(lengths, length or "seq_len", "steps").values.astype("float64")
             iterations = simulated_log(str(log), on, padded, estimator, set or [])
-        limit = parse_quantity(error, "1")
+        limit = number_of("--error", error)
         offered = {"error": limit, "size": size, "seed": seed}
         taken = signature(METHODS[method]).parameters
         settings = {name: value for name, value in offered.items() if name in taken and value is not None}

@@ -16,6 +16,7 @@ SCHEMA_VERSION = 1
 """Of all JSON answers: it grows when a key leaves or changes its meaning, not when one is added (docs/json.md)."""
 FORMATS = ("table", "json", "csv")
 FORMAT_HELP = "table | json | csv"
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -36,7 +37,7 @@ def emit(rows: Sequence[Mapping[str, Any]], form: str = "table", title: str = ""
         version = {"schema_version": SCHEMA_VERSION}
         print(json.dumps([{key: plain(value) for key, value in row.items()} | version for row in rows], indent=1))
     elif form == "csv":
-        names = {name: visible(name) for name in rows[0]} if rows else {}
+        names = {name: csv_text(name) for name in rows[0]} if rows else {}
         writer = csv.DictWriter(sys.stdout, list(names), lineterminator="\n")
         writer.writerow(names)
         writer.writerows({key: _csv_value(value) for key, value in row.items()} for row in rows)
@@ -59,8 +60,14 @@ def plain(value: Any) -> Any:
     return value
 
 
+def csv_text(text: str) -> str:
+    """A text for a cell: one that a spreadsheet would take for a formula begins with an apostrophe."""
+    seen = visible(text)
+    return f"'{seen}" if seen[:1] in _FORMULA else seen
+
+
 def _csv_value(value: Any) -> Any:
-    return "" if value is None else visible(value) if isinstance(value, str) else value
+    return "" if value is None else csv_text(value) if isinstance(value, str) else value
 
 
 def _table(rows: Sequence[Mapping[str, Any]], title: str, notes: Sequence[str]) -> None:

@@ -168,8 +168,8 @@ def _count(
     if (
         isinstance(value, bool)
         or not isinstance(value, (int, float))
-        or value != int(value)
         or not low <= value <= high
+        or value != int(value)
     ):
         raise InputError(f"{path}: {field} = {str(value)[:40]!r}: want a whole number in [{low}, {high}]")
     return int(value)

@@ -140,6 +140,8 @@ class KerncraftMachine:
         benchmark
             Whose measured curve becomes `bandwidth_by_cores` of main memory, with write-allocate traffic added.
         """
+        if benchmark not in self.streams:
+            raise unknown_name(f"benchmark of {self.name}", benchmark, list(self.streams))
         memory: dict[str, Any] = {}
         nearest = min((level.cores for level in self.levels if level.cores > 1), default=self.cores_per_numa)
         cluster = nearest if nearest < self.cores_per_numa else None

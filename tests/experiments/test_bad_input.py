@@ -404,7 +404,7 @@ def test_what_ifs_that_ask_too_much(case: str, capsys: pytest.CaptureFixture[str
     ("name", "content", "clock", "words"),
     [
         ("a.xml", "<t/>", "2GHz", "a.xml: hwloc: no object of type Core"),
-        ("a.xml", "<t/>", "2kg", "--clock 2kg: unit 'kg' does not convert to Hz"),
+        ("a.xml", "<t/>", "2kg", "--clock: unit 'kg' does not convert to Hz"),
         ("a.json", '{"lscpu": []}', "", "a.json: lscpu: Core(s) per socket"),
     ],
 )

@@ -10,6 +10,7 @@ OWN = {
     "hwmodels/files/opener.py": "the opener",
     "hwmodels/files/readers.py": "writes whole files",
     "hwmodels/files/frames.py": "frames of bytes that the opener read",
+    "workloads/kernels/sparse_files.py": "a table of bytes that the opener read",
     "hwmodels/files/arrays.py": "entries of an archive whose bytes the opener read",
     "workloads/graph/workload_writer.py": "packs what it writes",
     "workloads/runs/step_profiles.py": "packs what it writes",

@@ -148,3 +148,26 @@ def test_an_empty_edge_list_is_one_error_and_no_warning(tmp_path: Path, recwarn:
     with pytest.raises(InputError, match="at least one line of 2 numbers, found 0 lines"):
         read_matrix(tmp_path / "none.edges")
     assert not recwarn.list
+
+
+@pytest.mark.parametrize("end", ["2 2 1E-", "2 2", "2 2 1 1", "2 9 1", "2 1.5 1", "2 2 nan", "2 2 x"])
+def test_broken_entries_of_matrix_market_are_said(end: str, tmp_path: Path) -> None:
+    """The first of them ends the process inside scipy 1.17's mmread."""
+    with pytest.raises(InputError, match="malformed Matrix Market"):
+        read_matrix(write(tmp_path, "b.mtx", HEADER + f"2 2 2\n1 1 3\n{end}"))
+
+
+@pytest.mark.parametrize("symmetry", ["general", "symmetric", "skew-symmetric"])
+@pytest.mark.parametrize("field", ["real", "integer", "pattern"])
+def test_matrix_market_reads_as_scipy_does(field: str, symmetry: str, tmp_path: Path) -> None:
+    from scipy.io import mmread
+
+    rows = ["2 1", "3 1", "3 2"] if symmetry == "skew-symmetric" else ["1 1", "2 1", "3 2"]
+    text = "".join(f"{row}{'' if field == 'pattern' else f' {7 * n - 3}'}\n" for n, row in enumerate(rows))
+    path = write(tmp_path, "m.mtx", f"%%MatrixMarket matrix coordinate {field} {symmetry}\n%\n3 3 3\n{text}")
+    ours = read_matrix(path)
+    wanted = mmread(path).tocsr()
+    wanted.sort_indices()
+    assert ours.columns.tolist() == wanted.indices.tolist() and ours.row_pointers.tolist() == wanted.indptr.tolist()
+    if field != "pattern":
+        assert ours.values is not None and ours.values.tolist() == wanted.data.tolist()

@@ -52,8 +52,6 @@ def read_matrix(path: str | Path, *, symmetry: Symmetry = "expand") -> SparseMat
 
 
 def _matrix_market(name: str, path: Path, symmetry: Symmetry) -> SparseMatrix:
-    from scipy.io import mmread
-
     data = read_bytes(path, FILE_BYTES, UNPACKED_RATIO)
     stream = io.BytesIO(data)
     header = stream.readline(1024).decode("ascii", "replace").lower().split()
@@ -90,16 +88,46 @@ def _matrix_market(name: str, path: Path, symmetry: Symmetry) -> SparseMatrix:
             f"{path}: line {number}: {rows} x {columns} with {nonzeros} non-zeros is outside 1 to {ROWS_LIMIT:,} rows "
             f"and columns and 0 to {NONZEROS_LIMIT:,} non-zeros"
         )
-    try:
-        matrix = mmread(io.BytesIO(data), spmatrix=False)
-    except (ValueError, OverflowError, IndexError) as error:
-        raise InputError(f"{path}: malformed Matrix Market: {error}") from None
-    i, j = (np.asarray(c, dtype=np.int64) for c in matrix.coords)
-    values = np.asarray(matrix.data, dtype=np.float64)
-    if kind != "general" and symmetry == "stored":
-        keep = i >= j  # scipy has filled in the mirrored triangle: the file holds the lower one
-        i, j, values = i[keep], j[keep], values[keep]
+    entries = _entries(path, stream.read(), nonzeros, 2 if field_type == "pattern" else 3)
+    i, j = (_places(path, entries[:, k], size) for k, size in ((0, rows), (1, columns)))
+    values = entries[:, 2] if field_type != "pattern" else np.ones(len(entries))
+    if kind != "general" and symmetry == "expand":
+        mirrored = i != j
+        i, j = np.concatenate([i, j[mirrored]]), np.concatenate([j, i[mirrored]])
+        values = np.concatenate([values, values[mirrored] * (1 if kind == "symmetric" else -1)])
     return _checked(path, name, i, j, (rows, columns), None if field_type == "pattern" else values)
+
+
+def _entries(path: Path, body: bytes, count: int, columns: int) -> npt.NDArray[np.float64]:
+    """The lines below the size line; scipy's own reader ends the process at a number that the end of the file cuts."""
+    import pandas as pd
+
+    try:
+        frame = pd.read_csv(
+            io.BytesIO(body),
+            sep=r"\s+",
+            header=None,
+            names=list(range(columns + 1)),  # one more, so that a line of too many words is seen
+            index_col=False,
+            comment="%",
+            dtype=np.float64,
+        )
+    except (ValueError, OverflowError) as error:
+        raise InputError(f"{path}: malformed Matrix Market: {str(error).splitlines()[0][:100]}") from None
+    entries = frame.to_numpy()
+    if len(entries) != count or not np.isfinite(entries[:, :columns]).all() or not np.isnan(entries[:, columns]).all():
+        raise InputError(
+            f"{path}: malformed Matrix Market: want {count} lines of {columns} numbers, found {len(entries)}"
+        )
+    return entries[:, :columns]
+
+
+def _places(path: Path, column: npt.NDArray[np.float64], size: int) -> npt.NDArray[np.int64]:
+    """Numbers of rows or columns from 0."""
+    if not ((column >= 1) & (column <= size) & (column == np.floor(column))).all():
+        raise InputError(f"{path}: malformed Matrix Market: rows and columns must be whole numbers in 1..{size}")
+    places: npt.NDArray[np.int64] = column.astype(np.int64) - 1
+    return places
 
 
 def _edge_list(name: str, path: Path) -> SparseMatrix:

@@ -6,7 +6,6 @@ Of each machine, class and source at most `devices.KEPT` rows are kept, for what
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -27,6 +26,8 @@ from slipstick.hwmodels.machine import Machine
 
 SCHEMA = "slipstick-device-calibration-2"
 MAX_ENTRIES = 10_000
+LARGEST_SPREAD = 10.0
+"""Of log time: a factor of e^10."""
 
 
 def to_dict(calibration: DeviceCalibration) -> dict[str, Any]:
@@ -129,6 +130,10 @@ def _class(
     name: str, entries: list[Any], typical: frozenset[str], machines: Mapping[str, Machine], path: object
 ) -> KernelClass:
     fits = tuple(_fit(entry, name, machines, path) for entry in entries)
+    known = {parameter for fit in fits for parameter in fit.values}
+    for fit in fits:
+        for missing in sorted(known - set(fit.values)):
+            raise InputError(f"{path}: classes.{name}: {fit.machine}: parameters: {missing!r} is missing")
     rows = {
         fit.machine: tuple(_rows(form, machines, path) for form in _list(entry, "rows", path))
         for fit, entry in zip(fits, entries, strict=True)
@@ -148,8 +153,8 @@ def _fit(entry: Any, name: str, machines: Mapping[str, Machine], path: object) -
         if parameter not in bounds:
             raise InputError(f"{path}: {unknown_name('parameter of a kernel', parameter, list(bounds))}")
         values[parameter] = _number(value, path, f"{name}.{parameter}", 1e-30)
-    scatter = _number(fields.get("median_log_error"), path, f"{name}.median_log_error", 0.0)
-    count = int(_number(fields.get("measurements"), path, f"{name}.measurements", 1.0))
+    scatter = _number(fields.get("median_log_error"), path, f"{name}.median_log_error", 0.0, LARGEST_SPREAD)
+    count = int(_number(fields.get("measurements"), path, f"{name}.measurements", 1.0, 1e12))
     return MachineFit(on.name, on.family, technology(on), Table(values), scatter, count)
 
 
@@ -157,7 +162,9 @@ def _scatters(fields: Mapping[str, Any], name: str, path: object) -> tuple[Scatt
     pairs = _list(fields, name, path)
     if len(pairs) != len(KINSHIP_ERROR) or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
         raise InputError(f"{path}: scatters.{name}: want {len(KINSHIP_ERROR)} pairs of numbers")
-    return tuple(Scatter(*(_number(end, path, f"scatters.{name}", 0.0) for end in pair)) for pair in pairs)
+    return tuple(
+        Scatter(*(_number(end, path, f"scatters.{name}", 0.0, LARGEST_SPREAD) for end in pair)) for pair in pairs
+    )
 
 
 def _rows(entry: Any, machines: Mapping[str, Machine], path: object) -> OperationTimes:
@@ -190,9 +197,9 @@ def _list(fields: Mapping[str, Any], name: str, path: object) -> list[Any]:
     return value
 
 
-def _number(value: Any, path: object, field: str, low: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value < math.inf:
-        raise InputError(f"{path}: {field} = {str(value)[:40]!r}: want a number >= {low:g}")
+def _number(value: Any, path: object, field: str, low: float, high: float = 1e30) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+        raise InputError(f"{path}: {field} = {str(value)[:40]!r}: want a number in [{low:g}, {high:g}]")
     return float(value)
 
 

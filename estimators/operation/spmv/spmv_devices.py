@@ -244,6 +244,10 @@ class TrainedDevices:
         return {"schema": SCHEMA, "source": self.source, "usual": self.model.usual, **spreads, "devices": devices}
 
 
+LARGEST_SPREAD = 10.0
+"""Of log time, in a file: a factor of e^10 up and down."""
+
+
 def load_devices(path: str | Path = SHIPPED) -> TrainedDevices:
     """Measured devices from a file; those that ship if none is named.
 
@@ -261,14 +265,24 @@ def load_devices(path: str | Path = SHIPPED) -> TrainedDevices:
                 str(one["machine"]),
                 str(one["family"]),
                 bool(one["accelerator"]),
-                Table({str(name): float(value) for name, value in one["cost"].items()}),
+                Table({str(name): _bounded(str(name), value, 1e6) for name, value in one["cost"].items()}),
             )
             for one in document["devices"]
         )
-        usual, between, within = (float(document[name]) for name in ("usual", "machine_spread", "matrix_spread"))
+        usual, between, within = (
+            _bounded(name, document[name], high)
+            for name, high in (("usual", 1e6), ("machine_spread", LARGEST_SPREAD), ("matrix_spread", LARGEST_SPREAD))
+        )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{path}: devices without a usable {error}") from None
     return TrainedDevices(SpmvDevices(devices, usual), between, within, str(document.get("source", "")))
+
+
+def _bounded(name: str, value: Any, high: float) -> float:
+    number = float(value)
+    if not 0 <= number <= high:
+        raise ValueError(f"{name} = {number:g}: want a number in [0, {high:g}]")
+    return number
 
 
 def _sum(cost: FloatArray, parts: Mapping[str, sp.Expr]) -> sp.Expr:

@@ -26,6 +26,9 @@ LENGTH_COLUMNS = {"seq_len": "length", "length": "length", "sequence_length": "l
 """Names that a length is looked for under, first come first served, and what it is."""
 TIME_COLUMNS = ("time_s", "seconds", "duration_s", "cpu_s", "wall_s", "took_s")
 MOST_ITERATIONS = 2_000_000
+LONGEST_ITERATION = 1e9
+"""Seconds: thirty years."""
+LARGEST_LENGTH = 1e12
 LOG_LIMIT_BYTES = 512_000_000
 
 
@@ -106,9 +109,9 @@ def _from_csv(path: Path, length: str | None, time: str | None) -> Iterations:
     for line, row in read_csv_rows(path, limit_bytes=LOG_LIMIT_BYTES, limit_rows=MOST_ITERATIONS):
         if columns is None:
             columns = _columns(list(row), length, time, path)
-        times.append(read_number(row[columns[1]], path, line, columns[1], 0))
+        times.append(read_number(row[columns[1]], path, line, columns[1], 0, LONGEST_ITERATION))
         if columns[0]:
-            lengths.append(read_number(row[columns[0]], path, line, columns[0], 0))
+            lengths.append(read_number(row[columns[0]], path, line, columns[0], 0, LARGEST_LENGTH))
     if columns is None:
         raise InputError(f"{path}: has no rows; want one for each iteration")
     return _iterations(lengths, times, columns[0], path)

@@ -10,9 +10,9 @@ from slipstick.estimators.operation.spmv.reuse import label_kind
 from slipstick.estimators.operation.spmv.spmv_costs import is_accelerator
 from slipstick.estimators.operation.spmv.spmv_devices import TrainedDevices, load_devices
 from slipstick.estimators.operation.spmv.spmv_model import SpmvModel, load_spmv_model, trained_model
+from slipstick.experiments.question.question import number_of
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_number
-from slipstick.hwmodels.units import parse_quantity
 from slipstick.workloads.kernels.sparse import SparseMatrix
 from slipstick.workloads.kernels.sparse_files import read_matrix
 
@@ -34,7 +34,7 @@ def answer(
     chosen = _model(model) if model else trained_model(asked_label) if asked_label != "streaming" else None
     matrix = read_matrix(path)
     known = read_anchors(anchors) if anchors else []
-    estimate = estimate_spmv(matrix, host, chosen, None if power is None else parse_quantity(power, "W"), known)
+    estimate = estimate_spmv(matrix, host, chosen, None if power is None else number_of("--power", power, "W"), known)
     band = estimate.interval()
     by_rows = isinstance(chosen, TrainedDevices) or (host is not None and is_accelerator(host))
     row = {
