@@ -124,7 +124,7 @@ def advise(
 ) -> None:
     """Which machine for each model, which model for each machine: fastest and cheapest, without running any."""
     from slipstick.experiments.pages.output import emit
-    from slipstick.experiments.question.question import number_of
+    from slipstick.experiments.question.settings import number_of
     from slipstick.experiments.subjects.bricks.composition import advice
 
     limit = number_of("--within", within, "s") if within is not None else None

@@ -112,7 +112,7 @@ def _answer(machine: Any, save: Path | None, form: str) -> None:
 
 
 def _imported(file: Path, benchmark: str, clock: str) -> Any:
-    from slipstick.experiments.question.question import number_of
+    from slipstick.experiments.question.settings import number_of
     from slipstick.hwmodels.files.readers import InputError, read_text, unknown_name
 
     if file.suffix in (".yml", ".yaml"):

@@ -43,7 +43,7 @@ def register(app: typer.Typer) -> None:
 
         from slipstick.estimators.run.representative import METHODS, select, values_from
         from slipstick.experiments.pages.output import emit
-        from slipstick.experiments.question.question import number_of
+        from slipstick.experiments.question.settings import number_of
         from slipstick.experiments.subjects.iterations.logs import read_log, simulated_log, write_representatives
         from slipstick.hwmodels.files.readers import InputError, unknown_name
         from slipstick.workloads.runs.lengths import read_lengths

@@ -10,7 +10,7 @@ from slipstick.estimators.operation.spmv.reuse import label_kind
 from slipstick.estimators.operation.spmv.spmv_costs import is_accelerator
 from slipstick.estimators.operation.spmv.spmv_devices import TrainedDevices, load_devices
 from slipstick.estimators.operation.spmv.spmv_model import SpmvModel, load_spmv_model, trained_model
-from slipstick.experiments.question.question import number_of
+from slipstick.experiments.question.settings import number_of
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_number
 from slipstick.workloads.kernels.sparse import SparseMatrix
