@@ -20,6 +20,9 @@ OWN = {
     "experiments/measure/training/epochs.py": "appends to its own log; /proc/cpuinfo",
     "experiments/measure/spmv/block_energy.py": "counters of the system",
     "experiments/measure/clocks/clocked.py": "/proc/cpuinfo",
+    "experiments/measure/clocks/core_clock.py": "/proc and /sys",
+    "experiments/measure/threads/shared_cores.py": "/sys",
+    "hwmodels/importers/cpuinfo.py": "/proc and /sys",
 }
 CALLS = {"open", "read_text", "read_bytes", "read_csv", "read_parquet", "loadtxt", "GzipFile", "ZipFile", "mmread"}
 OF_MODULES = {"read_text", "read_bytes", "read_csv"}  # also names of our own functions
