@@ -37,6 +37,7 @@ def _builders() -> dict[str, Callable[[], Workload]]:
         "deepspeech2": deepspeech2.deepspeech2,
         "resnet18": partial(resnet.resnet, 18),
         "resnet50": partial(resnet.resnet, 50),
+        "resnet101": partial(resnet.resnet, 101),
         "vgg16": partial(vgg.vgg, 16),
         "bert-base": transformer.bert,
         "bert-large": partial(transformer.bert, layers=24, width=1024, heads=16),
@@ -54,6 +55,19 @@ def _builders() -> dict[str, Callable[[], Workload]]:
     decoders: dict[str, Callable[..., Workload]] = {
         "llama-7b": llama.llama,
         "llama-3-8b": partial(llama.llama, kv_heads=8, feed_forward=14_336, vocabulary=128_256, dtype="bfloat16"),
+        "llama-3-70b": partial(
+            llama.llama,
+            layers=80,
+            width=8192,
+            heads=64,
+            kv_heads=8,
+            feed_forward=28_672,
+            vocabulary=128_256,
+            dtype="bfloat16",
+        ),
+        "qwen3-8b": partial(
+            llama.llama, layers=36, kv_heads=8, feed_forward=12_288, vocabulary=151_936, dtype="bfloat16"
+        ),
     }
     for name, build in decoders.items():
         builders[f"{name}-decode"] = partial(build, purpose="decode")

@@ -27,6 +27,7 @@ from slipstick.workloads.graph.footprint import attends_to_cache, resident_bytes
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.transforms.dtype import said as in_words
 from slipstick.workloads.transforms.fusion import fused
+from slipstick.workloads.transforms.mixed import said_of_precision
 
 
 @dataclass(frozen=True)
@@ -187,6 +188,7 @@ class Composite(EstimatorBase):
             f"{machine.name}, {runtime.mode} runtime{f' ({runtime.library})' if runtime.library else ''}",
             self._caches(machine),
             *in_words(workload),
+            *said_of_precision(workload.metadata),
             f"flop as {', '.join(dtypes)}" if dtypes else "",
             counted,
         )

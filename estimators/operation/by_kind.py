@@ -10,6 +10,7 @@ from slipstick.estimators.core.operation_model import Clock, FormulaModel
 from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.operation.collectives import Collectives
 from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Op
@@ -60,3 +61,47 @@ class DeviceAndLinks(FormulaModel):
 
     def _part(self, op: Op) -> tuple[str, FormulaModel]:
         return ("links", self.links) if op.kind == "collective" else ("device", self.device)
+
+
+OTHER = "other"
+
+
+@dataclass(frozen=True)
+class ByKind(FormulaModel):
+    """A model for each kind of operation.
+
+    Parameters
+    ----------
+    kinds
+        By kind ("gemm"); "other" serves those that are not named.
+    """
+
+    kinds: Table[FormulaModel]
+
+    def key(self, op: Op, machine: Machine) -> Hashable:
+        """The part, and its own key."""
+        name = self._name(op)
+        return name, self.kinds[name].key(op, machine)
+
+    def formula(self, op: Op, machine: Machine) -> Formula:
+        """The part's formula; its parameters get the kind's name before theirs."""
+        name = self._name(op)
+        part = self.kinds[name]
+        renamed = {f"parameter.{own}": symbol(f"parameter.kinds.{name}.{own}") for own in parameters(part)}
+        return part.formula(op, machine).substitute(renamed)
+
+    def caches(self, machine: Machine) -> str:
+        """As the model of the rest has them."""
+        return self.kinds[OTHER].caches(machine)
+
+    def runs_at(self) -> Clock:
+        """As the model of the rest."""
+        return self.kinds[OTHER].runs_at()
+
+    def check_free(self, free: Sequence[str]) -> None:
+        """Raise InputError where one of the parts does."""
+        for part in self.kinds.values():
+            part.check_free(free)
+
+    def _name(self, op: Op) -> str:
+        return op.kind if op.kind in self.kinds else OTHER

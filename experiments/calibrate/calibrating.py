@@ -48,7 +48,7 @@ def calibrate_study(
     study = load_study(path, trusted)
     if study.fit is None:
         raise InputError(f"{path}: no [fit]: want measured = FILE.csv and parameters = [...]")
-    asked = study.model_copy(update={"fit": None}).question(study.workloads[0], study.machines[0])
+    asked = study.fitted_question(study.workloads[0], study.machines[0])
     inner = asked.estimator.model
     measured = study.measurements()
     names = [name.removeprefix("estimator.") for name in study.fit.parameters]

@@ -33,6 +33,7 @@ SCOREBOARDS: dict[str, str] = {
     "collectives": "slipstick.experiments.evidence.validation.parallel.collective_scores",
     "megatron": "slipstick.experiments.evidence.validation.parallel.megatron_scores",
     "dlbricks": "slipstick.experiments.evidence.validation.bricks.dlbricks_scores",
+    "defaults": "slipstick.experiments.evidence.validation.defaults.default_scores",
 }
 
 

@@ -11,6 +11,7 @@ from slipstick.estimators.core.estimate import Estimate, Run
 from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.core.schedule_model import check_count
 from slipstick.experiments.question import registry
+from slipstick.experiments.question.defaults import default
 from slipstick.experiments.question.settings import Value, by_namespace, number_of, run_number
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.files.readers import InputError, unknown_name
@@ -28,12 +29,15 @@ class Question:
     ----------
     run
         Numbers of the run (threads, images, epochs, ...); they also bind the workload's symbols of their name.
+    why
+        One line: why this estimator answers, where nobody named one.
     """
 
     workload: Workload
     machine: Machine
     estimator: Estimator
     run: Run = Run()
+    why: str = ""
 
     def answer(self) -> Estimate:
         """The estimate."""
@@ -52,7 +56,7 @@ def question(
     Parameters
     ----------
     estimator
-        A name, an object, or None for the workload's default.
+        A name, an object, or None for the best answer that is known (`defaults.default`).
     settings
         Dotted name -> number (SI) or text with a unit, in the namespaces machine, workload, run and estimator:
         ``{"run.threads": 240, "machine.clock": "1.5 GHz"}``; or texts ``"run.threads=240"``.
@@ -66,19 +70,25 @@ def question(
     """
     values = by_namespace(settings)
     asked = workload_by_name(workload) if isinstance(workload, str) else workload
-    asked = in_dtype(asked, dtype) if dtype is not None else asked
     on = machine_by_name(machine) if isinstance(machine, str) else machine
     if values["machine"]:
         on = on.using(values["machine"])
-    chosen = _estimator(estimator, asked, on)
-    if values["estimator"]:
-        chosen = set_parameters(chosen, parameter_values(chosen, values["estimator"]))
     run = {name: run_number(asked, name, value) for name, value in values["run"].items()}
     for name, value in run.items():
         if name not in asked.symbols:
             check_count(f"run.{name}", value)
+    why = ""
+    if estimator is None:
+        best = default(with_sizes(asked, values["workload"]), on, run, dtype, values["machine"])
+        asked, on, chosen, why = best.workload, best.machine, best.estimator, best.why
+    else:
+        asked = in_dtype(asked, dtype) if dtype is not None else asked
+        chosen = registry.estimator_for(estimator, asked, on) if isinstance(estimator, str) else adopted(estimator)
+        asked = with_sizes(asked, values["workload"])
+    if values["estimator"]:
+        chosen = set_parameters(chosen, parameter_values(chosen, values["estimator"]))
     check_run_names(chosen, asked, on, run)
-    return Question(with_sizes(asked, values["workload"]), on, chosen, Run(run))
+    return Question(asked, on, chosen, Run(run), why)
 
 
 def with_sizes(workload: Workload, sizes: Mapping[str, Value]) -> Workload:
@@ -119,9 +129,3 @@ def parameter_values(estimator: Estimator, values: Mapping[str, Value]) -> dict[
         name: number_of(f"estimator.{name}", value, known[name][1].unit if name in known else "1")
         for name, value in values.items()
     }
-
-
-def _estimator(estimator: str | Estimator | None, workload: Workload, machine: Machine) -> Estimator:
-    if estimator is None or isinstance(estimator, str):
-        return registry.estimator_for(estimator or registry.default_estimator(workload.name), workload, machine)
-    return adopted(estimator)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slipstick.estimators.contract.base import adopted
 from slipstick.estimators.contract.protocols import Estimator
 from slipstick.hwmodels.files.readers import unknown_name
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
+
+if TYPE_CHECKING:
+    from slipstick.estimators.calibration.calibration import Calibration
 
 CALIBRATIONS = Path(__file__).parent / "calibrations"
 
@@ -39,7 +42,8 @@ def _roofline_critical_path() -> Any:
     return Composite(Roofline(), CriticalPath(), "roofline, critical path")
 
 
-def _tpu() -> Any:
+def fitted_tpu() -> Calibration:
+    """The training step of fully connected networks on a TPU, with its fit."""
     from slipstick.estimators.calibration.calibration_file import load_calibration
     from slipstick.estimators.composites.composite import Composite
     from slipstick.estimators.operation.tpu.tpu_step import TpuOperations
@@ -149,7 +153,7 @@ def _estimators() -> dict[str, Callable[[], Any]]:
         "systolic": _systolic,
         "spmv": _spmv,
         "spmv-devices": _spmv_devices,
-        "tpu": _tpu,
+        "tpu": fitted_tpu,
         "measure": _measure,
         "threads-counted": _threads("a"),
         "threads-timed": _threads("b"),
@@ -205,16 +209,21 @@ def estimator_for(name: str, workload: Workload, machine: Machine) -> Estimator:
     return chosen.model if name == "tpu" and workload.name != "data-parallel-mlp" else chosen
 
 
-def default_estimator(workload_name: str) -> str:
-    """The estimator that a workload is asked of where none is named."""
+def subject_estimator(workload_name: str) -> str:
+    """The estimator that was made for a workload of this name; "" where none was."""
     if workload_name == "data-parallel-mlp":
         return "tpu"
     if workload_name in COLLECTIVES:
         return "collectives"
+    if workload_name.startswith(("spmv", "pagerank")):
+        return "spmv"
+    return "phi-a" if workload_name.startswith("phi-cnn") else ""
+
+
+def default_estimator(workload_name: str) -> str:
+    """The estimator that is fitted to measurements of a workload where none is named."""
     if workload_name.startswith("megatron-"):
         return "parallel-training"
     if workload_name.endswith("-data-parallel"):
         return "data-parallel-dispatch"
-    if workload_name.startswith(("spmv", "pagerank")):
-        return "spmv"
-    return "phi-a" if workload_name.startswith("phi-cnn") else "roofline"
+    return subject_estimator(workload_name) or "roofline"

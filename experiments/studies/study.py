@@ -17,6 +17,7 @@ from slipstick.experiments.calibrate.measurements import read_measurements
 from slipstick.experiments.question.axes import counts_axis, is_count, merged_steps, quantity
 from slipstick.experiments.question.own import require_trusted
 from slipstick.experiments.question.question import Question, question
+from slipstick.experiments.question.registry import default_estimator
 from slipstick.experiments.question.settings import name_and_value, number_of
 from slipstick.experiments.question.space import Range, Space
 from slipstick.experiments.studies.toml_text import toml_text
@@ -177,7 +178,10 @@ class Study(Record):
             Where a name or value cannot be used.
         """
         settings = [f"{name}={value}" for name, value in self.set.items()]
-        asked = question(self._path(workload), self._path(machine), self.estimator, settings, self.dtype)
+        if self.fit is not None and not self.calibration_file:
+            asked = self.fitted_question(workload, machine)
+        else:
+            asked = question(self._path(workload), self._path(machine), self.estimator, settings, self.dtype)
         if self.calibration_file:
             from slipstick.experiments.calibrate.calibrated import calibrated
 
@@ -193,6 +197,12 @@ class Study(Record):
         if self.fit is None:
             return asked
         return Question(asked.workload, asked.machine, self.calibration(asked), asked.run)
+
+    def fitted_question(self, workload: str, machine: str) -> Question:
+        """The question whose estimator's parameters are to be fitted: a model as it is, no calibration that ships."""
+        settings = [f"{name}={value}" for name, value in self.set.items()]
+        estimator = self.estimator or default_estimator(workload)
+        return question(self._path(workload), self._path(machine), estimator, settings, self.dtype)
 
     def calibration(self, asked: Question) -> Calibration:
         """The estimator fitted to the study's measurements."""
@@ -214,7 +224,8 @@ class Study(Record):
         symbols = {name: text for name, text in stays.items() if name.startswith("workload.")}
         settings = [f"{name}={text}" for name, text in stays.items() if name not in symbols]
         workload, machine = self.fit.workload or self.workloads[0], self.fit.machine or self.machines[0]
-        asked = question(self._path(workload), self._path(machine), self.estimator, settings, self.dtype)
+        estimator = self.estimator or default_estimator(workload)
+        asked = question(self._path(workload), self._path(machine), estimator, settings, self.dtype)
         found = read_measurements(str(self._folder / self.fit.measured), asked.workload, asked.machine)
         # what a row says of the workload goes before what stays, which is for the question
         rest = {name.partition(".")[2]: number_of(name, text) for name, text in symbols.items()}

@@ -55,7 +55,7 @@ def test_the_verb_explains_a_recurrence_and_says_what_it_leaves_out(capsys: pyte
 
 
 def test_the_verb_names_sizes_once_and_what_is_not_read(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["explain", "mlp-inference", "--on", "v100-sxm", "--format", "json"]
+    asked = ["explain", "mlp-inference", "--on", "v100-sxm", "--estimator", "roofline", "--format", "json"]
     assert run([*asked, "--price", "machine.clock=1", "--price", "machine.memory.HBM2.bandwidth=1"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert found["notes"] == ["run.batch: of the workload, the same as workload.batch"]

@@ -41,7 +41,7 @@ def test_where_it_cannot_be_known_nothing_is_said() -> None:
 
 
 def test_verbs_say_what_is_not_read(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    asked = ["whatif", "gemm", "--on", "a100-sxm-80gb", "--vary", f"{L2}=8MiB,128MiB"]
+    asked = ["whatif", "gemm", "--on", "a100-sxm-80gb", "--estimator", "roofline", "--vary", f"{L2}=8MiB,128MiB"]
     words = f"this estimator does not read {L2}"
     assert run([*asked, "--save", str(tmp_path / "s.toml")]) == 0
     assert words in capsys.readouterr().out.splitlines()
@@ -56,7 +56,7 @@ def test_verbs_say_what_is_not_read(capsys: pytest.CaptureFixture[str], tmp_path
 def test_a_page_of_a_study_says_what_is_not_read_and_what_passes_the_cap(tmp_path: Path) -> None:
     file, folder = str(tmp_path / "s.toml"), ["--folder", str(tmp_path / "out")]
     vary = ["--vary", "machine.power.cap=300W,1200W", "--save", file]
-    assert run(["whatif", "gemm", "--on", "h200-sxm", *vary]) == 0
+    assert run(["whatif", "gemm", "--on", "h200-sxm", "--estimator", "roofline", *vary]) == 0
     assert run(["study", "run", file, *folder]) == 0 and run(["study", "report", file, *folder]) == 0
     page = (tmp_path / "out" / "report.html").read_text()
     assert "does not read machine.power.cap" in page and "above the power cap at 1 of 2 points" in page

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import sympy as sp
 
@@ -35,6 +35,8 @@ class TpuOperations(FormulaModel):
       bytes / memory rate) + exposed x the shorter of the two;
     * collective: bytes over the interconnect; host: bytes through the infeed; all else: bytes / memory rate;
     * every operation but the infeed: + overhead a launch.
+
+    `work_of`: whether operations are one core's share, or the whole machine's, shared out along the batch.
     """
 
     compute_efficiency: Annotated[float, Parameter("1", "share of the matrix units' peak", 0.05, 1.0)] = 0.97
@@ -44,6 +46,7 @@ class TpuOperations(FormulaModel):
     overhead: Annotated[float, Parameter("s", "start of an operation", 0.0, 1e-3)] = 4.58e-6
     feature_bandwidth: Annotated[float, Parameter("byte/s", "infeed of features by the host", 1e6, 1e12)] = 5.66e9
     label_bandwidth: Annotated[float, Parameter("byte/s", "infeed of labels by the host", 1e6, 1e12)] = 3.69e9
+    work_of: Literal["one_core", "all_cores"] = "one_core"
 
     def __post_init__(self) -> None:
         check_parameters(self)
@@ -62,13 +65,13 @@ class TpuOperations(FormulaModel):
         """Symbols: operation dims and costs, machine.*, parameter.*."""
         start = symbol("operation.launches") * symbol("parameter.overhead")
         memory = symbol("operation.bytes_moved") / (
-            symbol("parameter.memory_efficiency") * _each_core(machine, machine.bandwidth_factors(machine.main_memory))
+            symbol("parameter.memory_efficiency") * self._rate(machine, machine.bandwidth_factors(machine.main_memory))
         )
         match self.key(op, machine):
             case "free":
                 return Formula(sp.Integer(0), "s", "free under this runtime")
             case "gemm" | "convolution" | "transposed":
-                rate = _each_core(machine, machine.peak_factors("matrix", DTYPE))
+                rate = self._rate(machine, machine.peak_factors("matrix", DTYPE))
                 sides = _sides(op)
                 compute = _padded_flop(machine, *sides) / (symbol("parameter.compute_efficiency") * rate)
                 hidden = symbol("parameter.exposed") * sp.Min(compute, memory)
@@ -86,11 +89,10 @@ class TpuOperations(FormulaModel):
                 return Formula(symbol("operation.host.bytes") / symbol("parameter.label_bandwidth"), "s", SOURCE)
         return Formula(memory + start, "s", SOURCE)
 
-
-def _each_core(machine: Machine, paths: tuple[str, ...]) -> sp.Expr:
-    """A rate of the whole machine divided among its cores."""
-    whole = sp.Mul(*(symbol(f"machine.{path}") for path in paths))
-    return whole / symbol("machine.cores")
+    def _rate(self, machine: Machine, paths: tuple[str, ...]) -> sp.Expr:
+        """A rate of the whole machine, or of one core."""
+        whole = sp.Mul(*(symbol(f"machine.{path}") for path in paths))
+        return whole / symbol("machine.cores") if self.work_of == "one_core" else whole
 
 
 def _sides(op: Op) -> tuple[sp.Expr, dict[str, sp.Expr]]:

@@ -1,0 +1,51 @@
+"""Which measured class of operations stands for one that nobody measured, and how much less sure that is.
+
+Data types of equal size run on the same silicon at the same rate; what moves every byte once reaches the share of the
+bandwidth that additions reach; convolutions in the types of the matrix units are products on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+SIXTEEN = ("bfloat16", "float16")
+NARROW = ("float8", "int8", "float4")
+STREAMS = ("elementwise", "reduction", "move", "optimizer", "pool", "gather", "scatter", "upsample", "collective")
+"""Kinds that read their operands and write their results once."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A measured class that stands for another; `spread` is added to its scatter (standard deviations of log time).
+
+    The spreads are judgements, not fits: no public times of both classes on one machine are at hand.
+    """
+
+    measured: str
+    spread: float
+
+
+def standing_for(kind: str, dtype: str, measured: Collection[str]) -> Standing | None:
+    """The nearest measured class; None where none resembles it."""
+    return next((one for one in _candidates(kind, dtype) if one.measured in measured), None)
+
+
+def _candidates(kind: str, dtype: str) -> Iterator[Standing]:
+    yield Standing(f"{kind}.{dtype}", 0.0)
+    if dtype in SIXTEEN:
+        yield from (Standing(f"{kind}.{twin}", 0.05) for twin in SIXTEEN)
+    if kind in ("gemm", "attention"):
+        if dtype in ("tfloat32", *NARROW):
+            yield Standing(f"{kind}.bfloat16", 0.15 if dtype == "tfloat32" else 0.25)
+        if dtype in ("float32", "float64"):
+            yield Standing(f"{kind}.float32", 0.15)
+            yield Standing(f"{kind}.bfloat16", 0.3)
+    if kind == "convolution":
+        if dtype in ("tfloat32", *SIXTEEN, *NARROW):
+            yield Standing("gemm.bfloat16", 0.25)
+        yield Standing("convolution.float32", 0.2)
+    if kind in ("norm", "softmax"):
+        yield Standing(f"{kind}.float32", 0.1)
+    if kind in STREAMS:
+        yield Standing("elementwise.float32", 0.1 if kind == "elementwise" else 0.2)

@@ -1,0 +1,46 @@
+"""A workload on a multi-core CPU: what a mathematics library reaches in each kind of operation.
+
+The numbers are fitted to the DLBricks authors' times of single layers on an EC2 c5.2xlarge (MXNet with MKL; Li et al.,
+ICPE 2020), with ResNet-50, -101, -152 and every VGG-16 left out: those are in the list of public figures
+(`slipstick validate defaults`). Median error of a layer 10 % (convolution), 4 % (norm), 5 % (elementwise);
+`slipstick validate cpu-layers` is the same with models held out in five folds, and refits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from slipstick.estimators.calibration.calibration import Calibration
+from slipstick.estimators.composites.composite import Composite
+from slipstick.estimators.core.operation_model import FormulaModel
+from slipstick.estimators.operation.by_kind import OTHER, ByKind
+from slipstick.estimators.operation.cpu.cpu_roofline import CpuRoofline
+from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.machine import Machine
+
+CONVOLUTION = CpuRoofline(compute_efficiency=0.668, memory_efficiency=0.628, overhead=4.09e-5, lowering=2.64)
+NORM = CpuRoofline(compute_efficiency=0.0313, memory_efficiency=0.673, overhead=2.53e-5)
+POINTWISE = CpuRoofline(compute_efficiency=0.00402, memory_efficiency=0.682, overhead=2.01e-5)
+PRODUCT = replace(CONVOLUTION, lowering=0.0)
+KINDS: dict[str, FormulaModel] = {
+    "convolution": CONVOLUTION,
+    "gemm": PRODUCT,
+    "attention": PRODUCT,
+    "norm": NORM,
+    "softmax": NORM,
+    OTHER: POINTWISE,
+}
+FITTED_TO = "intel-skylake-sp"
+SCATTER = 0.25
+"""Of a whole network on the processor that was fitted to: that of its convolutions (0.26), which are most of it."""
+ELSEWHERE = 0.4
+"""On another processor or with another library: a judgement, no public times of whole networks were at hand."""
+
+
+def cpu_step(machine: Machine) -> Calibration:
+    """The estimator of a workload on a CPU, one operation after the other on all cores."""
+    estimator = Composite(ByKind(Table(KINDS)), Sequential(), "roofline of a multi-core CPU, by kind of operation")
+    spread = SCATTER if machine.family == FITTED_TO else ELSEWHERE
+    source = "layers of image networks on an EC2 c5.2xlarge (MXNet, MKL)"
+    return Calibration(estimator, (), residual_std=spread, source=source)

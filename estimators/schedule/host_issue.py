@@ -1,0 +1,83 @@
+"""One device that works while one host issues its operations: the longer of the two, by formula.
+
+`schedule/dispatch.py` is the same operation by operation; here the sums of the two sides are compared, so that the
+whole stays one formula that compiles. In eager mode the host issues every operation and stays ahead while the device
+is the slower side. torch.compile fuses kernels but not the host's work on them: on public whole networks of KernelBench
+v0.1 that are bound by the host, compiled runs take as long as eager ones for each operation of the *unfused* graph
+(medians 15 and 17 us). A recorded graph is issued once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+import numpy as np
+import sympy as sp
+
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.parameters import Parameter, check_parameters
+from slipstick.estimators.core.schedule_model import FormulaSchedule, Outcome
+from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.cost import symbols_of
+from slipstick.workloads.graph.workload import Op, Workload
+
+SOURCE = "the longer of the device's kernels and the host that issues them"
+ISSUE = 15e-6
+"""Seconds of PyTorch for one operation: the median of KernelBench v0.1's networks of MobileNet, EfficientNet and ResNet
+kind that the host bounds, on two H100 and an L40S, those in the list of public figures left out."""
+NOT_ISSUED = ("view", "optimizer")
+"""Views cost nothing; an update of all parameters is a few launches (PyTorch's foreach)."""
+
+
+@dataclass(frozen=True)
+class HostIssue(FormulaSchedule):
+    """max(device, host)."""
+
+    issue: Annotated[float, Parameter("s", "host time to issue an operation, beyond the runtime's", 0.0, 1e-2)] = ISSUE
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
+    def lane(self, op: Op) -> str:
+        """What the host issues one by one, apart from the rest."""
+        return "quiet" if op.kind in NOT_ISSUED else "issued"
+
+    def formula(self, workload: Workload, machine: Machine) -> Formula:
+        """Symbols: time.issued, time.quiet, count.issued where it is not a number, parameter.issue, machine.runtime."""
+        device = symbol("time.issued") + symbol("time.quiet")
+        if machine.runtime.mode == "graph_replay":
+            return Formula(device, "s", SOURCE, Table(device=device))
+        free = machine.runtime.free_kinds
+        each = [op.times * _issues(op) for op in workload if op.kind not in (*free, *NOT_ISSUED)]
+        known = not any(symbols_of(amount) for amount in each)
+        count = sp.Float(sum(map(float, each))) if known else symbol("count.issued")
+        host = count * (symbol("machine.runtime.issue_overhead") + symbol("parameter.issue"))
+        return Formula(sp.Max(device, host), "s", SOURCE, Table(device=device, host=host))
+
+    def combine(self, workload: Workload, times: FloatArray, machine: Machine, run: Mapping[str, float]) -> Outcome:
+        """See `Schedule.combine`; metrics: shares of the time that the device and the host are busy."""
+        outcome = FormulaSchedule.combine(self, workload, times, machine, run)
+        counts = np.array([float(op.times) for op in workload])
+        device = float(np.sum(times * counts))
+        bound = outcome.time > device * (1 + 1e-9)
+        metrics = {"device_busy": device / outcome.time if outcome.time else 0.0}
+        notes: tuple[str, ...] = ()
+        if bound:
+            notes = (
+                f"the host issues operations more slowly than the device works ({device / outcome.time:.0%} busy)",
+            )
+        work = times * counts
+        elapsed = tuple(map(float, work * (outcome.time / device))) if device else outcome.elapsed
+        return replace(outcome, metrics=Table(metrics), elapsed=elapsed, assumptions=notes)
+
+
+def _issues(op: Op) -> int:
+    """How many operations of the unfused graph an operation stands for."""
+    fused = op.attributes.get("fused", ())
+    count = len(fused) if isinstance(fused, tuple) else 0
+    return max(1, count if op.kind == "elementwise" else 1 + count)

@@ -1,0 +1,226 @@
+"""Scoreboard: the default answer against public figures of whole models, beside the data sheet's roofline.
+
+The figures were listed before the defaults were chosen (figures.yaml, its own commit); none is left out, and a figure
+that cannot be asked counts as refused. Errors are of time: |ours / published - 1|.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from slipstick.experiments.evidence.rows import ValidationRow
+from slipstick.experiments.evidence.validation.defaults.figures import Figure, figures
+from slipstick.experiments.question.question import Question, question
+from slipstick.hwmodels.catalog import machine_names
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.catalog import workload
+from slipstick.workloads.transforms.attention import flash_attention
+
+DATASET = "public figures of whole models"
+MEDIAN_GOAL, NINETIETH_GOAL = 0.15, 0.40
+HELD_OUT = "no calibration was fitted to any of them"
+LEVEL = 0.80
+FARTHEST = 20.0
+KERNELS = {
+    "gemm": ["workload.m=4096", "workload.n=4096", "workload.k=4096"],
+    "vector-sum": ["workload.elements=1e8"],
+}
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A figure, and what is said of it: seconds, the band, and the roofline's seconds."""
+
+    figure: Figure
+    measured: float
+    ours: float
+    low: float
+    high: float
+    plain: float
+
+    @property
+    def ratio(self) -> float:
+        """ours / published."""
+        return self.ours / self.measured
+
+    @property
+    def inside(self) -> bool:
+        """Whether the published time lies in the band."""
+        return self.low <= self.measured <= self.high
+
+
+def answered(figure: Figure, scored: Path | None = None) -> Answered:
+    """The default answer to a figure's question.
+
+    Raises
+    ------
+    InputError
+        Where it cannot be asked, or its row is missing.
+    """
+    measured = figure.measured(scored)
+    times = [_times(figure, name, sizes) for name, sizes, _ in _parts(figure)]
+    ours, low, high, plain = np.array([count for *_, count in _parts(figure)]) @ np.array(times)
+    return Answered(figure, measured, float(ours), float(low), float(high), float(plain))
+
+
+def rows(scored: Path | None = None) -> list[ValidationRow]:
+    """Over all figures and by group; then every figure as ours / published."""
+    found: list[Answered] = []
+    refused: list[tuple[Figure, str]] = []
+    missing: list[tuple[Figure, str]] = []
+    for figure in figures().figures:
+        try:
+            figure.measured(scored)
+        except InputError as error:
+            missing.append((figure, str(error)))
+            continue
+        try:
+            found.append(answered(figure, scored))
+        except InputError as error:
+            refused.append((figure, str(error)))
+    groups = list(dict.fromkeys(figure.group for figure in figures().figures))
+    said = f"{len(refused)} refused, {len(missing)} not here"
+    scores = _scores("all", found, said, goals=True)
+    for group in groups:
+        scores += _scores(group, [one for one in found if one.figure.group == group], "", goals=False)[:1]
+    return [
+        *scores,
+        *_bounds(),
+        *map(_row, found),
+        *(_skipped(figure, f"refused: {why}") for figure, why in refused),
+        *(_skipped(figure, why) for figure, why in missing),
+    ]
+
+
+def _parts(figure: Figure) -> list[tuple[str, dict[str, float], float]]:
+    """The questions of a figure: workload, further sizes, and how often its time counts."""
+    if figure.generate is None:
+        return [(figure.workload, {}, 1.0)]
+    prompt, new = figure.generate
+    reading = (f"{figure.workload}-inference", {"workload.seq_len": float(prompt)}, 1.0)
+    return [reading, (f"{figure.workload}-decode", {"workload.seq_len": prompt + new / 2}, float(new))]
+
+
+def _times(figure: Figure, name: str, sizes: dict[str, float]) -> tuple[float, float, float, float]:
+    """Seconds of one question: default answer, its band, the plain roofline."""
+    settings = [*figure.settings(), *(f"{key}={value:g}" for key, value in sizes.items())]
+    asked = workload(name)
+    if figure.attention == "flash":
+        asked = flash_attention(asked)
+
+    def of(estimator: str | None) -> Question:
+        return question(asked, figure.machine, estimator, settings, figure.dtype)
+
+    answer = of(None).answer()
+    low, high = answer.interval(LEVEL) or (answer.time, answer.time)
+    return answer.time, low, high, of("roofline").answer().time
+
+
+def _scores(case: str, found: Sequence[Answered], said: str, *, goals: bool) -> list[ValidationRow]:
+    if not found:
+        return []
+    error = np.array([abs(one.ratio - 1) for one in found])
+    plain = np.array([abs(one.plain / one.measured - 1) for one in found])
+    inside = float(np.mean([one.inside for one in found]))
+    width = float(np.median([one.high / one.low for one in found]))
+    made = []
+    for metric, share, goal in (("median error", 0.5, MEDIAN_GOAL), ("90th percentile", 0.9, NINETIETH_GOAL)):
+        ours = float(np.quantile(error, share))
+        made.append(
+            ValidationRow(
+                DATASET,
+                case,
+                HELD_OUT,
+                len(found),
+                f"{metric} of |ours / published - 1|",
+                "1",
+                ours,
+                {"roofline": float(np.quantile(plain, share))},
+                goal if goals else None,
+                ours <= goal if goals else None,
+                LEVEL,
+                inside,
+                width,
+                reason=said,
+            )
+        )
+    if goals:
+        low, high = binomial_interval(round(inside * len(found)), len(found))
+        made.append(
+            ValidationRow(
+                DATASET,
+                case,
+                HELD_OUT,
+                len(found),
+                "share of figures inside the band",
+                "1",
+                inside,
+                ok=bool(low <= LEVEL <= high),
+                goal=LEVEL,
+                reason=f"its 95 % interval {low:.2f} to {high:.2f} is to contain {LEVEL:g}",
+            )
+        )
+    return made
+
+
+def binomial_interval(inside: int, count: int, level: float = 0.95) -> tuple[float, float]:
+    """Between what a share lies of which `inside` of `count` are seen (Clopper and Pearson, Biometrika 26, 1934)."""
+    from scipy.special import betaincinv
+
+    tail = (1 - level) / 2
+    low = float(betaincinv(inside, count - inside + 1, tail)) if inside else 0.0
+    high = float(betaincinv(inside + 1, count - inside, 1 - tail)) if inside < count else 1.0
+    return low, high
+
+
+def _bounds() -> list[ValidationRow]:
+    """Every machine of the catalogue by its default against the data sheet's bound, of a product and of a sum."""
+    made = []
+    for name, sizes in KERNELS.items():
+        ratios = {}
+        for on in machine_names():
+            ours, bound = (question(name, on, of, sizes, "float32").answer().time for of in (None, "roofline"))
+            ratios[on] = ours / bound
+        nearest, farthest = min(ratios, key=ratios.__getitem__), max(ratios, key=ratios.__getitem__)
+        made.append(
+            ValidationRow(
+                "default estimators on every machine",
+                name,
+                "",
+                len(ratios),
+                "farthest from the roofline, ours / roofline",
+                "1",
+                ratios[farthest],
+                goal=FARTHEST,
+                ok=ratios[nearest] >= 0.999 and ratios[farthest] <= FARTHEST,
+                reason=f"{farthest}; nearest {nearest} with {ratios[nearest]:.3f}: none may be below 1",
+            )
+        )
+    return made
+
+
+def _row(one: Answered) -> ValidationRow:
+    figure = one.figure
+    said = [figure.group, figures().sources[figure.source].name]
+    return ValidationRow(
+        DATASET,
+        figure.id,
+        "",
+        1,
+        "ours / published",
+        "1",
+        one.ratio,
+        {"roofline": one.plain / one.measured},
+        interval_level=LEVEL,
+        interval_coverage=float(one.inside),
+        interval_width=one.high / one.low,
+        reason="; ".join(said),
+    )
+
+
+def _skipped(figure: Figure, why: str) -> ValidationRow:
+    return ValidationRow(DATASET, figure.id, "", 0, "ours / published", "1", None, reason=why)

@@ -1,0 +1,191 @@
+"""The default answer: estimator, calibration and precision for a workload on a machine, and one line that says why.
+
+Chosen by held-out error, kind of machine by kind of machine; `slipstick validate defaults` compares the answers with
+public figures of whole models that none of this was fitted to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+from slipstick.estimators.contract.protocols import Estimator
+from slipstick.experiments.question import registry
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.footprint import attends_to_cache
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.transforms.dtype import in_dtype
+
+if TYPE_CHECKING:
+    from slipstick.estimators.across_devices.devices import DeviceCalibration
+    from slipstick.estimators.core.schedule_model import Schedule
+
+FEW = 3
+"""Fewer operations are kernels to be timed by themselves, not a step that a host issues."""
+PLAIN = "--estimator roofline for the data sheet's bound"
+SUBJECTS = {
+    "tpu": "its own calibration: training steps of fully connected networks on a TPU v2",
+    "collectives": "rings and trees by NCCL's protocols",
+    "spmv": "the sparse matrix product's own model",
+    "phi-a": "the paper's thread formula, fitted to this network",
+}
+
+
+@dataclass(frozen=True)
+class Default:
+    """What answers, and why.
+
+    Parameters
+    ----------
+    workload
+        In the data type asked for, with the precision that the machine's usual software chooses.
+    machine
+        With the runtime that is usual for such a workload, unless one was asked for.
+    estimator
+        With a band.
+    why
+        One line.
+    """
+
+    workload: Workload
+    machine: Machine
+    estimator: Estimator
+    why: str
+
+
+def default(
+    workload: Workload,
+    machine: Machine,
+    run: Mapping[str, float],
+    dtype: str | None = None,
+    chosen: Collection[str] = (),
+) -> Default:
+    """The best answer for a workload on a machine.
+
+    Parameters
+    ----------
+    workload
+        As written down, sizes bound.
+    dtype
+        The data type asked for.
+    chosen
+        Fields of the machine that the question sets: those stay.
+
+    Raises
+    ------
+    InputError
+        Where the data type is unknown.
+    """
+    from slipstick.estimators.named.machine_kind import machine_kind
+
+    kind = machine_kind(machine)
+    subject = registry.subject_estimator(workload.name)
+    if subject and (subject != "phi-a" or kind == "many-core"):
+        asked = in_dtype(workload, dtype) if dtype else workload
+        return Default(
+            asked, machine, registry.estimator_for(subject, workload, machine), f"{SUBJECTS[subject]}; {PLAIN}"
+        )
+    if "pipeline_parallel" in workload.symbols | set(workload.defaults):
+        return _parallel_training(workload, machine, dtype)
+    if kind == "gpu":
+        return _gpu(workload, machine, run, dtype, chosen)
+    asked = in_dtype(workload, dtype) if dtype else workload
+    if kind == "cpu":
+        from slipstick.estimators.named.cpu_step import cpu_step
+
+        return Default(asked, machine, cpu_step(machine), f"kinds of operation as measured on a cloud CPU; {PLAIN}")
+    if kind == "tpu":
+        served(asked, machine)
+        from slipstick.estimators.named.tpu_board import tpu_step
+
+        why = f"a TPU's operations as fitted to training steps on a v2-8; {PLAIN}"
+        return Default(asked, machine, tpu_step(registry.fitted_tpu(), machine), why)
+    return _unmeasured(asked, machine, kind)
+
+
+@cache
+def gpu_kernels() -> DeviceCalibration:
+    """The calibration of GPU kernels that ships."""
+    from slipstick.estimators.across_devices.files.devices_file import load_device_calibration
+
+    return load_device_calibration(registry.CALIBRATIONS / "gpus.json")
+
+
+def _gpu(
+    workload: Workload, machine: Machine, run: Mapping[str, float], dtype: str | None, chosen: Collection[str]
+) -> Default:
+    from slipstick.estimators.named.gpu_step import gpu_step
+    from slipstick.estimators.named.parallel_training import nccl
+    from slipstick.estimators.schedule.dispatch import AsynchronousDispatch
+    from slipstick.estimators.schedule.host_issue import ISSUE
+    from slipstick.estimators.schedule.sequential import Sequential
+
+    asked = precision(workload, machine, dtype)
+    graphs = any(map(attends_to_cache, workload)) and machine.runtime.mode == "eager" and "runtime.mode" not in chosen
+    on = machine.using({"runtime.mode": "graph_replay"}) if graphs else machine
+    parallel = any(op.kind == "collective" for op in workload)
+    single = sum(op.kind not in on.runtime.free_kinds for op in asked) < FEW
+    schedule: Schedule | None = Sequential() if single else None
+    if parallel:
+        schedule = AsynchronousDispatch(issue=ISSUE if on.runtime.mode != "graph_replay" else 0.0)
+    made = gpu_step(gpu_kernels(), on, asked, run, schedule, nccl() if parallel else None)
+    issued = "recorded graphs, as serving engines run them" if graphs else "a host that issues them"
+    issued = "timed by themselves" if single else issued
+    why = f"kernels as measured on {len(gpu_kernels().machines)} GPUs, {issued}; {PLAIN}"
+    return Default(asked, on, made, why)
+
+
+def precision(workload: Workload, machine: Machine, dtype: str | None) -> Workload:
+    """The workload in a data type, as PyTorch computes it on a GPU: autocast in training, TF32 in convolutions."""
+    from slipstick.workloads.transforms.mixed import HALF, autocast, tf32_convolutions
+
+    trains = any(op.kind == "optimizer" for op in workload)
+    if dtype in HALF and trains:
+        return autocast(workload, dtype)
+    asked = in_dtype(workload, dtype) if dtype else workload
+    matrix = machine.engines.get("matrix")
+    tf32 = machine.family.startswith("nvidia") and matrix is not None and "tfloat32" in matrix.flop_per_cycle
+    return tf32_convolutions(asked) if tf32 and dtype in (None, "float32") else asked
+
+
+def served(workload: Workload, machine: Machine) -> None:
+    """Raise InputError where an operation computes in a data type that no engine of the machine has."""
+    from slipstick.estimators.operation.roofline import serving_rate
+
+    for name in sorted({name for op in workload for name in op.cost if name.startswith("flop.")}):
+        serving_rate(machine, *name.split(".")[1:])
+
+
+def _parallel_training(workload: Workload, machine: Machine, dtype: str | None) -> Default:
+    from slipstick.estimators.named.gpu_step import measured_kernels
+    from slipstick.estimators.named.machine_kind import machine_kind
+    from slipstick.estimators.named.parallel_training import FITTED_FAMILY, nccl, parallel_training
+    from slipstick.estimators.operation.by_kind import DeviceAndLinks
+
+    asked = in_dtype(workload, dtype) if dtype else workload
+    made = parallel_training()
+    why = "kernels as measured on an A100 80 GB, NCCL's collectives, a pipeline of microbatches"
+    if machine.family != FITTED_FAMILY and machine_kind(machine) == "gpu":
+        classes = {(op.kind, op.dtype) for op in asked if op.kind != "collective"}
+        kernels = measured_kernels(gpu_kernels(), machine, classes)
+        made = replace(made, operation=DeviceAndLinks(kernels.model, nccl()))
+        why = "kernels as measured on GPUs, NCCL's collectives, a pipeline of microbatches"
+    return Default(asked, machine, made, f"{why}; {PLAIN}")
+
+
+def _unmeasured(workload: Workload, machine: Machine, kind: str) -> Default:
+    """Machines that no public measurements speak of: what is usual of the data sheet's rates, and a wide band."""
+    from slipstick.estimators.calibration.calibration import Calibration
+    from slipstick.estimators.composites.composite import Composite
+    from slipstick.estimators.operation.roofline import Roofline
+    from slipstick.estimators.schedule.sequential import Sequential
+
+    if kind == "systolic":
+        made = Calibration(registry.estimator("systolic"), (), residual_std=0.5, source="no measurement: a closed form")
+        return Default(workload, machine, made, f"a systolic array's cycles, no measurement of this machine; {PLAIN}")
+    usual = Roofline(compute_efficiency=0.7, memory_efficiency=0.75)
+    part = Composite(usual, Sequential(), "roofline at the usual share of the data sheet's rates")
+    made = Calibration(part, (), residual_std=0.6, source="no measurement: 70 % of the peaks, 75 % of the bandwidth")
+    return Default(workload, machine, made, f"no public measurement of a {kind} machine like this one; {PLAIN}")

@@ -1,0 +1,124 @@
+"""What answers where nobody names an estimator: by kind of machine, with a band, never past the physical bound."""
+
+from __future__ import annotations
+
+import pytest
+
+from slipstick.estimators.named.machine_kind import machine_kind
+from slipstick.experiments.evidence.validation.defaults.default_scores import binomial_interval
+from slipstick.experiments.evidence.validation.defaults.figures import figures
+from slipstick.experiments.question.question import question
+from slipstick.hwmodels.catalog import machine, machine_names
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.catalog import workload, workload_names
+from slipstick.workloads.transforms.attention import flash_attention
+
+LARGE = ["workload.m=4096", "workload.n=4096", "workload.k=4096"]
+
+
+KINDS = ("a100-sxm-80gb", "b200-sxm", "mi300x", "mi25", "p4", "k40m", "tpu-v3", "xeon-phi-7250", "epyc-7452", "a64fx")
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_no_default_answer_passes_the_bound_or_is_far_from_it(name: str) -> None:
+    """A product of 4096 and a sum of many numbers; `slipstick validate defaults` asks every machine."""
+    for asked, settings in (("gemm", LARGE), ("vector-sum", ["workload.elements=1e8"])):
+        ours = question(asked, name, None, settings, "float32")
+        bound = question(asked, name, "roofline", settings, "float32").answer().time
+        answer = ours.answer()
+        assert bound * 0.999 <= answer.time <= 20 * bound, (asked, answer.time / bound)
+        low, high = answer.interval() or (0.0, 0.0)
+        assert low < answer.time < high and ours.why
+
+
+def test_a_kind_for_every_machine() -> None:
+    assert machine_kind(machine("h100-sxm")) == machine_kind(machine("mi300x")) == "gpu"
+    assert machine_kind(machine("tpu-v2-8")) == "tpu"
+    assert machine_kind(machine("xeon-phi-7120p")) == "many-core"
+    assert machine_kind(machine("epyc-7451")) == machine_kind(machine("a64fx")) == "cpu"
+
+
+def npu(**engine: object) -> Machine:
+    """One core with one large matrix engine."""
+    cells = {"flop_per_cycle": {"bfloat16": 2 * 256 * 256, "float32": 2 * 256 * 256}, **engine}
+    document = {
+        "name": "npu",
+        "clock": "1 GHz",
+        "sources": {},
+        "cores": 1,
+        "engines": {"matrix": cells, "vector": {"flop_per_cycle": {"float32": 512, "bfloat16": 512}}},
+        "memory": {
+            "SRAM": {"capacity": "8 MiB", "bytes_per_cycle": 1024},
+            "DRAM": {"capacity": "16 GiB", "bandwidth": "100 GB/s"},
+        },
+    }
+    return Machine.model_validate(document)
+
+
+def test_few_large_engines_are_no_gpu() -> None:
+    """An array of 256 x 256 answers as the systolic model does; without rows and columns: the data sheet, widely."""
+    array = npu(rows=256, columns=256)
+    ours, model = (question("gemm", array, name, LARGE).answer() for name in (None, "systolic"))
+    assert ours.time == model.time
+    bare = question("gemm", npu(), None, LARGE).answer()
+    low, high = bare.interval() or (1.0, 1.0)
+    assert high / low > 4 and low < model.time < high
+
+
+def test_precision_is_what_torch_chooses_and_said() -> None:
+    mixed = question("gpt2", "a100-sxm-80gb", None, [], "bfloat16")
+    assert any("autocast" in text for text in mixed.answer().assumptions)
+    assert {op.dtype for op in mixed.workload if op.kind == "softmax"} == {"float32"}
+    images = question("resnet18-inference", "a100-sxm-80gb", None, [])
+    assert {op.dtype for op in images.workload if op.kind == "convolution"} == {"tfloat32"}
+    assert {op.dtype for op in question("resnet18-inference", "v100-sxm", None, []).workload} == {"float32"}
+
+
+def test_decoding_is_a_recorded_graph_unless_asked_otherwise() -> None:
+    assert question("llama-3-8b-decode", "h100-sxm", None, []).machine.runtime.mode == "graph_replay"
+    eager = question("llama-3-8b-decode", "h100-sxm", None, ["machine.runtime.mode=eager"])
+    assert eager.machine.runtime.mode == "eager"
+    assert eager.answer().time > question("llama-3-8b-decode", "h100-sxm", None, []).answer().time
+
+
+def test_measured_kernels_go_under_the_schedule_of_parallel_training() -> None:
+    """Nothing of the schedule is lost: bubble, collectives and memory as with the A100's kernels."""
+    ours = question("megatron-175b", "h100-dgx", None, []).answer()
+    named = question("megatron-175b", "h100-dgx", "parallel-training", []).answer()
+    for part in ("tensor_parallel", "data_parallel"):
+        seconds = [answer.metrics[part] * answer.time for answer in (ours, named)]
+        assert seconds[0] == pytest.approx(seconds[1], rel=0.02)
+    assert ours.metrics["memory"] == named.metrics["memory"]
+    # the bubble is a share of the work of a microbatch, whatever kernels take
+    ratio = [
+        a.metrics["pipeline_bubble"] / (a.metrics["arithmetic"] + a.metrics["tensor_parallel"]) for a in (ours, named)
+    ]
+    assert ratio[0] == pytest.approx(ratio[1], rel=0.02)
+
+
+def test_flash_attention_keeps_the_arithmetic_and_drops_the_traffic() -> None:
+    plain = workload("gpt2")
+    flash = flash_attention(plain)
+    assert sum(op.kind == "attention" for op in flash) == 24
+    sizes = plain.bind(**plain.defaults), flash.bind(**flash.defaults)
+    flops = [sum(float(op.cost["flop.matrix.float32"]) for op in one) for one in sizes]
+    moved = [sum(float(op.cost.bytes_moved) for op in one) for one in sizes]
+    assert flops[0] == flops[1] and moved[1] < 0.6 * moved[0]
+
+
+def test_the_list_of_figures() -> None:
+    listed = figures()
+    assert len(listed.figures) >= 40 and len({figure.id for figure in listed.figures}) == len(listed.figures)
+    known = set(workload_names())
+    unknown = {figure.workload for figure in listed.figures} - known
+    assert {name for name in unknown if f"{name}-decode" not in known} == {"llama-3-405b"}  # refused, and counted
+    for figure in listed.figures:
+        assert figure.machine in machine_names() and listed.sources[figure.source].url.startswith("https://")
+        assert bool(figure.data) + bool(figure.seconds) + bool(figure.rate and figure.of) == 1
+
+
+def test_binomial_interval() -> None:
+    """Clopper and Pearson: none of 10 leaves up to 1 - 0.025^(1/10)."""
+    assert binomial_interval(0, 10) == (0.0, pytest.approx(1 - 0.025**0.1))
+    low, high = binomial_interval(5, 10)
+    assert low == pytest.approx(1 - high)
