@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import sympy as sp
@@ -70,8 +70,17 @@ class KernelParameters:
 
 ROWWISE = ("softmax", "norm")
 """Kinds that go over rows element by element (`rowwise`)."""
+RECURRENT = KernelParameters(
+    overhead=2.2e-5, compute_efficiency=0.93, memory_efficiency=0.65, tile_cycles=15_800, small_tile=0.025, overlap=0.54
+)
+"""Steps of recurrent layers as libraries of 2016 to 2018 run them, one after the other: fitted to DeepBench's forward
+times in FP32 on nine GPUs (`slipstick validate recurrences`: families left out, and how the fit is made)."""
 KERNELS = Table(
-    {"default": KernelParameters(), **dict.fromkeys(ROWWISE, KernelParameters(step_cycles=1.0, small_tile=0.3))}
+    {
+        "default": KernelParameters(),
+        **dict.fromkeys(ROWWISE, KernelParameters(step_cycles=1.0, small_tile=0.3)),
+        "recurrent": RECURRENT,
+    }
 )
 """What is known of each class of operations before anything is measured: round numbers from the literature and from
 what kernels do. A step of a product is one of its reduction, a step along a row is one element."""
@@ -130,6 +139,35 @@ def attention(dtype: str, has: Resources, prefix: str, mask: str, kv_dtype: str)
     work += Smallest(1, parts - 1) * own.split_overhead
     once = batch * heads * queries * width * size + batch * kv_heads * keys * width * kv_size
     return Least(overlapped(work, traffic_time(once, once, has), own.overlap), "s", SOURCE, menu=ATTENTIONS)
+
+
+def product_dims(kind: str, variant: tuple[object, ...]) -> tuple[sp.Expr, sp.Expr, sp.Expr, sp.Expr] | None:
+    """batch, m, n, k of the product that an operation is; None where it is none, or another algorithm picks its own."""
+    own = {name: symbol(f"operation.{name}") for name in ("batch", "m", "n", "k", "hidden", "gates", "outputs")}
+    if kind == "gemm":
+        return own["batch"], own["m"], own["n"], own["k"]
+    if kind == "recurrent":
+        return sp.Integer(1), own["gates"] * own["hidden"], own["batch"], own["outputs"]
+    if kind == "convolution" and variant == ("forward", False):
+        groups, pixels = symbol("operation.groups"), _axes("out") * own["batch"]
+        inputs, outputs = symbol("operation.channels_in"), symbol("operation.channels_out")
+        return groups, outputs / groups, pixels, inputs / groups * _axes("kernel")
+    return None
+
+
+def recurrent(dtype: str, has: Resources, prefix: str) -> Formula:
+    """One step of a recurrent layer: the product with the state in tiles, whose weights a cache may keep; the gates.
+
+    Gates run after the product: their traffic is what the operation moves besides weights.
+    """
+    size = _size(dtype)
+    batch, hidden, gates, outputs = (symbol(f"operation.{name}") for name in ("batch", "hidden", "gates", "outputs"))
+    weights = gates * hidden * outputs * size
+    beside = Largest(0, symbol("operation.bytes_moved") - weights)
+    # Every step reads the same weights: nothing else is touched in between.
+    again = replace(has, rotation=None if has.rotation is None else sp.Integer(1))
+    time = product((sp.Integer(1), gates * hidden, batch, outputs), size, again, habits(prefix), VECTOR_BYTES // size)
+    return Least(time + beside / has.cache_rate, "s", SOURCE, menu=PRODUCTS)
 
 
 def stream(has: Resources, prefix: str, flop_time: sp.Expr) -> Formula:

@@ -13,7 +13,7 @@ from slipstick.estimators.core.operation_model import Clock, FormulaModel
 from slipstick.estimators.core.residency import capacity_of_all, rated_caches
 from slipstick.estimators.operation.gpu import kernel_classes
 from slipstick.estimators.operation.gpu.kernel_classes import KERNELS, KernelParameters
-from slipstick.estimators.operation.gpu.tiles import Resources, traffic_time
+from slipstick.estimators.operation.gpu.tiles import Resources, panels_read, tiles_read, traffic_time
 from slipstick.estimators.operation.power.voltage import squared_voltage
 from slipstick.estimators.operation.roofline import product_of_fields, serving_rate
 from slipstick.hwmodels.files.expressions import symbol
@@ -81,6 +81,34 @@ class TiledRoofline(FormulaModel):
             del terms["memory"]
         return kernel_classes.with_terms(formula, launch + capped, terms)
 
+    def traffic(self, op: Op, machine: Machine) -> Table[sp.Expr]:
+        """Bytes that one execution moves out of each level of the memory, in the symbols of `formula` and of its menu.
+
+        Products load tiles: from the nearest memory what a core asks for, from the last cache what that cannot stage,
+        from main memory what no cache held. Other operations move their operands and results once through all levels.
+        """
+        entry = next(name for name in (f"{op.kind}.{op.dtype}", op.kind, "default") if name in self.kernels)
+        free = op.kind in machine.runtime.free_kinds
+        has = resources(machine, f"parameter.kernels.{entry}.", sp.Integer(0))
+        near, cache, main = (sp.Integer(0),) * 3 if free else _bytes_by_level(op, has)
+        levels, found = list(machine.memory), {}
+        for level in levels:
+            there = machine.memory[level].capacity > 0
+            amount = main if level == levels[-1] else near if level == levels[0] and len(levels) > 2 else cache
+            found[level] = amount if there else sp.Integer(0)
+        return Table(found)
+
+
+def _bytes_by_level(op: Op, has: Resources) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
+    """Out of the nearest memory, the last cache, and main memory."""
+    moved, size = symbol("operation.bytes_moved"), int(SIZE_BYTES[op.dtype])
+    dims = kernel_classes.product_dims(op.kind, _variant(op))
+    if dims is None:
+        return moved, moved, moved
+    beside = sp.Integer(0) if op.kind != "recurrent" else Largest(0, moved - dims[1] * dims[3] * size)
+    near, cache = tiles_read(dims, size, has)
+    return near + beside, cache + beside, panels_read(dims, size, has) + beside
+
 
 def resources(machine: Machine, prefix: str, flop_time: sp.Expr) -> Resources:
     """The machine's rates as expressions; caches that it lacks neither bound nor spare anything."""
@@ -110,6 +138,8 @@ def _kernel(op: Op, has: Resources, prefix: str, flop_time: sp.Expr) -> Formula:
             return kernel_classes.convolution(op.dtype, has, prefix, winograd=bool(winograd))
         case "attention", (str() as mask, str() as kv_dtype):
             return kernel_classes.attention(op.dtype, has, prefix, mask, kv_dtype)
+        case "recurrent", _:
+            return kernel_classes.recurrent(op.dtype, has, prefix)
         case "softmax", _:
             return kernel_classes.rowwise(has, prefix, symbol("operation.rows"), symbol("operation.columns"), size)
         case "norm", _:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import sympy as sp
 
 from slipstick.estimators.core.extrema import Largest, Smallest
-from slipstick.estimators.core.residency import resident_share
+from slipstick.estimators.core.residency import is_there, resident_share
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.records import Table
 
@@ -117,20 +117,46 @@ def product(
     work = sp.ceiling(blocks / has.cores) * (step * sp.ceiling(k / parts) + habits.tile_cycles / has.clock)
     work += Smallest(1, parts - 1) * (habits.split_overhead + 2 * parts * outputs / has.memory_rate)
     work += Largest(0, SHORTEST * Smallest(1, parts - 1) * parts / k - 1)  # seconds: no library splits so short a sum
-    side = sp.sqrt(Smallest(blocks / parts, has.cores) * rows * columns)
-    panel = k * size * (Smallest(side, m) + Smallest(side, n))
-    missed = panel**2 / (panel**2 + has.cache_capacity**2)
-    again_a = 1 + (Largest(n / Largest(side, columns), 1) - 1) * missed
-    again_b = 1 + (Largest(m / Largest(side, rows), 1) - 1) * missed
-    moved = inputs_a * again_a + inputs_b * again_b + outputs
+    moved = panels_read(dims, size, has)
     traffic = traffic_time(moved, touched, has) * penalty
     return overlapped(work, traffic, habits.overlap)
 
 
+def panels_read(dims: tuple[sp.Expr, sp.Expr, sp.Expr, sp.Expr], size: int, has: Resources) -> sp.Expr:
+    """Bytes of `batch` products from main memory: operands, read again as far as no cache holds them, and results."""
+    batch, m, n, k = dims
+    rows, columns = symbol("choice.rows"), symbol("choice.columns")
+    inputs_a, inputs_b, outputs = batch * m * k * size, batch * k * n * size, batch * m * n * size
+    blocks = batch * sp.ceiling(m / rows) * sp.ceiling(n / columns)
+    # Blocks that run side by side read the same panels once from a cache that they share, else each for itself.
+    shared = is_there(has.cache_capacity)
+    side = sp.sqrt(Smallest(blocks, has.cores) * rows * columns)
+    panel = k * size * (Smallest(side, m) + Smallest(side, n))
+    missed = panel**2 / (panel**2 + has.cache_capacity**2)
+    wide, high = (own + shared * (Largest(side, own) - own) for own in (columns, rows))
+    again_a = 1 + (Largest(n / wide, 1) - 1) * missed
+    again_b = 1 + (Largest(m / high, 1) - 1) * missed
+    return inputs_a * again_a + inputs_b * again_b + outputs
+
+
+def tiles_read(dims: tuple[sp.Expr, sp.Expr, sp.Expr, sp.Expr], size: int, has: Resources) -> tuple[sp.Expr, sp.Expr]:
+    """Bytes that the cores of `batch` products load from their nearest memory, and from the cache behind it."""
+    batch, m, n, k = dims
+    rows, columns = symbol("choice.rows"), symbol("choice.columns")
+    loaded = batch * sp.ceiling(m / rows) * sp.ceiling(n / columns) * k * (rows + columns) * size
+    written = batch * m * n * size
+    return loaded + written, loaded / staged_side(rows, columns, has) + written
+
+
+def staged_side(rows: sp.Expr, columns: sp.Expr, has: Resources) -> sp.Expr:
+    """The side of the tile that the nearest memory can stage, as a share of the tile's; registers hold the rest."""
+    held = (rows + columns) * DEPTH_BYTES
+    return Largest(REGISTER_SHARE, Smallest(1, sp.sqrt(has.near_capacity / held)))
+
+
 def _loads(rows: sp.Expr, columns: sp.Expr, size: int, has: Resources) -> sp.Expr:
     """Seconds in which one core loads one step of the reduction for its tile."""
-    held = (rows + columns) * DEPTH_BYTES
-    side = Largest(REGISTER_SHARE, Smallest(1, sp.sqrt(has.near_capacity / held)))
+    side = staged_side(rows, columns, has)
     near = (rows + columns) * size / has.near_rate
     beyond = (rows + columns) * size * (1 / side - 1) * has.cores / has.cache_rate
     return near + beyond

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from slipstick.experiments.evidence.papers.seqpoint.seqpoint_counters import rows as counter_rows
 from slipstick.experiments.evidence.papers.seqpoint.seqpoint_errors import (
     counts,
     sensitivity,
@@ -50,7 +51,7 @@ def run() -> list[ReproductionRow]:
     for network in NETWORKS:
         rows += [*counts(network), *time_errors(network), *speedup_errors(network), *sensitivity(network)]
         rows += [*differing_kernels(network), *_savings(network), *_phases(network), *_inference(network)]
-    return [*rows, *profiles_by_length(), *_observations(), *_not_reproducible()]
+    return [*rows, *profiles_by_length(), *counter_rows(), *_observations(), *_not_reproducible()]
 
 
 def _savings(network: Network) -> list[ReproductionRow]:
@@ -182,25 +183,8 @@ def _observations() -> list[ReproductionRow]:
 
 
 def _not_reproducible() -> list[ReproductionRow]:
-    counters = "hardware counters of the card: the model has none"
     sizes = f"{IWSLT15_SENTENCES} sentences are the data set's; the paper does not say what it filtered"
     return [
-        *(
-            ReproductionRow(
-                "Figure 4",
-                f"{what} differs across iterations by",
-                "not_reproducible",
-                value,
-                None,
-                "%",
-                reason=counters,
-            )
-            for what, value in (
-                ("read memory traffic", 24.0),
-                ("memory write stalls", 25.0),
-                ("vector instructions", 27.0),
-            )
-        ),
         ReproductionRow("Figure 7", "histograms of lengths", "not_reproducible", reason=f"no numbers; {sizes}"),
         ReproductionRow("Figure 9", "runtime against length", "not_reproducible", reason="no numbers"),
         ReproductionRow(

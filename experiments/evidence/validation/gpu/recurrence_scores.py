@@ -1,0 +1,159 @@
+"""Steps of recurrent layers on GPUs whose family no fit has seen (DeepBench, FP32 training, forward)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.operation.gpu.kernel_classes import KERNELS, KernelParameters
+from slipstick.estimators.operation.gpu.tiled import TiledRoofline
+from slipstick.estimators.operation.roofline import Roofline
+from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
+from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.hwmodels.catalog import machine
+from slipstick.workloads.graph.kinds import operation
+from slipstick.workloads.graph.workload import Op
+
+FILE = "gpu/deepbench/deepbench_long.csv"
+DATASET = "deepbench recurrent layers"
+MACHINES: Mapping[str, str] = {
+    "DeepBench_AMD_VegaFE": "vega-fe",
+    "DeepBench_AMD_MI25": "mi25",
+    "DeepBench_NV_V100": "v100-sxm",
+    "DeepBench_NV_P100": "p100-pcie",
+    "DeepBench_NV_M40": "m40",
+    "DeepBench_NV_1080Ti": "gtx-1080-ti",
+    "DeepBench_NV_TitanX": "titan-x-maxwell",
+    "DeepBench_NV_TitanX_Pascal": "titan-x-pascal",
+    "DeepBench_NV_TitanXp": "titan-xp",
+}
+CELLS = {"GRU": ("gru", 3), "LSTM": ("lstm", 4), "Vanilla": ("rnn", 1)}
+FREE = {
+    "overhead": (1.5e-5, 0.0, 1e-3),
+    "compute_efficiency": (0.6, 0.05, 1.0),
+    "memory_efficiency": (0.7, 0.05, 1.0),
+    "tile_cycles": (3000.0, 0.0, 2e4),
+    "small_tile": (0.1, 0.0, 3.0),
+    "overlap": (0.3, 0.0, 1.0),
+}
+"""Parameters that are fitted: start, least, most."""
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """One machine's layers: an operation for a step of each, and its measured seconds."""
+
+    machine: str
+    operations: tuple[Op, ...]
+    seconds: FloatArray
+
+
+def read_steps(path: Path) -> list[Steps]:
+    """Every machine that the catalogue has; a layer's time over its length is a step."""
+    import pandas as pd
+
+    frame = pd.read_csv(path, dtype=str)
+    frame = frame[
+        (frame["mode"] == "train") & frame["file"].isin(MACHINES) & frame["section"].str.contains("Recurrent")
+    ]
+    frame = frame[frame["sheet"].str.contains("FP32") & ~frame["sheet"].str.contains("FP16")]
+    wide = frame.pivot_table(index=["file", "section", "row"], columns="field", values="value", aggfunc="first")
+    found = []
+    for file, rows in wide.reset_index().groupby("file"):
+        operations: list[Op] = []
+        seconds: list[float] = []
+        for _, row in rows.iterrows():
+            hidden = row.get("Hidden Units") if isinstance(row.get("Hidden Units"), str) else row.get("Hidden units")
+            numbers = pd.to_numeric(
+                pd.Series([hidden, row["N"], row["Timesteps"], row["Time Forward (msec)"]]), "coerce"
+            )
+            if numbers.isna().any() or not (numbers > 0).all():
+                continue
+            width, batch, length, taken = (float(number) for number in numbers)
+            function, gates = CELLS[str(row["section"]).rpartition("- ")[2]]
+            dims = {"batch": int(batch), "hidden": int(width), "gates": gates, "outputs": int(width)}
+            operations.append(
+                operation(f"step.{len(operations)}", "recurrent", dims, "float32", {"function": function})
+            )
+            seconds.append(taken * 1e-3 / length)
+        found.append(Steps(MACHINES[str(file)], tuple(operations), np.array(seconds)))
+    return found
+
+
+def model(values: Mapping[str, float]) -> TiledRoofline:
+    """The tiled roofline with these parameters of recurrent steps."""
+    return TiledRoofline(KERNELS.using(recurrent=KernelParameters(**values)))
+
+
+def log_errors(of: TiledRoofline | Roofline, steps: Sequence[Steps]) -> FloatArray:
+    """log(predicted / measured) of every step."""
+    parts = [np.log(of.times(one.operations, machine(one.machine)) / one.seconds) for one in steps]
+    return np.concatenate(parts)
+
+
+def fitted(steps: Sequence[Steps]) -> dict[str, float]:
+    """Least squares of log errors, those beyond 0.2 counted linearly."""
+    from scipy.optimize import least_squares
+
+    start, low, high = (np.array(column) for column in zip(*FREE.values(), strict=True))
+
+    def residuals(point: FloatArray) -> FloatArray:
+        return log_errors(model(dict(zip(FREE, map(float, point), strict=True))), steps)
+
+    found = least_squares(
+        residuals, start, bounds=(low, high), x_scale=start + 1e-6, loss="soft_l1", f_scale=0.2, max_nfev=40
+    )
+    return dict(zip(FREE, map(float, found.x), strict=True))
+
+
+def families(steps: Sequence[Steps]) -> dict[str, list[Steps]]:
+    """Machines by the chip's generation (the first two words of the family)."""
+    found: dict[str, list[Steps]] = {}
+    for one in steps:
+        found.setdefault("-".join(machine(one.machine).family.split("-")[:2]), []).append(one)
+    return found
+
+
+def rows(scored: Path | None = None) -> list[ValidationRow]:
+    """Each family left out of the fit; with `--data`, its rows from a fit to the machines that it has not."""
+    known_path, path = training_file(FILE), scored_file(FILE, scored)
+    if path is None or known_path is None:
+        return [skipped(DATASET, why_missing(FILE, scored))]
+    known, found = read_steps(known_path), []
+    for family, members in families(read_steps(path)).items():
+        names = {one.machine for one in members}
+        others = [one for one in known if one.machine not in names and one.machine not in _kin(known, names)]
+        if not others:
+            continue
+        values = fitted(others)
+        errors = np.abs(log_errors(model(values), members))
+        plain = {
+            "roofline and launches": float(np.median(np.abs(log_errors(Roofline(), members)))),
+            "products of unfitted tiles": float(np.median(np.abs(log_errors(model({}), members)))),
+        }
+        reason = f"{', '.join(sorted(names))}; 90th percentile {np.quantile(errors, 0.9):.2f}; fit to the others: "
+        reason += ", ".join(f"{name} {value:.3g}" for name, value in values.items())
+        metric = "median |log ratio|"
+        found.append(
+            ValidationRow(
+                DATASET,
+                "a step, forward",
+                family,
+                len(errors),
+                metric,
+                "1",
+                float(np.median(errors)),
+                plain,
+                reason=reason,
+            )
+        )
+    return found
+
+
+def _kin(known: Sequence[Steps], names: set[str]) -> set[str]:
+    """Machines of the families that some names belong to."""
+    return {one.machine for group in families(known).values() if {o.machine for o in group} & names for one in group}
