@@ -15,6 +15,7 @@ from slipstick.estimators.operation.roofline import Roofline
 from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.frames import csv_frame
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op
 
@@ -56,18 +57,20 @@ def read_steps(path: Path) -> list[Steps]:
     """Every machine that the catalogue has; a layer's time over its length is a step."""
     import pandas as pd
 
-    frame = pd.read_csv(path, dtype=str)
+    frame = csv_frame(path).dropna(subset="value")
     frame = frame[
         (frame["mode"] == "train") & frame["file"].isin(MACHINES) & frame["section"].str.contains("Recurrent")
     ]
     frame = frame[frame["sheet"].str.contains("FP32") & ~frame["sheet"].str.contains("FP16")]
-    wide = frame.pivot_table(index=["file", "section", "row"], columns="field", values="value", aggfunc="first")
+    wide = frame.pivot_table(index=["file", "section", "row"], columns="field", values="value", aggfunc="first").astype(
+        str
+    )
     found = []
     for file, rows in wide.reset_index().groupby("file"):
         operations: list[Op] = []
         seconds: list[float] = []
         for _, row in rows.iterrows():
-            hidden = row.get("Hidden Units") if isinstance(row.get("Hidden Units"), str) else row.get("Hidden units")
+            hidden = row["Hidden Units"] if row["Hidden Units"] != "nan" else row["Hidden units"]
             numbers = pd.to_numeric(
                 pd.Series([hidden, row["N"], row["Timesteps"], row["Time Forward (msec)"]]), "coerce"
             )
