@@ -62,28 +62,20 @@ def read_steps(path: Path) -> list[Steps]:
         (frame["mode"] == "train") & frame["file"].isin(MACHINES) & frame["section"].str.contains("Recurrent")
     ]
     frame = frame[frame["sheet"].str.contains("FP32") & ~frame["sheet"].str.contains("FP16")]
-    wide = frame.pivot_table(index=["file", "section", "row"], columns="field", values="value", aggfunc="first").astype(
-        str
-    )
+    wide = frame.pivot_table(index=["file", "section", "row"], columns="field", values="value", aggfunc="first")
+    wide = wide.apply(pd.to_numeric, errors="coerce")
+    wide["hidden"] = wide["Hidden Units"].fillna(wide["Hidden units"])
+    columns = {"hidden": "width", "N": "batch", "Timesteps": "length", "Time Forward (msec)": "taken"}
+    layers = wide[list(columns)].rename(columns=columns).dropna()
     found = []
-    for file, rows in wide.reset_index().groupby("file"):
+    for file, rows in layers[(layers > 0).all(axis=1)].reset_index().groupby("file"):
         operations: list[Op] = []
-        seconds: list[float] = []
-        for _, row in rows.iterrows():
-            hidden = row["Hidden Units"] if row["Hidden Units"] != "nan" else row["Hidden units"]
-            numbers = pd.to_numeric(
-                pd.Series([hidden, row["N"], row["Timesteps"], row["Time Forward (msec)"]]), "coerce"
-            )
-            if numbers.isna().any() or not (numbers > 0).all():
-                continue
-            width, batch, length, taken = (float(number) for number in numbers)
-            function, gates = CELLS[str(row["section"]).rpartition("- ")[2]]
-            dims = {"batch": int(batch), "hidden": int(width), "gates": gates, "outputs": int(width)}
-            operations.append(
-                operation(f"step.{len(operations)}", "recurrent", dims, "float32", {"function": function})
-            )
-            seconds.append(taken * 1e-3 / length)
-        found.append(Steps(MACHINES[str(file)], tuple(operations), np.array(seconds)))
+        for place, row in enumerate(rows.itertuples()):
+            function, gates = CELLS[str(row.section).rpartition("- ")[2]]
+            dims = {"batch": int(row.batch), "hidden": int(row.width), "gates": gates, "outputs": int(row.width)}
+            operations.append(operation(f"step.{place}", "recurrent", dims, "float32", {"function": function}))
+        seconds = (rows["taken"] / rows["length"]).to_numpy(dtype=float) * 1e-3
+        found.append(Steps(MACHINES[str(file)], tuple(operations), seconds))
     return found
 
 
