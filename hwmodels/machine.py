@@ -19,6 +19,9 @@ from slipstick.hwmodels.power import Power
 from slipstick.hwmodels.runtime import Runtime
 from slipstick.hwmodels.units import DollarsPerHour, Hertz, PerCycle, format_quantity
 
+NOT_TIMED = {"name", "description", "family", "aliases", "price", "sources", "base_clock", "peak_clock"}
+"""Fields that change no measured time."""
+
 
 class Machine(Record):
     """Cores that compute, a hierarchy of memory that feeds them, links, power, and the software in between.
@@ -29,10 +32,14 @@ class Machine(Record):
         As answers call it.
     family
         Groups machines that share a calibration ("nvidia-hopper").
+    aliases
+        Other names that people and profilers give it ("H100", "H100 80GB HBM3").
     description
         What one should know of it, in a sentence.
     clock
         Of the cores, sustained unless the source says otherwise.
+    base_clock, peak_clock
+        What the vendor guarantees under the power cap, and the highest; None where the source does not say.
     cores
         Cores of a CPU, compute units or streaming multiprocessors of a GPU, cores of a TPU.
     threads_per_core
@@ -54,13 +61,16 @@ class Machine(Record):
     price
         What an hour of it costs.
     sources
-        Field (dotted path, or the head of one) -> where its numbers come from.
+        Field (dotted path, or the head of one) -> where its numbers come from; a key may name several, with commas.
     """
 
     name: str = Field(min_length=1, max_length=100)
     family: str = ""
     description: str = ""
+    aliases: tuple[str, ...] = ()
     clock: Hertz
+    base_clock: Hertz | None = None
+    peak_clock: Hertz | None = None
     cores: int = Field(ge=1, le=10_000_000)
     threads_per_core: int = Field(default=1, ge=1, le=1024)
     cycles_per_instruction: tuple[PerCycle, ...] = (1.0,)
@@ -82,6 +92,19 @@ class Machine(Record):
             if isinstance(value, bool):
                 raise ValueError(f"{path} = {value}: want a number or a text, not a truth")
         return data
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_source_for_several(cls, data: Any) -> Any:
+        """``"clock, cores": data sheet`` names the source of both."""
+        sources = data.get("sources") if isinstance(data, Mapping) else None
+        if not isinstance(sources, Mapping):
+            return data
+        each = [(path.strip(), source) for paths, source in sources.items() for path in str(paths).split(",")]
+        twice = sorted({path for path, _ in each if sum(path == other for other, _ in each) > 1})
+        if twice:
+            raise ValueError(f"sources: {twice[0]} has two")
+        return {**data, "sources": dict(each)}
 
     @model_validator(mode="after")
     def _one_energy_of_main_memory(self) -> Self:
@@ -153,9 +176,7 @@ class Machine(Record):
     @cached_property
     def fingerprint(self) -> str:
         """Digest of everything that can change a measured time; names, prices and sources are left out."""
-        return content_digest(
-            self.model_dump(mode="json", exclude={"name", "description", "family", "price", "sources"})
-        )
+        return content_digest(self.model_dump(mode="json", exclude=NOT_TIMED))
 
     def peak_factors(self, unit: str, dtype: str) -> tuple[str, ...]:
         """The fields whose product is the peak rate in flop/s of one unit and dtype.

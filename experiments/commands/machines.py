@@ -1,4 +1,4 @@
-"""slipstick machines list|show|import|detect"""
+"""slipstick machines list|show|compare|import|detect"""
 
 from __future__ import annotations
 
@@ -54,6 +54,17 @@ def register(app: typer.Typer) -> None:
         emit(rows, format, notes=[f"{shown.name} ({shown.family}), fingerprint {shown.fingerprint}", shown.description])
 
     @machines.command()
+    def compare(
+        names: Annotated[list[str], typer.Argument(help="two or more shipped machines, or paths of YAML files")],
+        format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+    ) -> None:
+        """Peaks, memory, links, power and price of machines side by side, with ratios to the first."""
+        from slipstick.experiments.pages.output import emit
+        from slipstick.hwmodels.catalog import machine
+
+        emit(_compared([machine(name) for name in names], format), format)
+
+    @machines.command()
     def fields(format: Annotated[str, typer.Option(help=FORMAT)] = "table") -> None:  # noqa: A002
         """Every field that a machine file may have: what is wanted, in which unit, and what it means."""
         from dataclasses import asdict
@@ -88,6 +99,36 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.measure.host.host_topology import detect as detect_host
 
         _answer(detect_host(clock=_hertz(clock)).machine(), save, format)
+
+
+def _compared(machines: list[Any], form: str) -> list[dict[str, Any]]:
+    """A row a quantity, a column a machine; for people with units, and what the others have over the first."""
+    from slipstick.hwmodels.units import format_quantity
+
+    quantities: dict[tuple[str, str], dict[str, float]] = {}
+    for one in machines:
+        for unit, engine in one.engines.items():
+            for dtype in engine.flop_per_cycle:
+                quantities.setdefault((f"peak {unit} {dtype}", "flop/s"), {})[one.name] = one.peak(unit, dtype)
+        main = one.memory[one.main_memory]
+        found = {("main memory", "byte"): main.capacity, ("memory bandwidth", "byte/s"): one.bandwidth(one.main_memory)}
+        found |= {("power cap", "W"): one.power.cap, ("price", "dollar/hour"): one.price, ("clock", "Hz"): one.clock}
+        found |= {(f"link {name}", "byte/s"): link.bandwidth for name, link in one.links.items()}
+        for key, value in found.items():
+            if value is not None:
+                quantities.setdefault(key, {})[one.name] = value
+    rows = []
+    for (name, unit), values in sorted(quantities.items()):
+        row: dict[str, Any] = {"quantity": name, "unit": unit}
+        first = values.get(machines[0].name)
+        for one in machines:
+            value = values.get(one.name)
+            text = "" if value is None else format_quantity(value, unit)
+            if value and first and one is not machines[0]:
+                text += f" ({value / first:.3g} x)"
+            row[one.name] = text if form == "table" else value
+        rows.append(row)
+    return rows
 
 
 def _hertz(text: str) -> float | None:

@@ -84,7 +84,7 @@ def test_an_anchor_moves_the_answer(made: DeviceCalibration) -> None:
     old, now = (told.predict([part]) for told in (before, after))
     assert np.median(np.abs(np.log(now.time / part.times))) < 0.5 * np.median(np.abs(np.log(old.time / part.times)))
     covered = [np.mean((told.low < part.times) & (part.times < told.high)) for told in (old, now)]
-    assert covered[1] > 0.8 > covered[0]  # a row that surprises widens the band
+    assert covered[1] > covered[0] + 0.3  # a row that surprises widens the band
     assert after.belief.said["elementwise.float32"].endswith("and 1 anchors")
 
 

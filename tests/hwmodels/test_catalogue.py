@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from slipstick.hwmodels.catalog import machine, machine_names
+from slipstick.experiments.commands.cli import run
+from slipstick.hwmodels.catalog import FOLDER, machine, machine_names
+from slipstick.hwmodels.machine import Machine
 
 # The papers' tables: field, value in SI.
 PAPERS: dict[str, dict[str, float]] = {
@@ -57,6 +61,40 @@ def test_numbers_of_the_papers_stand_with_their_source(name: str, path: str) -> 
         ("h200-sxm", "matrix", "bfloat16", 989.0, 4800),
         ("xeon-phi-7250", "vector", "float32", 6.1, 460),
         ("xeon-phi-7120p", "vector", "float64", 1.2, 352),
+        ("gb200", "matrix", "bfloat16", 2500.0, 8000),
+        ("gb200", "matrix", "float4", 10000.0, 8000),
+        ("b300-sxm", "matrix", "float4", 14000.0, 7750),
+        ("gb300", "matrix", "float4", 15000.0, 8000),
+        ("h20-sxm", "matrix", "bfloat16", 148.0, 4000),
+        ("gh200", "matrix", "bfloat16", 989.0, 4000),
+        ("rtx-pro-6000-server", "matrix", "bfloat16", 467.8, 1597),
+        ("rtx-5090", "matrix", "float16", 209.5, 1792),
+        ("rtx-4090", "matrix", "float16", 165.2, 1008),  # accumulating in FP32: half of the 330 of the first page
+        ("rtx-4090", "vector", "float32", 82.6, 1008),
+        ("rtx-3090", "matrix", "float16", 71.0, 936),
+        ("l40", "matrix", "bfloat16", 181.0, 864),
+        ("a10", "matrix", "bfloat16", 125.0, 600),
+        ("a10g", "matrix", "bfloat16", 70.0, 600),  # no A10
+        ("a6000", "matrix", "bfloat16", 154.8, 768),
+        ("mi300a", "matrix", "bfloat16", 980.6, 5300),
+        ("mi325x", "matrix", "bfloat16", 1307.4, 6000),
+        ("mi355x", "matrix", "bfloat16", 2516.6, 8000),
+        ("mi355x", "matrix", "float8", 5033.2, 8000),
+        ("rx-7900-xtx", "vector", "float32", 61.4, 960),
+        ("arc-b60", "matrix", "float16", 98.3, 456),
+        ("max-1550", "vector", "float64", 52.4, 3277),
+        ("gaudi2", "matrix", "bfloat16", 432.0, 2450),
+        ("gaudi3", "matrix", "bfloat16", 1835.0, 3700),
+        ("tpu-v4", "matrix", "bfloat16", 275.0, 1200),
+        ("tpu-v5e", "matrix", "int8", 393.0, 819),
+        ("tpu-v5p", "matrix", "bfloat16", 459.0, 2765),
+        ("tpu-v6e", "matrix", "bfloat16", 918.0, 1640),
+        ("trainium1", "matrix", "bfloat16", 190.0, 820),
+        ("trainium2", "matrix", "bfloat16", 667.0, 2900),
+        ("apple-m1-max", "vector", "float32", 10.4, 409.6),
+        ("xeon-platinum-8480", "matrix", "bfloat16", 114.7, 307.2),
+        ("epyc-9654", "vector", "float64", 3.69, 460.8),
+        ("graviton4", "vector", "float32", 8.6, 537.6),
         ("tpu-v2", "matrix", "bfloat16", 45.0, 700),
         ("tpu-v3", "matrix", "bfloat16", 123.0, 900),
         ("tpu-v3-paper", "matrix", "bfloat16", 90.0, 900),
@@ -67,6 +105,40 @@ def test_peaks_of_the_data_sheets(name: str, unit: str, dtype: str, teraflops: f
     shipped = machine(name)
     assert shipped.peak(unit, dtype) / 1e12 == pytest.approx(teraflops, rel=0.09)
     assert shipped.bandwidth(shipped.main_memory) / 1e9 == pytest.approx(gigabytes, rel=0.04)
+
+
+def test_main_numbers_have_a_source_and_a_source_stands_once_a_file() -> None:
+    for name in machine_names():
+        shipped = machine(name)
+        paths = [
+            p for p in shipped.numbers if p.rpartition(".")[2] in ("clock", "cores", "capacity", "bandwidth", "price")
+        ]
+        assert not [path for path in paths if not shipped.source_of(path)], name
+        stated = (FOLDER / f"{name}.yaml").read_text().partition("sources:")[2]
+        assert all(stated.count(f'"{text}"') <= 1 for text in set(shipped.sources.values())), name
+
+
+def test_machines_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["machines", "compare", "h100-sxm", "b200-sxm", "--format", "json"]) == 0
+    rows = {row["quantity"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows["memory bandwidth"]["H100 SXM5 80 GB"] == pytest.approx(3.352e12)
+    assert rows["memory bandwidth"]["B200 SXM 180 GB"] == pytest.approx(8e12)
+    assert rows["peak matrix float4"]["H100 SXM5 80 GB"] is None
+
+
+def test_a_source_is_named_for_several_fields_at_once() -> None:
+    data = {
+        "name": "two",
+        "clock": 1e9,
+        "cores": 2,
+        "engines": {"vector": {"flop_per_cycle": {"float32": 2}}},
+        "memory": {"DRAM": {"capacity": 1e9, "bandwidth": 1e9}},
+        "sources": {"clock, cores": "a data sheet", "memory": "another"},
+    }
+    made = Machine.model_validate(data)
+    assert made.source_of("cores") == made.source_of("clock") == "a data sheet"
+    with pytest.raises(ValueError, match="sources: clock has two"):
+        Machine.model_validate({**data, "sources": {"clock, cores": "a", "clock": "b"}})
 
 
 def test_boards_are_four_chips() -> None:

@@ -74,7 +74,9 @@ def test_equality_hash_pickle(phi: Machine) -> None:
 
 
 def test_unknown_fields_list_the_known(phi: Machine) -> None:
-    with pytest.raises(InputError, match=r"'clok'; did you mean 'clock'\? \(known: clock, cores, "):
+    with pytest.raises(
+        InputError, match=r"'clok'; did you mean 'clock'\? \(known: aliases, base_clock, clock, cores, "
+    ):
         phi.using(clok=1)
     with pytest.raises(InputError, match=r"known: memory\.GDDR5, memory\.L1, memory\.L2"):
         phi.using({"memory.L3.capacity": 1})
