@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slipstick.estimators.operation.gpu.kernels import dtype_on, in_dtype
 from slipstick.estimators.schedule.replay import graph_of
-from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.catalog import machine_of_device
 from slipstick.hwmodels.files.opener import head
 from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping
 from slipstick.hwmodels.machine import Machine
@@ -18,33 +17,6 @@ from slipstick.workloads.importers.traces.chakra_graph import LIMIT_BYTES, chakr
 from slipstick.workloads.importers.traces.kernel_shapes import read_kernel_operations
 from slipstick.workloads.importers.traces.kineto_graph import read_trace_graph
 from slipstick.workloads.importers.traces.trace_graph import TraceGraph
-
-DEVICES: Mapping[str, str] = {
-    r"MI300(?!A)": "mi300x",
-    r"MI250": "mi250-gcd",
-    r"MI210": "mi210",
-    r"MI100": "mi100",
-    r"H200": "h200-sxm",
-    r"H100 PCIe": "h100-pcie",
-    r"H100": "h100-sxm",
-    r"B200": "b200-sxm",
-    r"A100.*PCIE-?40": "a100-pcie-40gb",
-    r"A100.*(80GB PCIe|PCIE-?80)": "a100-pcie-80gb",
-    r"A100.*80GB": "a100-sxm-80gb",
-    r"A100": "a100-sxm-40gb",
-    r"A40": "a40",
-    r"A30": "a30",
-    r"L40S": "l40s",
-    r"\bL4\b": "l4",
-    r"V100-PCIE": "v100-pcie",
-    r"V100": "v100-sxm",
-    r"P100-PCIE": "p100-pcie",
-    r"P100": "p100-sxm",
-    r"\bT4\b": "t4",
-    r"\bP4\b": "p4",
-}
-"""Names that profilers give to devices, as patterns; the first that fits counts."""
-
 
 HEAD = 1 << 16
 """Bytes that tell one kind of file from another."""
@@ -68,12 +40,6 @@ class Recorded:
     note: str
 
 
-def machine_of(device: str) -> Machine | None:
-    """The machine of the catalogue that a profiler calls by this name; None where it is not there."""
-    found = next((name for pattern, name in DEVICES.items() if re.search(pattern, device, re.IGNORECASE)), None)
-    return machine(found) if found else None
-
-
 def read_recorded(path: str, on: Machine | None = None) -> Recorded:
     """A Kineto (Chrome) trace, or a Chakra trace with durations or without (then estimated on the machine `on`).
 
@@ -93,7 +59,7 @@ def read_recorded(path: str, on: Machine | None = None) -> Recorded:
             f"shapes known for {sized} of {kernels} kernels"
         )
         note = "; ".join([note, *graph.notes])
-        return Recorded(graph, operations, on or machine_of(graph.device), note)
+        return Recorded(graph, operations, on or machine_of_device(graph.device), note)
     document = require_mapping(read_json(path, LIMIT_BYTES), path, "the document")
     if has_durations(document):
         graph = chakra_graph(document, path)

@@ -13,9 +13,9 @@ import pytest
 
 from slipstick.estimators.operation.gpu.kernels import KernelScaling, dtype_on, reached, resource_of
 from slipstick.estimators.schedule.replay import replay
-from slipstick.experiments.traces.recorded import machine_of, read_recorded
+from slipstick.experiments.traces.recorded import read_recorded
 from slipstick.experiments.traces.trace_whatif import Change, trace_whatif
-from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.catalog import machine, machine_of_device
 
 PRODUCT = "Cijk_Alik_Bljk_BBS_BH_Bias_HAS_SAV_UserArgs_MT256x256x64_MI16x16x1_SN_LDSB0_AFC1_AFEM1_ASEM1.kd"
 ATTENTION = "attn_fwd.kd"
@@ -77,7 +77,8 @@ def test_a_rocm_trace_names_its_machine_and_replays(tmp_path: Path) -> None:
     assert np.asarray(again.steps) == pytest.approx(read.graph.measured_steps, rel=1e-9)
     assert again.step * 1e6 == pytest.approx(32 + 6 + 12 / 3 * 800 + 3, rel=1e-6)
     assert {node.kind for node in read.graph.nodes} == {"host", "wait", "kernel", "copy"}
-    assert machine_of("AMD Instinct MI300X OAM") == machine("mi300x") and machine_of("AMD Instinct MI300A") is None
+    assert machine_of_device("AMD Instinct MI300X OAM") == machine("mi300x")
+    assert machine_of_device("AMD Instinct MI300A") is None
 
 
 @pytest.mark.parametrize("offset", [-250.0, -20.0, 0.0])

@@ -11,8 +11,8 @@ import numpy as np
 from slipstick.estimators.schedule.replay import replay
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
-from slipstick.experiments.traces.recorded import machine_of
 from slipstick.experiments.traces.trace_whatif import Change, trace_whatif
+from slipstick.hwmodels.catalog import machine_of_device
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.importers.traces.activity import DEVICE
@@ -176,7 +176,7 @@ def _model(path: Path) -> str:
 
 def _machine(path: Path, graph: TraceGraph) -> Machine | None:
     """Where a trace was recorded: what it says itself, or (ROCm's profiler notes no device) its folder or file."""
-    return machine_of(graph.device) or machine_of(" ".join(path.parts[-3:]))
+    return machine_of_device(graph.device) or machine_of_device(" ".join(path.parts[-3:]))
 
 
 def _moved(here: Path, there: Path, graphs: dict[Path, TraceGraph]) -> ValidationRow:

@@ -1,0 +1,67 @@
+"""Machines are found by the names that people and profilers give them."""
+
+import pytest
+
+from slipstick.hwmodels.catalog import aliases, machine, machine_of_device
+from slipstick.hwmodels.catalog.names import tokens
+from slipstick.hwmodels.files.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("H100", "H100 SXM5 80 GB"),
+        ("h100_sxm", "H100 SXM5 80 GB"),
+        ("A100-80GB", "A100 SXM4 80 GB"),
+        ("a100 40gb", "A100 SXM4 40 GB"),
+        ("MI300X", "Instinct MI300X"),
+    ],
+)
+def test_people_write_names_in_many_ways(written: str, name: str) -> None:
+    assert machine(written).name.split()[0] == name.split()[0]
+    assert machine(written).name == machine(written.lower()).name
+
+
+@pytest.mark.parametrize(
+    ("device", "name"),
+    [  # as profilers write them
+        ("NVIDIA A100-SXM4-80GB", "a100-sxm-80gb"),
+        ("NVIDIA A100-SXM4-40GB", "a100-sxm-40gb"),
+        ("NVIDIA A100-PCIE-40GB", "a100-pcie-40gb"),
+        ("NVIDIA A100 80GB PCIe", "a100-pcie-80gb"),
+        ("NVIDIA H100 80GB HBM3", "h100-sxm"),
+        ("NVIDIA H100 PCIe", "h100-pcie"),
+        ("NVIDIA H200", "h200-sxm"),
+        ("NVIDIA L40S", "l40s"),
+        ("NVIDIA L4", "l4"),
+        ("Tesla V100-DGXS-32GB", "v100-sxm"),
+        ("Tesla V100-PCIE-16GB", "v100-pcie"),
+        ("Tesla P100-PCIE-16GB", "p100-pcie"),
+        ("Tesla T4", "t4"),
+        ("AMD Instinct MI300X", "mi300x"),
+        ("AMD Instinct MI250X", "mi250-gcd"),
+    ],
+)
+def test_devices_of_profilers(device: str, name: str) -> None:
+    found = machine_of_device(device)
+    assert found is not None and found.name == machine(name).name
+
+
+def test_unknown_devices_are_none() -> None:
+    assert machine_of_device("Quantum Thing 9") is None
+
+
+def test_no_two_machines_share_an_alias() -> None:
+    seen: dict[frozenset[str], str] = {}
+    for name, own in aliases().items():
+        for one in {tokens(text) for text in own}:
+            assert seen.setdefault(one, name) == name, (sorted(one), name, seen[one])
+
+
+@pytest.mark.parametrize(("written", "first"), [("H1000", None), ("h100-sxm5-96gb", "h100-sxm"), ("v100x", "v100")])
+def test_what_is_suggested_shares_the_model(written: str, first: str | None) -> None:
+    with pytest.raises(InputError) as caught:
+        machine(written)
+    hint = str(caught.value).partition("(known")[0]
+    assert "mi100" not in hint
+    assert first is None or first in hint
