@@ -1,7 +1,7 @@
 """A workload on a GPU: kernels as public measurements have them, issued by one host or shared out over many devices.
 
 What a calibration across devices says of one machine, class by class, goes under any schedule; classes that nobody
-measured take the nearest one's fit with a wider band (`across_devices.sharing`).
+measured take the nearest one's fit with a wider band (`named.class_sharing`).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import numpy as np
 from slipstick.estimators.across_devices.bands import Scatter
 from slipstick.estimators.across_devices.beliefs import DEFAULT, UNKNOWN
 from slipstick.estimators.across_devices.devices import DeviceCalibration
-from slipstick.estimators.across_devices.sharing import standing_for
 from slipstick.estimators.calibration.calibration import Calibration
 from slipstick.estimators.composites.composite import Composite, as_compiled
 from slipstick.estimators.core.estimate import Estimate
 from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.estimators.core.parameters import declared
 from slipstick.estimators.core.schedule_model import Schedule
+from slipstick.estimators.named.class_sharing import standing_for
 from slipstick.estimators.operation.by_kind import DeviceAndLinks
 from slipstick.estimators.operation.collectives import Collectives
 from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters

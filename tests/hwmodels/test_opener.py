@@ -37,7 +37,7 @@ def test_only_regular_files_are_opened_and_nothing_waits(tmp_path: Path, monkeyp
         for reader in (read_bytes, require_regular, csv_frame, parquet_frame, lambda path: head(path, 10)):
             with pytest.raises(InputError, match=words):
                 reader(name)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 30
 
 
 def test_packed_files_are_bounded_by_size_and_by_ratio(tmp_path: Path) -> None:

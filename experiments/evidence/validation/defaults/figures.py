@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from slipstick.experiments.calibrate.public_data import scored_file, why_missing
+from slipstick.hwmodels.files.frames import csv_frame
 from slipstick.hwmodels.files.readers import InputError, read_json, read_yaml
 from slipstick.hwmodels.files.records import Record, validated
 
@@ -113,6 +114,4 @@ def figures() -> Figures:
 
 @cache
 def _table(path: Path) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.read_csv(path)
+    return csv_frame(path)
