@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -20,19 +21,31 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.pages.output import emit
 
         rows = catalog.paper(paper).run()
-        checked = [row for row in rows if row.ok is not None]
-        missed = sum(1 for row in checked if not row.ok)
-        note = (
-            f"{paper}: {len(checked) - missed} of {len(checked)} checkable rows hold; {len(rows) - len(checked)} others"
-        )
+        held = [row for row in rows if row.ok]
+        missed = [row for row in rows if row.ok is False]
+        rest = len(rows) - len(held) - len(missed)
+        without = sum(1 for row in rows if row.ok is None and row.ours is not None)
+        notes = [
+            f"{paper}: {len(held)} hold, {len(missed)} missed; the rest: {without} of ours without a published number, "
+            f"{rest - without} not reproducible",
+            "holding rows prove: " + ", ".join(f"{kind} {count}" for kind, count in _kinds(held)),
+            *(f"missed: {row.table}, {row.cell}" for row in missed),
+        ]
         if format == "table":
-            emit([_short(row.to_dict()) for row in rows], format, notes=[note])
+            emit([_short(row.to_dict()) for row in rows], format, notes=notes)
         else:
             emit([row.to_dict() for row in rows], format)
         return 1 if missed else 0
 
 
+def _kinds(rows: Sequence[Any]) -> list[tuple[str, int]]:
+    """How many rows prove what, most first."""
+    from collections import Counter
+
+    return Counter(row.proves for row in rows).most_common()
+
+
 def _short(row: dict[str, Any]) -> dict[str, Any]:
     """What fits a line."""
-    names = ("table", "cell", "status", "published", "ours", "unit", "relative_error", "ok", "reason")
+    names = ("table", "cell", "status", "published", "ours", "unit", "relative_error", "ok", "evidence", "reason")
     return {name: row[name] for name in names}

@@ -7,6 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Status = Literal["exact", "model", "qualitative", "not_reproducible"]
+Evidence = Literal["computed", "one-sided", "direction", "echo", "circular", "not reproducible"]
+"""What a row proves: a number computed from inputs that are named; that a bound is kept; a direction only; nothing, as
+it gives back an input (echo) or both sides come of the same data (circular); nothing, as it cannot be reproduced."""
+JUDGED_WITHIN = 0.20
+"""Relative tolerance of numbers of ours beside published ones for which no narrower one was set; fixed beforehand."""
 
 
 @dataclass(frozen=True)
@@ -14,7 +19,15 @@ class ReproductionRow:
     """One number or claim of a paper beside ours.
 
     `status` is exact (a formula's cell), model (our machine model stands for theirs), qualitative (an ordering or a
-    sign) or not_reproducible (with the reason). `ok` is null where nothing can be checked.
+    sign) or not_reproducible (with the reason). `ok` is null where nothing can be checked. A number of ours beside a
+    published one is always judged, within `JUDGED_WITHIN` where no tolerance is given.
+
+    Parameters
+    ----------
+    evidence
+        What the row proves; None follows from status and values (`proves`).
+    inputs
+        What our number was computed from, in words.
     """
 
     table: str
@@ -27,6 +40,30 @@ class ReproductionRow:
     tolerance_rel: float | None = None
     reason: str = ""
     holds: bool | None = None
+    evidence: Evidence | None = None
+    inputs: str = ""
+
+    @property
+    def proves(self) -> Evidence:
+        """What the row proves, said or by its kind."""
+        if self.evidence is not None:
+            return self.evidence
+        if self.ours is None:
+            return "not reproducible"
+        if self.status == "qualitative":
+            return "direction"
+        return "one-sided" if self.holds is not None and self._numbers else "computed"
+
+    @property
+    def _numbers(self) -> bool:
+        """Whether a number of ours stands beside a published one."""
+        return all(isinstance(value, (int, float)) for value in (self.ours, self.published))
+
+    @property
+    def within(self) -> float | None:
+        """The relative tolerance that the row is judged by."""
+        default = self.tolerance_abs is None and self.tolerance_rel is None and self.holds is None and self._numbers
+        return JUDGED_WITHIN if default else self.tolerance_rel
 
     @property
     def relative_error(self) -> float | None:
@@ -40,13 +77,13 @@ class ReproductionRow:
         """Within the larger of the two tolerances; for claims, whether they hold; None where nothing can be checked."""
         if self.holds is not None:
             return self.holds
-        if self.status == "not_reproducible" or (self.tolerance_abs is None and self.tolerance_rel is None):
+        if self.tolerance_abs is None and self.within is None:
             return None
         if isinstance(self.ours, str) or isinstance(self.published, str):
             return self.ours == self.published
         if self.ours is None or self.published is None:
             return None
-        allowed = max(self.tolerance_abs or 0.0, (self.tolerance_rel or 0.0) * abs(self.published))
+        allowed = max(self.tolerance_abs or 0.0, (self.within or 0.0) * abs(self.published))
         return abs(self.ours - self.published) <= allowed
 
     def to_dict(self) -> dict[str, Any]:
@@ -60,9 +97,10 @@ class ReproductionRow:
             "unit": self.unit,
             "relative_error": self.relative_error,
             "tolerance_abs": self.tolerance_abs,
-            "tolerance_rel": self.tolerance_rel,
+            "tolerance_rel": self.within,
             "ok": self.ok,
-            "reason": self.reason,
+            "reason": "; ".join(text for text in (self.reason, self.inputs and f"from {self.inputs}") if text),
+            "evidence": self.proves,
         }
 
 

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from slipstick.experiments.commands.cli import run
+from slipstick.experiments.evidence.marks import Mark, marked
 from slipstick.experiments.evidence.rows import ReproductionRow, ValidationRow
+from slipstick.hwmodels.files.readers import InputError
 
 PAGE = (Path(__file__).parents[2] / "docs" / "json.md").read_text()
 PHI = ["--on", "xeon-phi-7120p", "--set", "run.threads=240"]
@@ -37,7 +39,7 @@ def test_keys_of_the_rows_machines_rely_on() -> None:
     reproduction = ReproductionRow("I", "a", "exact", 1.0, 1.0).to_dict()
     assert list(reproduction) == [
         "table", "cell", "status", "published", "ours", "unit",
-        "relative_error", "tolerance_abs", "tolerance_rel", "ok", "reason",
+        "relative_error", "tolerance_abs", "tolerance_rel", "ok", "reason", "evidence",
     ]  # fmt: skip
     validation = ValidationRow("d", "c", "machine", 3, "m", "%", 1.0).to_dict()
     assert list(validation) == [
@@ -68,4 +70,22 @@ def test_the_larger_tolerance_holds(
 ) -> None:
     row = ReproductionRow("I", "a", "exact", published, ours, tolerance_abs=absolute, tolerance_rel=relative)
     assert row.ok is ok
-    assert ReproductionRow("I", "a", "not_reproducible", published, ours, tolerance_abs=absolute).ok is None
+
+
+def test_a_number_beside_a_published_one_is_always_judged() -> None:
+    for status in ("exact", "model", "not_reproducible"):
+        assert ReproductionRow("I", "a", status, 10.0, 11.9).ok is True
+        assert ReproductionRow("I", "a", status, 10.0, 12.1).ok is False
+        assert ReproductionRow("I", "a", status, 10.0, 12.1).to_dict()["tolerance_rel"] == 0.20
+    assert ReproductionRow("I", "a", "model", None, 12.1).ok is None
+    assert ReproductionRow("I", "a", "not_reproducible", 10.0, None).proves == "not reproducible"
+    assert ReproductionRow("I", "a", "qualitative", "up", "up", holds=True).proves == "direction"
+    assert ReproductionRow("I", "a", "model", 10.0, 9.0, holds=True).proves == "one-sided"
+    assert ReproductionRow("I", "a", "model", 10.0, 9.0, evidence="circular").to_dict()["evidence"] == "circular"
+
+
+def test_a_cell_stands_once() -> None:
+    row = ReproductionRow("I", "a", "model", 10.0, 9.0)
+    assert marked([row], [Mark("I", ".*", "echo", "Table I")])[0].proves == "echo"
+    with pytest.raises(InputError, match="stands twice"):
+        marked([row, row], [])

@@ -26,6 +26,14 @@ def test_tolerances_are_those_promised() -> None:
     assert {(row.tolerance_abs, row.tolerance_rel) for row in rows("IV")} == {(None, 0.007)}
 
 
+def test_misses_are_the_counts_of_operations_alone() -> None:
+    missed = {(row.table, row.cell.partition(",")[0]) for row in xeon_phi.run() if row.ok is False}
+    assert missed == {("VII", "forward operations of one image"), ("VIII", "backward operations of one image")}
+    judged = [row for row in xeon_phi.run() if isinstance(row.ours, float) and isinstance(row.published, float)]
+    assert all(row.ok is not None for row in judged)
+    assert all(row.inputs for row in judged)
+
+
 def test_prep_as_printed_gives_medium_one_point_eight_minutes_more() -> None:
     for threads in phi_study.PREDICTED_THREADS:
         more = xeon_phi.minutes("medium", "a", threads, "printed") - xeon_phi.minutes("medium", "a", threads)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from slipstick.experiments.evidence.marks import Mark, marked
 from slipstick.experiments.evidence.rows import ReproductionRow
 from slipstick.experiments.evidence.validation.bricks.dlbricks_data import figure_3, layers, timings
 
@@ -21,9 +22,22 @@ COMPOSED_C5_XLARGE = (
 )  # Figure 11, read off the authors' data; the figure has no numbers
 
 
+MARKS = (
+    Mark("Figure 11", "composed / end to end .*", "circular", "the authors' timings, from which 'published' was read"),
+    Mark("Figure 3", "critical path .*", "circular", "the authors' points, from which 'published' was read"),
+    Mark("4.1", "within .*", "one-sided", "the authors' timings"),
+    Mark("2.1", ".*", "direction", "the authors' points of Figure 3"),
+    Mark("2.2|Figures? [567]", ".*", "computed", "the authors' layer table"),
+    Mark("4.1|Figure 12", ".*", "computed", "the authors' timings"),
+)
+
+
 def run() -> list[ReproductionRow]:
     """Every number that the paper states, beside ours."""
-    return [*_layers(), *_latency(), *_speed_up(), *_named_only()]
+    return marked(
+        [*_layers(), *_latency(), *_speed_up(), *_named_only()],
+        MARKS,
+    )
 
 
 def _layers() -> list[ReproductionRow]:

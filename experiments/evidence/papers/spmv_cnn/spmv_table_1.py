@@ -93,7 +93,7 @@ def table_1() -> list[ReproductionRow]:
             ReproductionRow(
                 "Section 5.1",
                 f"package share of the energy at {clock} GHz",
-                "not_reproducible",
+                "model",
                 0.92,
                 round(package / total, 4),
                 "1",

@@ -27,7 +27,6 @@ def averages() -> list[ReproductionRow]:
     ratio = (flop / 2 / v3) / (flop / v2)
     idle = 100 * (1 - (work - flop / 2) / v3)
     reason = "an input-bound pipeline: the same work on twice the matrix units, the same step"
-    programs = "the programs' host work per example is not public"
     return [
         ReproductionRow(
             "VI-B",
@@ -67,12 +66,6 @@ def averages() -> list[ReproductionRow]:
             "%",
             holds=idle > IDLE_PERCENT["v2"],
         ),
-        not_public("Fig. 10", "mean idle share, v2", IDLE_PERCENT["v2"], "%", programs),
-        not_public("Fig. 11", "mean MXU share, v2", MXU_PERCENT["v2"], "%", programs),
-        not_public("Fig. 11", "mean MXU share, v3", MXU_PERCENT["v3"], "%", programs),
-        not_public("VI-B", "QANet: MXU share, v2", 16, "%", programs),
-        not_public("VI-B", "QANet: MXU share, v3", 13, "%", programs),
-        not_public("VI-B", "RetinaNet: MXU share, v2", 46, "%", programs),
         ReproductionRow(
             "VI-B",
             "QANet: MXU share falls from v2 to v3",

@@ -1,0 +1,44 @@
+"""What a reproduced row proves, by table and cell: rules that a paper lists once for its rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from slipstick.experiments.evidence.rows import Evidence, ReproductionRow
+from slipstick.hwmodels.files.readers import InputError
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Rows whose table and cell match two regular expressions (whole, ignoring nothing) are of one kind of evidence.
+
+    Parameters
+    ----------
+    inputs
+        What the number of ours was computed from, in words.
+    """
+
+    table: str
+    cell: str
+    evidence: Evidence
+    inputs: str = ""
+
+
+def marked(rows: Iterable[ReproductionRow], marks: Sequence[Mark]) -> list[ReproductionRow]:
+    """The rows with the first mark that fits each; rows that none fits keep what their status says.
+
+    Raises
+    ------
+    InputError
+        Where two rows of a paper have one table and cell: each cell stands once.
+    """
+    found, seen = [], set()
+    for row in rows:
+        if (row.table, row.cell) in seen:
+            raise InputError(f"reproduction: {row.table}, {row.cell!r} stands twice")
+        seen.add((row.table, row.cell))
+        mark = next((m for m in marks if re.fullmatch(m.table, row.table) and re.fullmatch(m.cell, row.cell)), None)
+        found.append(row if mark is None else replace(row, evidence=mark.evidence, inputs=mark.inputs))
+    return found
