@@ -14,7 +14,7 @@ from slipstick.experiments.question.space import MAX_POINTS
 from slipstick.experiments.studies.store import Store, create
 from slipstick.experiments.studies.study import Study
 from slipstick.experiments.studies.sweep import Task, task
-from slipstick.experiments.studies.versions import installed_version
+from slipstick.experiments.studies.versions import formulas_digest, installed_version
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import content_digest
 
@@ -124,7 +124,10 @@ def _notes(cases: Sequence[Case]) -> tuple[str, ...]:
 
 def versions() -> dict[str, str]:
     """What else decides the last digit of an answer."""
-    return {name: installed_version(name) for name in ("slipstick", "numpy", "sympy")}
+    return {
+        **{name: installed_version(name) for name in ("slipstick", "numpy", "sympy")},
+        "formulas": formulas_digest(),
+    }
 
 
 def run(

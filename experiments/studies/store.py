@@ -9,18 +9,21 @@ import hashlib
 import json
 import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slipstick.hwmodels.files.readers import InputError, atomic_write, read_json, require_mapping
+from slipstick.hwmodels.files.opener import read_private
+from slipstick.hwmodels.files.readers import InputError, atomic_write, parse_json, require_mapping
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SCHEMA = "slipstick-results-1"
+SCHEMA = "slipstick-results-2"
+MANIFEST_BYTES, PART_BYTES = 1 << 26, 1 << 30
 COLUMNS = ("workload", "machine", "point", "time_ratio", "time_s")
 """What every part holds, beside what varies."""
 _PART = re.compile(r"part-(\d{8})-([0-9a-f]{16})\.parquet")
@@ -38,11 +41,14 @@ class Store:
         Of everything that decides the answers; answers of another study are refused.
     today
         Seconds of each case as it stands: what the stored ratios are relative to.
+    chunks
+        How many parts the study has when it is finished; None where nobody says.
     """
 
     folder: Path
     fingerprint: str
     today: tuple[float, ...] = ()
+    chunks: int | None = None
 
     @property
     def results(self) -> Path:
@@ -57,22 +63,35 @@ class Store:
     def write_front(self, frame: pd.DataFrame) -> None:
         """Write the front; whole or not at all."""
         with atomic_write(self.front, "wb") as stream:
-            stream.write(_to_bytes(frame, self.fingerprint))
+            stream.write(_to_bytes(frame, self.fingerprint, "front"))
 
     def parts(self) -> dict[int, Path]:
-        """The finished parts by number."""
+        """The finished parts by number.
+
+        Raises
+        ------
+        InputError
+            Names a part that is a link or no file, is there twice, or is none of the study's.
+        """
         found: dict[int, Path] = {}
+        if self.results.is_symlink():
+            raise InputError(f"{self.results}: is a link, which is not followed here")
         for path in sorted(self.results.iterdir()) if self.results.is_dir() else []:
             match = _PART.fullmatch(path.name)
             if match:
-                if int(match[1]) in found:
-                    raise InputError(f"{path}: part {int(match[1])} is there twice; remove one and resume")
-                found[int(match[1])] = path
+                number = int(match[1])
+                if not stat.S_ISREG(path.lstat().st_mode):
+                    raise InputError(f"{path}: is a link or no regular file; remove it and resume the study")
+                if number in found:
+                    raise InputError(f"{path}: part {number} is there twice; remove one and resume")
+                if self.chunks is not None and number >= self.chunks:
+                    raise InputError(f"{path}: part {number} is none of the study's {self.chunks}: remove it")
+                found[number] = path
         return found
 
     def append(self, number: int, frame: pd.DataFrame) -> None:
         """Write one part; it appears whole or not at all, also when the process is killed."""
-        content = _to_bytes(frame, self.fingerprint)
+        content = _to_bytes(frame, self.fingerprint, str(number))
         with atomic_write(self.results / f"part-{number:08d}-{_digest(content)}.parquet", "wb") as stream:
             stream.write(content)
 
@@ -85,15 +104,15 @@ class Store:
             Names the part that was changed or belongs to another study.
         """
         parts = self.parts()
-        for path in parts.values():
-            _read_part(path, self.fingerprint)
+        for number, path in parts.items():
+            _read_part(path, self.fingerprint, number)
         return parts
 
     def frame(self) -> pd.DataFrame:
         """All answers in order of the parts, checked as in `verify`."""
         import pandas as pd
 
-        frames = [_read_part(path, self.fingerprint) for _, path in sorted(self.parts().items())]
+        frames = [_read_part(path, self.fingerprint, number) for number, path in sorted(self.parts().items())]
         if not frames:
             raise InputError(f"{self.folder}: no results yet; start with: slipstick study run")
         return pd.concat(frames, ignore_index=True)
@@ -130,7 +149,7 @@ def create(folder: Path, fingerprint: str, about: Mapping[str, Any]) -> Store:
     (folder / "results").mkdir(parents=True, exist_ok=True)
     with atomic_write(manifest) as stream:
         json.dump({"schema": SCHEMA, "fingerprint": fingerprint, **about}, stream, indent=1)
-    return Store(folder, fingerprint, tuple(about.get("today_s", ())))
+    return Store(folder, fingerprint, tuple(about.get("today_s", ())), about.get("chunks"))
 
 
 def load(folder: Path, fingerprint: str | None = None) -> Store:
@@ -142,7 +161,7 @@ def load(folder: Path, fingerprint: str | None = None) -> Store:
         Where there is none, or it is of another study than `fingerprint`.
     """
     path = folder / "study.json"
-    about = require_mapping(read_json(path), path, "the document")
+    about = require_mapping(parse_json(_text(path), path), path, "the document")
     if about.get("schema") != SCHEMA or not isinstance(about.get("fingerprint"), str):
         raise InputError(f"{path}: schema = {str(about.get('schema'))[:40]!r}: want {SCHEMA!r} and a fingerprint")
     if fingerprint is not None and about["fingerprint"] != fingerprint:
@@ -150,7 +169,17 @@ def load(folder: Path, fingerprint: str | None = None) -> Store:
             f"{folder}: holds another study (fingerprint {about['fingerprint']}, not {fingerprint}): the study, "
             f"a machine, a workload, the calibration or a version has changed; choose another folder"
         )
-    return Store(folder, about["fingerprint"], _times(about.get("today_s", []), path))
+    chunks = about.get("chunks")
+    if chunks is not None and (type(chunks) is not int or chunks < 1):
+        raise InputError(f"{path}: chunks = {str(chunks)[:40]}: want a whole number of 1 or more")
+    return Store(folder, about["fingerprint"], _times(about.get("today_s", []), path), chunks)
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_private(path, MANIFEST_BYTES).decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text (byte {error.start})") from None
 
 
 def _left_by_a_kill(path: Path) -> bool:
@@ -164,23 +193,26 @@ def _times(listed: Any, path: Path) -> tuple[float, ...]:
     return tuple(listed)
 
 
-def _to_bytes(frame: pd.DataFrame, fingerprint: str) -> bytes:
+def _to_bytes(frame: pd.DataFrame, fingerprint: str, number: str) -> bytes:
+    """Parquet that says whose it is and which part: the digest in the file's name covers both."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     table = pa.Table.from_pandas(frame, preserve_index=False)
-    table = table.replace_schema_metadata({**(table.schema.metadata or {}), b"slipstick": fingerprint.encode()})
+    table = table.replace_schema_metadata(
+        {**(table.schema.metadata or {}), b"slipstick": fingerprint.encode(), b"part": number.encode()}
+    )
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
     content: bytes = sink.getvalue().to_pybytes()
     return content
 
 
-def _read_part(path: Path, fingerprint: str) -> pd.DataFrame:
+def _read_part(path: Path, fingerprint: str, number: int) -> pd.DataFrame:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    content = path.read_bytes()
+    content = read_private(path, PART_BYTES)
     match = _PART.fullmatch(path.name)
     if match is None or _digest(content) != match[2]:
         raise InputError(f"{path}: is damaged (its content is not what its name says); remove it and resume the study")
@@ -188,8 +220,12 @@ def _read_part(path: Path, fingerprint: str) -> pd.DataFrame:
         table = pq.read_table(pa.BufferReader(content))
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{path}: is no Parquet ({_first_line(error)}); remove it and resume the study") from None
-    if (table.schema.metadata or {}).get(b"slipstick", b"").decode() != fingerprint:
+    said = table.schema.metadata or {}
+    if said.get(b"slipstick", b"") != fingerprint.encode():
         raise InputError(f"{path}: belongs to another study; remove it and resume")
+    if said.get(b"part", b"") != str(number).encode():
+        held = said.get(b"part", b"?").decode(errors="replace")[:12]
+        raise InputError(f"{path}: holds part {held}, not {number}; remove it and resume")
     missing = [name for name in COLUMNS if name not in table.column_names]
     if missing:
         raise InputError(f"{path}: has no column {', '.join(missing)}; remove it and resume")

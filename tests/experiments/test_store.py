@@ -129,6 +129,53 @@ def test_every_stretch_of_a_flipped_byte_is_found(tmp_path: Path) -> None:
     assert len(run(made, tmp_path / "out").frame()) == 100
 
 
+def test_a_part_under_another_number_is_refused(tmp_path: Path) -> None:
+    made = _plan(tmp_path, count=50, chunk=20)
+    store = run(made, tmp_path / "out")
+    first, second = (store.parts()[number] for number in (0, 1))
+    digest = first.name.rpartition("-")[2]
+    second.unlink()
+    copied = store.results / f"part-00000001-{digest}"
+    shutil.copy(first, copied)
+    for read in (store.verify, store.frame, lambda: run(made, tmp_path / "out")):
+        with pytest.raises(InputError, match=r"part-00000001.*: holds part 0, not 1; remove it and resume"):
+            read()
+    copied.unlink()
+    frame = run(made, tmp_path / "out").frame()
+    assert len(frame) == frame.point.nunique() == made.points
+
+
+def test_parts_that_are_none_of_the_plan_and_links_and_pipes_are_refused_by_name(tmp_path: Path) -> None:
+    made = _plan(tmp_path, count=50, chunk=20)
+    out = tmp_path / "out"
+    store = run(made, out)
+    path = store.parts()[1]
+    beyond = store.results / f"part-{len(made.chunks):08d}-{'0' * 16}.parquet"
+    shutil.copy(path, beyond)
+    with pytest.raises(InputError, match=rf"{beyond.name}: part 10 is none of the study's 10"):
+        run(made, out)
+    beyond.unlink()
+    kept = path.rename(tmp_path / "elsewhere")
+    for place in (lambda: path.symlink_to(kept), lambda: os.mkfifo(path), path.mkdir):
+        place()
+        for read in (lambda: run(made, out), lambda: load(out).frame()):
+            with pytest.raises(InputError, match=rf"{path.name}: is a link or no regular file; remove it"):
+                read()
+        path.rmdir() if path.is_dir() else path.unlink()
+    kept.rename(path)
+    store.results.rename(out / "moved")
+    store.results.symlink_to(out / "moved")
+    with pytest.raises(InputError, match="results: is a link"):
+        load(out).frame()
+
+
+def test_results_of_other_formulas_are_another_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(_plan(tmp_path, count=5), tmp_path / "out")
+    monkeypatch.setattr(runner, "formulas_digest", lambda: "changed")
+    with pytest.raises(InputError, match="holds another study.*a version has changed"):
+        run(_plan(tmp_path, count=5), tmp_path / "out")
+
+
 def test_parts_that_somebody_else_wrote_are_refused(tmp_path: Path) -> None:
     made = _plan(tmp_path, count=5)
     store = run(made, tmp_path / "out")

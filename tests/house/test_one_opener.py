@@ -15,6 +15,7 @@ OWN = {
     "workloads/graph/workload_writer.py": "packs what it writes",
     "workloads/runs/step_profiles.py": "packs what it writes",
     "experiments/studies/store.py": "the lock of a store, no link is followed",
+    "experiments/studies/versions.py": "its own source",
     "experiments/question/own.py": "the source of code that the user named",
     "experiments/evidence/validation/page.py": "a page of this project",
     "experiments/measure/training/epochs.py": "appends to its own log; /proc/cpuinfo",
