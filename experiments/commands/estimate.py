@@ -26,6 +26,9 @@ def register(app: typer.Typer) -> None:
         dtype: Annotated[
             str | None, typer.Option(help="compute in this data type: bfloat16, float16, int8, ...")
         ] = None,
+        counters: Annotated[
+            bool, typer.Option("--counters", help="of a GPU by kind of operation: flop, bytes by level, cycles")
+        ] = False,
         simulate: Annotated[
             bool, typer.Option("--simulate", help="event simulation of a job, or of the workload as one: percentiles")
         ] = False,
@@ -59,6 +62,11 @@ def register(app: typer.Typer) -> None:
             asked = calibrated(asked, on, calibration, anchors, set or [], [estimator] if estimator else [])
         elif anchors:
             raise InputError("--anchors need --calibration FILE, a calibration across devices")
+        if counters:
+            from slipstick.experiments.explain.operation_counters import print_counters
+
+            print_counters(asked, format)
+            return
         answer = asked.answer()
         consumed, unknown = consumptions(asked)
         dollars = {one.name: float(one({}, answer.time)) for one in consumed}.get(COST)

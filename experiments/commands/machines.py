@@ -42,6 +42,7 @@ def register(app: typer.Typer) -> None:
         format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
     ) -> None:
         """Every number of a machine with its source."""
+        from slipstick.estimators.operation.gpu.hierarchy import reached_in_words
         from slipstick.experiments.pages.output import emit
         from slipstick.hwmodels.catalog import machine
         from slipstick.hwmodels.machine import describe
@@ -51,7 +52,9 @@ def register(app: typer.Typer) -> None:
             {"field": field, "value": shown.numbers[field] if format != "table" else text, "source": source}
             for field, text, source in describe(shown)
         ]
-        emit(rows, format, notes=[f"{shown.name} ({shown.family}), fingerprint {shown.fingerprint}", shown.description])
+        title = f"{shown.name} ({shown.family}), fingerprint {shown.fingerprint}"
+        notes = [title, shown.description, reached_in_words(shown)]
+        emit(rows, format, notes=[note for note in notes if note])
 
     @machines.command()
     def compare(

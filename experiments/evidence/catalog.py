@@ -17,6 +17,7 @@ PAPERS = {
 SCOREBOARDS: dict[str, str] = {
     "scaling": "slipstick.experiments.evidence.validation.scaling.scaling_scores",
     "operations": "slipstick.experiments.evidence.validation.gpu.operation_scores",
+    "gpu-memory": "slipstick.experiments.evidence.validation.gpu.cache_scores",
     "recurrences": "slipstick.experiments.evidence.validation.gpu.recurrence_scores",
     "anchors": "slipstick.experiments.evidence.validation.gpu.anchor_scores",
     "shipped": "slipstick.experiments.evidence.validation.gpu.gpu_bundle",

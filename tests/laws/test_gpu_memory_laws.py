@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slipstick.estimators.operation.gpu.counters import counters
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
+from slipstick.experiments.commands.cli import run
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op, Workload
@@ -61,3 +64,13 @@ def test_frames_and_free_kinds() -> None:
     found = counters(Workload("two", (product(64, 64, 64), view)), on, MODEL)
     assert list(found.to_frame().columns[:3]) == ["operation", "kind", "seconds"]
     assert found.values["bytes.HBM2"][1] == 0
+
+
+def test_counters_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["estimate", "gnmt", "--on", "vega-fe", "--estimator", "tiled-roofline", "--counters", "--format", "json"]
+    assert run([*words, "--set", "workload.seq_len=9"]) == 0
+    rows = {row["kind"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows["all"]["bytes_HBM2"] == pytest.approx(sum(r["bytes_HBM2"] for k, r in rows.items() if k != "all"))
+    assert rows["recurrent"]["cycles"] > rows["softmax"]["cycles"] > 0
+    assert run(["estimate", "gnmt", "--on", "vega-fe", "--estimator", "roofline", "--counters"]) == 2
+    assert "give --estimator tiled-roofline" in capsys.readouterr().err
