@@ -40,7 +40,7 @@ def print_counters(asked: Question, form: str) -> None:
     """The rows, with what they stand for."""
     rows, per_cycle = counter_rows(asked)
     notes = [
-        f"{asked.workload.name} on {asked.machine.name}, one run: {per_cycle:.3g} vector instructions a cycle, all cores",
+        f"{asked.workload.name} on {asked.machine.name}: {per_cycle:.3g} vector instructions a cycle, all cores",
         "predicted: instructions of 64 elements, bytes out of each level of the memory; a level that is off shows none",
     ]
     emit(rows, form, notes=notes)
