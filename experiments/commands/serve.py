@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
         budget: Annotated[int, typer.Option(help="tokens of one step", min=1)] = 8192,
         max_sequences: Annotated[int, typer.Option(help="sequences at a time", min=1)] = 256,
         mixing: Annotated[str | None, typer.Option(help="mixed | separate (prompts alone; SGLang's way)")] = None,
-        preemption: Annotated[str, typer.Option(help="recompute | swap")] = "recompute",
+        preemption: Annotated[str, typer.Option(help="cached (vLLM) | recompute | swap")] = "cached",
         seed: Annotated[int, typer.Option(help="of lengths and arrivals", min=0)] = 0,
         out: Annotated[str | None, typer.Option(help="every request: FILE.parquet or FILE.csv")] = None,
         trace: Annotated[str | None, typer.Option(help="the steps as a Chrome trace, FILE.json")] = None,

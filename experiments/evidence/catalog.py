@@ -36,6 +36,7 @@ SCOREBOARDS: dict[str, str] = {
     "megatron": "slipstick.experiments.evidence.validation.parallel.megatron_scores",
     "dlbricks": "slipstick.experiments.evidence.validation.bricks.dlbricks_scores",
     "defaults": "slipstick.experiments.evidence.validation.defaults.default_scores",
+    "serving": "slipstick.experiments.evidence.validation.serving.serving_scores",
 }
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from slipstick.estimators.schedule.serving.requests import recorded
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
@@ -15,6 +17,11 @@ from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.weight_types import WEIGHT_TYPES
 
+_PREEMPTIONS: Mapping[str, Literal["cached", "recompute", "swap"]] = {
+    "cached": "cached",
+    "recompute": "recompute",
+    "swap": "swap",
+}
 _SPELLINGS = {"bfloat16": "bf16", "float16": "fp16", "float8": "fp8", "float32": "fp32", "fp4": "nvfp4"}
 
 
@@ -39,7 +46,7 @@ class Wanted:
     token_budget: int = 8192
     max_sequences: int = 256
     mixing: str | None = None
-    preemption: str = "recompute"
+    preemption: str = "cached"
 
     def deployment(self) -> Deployment:
         """The model on the machine.
@@ -55,13 +62,13 @@ class Wanted:
         mixing = self.mixing or ("separate" if self.engine.lower().startswith("sglang") else "mixed")
         if mixing not in ("mixed", "separate"):
             raise unknown_name("way of mixing prompts and decodes", mixing, ("mixed", "separate"))
-        if self.preemption not in ("recompute", "swap"):
-            raise unknown_name("preemption", self.preemption, ("recompute", "swap"))
+        if self.preemption not in _PREEMPTIONS:
+            raise unknown_name("preemption", self.preemption, sorted(_PREEMPTIONS))
         rules = Scheduler(
             self.token_budget,
             self.max_sequences,
             mixing="separate" if mixing == "separate" else "mixed",
-            preemption="swap" if self.preemption == "swap" else "recompute",
+            preemption=_PREEMPTIONS[self.preemption],
         )
         stored = stored_as(model, self.dtype)
         return Deployment(model, machine(self.machine), layout, stored, self.cache_type, self.engine, rules=rules)

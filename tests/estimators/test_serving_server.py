@@ -61,7 +61,7 @@ def conserved(served: Served, requests: tuple[Request, ...]) -> None:
     cache=st.integers(33, 400),
     budget=st.integers(60, 600),
     mixing=st.sampled_from(["mixed", "separate"]),
-    preemption=st.sampled_from(["recompute", "swap"]),
+    preemption=st.sampled_from(["cached", "recompute", "swap"]),
     replicas=st.integers(1, 3),
 )
 def test_conservation(lengths, users, cache, budget, mixing, preemption, replicas) -> None:  # type: ignore[no-untyped-def]

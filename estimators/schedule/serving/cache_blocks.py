@@ -19,6 +19,7 @@ class CacheBlocks:
     size: int
     used: int = 0
     peak: int = 0
+    taken: int = 0
     _clock: int = 0
     _ends: list[int] = field(default_factory=list)
 
@@ -37,8 +38,9 @@ class CacheBlocks:
         return -(-tokens // self.size)
 
     def take(self, blocks: int) -> None:
-        """Blocks for a prompt."""
+        """Blocks for a prompt; `taken` counts all that were ever given."""
         self.used += blocks
+        self.taken += blocks
         self.peak = max(self.peak, self.used)
 
     def start(self, tokens: int) -> None:

@@ -21,12 +21,13 @@ Seconds = Callable[[Batch], float]
 class _Sequence:
     """A request at this replica: tokens that lie in the cache, tokens of its prompt to read, tokens to make."""
 
-    __slots__ = ("done", "ends", "index", "left", "prompt", "swapped")
+    __slots__ = ("blocks", "done", "ends", "index", "left", "prompt", "swapped", "taken")
 
     def __init__(self, index: int, prompt: int, done: int, left: int) -> None:
         self.index, self.prompt, self.done, self.left = index, prompt, done, left
         self.ends: int = -1  # the clock at which its last token is made; -1 while it does not decode
         self.swapped = 0
+        self.blocks = self.taken = 0  # what it held when it lost its place, and the count when they are gone
 
 
 class Replica:
@@ -99,15 +100,24 @@ class Replica:
             self.waiting.appendleft(sequence)
             return 0.0
         tokens = sequence.done + self.clock
+        before = self.cache.free
         self._leave(sequence, tokens)
         sequence.left = sequence.ends - self.clock
         sequence.ends = -1
         swap = self.rules.preemption == "swap"
+        # Freed blocks are given away in the order they became free, its own from the end.
+        sequence.blocks, sequence.taken = self.cache.blocks(tokens), self.cache.taken + before
         # Its last token is not in the cache yet: it is read with the others.
         sequence.prompt, sequence.done = tokens + 1, tokens if swap else 0
         sequence.swapped = tokens if swap else 0
         self.waiting.appendleft(sequence)
         return tokens * self.rules.swap_token_seconds if swap else 0.0
+
+    def _find_again(self, sequence: _Sequence) -> None:
+        """Blocks of a sequence that lost its place which nobody took since are still in the cache."""
+        if sequence.blocks and self.rules.preemption == "cached":
+            left = sequence.blocks - max(0, self.cache.taken - sequence.taken)
+            sequence.done = max(0, min(sequence.prompt - 1, left * self.cache.size))
 
     def _swap_in(self, sequence: _Sequence) -> float:
         tokens, sequence.swapped = sequence.swapped, 0
@@ -123,6 +133,7 @@ class Replica:
             budget = rules.token_budget - sum(n for _, n in chunks) - (self.decodes if rules.mixing == "mixed" else 0)
         while admitting and self.waiting and budget > 0 and len(self.placed) < rules.max_sequences:
             sequence = self.waiting[0]
+            self._find_again(sequence)
             before = len(chunks)
             # Tokens that are in the cache already (a prefix hit, or swapped in) take their blocks on admission.
             held = self.cache.blocks(sequence.done) if sequence.done else 0
@@ -132,6 +143,7 @@ class Replica:
             if len(chunks) == before:
                 break
             self.cache.take(held)
+            sequence.blocks = 0
             free = after
             budget -= chunks[-1][1]
             self.waiting.popleft()
@@ -144,8 +156,10 @@ class Replica:
         """Add what fits of one prompt to a step; returns the blocks that are free after it."""
         held = self.cache.blocks(sequence.done) if sequence.done else 0
         room = (free + held) * self.cache.size - sequence.done
-        count = min(budget, sequence.prompt - sequence.done, room)
-        if count <= 0:
+        count = min(budget, sequence.prompt - sequence.done)
+        if sequence in self.reading:
+            count = min(count, room)
+        if count <= 0 or count > room:  # a new one waits until the whole chunk has room, as in vLLM
             return free
         chunks.append((sequence, count))
         return free - (self.cache.blocks(sequence.done + count) - held)

@@ -11,6 +11,8 @@ import numpy as np
 from slipstick.hwmodels.files.readers import InputError, parse_json, read_text, require_mapping
 
 LONGEST = 10_000_000
+REGULAR = 1e-6
+"""Burstiness below which gaps are taken to be equal."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ def arriving(requests: Sequence[Request], rate: float, burstiness: float = 1.0, 
     if not 0 <= burstiness < float("inf"):
         raise InputError(f"burstiness = {burstiness}: want a finite number >= 0")
     rng = np.random.default_rng(seed)
-    if burstiness == 0:
+    if burstiness < REGULAR:
         gaps = np.full(len(requests), 1 / rate)
     else:
         gaps = rng.gamma(1 / burstiness, burstiness / rate, len(requests))

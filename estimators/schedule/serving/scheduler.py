@@ -25,8 +25,9 @@ class Scheduler:
     mixing
         mixed: chunks of prompts and decodes share steps; separate: prompts go first, alone.
     preemption
-        What becomes of a sequence that loses its place when the cache is full: recompute reads its tokens again,
-        swap brings them back from the host.
+        What becomes of a sequence that loses its place when the cache is full: recompute reads its tokens again; cached
+        does so but for the blocks that nobody took since (prefix caching, vLLM's default); swap brings them back from
+        the host.
     swap_token_seconds
         Of moving one token's cache to the host or back.
     """
@@ -36,7 +37,7 @@ class Scheduler:
     block: int = 16
     cache_tokens: int = 1_000_000
     mixing: Literal["mixed", "separate"] = "mixed"
-    preemption: Literal["recompute", "swap"] = "recompute"
+    preemption: Literal["cached", "recompute", "swap"] = "cached"
     swap_token_seconds: float = 0.0
 
     def __post_init__(self) -> None:

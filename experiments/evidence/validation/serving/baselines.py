@@ -1,0 +1,88 @@
+"""What to beat: seven numbers, a roofline with one efficiency, and the nearest known row scaled by the data sheet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import least_squares
+
+from slipstick.experiments.evidence.validation.serving.silicon import Case
+from slipstick.experiments.evidence.validation.serving.step_fit import Steps
+
+FloatArray = npt.NDArray[np.float64]
+SEVEN = (
+    "weights + cache over bandwidth",
+    "flop over peak",
+    "s a layer",
+    "s a layer of several devices",
+    "all-reduce bytes",
+    "s a step",
+    "s a sequence",
+)
+
+
+class Roofs:
+    """Bytes over bandwidth and flop over peak of a further token, with its share of other requests' prompts."""
+
+    def __init__(self, cases: Sequence[Case]) -> None:
+        steps = Steps(cases)
+        plain, mixed, device = steps.plain, steps.mixed, steps.device
+
+        def flop(a: object) -> FloatArray:
+            names = ("linear_flop", "expert_flop")
+            narrow = sum(getattr(a, name) for name in names) / device.narrow_peak
+            return np.asarray(narrow + (a.head_flop + a.score_flop) / device.peak)  # type: ignore[attr-defined]
+
+        self.memory = (plain.weight_bytes + plain.expert_bytes + plain.cache_bytes) / device.bandwidth
+        self.flop = flop(plain) + steps.share * (flop(mixed) - flop(plain))
+        sent = plain.message_bytes + steps.share * (mixed.message_bytes - plain.message_bytes)
+        self.sent = sent / device.link
+        self.layers = np.asarray(steps.layers.layers)
+        self.several = np.array([float(c.layout.devices > c.layout.replicas) for c in cases])
+        self.sequences = steps.decodes
+
+    @property
+    def columns(self) -> FloatArray:
+        """One column for each of the seven numbers."""
+        one = np.ones(len(self.memory))
+        found = [self.memory, self.flop, self.layers, self.layers * self.several, self.sent, one, self.sequences]
+        return np.column_stack(found)
+
+    @property
+    def bound(self) -> FloatArray:
+        """The roofline: the larger of memory and arithmetic, seconds."""
+        return np.asarray(np.maximum(self.memory, self.flop), dtype=float)
+
+
+def seven_numbers(known: Sequence[Case], asked: Sequence[Case]) -> tuple[FloatArray, FloatArray]:
+    """Times of further tokens by the seven numbers fitted to the known rows, and the numbers themselves."""
+    columns, measured = Roofs(known).columns, np.log([c.tpot for c in known])
+    middle = np.array([float(np.median(c[c > 0])) if (c > 0).any() else 1.0 for c in columns.T])
+    start = np.log(np.exp(np.median(measured)) / middle / len(SEVEN))
+
+    def residuals(logs: FloatArray) -> FloatArray:
+        return np.concatenate([np.log(columns @ np.exp(logs)) - measured, 1e-3 * (logs - start)])
+
+    numbers = np.exp(least_squares(residuals, start, loss="soft_l1", f_scale=0.15).x)
+    return Roofs(asked).columns @ numbers, numbers
+
+
+def one_efficiency(known: Sequence[Case], asked: Sequence[Case]) -> FloatArray:
+    """Times by the roofline over one fitted efficiency."""
+    efficiency = float(np.median(np.array([c.tpot for c in known]) / Roofs(known).bound))
+    return Roofs(asked).bound * efficiency
+
+
+def nearest_scaled(known: Sequence[Case], asked: Sequence[Case]) -> FloatArray:
+    """The time of the known row that is nearest in memory, arithmetic, layers and load, scaled by the rooflines."""
+
+    def places(roofs: Roofs) -> FloatArray:
+        logs = [np.log(roofs.memory), np.log(roofs.flop + 1e-9), np.log(roofs.layers), 0.3 * np.log(roofs.sequences)]
+        return np.column_stack(logs)
+
+    theirs, ours = Roofs(known), Roofs(asked)
+    at, measured, bound = places(theirs), np.array([c.tpot for c in known]), theirs.bound
+    found = [int(np.argmin(((at - place) ** 2).sum(axis=1))) for place in places(ours)]
+    return np.asarray(measured[found] * ours.bound / bound[found], dtype=float)

@@ -1,0 +1,65 @@
+"""The serving scoreboard: rows are read with their traps, pooling holds, boards skip what is absent."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slipstick.experiments.calibrate.public_data import training_file
+from slipstick.experiments.evidence.validation.serving.refit import FILE, trained_on
+from slipstick.experiments.evidence.validation.serving.serving_scores import rows
+from slipstick.experiments.evidence.validation.serving.silicon import COLUMNS, read_cases
+from slipstick.experiments.evidence.validation.serving.step_fit import fit, predict
+
+ROW = {
+    "system": "h200_sxm", "engine": "vllm", "engine_version": "0.12.0", "model_key": "meta-llama/Llama-3.1-70B",
+    "precision": "fp8", "mode": "agg", "input_tokens": "1024", "output_tokens": "1024", "concurrency": "4", "gpus": "8",
+    "tp_size": "8", "pp_size": "1", "attention_dp_size": "1", "moe_ep_size": "1", "ttft_s": "0.073", "tpot_s": "0.0079",
+    "source": "public_dashboard", "repeat_group": "0", "suspicious": "",
+}  # fmt: skip
+
+
+def written(path: Path, changes: list[dict[str, str]]) -> Path:
+    """A file of rows."""
+    lines = [",".join(COLUMNS)]
+    lines += [",".join({**ROW, **change}[name] for name in COLUMNS) for change in changes]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress("\n".join(lines).encode()))
+    return path
+
+
+def test_rows_and_their_traps(tmp_path: Path) -> None:
+    oss = {"model_key": "openai/gpt-oss-120b", "precision": "fp4"}
+    expert = {**oss, "tp_size": "1", "moe_ep_size": "4", "gpus": "4"}  # tensor degree of attention left at one
+    apart = {"mode": "disagg"}
+    path = written(tmp_path / "rows.csv.gz", [{}, oss, expert, apart, {"suspicious": "queueing"}, {"system": "abacus"}])
+    cases, refused = read_cases(path)
+    assert [c.stored for c in cases] == ["fp8", "mxfp4", "mxfp4", "fp8"]
+    assert cases[2].layout.tensor == 4
+    assert [c.scored for c in cases] == [True, True, True, False]
+    assert cases[0].load.input_tokens == pytest.approx(0.9 * 1024)
+    assert refused == {"disaggregated pools are not modelled": 1, "system abacus: no machine here": 1}
+
+
+def test_a_fit_finds_the_pace_of_an_engine() -> None:
+    """Rows made up from the model itself: the fit gives them back."""
+    file = training_file(FILE)
+    if file is None:
+        pytest.skip("no public measurements here (set SLIPSTICK_DATA)")
+    known = trained_on(read_cases(file)[0])[::25]
+    calibration = fit(known)
+    ratio = predict(calibration, known) / np.array([c.tpot for c in known])
+    assert np.median(np.abs(np.log(ratio))) < 0.15
+    assert calibration.engines["trtllm"].fixed < calibration.engines["vllm"].fixed
+
+
+def test_a_file_elsewhere_is_scored_and_not_learnt(tmp_path: Path) -> None:
+    if training_file(FILE) is None:
+        pytest.skip("no public measurements here (set SLIPSTICK_DATA)")
+    (tmp_path / "empty").mkdir()
+    absent = rows(tmp_path / "empty")
+    assert all(row.case == "skipped" for row in absent)
+    assert all("is not in" in row.reason for row in absent)
