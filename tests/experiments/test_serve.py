@@ -95,7 +95,7 @@ def test_405b_fits_eight_h200_and_not_eight_h100() -> None:
 
 def test_vllm_blocks_of_an_8b_model_on_an_rtx_4090() -> None:
     """vLLM 0.19: 2,588 blocks of 16 tokens (casys-kaist/LLMServingSim, 5daddb2); one constant was fitted to it."""
-    own = machine("l40s").using({"memory.GDDR6.capacity": 25_250_627_584})
+    own = machine("rtx-4090").using({"memory.GDDR6X.capacity": 25_250_627_584})
     rules = Scheduler(token_budget=2048, max_sequences=256)
     one = Deployment(language_model("llama-3.1-8b"), own, Layout(), "bf16", rules=rules)
     assert one.cache_tokens == 2588 * 16

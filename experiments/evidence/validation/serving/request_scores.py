@@ -122,6 +122,6 @@ def _rows(case: str, run: Run, held: str, ttft: FloatArray, tpot: FloatArray) ->
                     {"LLMServingSim with its profile": other},
                     limit,
                     None if limit is None else error <= limit,
-                )  # fmt: skip
+                )
             )
     return found
