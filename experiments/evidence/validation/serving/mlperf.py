@@ -98,7 +98,7 @@ def mlperf_rows(scored: Path | None) -> list[ValidationRow]:
                 ok,
                 noise_floor=0.6,
                 reason=f"left out: {reasons}",
-            )  # fmt: skip
+            )
         )
     return found
 

@@ -26,8 +26,11 @@ MODELS = {
     "deepseek-ai/DeepSeek-V3.1": "deepseek-v3",
 }
 """Published names whose model here has another one."""
-MACHINES = {"gb200_sxm": "gb200", "gb300_sxm": "gb300", "a100_sxm": "a100-sxm-80gb", "h20": "h20-sxm", "h800": "h800-sxm"}
+MACHINES = {
+    "gb200_sxm": "gb200", "gb300_sxm": "gb300", "a100_sxm": "a100-sxm-80gb", "h20": "h20-sxm", "h800": "h800-sxm",
+}  # fmt: skip
 """Systems whose name is not the machine's with dashes."""
+TUNINGS = ("-instruct", "-it", "-fp8", "-nvfp4", "-fp4", "-bf16", "-hf", "-chat", "-0324", "-0528", "-2507", "meta-")
 COLUMNS = (
     "system", "engine", "engine_version", "model_key", "precision", "mode", "input_tokens", "output_tokens",
     "concurrency", "gpus", "tp_size", "pp_size", "attention_dp_size", "moe_ep_size", "ttft_s", "tpot_s", "source",
@@ -151,85 +154,12 @@ def _machine(system: str) -> Machine:
 def _model(key: str) -> LanguageModel:
     """The shipped model of a published name: its own entry, or the name without maker, tuning and precision."""
     plain = key.rpartition("/")[2].lower()
-    for word in ("-instruct", "-it", "-fp8", "-nvfp4", "-fp4", "-bf16", "-hf", "-chat", "-0324", "-0528", "-2507", "meta-"):
+    for word in TUNINGS:
         plain = plain.replace(word, "")
     name = MODELS.get(key, plain)
     if name not in language_model_names():
         raise InputError(f"model {key}: no configuration here")
     return language_model(name)
-
-
-def scored(self) -> bool:
-        """Whether its label is free of doubt and its precision is known."""
-        known = bool(self.precision) or self.model.name.startswith("qwen3.5")
-        return not self.doubt and known and self.ttft < QUEUE_SECONDS and not self.model.name.startswith("deepseek")
-
-    @property
-    def family(self) -> str:
-        """What the fit counts as one source of rows."""
-        return f"{self.model.name} {self.engine} {self.version} {self.system} {self.stored}"
-
-    @property
-    def per_gpu(self) -> float:
-        """Measured output tokens a second a GPU."""
-        seconds = self.ttft + self.tpot * (self.load.output_tokens - 1)
-        return self.load.users * self.load.output_tokens / seconds / self.layout.devices
-
-
-def read_cases(path: Path) -> tuple[list[Case], dict[str, int]]:
-    """The rows of a file that can be asked, and how many cannot, by reason."""
-    found, refused = [], dict[str, int]()
-    for line, row in read_csv_rows(path, COLUMNS):
-        try:
-            found.append(_case(row))
-        except InputError as error:
-            reason = str(error)
-            refused[reason] = refused.get(reason, 0) + 1
-        except ValueError as error:
-            raise InputError(f"{path}: line {line}: {error}") from None
-    return found, refused
-
-
-def _case(row: dict[str, str]) -> Case:
-    if row["mode"] != "agg":
-        raise InputError("disaggregated pools are not modelled")
-    if not row["concurrency"]:
-        raise InputError("no concurrency")
-    model, at = _model(row["model_key"]), _machine(row["system"])
-    gpus, tensor, data = int(row["gpus"]), _degree(row["tp_size"]), _degree(row["attention_dp_size"])
-    pipeline = _degree(row["pp_size"])
-    if tensor * data * pipeline < gpus:  # the expert degrees say more than the tensor degree of these rows
-        tensor = gpus // (data * pipeline)
-    layout = Layout(tensor, pipeline, data, _degree(row["moe_ep_size"]) if model.experts else 1)
-    public = row["source"] == "public_dashboard"
-    mean = 1 - DASHBOARD_SPREAD / 2 if public else 1.0
-    load = Load(float(row["input_tokens"]) * mean, float(row["output_tokens"]) * mean, int(float(row["concurrency"])))
-    return Case(
-        model, at, row["system"], layout, _stored(model, row["precision"]), row["engine"],
-        row["engine_version"] or UNRECORDED, load,
-        DASHBOARD_SPREAD if public else 0.0, float(row["ttft_s"]), float(row["tpot_s"]), row["repeat_group"],
-        row["suspicious"], row["precision"],
-    )  # fmt: skip
-
-
-def _stored(model: LanguageModel, precision: str) -> str:
-    """The type of weights: gpt-oss is labelled fp4 and has MXFP4 experts; NVFP4 of experts leaves attention alone."""
-    if model.weights == "mxfp4":
-        return "mxfp4"
-    if precision == "fp4":
-        return "nvfp4_experts" if model.experts else "nvfp4"
-    return {"fp8": "fp8", "bf16": "bf16", "": "bf16", "fp16": "fp16"}.get(precision, "bf16")
-
-
-def _degree(text: str) -> int:
-    return max(1, int(float(text))) if text else 1
-
-
-@cache
-def _machine(system: str) -> Machine:
-    if system not in MACHINES:
-        raise InputError(f"system {system}: no machine here")
-    return machine(MACHINES[system])
 
 
 def scored(cases: list[Case], kind: str | None = None) -> Iterator[Case]:
