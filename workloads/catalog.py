@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slipstick.hwmodels.files.readers import read_json, unknown_name
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_file import load_workload
+
+if TYPE_CHECKING:
+    from slipstick.workloads.runs.feed import Feed
 
 MATRIX_FILES = (".mtx", ".edges", ".triplet0", ".npz")
 
@@ -28,6 +31,7 @@ def _builders() -> dict[str, Callable[[], Workload]]:
         vgg,
     )
     from slipstick.workloads.networks.megatron import megatron_step as megatron
+    from slipstick.workloads.networks.tpu_programs import feeds, programs
 
     builders: dict[str, Callable[[], Workload]] = {
         f"phi-cnn-{size}": partial(phi_cnn.phi_cnn, size) for size in ("small", "medium", "large")
@@ -73,10 +77,19 @@ def _builders() -> dict[str, Callable[[], Workload]]:
         builders[f"{name}-decode"] = partial(build, purpose="decode")
         builders[f"{name}-inference"] = partial(build, purpose="inference")
     builders |= collective.builders() | examples.builders()
+    builders |= {name: partial(programs.program, name) for name in programs.PROGRAMS}
     for name, build in networks.items():
         builders[name] = partial(build, purpose="training")
+        if name in feeds.BY_NETWORK:
+            builders[name] = partial(_fed, builders[name], feeds.BY_NETWORK[name])
         builders[f"{name}-inference"] = partial(build, purpose="inference")
     return builders
+
+
+def _fed(build: Callable[[], Workload], feed: Feed) -> Workload:
+    from slipstick.workloads.runs.feed import fed
+
+    return fed(build(), feed)
 
 
 def _data_parallel(build: Callable[..., Workload]) -> Workload:

@@ -133,6 +133,11 @@ class Calibration(EstimatorBase):
         return self
 
     @property
+    def keeps_open(self) -> frozenset[str]:
+        """As the fitted estimator."""
+        return self.model.keeps_open
+
+    @property
     def alone(self) -> bool:
         """As the fitted estimator."""
         return self.model.alone

@@ -18,6 +18,7 @@ from slipstick.estimators.core.lambdified import FloatArray, compiled, names_of
 from slipstick.estimators.core.operation_model import amount_of
 from slipstick.estimators.core.parameters import Parameter
 from slipstick.estimators.core.residency import sizes_read
+from slipstick.estimators.core.schedule_model import AMOUNTS
 from slipstick.estimators.core.separated import Chosen, Rows, Tables, Term, separate
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError, unknown_name
@@ -214,7 +215,7 @@ class Compiled:
         elif space == "estimator":
             for value in (low, high):
                 self.bounds[path].check(name, value)
-        elif low <= 0:
+        elif low < 0 or (low == 0 and name.removeprefix("run.") not in AMOUNTS):
             raise InputError(f"{name} = {low:g}: want values > 0")
 
 

@@ -58,7 +58,7 @@ class Composite(EstimatorBase):
         """
         run = Table({**self.schedule.run_defaults(machine), **(run or {})})
         workload = self.graph(workload, machine)
-        bound = as_compiled(workload, machine).bind_known(run).bound()
+        bound = self.handed_over(workload, machine).bind_known(run).bound()
         times = self.operation.times(bound.operations, machine)
         outcome = self.schedule.combine(bound, times, machine, {**workload.defaults, **run})
         joules, over_cap = energy_of(bound, machine, outcome.time, {**workload.defaults, **run}, self.runs_at())
@@ -95,7 +95,7 @@ class Composite(EstimatorBase):
             return PointByPoint(self, workload, machine, run, tuple(free))
         open_names = {name.partition(".")[2] for name in free if name.startswith(("workload.", "run."))}
         defaults = {name: value for name, value in workload.defaults.items() if name not in open_names}
-        bound = as_compiled(workload, machine).bind_known(
+        bound = self.handed_over(workload, machine).bind_known(
             {**defaults, **{name: run[name] for name in run if name not in open_names}}
         )
         unbound = sorted(bound.symbols - open_names)
@@ -132,6 +132,10 @@ class Composite(EstimatorBase):
         """The operations whose times are combined: those of the workload, if nothing else is said."""
         return workload
 
+    def handed_over(self, workload: Workload, machine: Machine) -> Workload:
+        """The operations of `graph` as the machine's runtime gets them."""
+        return as_compiled(workload, machine)
+
     def runs_at(self) -> Clock:
         """The clock whose times these are; learned ones are those of the clock that the cap left."""
         return self.operation.runs_at() if isinstance(self.operation, FormulaModel) else "held"
@@ -160,7 +164,7 @@ class Composite(EstimatorBase):
         """
         if not (isinstance(self.operation, FormulaModel) and isinstance(self.schedule, FormulaSchedule)):
             raise InputError("this estimator is no formula: its operation model or schedule is a table or a simulation")
-        workload = as_compiled(self.graph(workload, machine), machine)
+        workload = self.handed_over(self.graph(workload, machine), machine)
         totals: dict[str, Any] = {}
         rename = _namespace(self.operation, "operation")
         for formula, indices in grouped(self.operation, workload.operations, machine):

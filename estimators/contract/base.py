@@ -47,6 +47,11 @@ class EstimatorBase:
         return None
 
     @property
+    def keeps_open(self) -> frozenset[str]:
+        """None: sizes may be bound at once."""
+        return frozenset()
+
+    @property
     def alone(self) -> bool:
         """Points may be evaluated side by side."""
         return False

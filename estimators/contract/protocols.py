@@ -146,6 +146,11 @@ class Estimator(Protocol):
         ...
 
     @property
+    def keeps_open(self) -> frozenset[str]:
+        """Symbols of a workload that must be open until the machine is known, such as a batch divided among cores."""
+        ...
+
+    @property
     def alone(self) -> bool:
         """Whether it must run by itself, as when it measures."""
         ...

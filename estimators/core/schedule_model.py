@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -114,8 +115,28 @@ def run_values(formula: Formula, run: Mapping[str, float]) -> dict[str, float]:
     if missing:
         raise InputError(f"give a value for {', '.join('run.' + name for name in missing)}")
     for name in wanted:
-        check_count(f"run.{name}", run[name])
+        check_run_number(name, run[name])
     return {f"run.{name}": float(run[name]) for name in wanted}
+
+
+AMOUNTS = Table(
+    host_seconds="s",
+    example_bytes="byte",
+    prefetch="1",
+    sessions="1",
+    evaluations="1",
+    evaluation_steps="1",
+    checkpoints="1",
+)
+"""Numbers of a run that are amounts, 0 or more, with their units; all others count, 1 or more."""
+
+
+def check_run_number(name: str, value: float) -> None:
+    """Raise InputError where a number of the run is no amount, or no count, as its name wants."""
+    if name not in AMOUNTS:
+        check_count(f"run.{name}", value)
+    elif not (math.isfinite(value) and value >= 0):
+        raise InputError(f"run.{name} = {value:g}: want a finite number >= 0")
 
 
 def check_count(name: str, value: float) -> None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from slipstick.estimators.composites.compiled import NAMESPACES
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.core.schedule_model import check_count
+from slipstick.estimators.core.schedule_model import AMOUNTS, check_run_number
 from slipstick.experiments.question.settings import machine_change, number_of
 from slipstick.hwmodels.files.readers import InputError, whole_number
 from slipstick.hwmodels.machine import Machine
@@ -62,11 +62,12 @@ def axis(text: str, on: Machine) -> tuple[str, FloatArray]:
 def is_count(name: str, on: Machine) -> bool:
     """Whether a quantity has whole values only: numbers of the run and workload, and whole fields of the machine."""
     counted = name.startswith(("run.", "workload.")) and not name.endswith("_ratio")
+    counted = counted and name.removeprefix("run.") not in AMOUNTS
     return counted or isinstance(_field(name, on), int)
 
 
 def counts_axis(text: str, on: Machine) -> tuple[str, FloatArray]:
-    """As `axis`, for estimators: their numbers of a run are whole and at least 1.
+    """As `axis`, for estimators: their numbers of a run are whole and at least 1, but for amounts (`AMOUNTS`).
 
     Raises
     ------
@@ -75,8 +76,8 @@ def counts_axis(text: str, on: Machine) -> tuple[str, FloatArray]:
     """
     name, values = axis(text, on)
     if name.startswith("run."):
-        for value in values[(values < 1) | (values != np.round(values))][:1]:
-            check_count(name, value)
+        for value in values:
+            check_run_number(name.removeprefix("run."), float(value))
     return name, values
 
 
@@ -110,7 +111,9 @@ def _field(name: str, on: Machine) -> Any:
 
 def quantity(name: str, text: str, on: Machine) -> float:
     """The number that a text gives a name, in the unit of its field where it is one of the machine's."""
-    return machine_change(name, text, on) if name.startswith("machine.") else number_of(name, text)
+    if name.startswith("machine."):
+        return machine_change(name, text, on)
+    return number_of(name, text, AMOUNTS.get(name.removeprefix("run."), "1"))
 
 
 def values_of(name: str, values: Values, on: Machine) -> FloatArray:
@@ -134,10 +137,11 @@ def values_of(name: str, values: Values, on: Machine) -> FloatArray:
         raise InputError(f"{name}: {len(array)} values: want 1 to {MAX_POINTS:,}")
     for value in array[~np.isfinite(array)][:1]:
         raise InputError(f"{name} = {value}: want finite numbers")
-    counted = name.startswith("run.") or isinstance(_field(name, on), int)
+    counted = isinstance(_field(name, on), int)
+    counted |= name.startswith("run.") and name.removeprefix("run.") not in AMOUNTS
     for value in array[(array != np.round(array)) | (array < 1)][:1] if counted else ():
         if name.startswith("run."):
-            check_count(name, float(value))
+            check_run_number(name.removeprefix("run."), float(value))
         elif value != round(value):
             raise InputError(f"{name} = {value:g}: want a whole number")
     if name.startswith("machine."):

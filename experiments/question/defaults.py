@@ -98,11 +98,23 @@ def default(
         return Default(asked, machine, cpu_step(machine), f"kinds of operation as measured on a cloud CPU; {PLAIN}")
     if kind == "tpu":
         served(asked, machine)
+        if divides_batch(workload, machine):
+            why = f"a TPU's operations as fitted to training steps on a v2-8, the batch divided over its cores; {PLAIN}"
+            return Default(asked, machine, registry.fitted_tpu().model, why)
         from slipstick.estimators.named.tpu_board import tpu_step
 
         why = f"a TPU's operations as fitted to training steps on a v2-8; {PLAIN}"
         return Default(asked, machine, tpu_step(registry.fitted_tpu(), machine), why)
     return _unmeasured(asked, machine, kind)
+
+
+def divides_batch(workload: Workload, machine: Machine) -> bool:
+    """Whether the default answer divides the workload's batch over the cores of a board, and feeds them."""
+    from slipstick.estimators.named.machine_kind import machine_kind
+
+    if registry.subject_estimator(workload.name) or "batch" not in workload.symbols:
+        return False
+    return machine_kind(machine) == "tpu" and bool(machine.links) and machine.cores > 1
 
 
 @cache

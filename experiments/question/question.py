@@ -9,9 +9,9 @@ from slipstick.estimators.contract.base import adopted, check_run_names
 from slipstick.estimators.contract.protocols import Estimator
 from slipstick.estimators.core.estimate import Estimate, Run
 from slipstick.estimators.core.parameters import parameters
-from slipstick.estimators.core.schedule_model import check_count
+from slipstick.estimators.core.schedule_model import check_run_number
 from slipstick.experiments.question import registry
-from slipstick.experiments.question.defaults import default
+from slipstick.experiments.question.defaults import default, divides_batch
 from slipstick.experiments.question.settings import Value, by_namespace, number_of, run_number
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.files.readers import InputError, unknown_name
@@ -76,15 +76,19 @@ def question(
     run = {name: run_number(asked, name, value) for name, value in values["run"].items()}
     for name, value in run.items():
         if name not in asked.symbols:
-            check_count(f"run.{name}", value)
-    why = ""
+            check_run_number(name, value)
+    why, sizes = "", values["workload"]
     if estimator is None:
-        best = default(with_sizes(asked, values["workload"]), on, run, dtype, values["machine"])
+        open_ = frozenset({"batch"}) if divides_batch(asked, on) else frozenset()
+        bound = with_sizes(asked, _without(sizes, open_))
+        best = default(bound, on, run, dtype, values["machine"])
         asked, on, chosen, why = best.workload, best.machine, best.estimator, best.why
     else:
         asked = in_dtype(asked, dtype) if dtype is not None else asked
         chosen = registry.estimator_for(estimator, asked, on) if isinstance(estimator, str) else adopted(estimator)
-        asked = with_sizes(asked, values["workload"])
+        open_ = chosen.keeps_open & asked.symbols
+        asked = with_sizes(asked, _without(sizes, open_))
+    run |= {name: _size(name, sizes[name]) for name in open_ & set(sizes)}
     if values["estimator"]:
         chosen = set_parameters(chosen, parameter_values(chosen, values["estimator"]))
     check_run_names(chosen, asked, on, run)
@@ -101,11 +105,18 @@ def with_sizes(workload: Workload, sizes: Mapping[str, Value]) -> Workload:
     """
     if "dtype" in sizes:
         raise InputError("workload.dtype is no size: give --dtype NAME, in a study file dtype = 'NAME'")
-    numbers = {name: number_of(f"workload.{name}", value) for name, value in sizes.items()}
-    for name, value in numbers.items():
-        if value <= 0:
-            raise InputError(f"workload.{name} = {value:g}: want a number > 0")
-    return workload.bind(**numbers)
+    return workload.bind(**{name: _size(name, value) for name, value in sizes.items()})
+
+
+def _without(sizes: Mapping[str, Value], names: frozenset[str]) -> dict[str, Value]:
+    return {name: value for name, value in sizes.items() if name not in names}
+
+
+def _size(name: str, value: Value) -> float:
+    number = number_of(f"workload.{name}", value)
+    if number <= 0:
+        raise InputError(f"workload.{name} = {number:g}: want a number > 0")
+    return number
 
 
 def set_parameters(estimator: Estimator, values: Mapping[str, float]) -> Estimator:

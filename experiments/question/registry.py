@@ -45,11 +45,11 @@ def _roofline_critical_path() -> Any:
 def fitted_tpu() -> Calibration:
     """The training step of fully connected networks on a TPU, with its fit."""
     from slipstick.estimators.calibration.calibration_file import load_calibration
-    from slipstick.estimators.composites.composite import Composite
+    from slipstick.estimators.composites.fed_accelerator import FedAccelerator
     from slipstick.estimators.operation.tpu.tpu_step import TpuOperations
-    from slipstick.estimators.schedule.infeed import InfeedOverlap
+    from slipstick.estimators.schedule.pipelines.fed import Fed
 
-    plain = Composite(TpuOperations(), InfeedOverlap(), "data-parallel training step behind an infeed")
+    plain = FedAccelerator(TpuOperations(), Fed(), "a network divided over the cores, behind its input pipeline")
     return load_calibration(CALIBRATIONS / "tpu.json", plain)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from numbers import Real
 
 from slipstick.estimators.composites.compiled import NAMESPACES
+from slipstick.estimators.core.schedule_model import AMOUNTS
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.units import parse_quantity
@@ -107,7 +108,7 @@ def run_number(workload: Workload, name: str, value: Value) -> float:
     """A number of the run, or one of the words that the workload has for its values 1, 2, ... (metadata words.NAME)."""
     words = workload.metadata.get(f"words.{name}")
     if not isinstance(value, str) or not isinstance(words, tuple) or value[:1].isdigit():
-        return number_of(f"run.{name}", value)
+        return number_of(f"run.{name}", value, AMOUNTS.get(name, "1"))
     if value not in words:
         raise unknown_name(f"value of run.{name}:", value, list(map(str, words)))
     return float(words.index(value) + 1)

@@ -37,7 +37,7 @@ BAND_POINTS = 200_000
 
 @dataclass(frozen=True)
 class Shares:
-    """Metrics of a calibrated estimator whose scatter is known, with their band, at any points."""
+    """Metrics whose scatter the estimator knows, with their band, at any points."""
 
     asked: Question
     level: float
@@ -45,13 +45,12 @@ class Shares:
     def columns(self, free: Mapping[str, FloatArray], count: int) -> dict[str, list[float]]:
         """`infeed`, `low_infeed`, `high_infeed` and so on, one value a point."""
         estimator, known = self.asked.estimator, self.asked.estimator.uncertainty
-        if known is None:
-            return {}
         found: dict[str, list[float]] = {}
         for index in range(count):
             point = {name: float(values[index]) for name, values in free.items()}
             answer = estimator.estimate_at(self.asked.workload, self.asked.machine, self.asked.run, point)
-            for name, (low, high) in known.metric_intervals(answer.metrics, self.level).items():
+            bands = answer.metric_intervals if known is None else known.metric_intervals(answer.metrics, self.level)
+            for name, (low, high) in bands.items():
                 for key, value in ((name, answer.metrics[name]), (f"low_{name}", low), (f"high_{name}", high)):
                     found.setdefault(key, []).append(value)
         return found
@@ -72,7 +71,7 @@ class Task:
     residual, residual_seconds, degrees_of_freedom, residual_freedom
         Scatter of measurements around the fit, in log time; the part of it that is constant in seconds; see `Spread`.
     shares
-        The calibrated estimator, asked point by point for the metrics whose scatter it knows; None to leave them out.
+        The estimator, asked point by point for the metrics whose scatter it knows; None to leave them out.
     consumed, unknown
         What is told of each point beside its time (joules, dollars), and a line for each thing that cannot be.
     notes
@@ -108,8 +107,15 @@ class Task:
         columns: dict[str, Any] = {**points, "time_ratio": ratios, "time_s": times}
         known = {one.name: one(free, times) for one in self.consumed}
         columns |= {name: known.get(name, np.full(len(times), np.nan)) for name in (ENERGY, COST)}
-        if self.drawn is None and self.residual is None:
-            return pd.DataFrame(columns)
+        if self.drawn is not None or self.residual is not None:
+            columns |= self._bands(free, times, ratios)
+        if self.shares is not None:
+            columns |= self.shares.columns(free, len(times))
+        return pd.DataFrame(columns)
+
+    def _bands(self, free: Mapping[str, FloatArray], times: FloatArray, ratios: FloatArray) -> dict[str, FloatArray]:
+        """The ends of the bands of ratio and time."""
+        columns = {}
         parameter, relative = self._parameter_spread(free, len(times))
         residual = np.hypot(self.residual or 0.0, self.residual_seconds / np.maximum(times, 1e-300))
         residual_today = np.hypot(self.residual or 0.0, self.residual_seconds / self.today)
@@ -126,9 +132,7 @@ class Task:
             unit = name.removeprefix("time_")
             columns[f"low_{unit}"] = value / factor
             columns[f"high_{unit}"] = value * factor
-        if self.shares is not None:
-            columns |= self.shares.columns(free, len(times))
-        return pd.DataFrame(columns)
+        return columns
 
     def over_cap(self, on: Machine, frame: pd.DataFrame) -> tuple[str, ...]:
         """A line where points of a table of `rows` draw more than the machine's power cap."""
@@ -166,17 +170,21 @@ def task(asked: Question, space: Space, level: float = DEFAULT_LEVEL, bands: Ban
     InputError
         Where a name cannot vary.
     """
-    today = asked.answer().time
+    answer = asked.answer()
+    today = answer.time
     if today <= 0:
         raise InputError(f"today's time of {asked.workload.name!r} is 0 s: there is no ratio to it")
     function = asked.estimator.compile(asked.workload, asked.machine, space.names, asked.run)
     consumed, unknown = consumptions(asked)
     notes = unread(function, space.names, consumed)
     plain = Task(function, space, today, level, consumed=consumed, unknown=unknown, notes=notes)
+    shares = Shares(asked, level) if answer.metric_intervals and space.size <= SHARE_POINTS else None
     wanted = bands == "always" or (bands == "auto" and space.size <= BAND_POINTS)
     calibration = asked.estimator.uncertainty
-    if not wanted or calibration is None:
+    if not wanted:
         return plain
+    if calibration is None:  # the estimator's own bands are of the usual level
+        return replace(plain, shares=shares if level == DEFAULT_LEVEL else None)
     sample = calibration.parameter_draws(DRAWS) if function.vectorised else None
     drawn = None
     fitted = tuple(f"estimator.{name}" for name in calibration.names)
@@ -192,7 +200,7 @@ def task(asked: Question, space: Space, level: float = DEFAULT_LEVEL, bands: Ban
         degrees_of_freedom=calibration.degrees_of_freedom,
         residual_seconds=calibration.residual_seconds or 0.0,
         residual_freedom=calibration.residual_freedom,
-        shares=Shares(asked, level) if calibration.metric_std and space.size <= SHARE_POINTS else None,
+        shares=shares,
     )
 
 

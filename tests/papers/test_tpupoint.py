@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from slipstick.experiments.evidence.papers.tpupoint import tpupoint_predicted
 from slipstick.experiments.evidence.papers.tpupoint import tpupoint_rows as tpupoint
-from slipstick.experiments.evidence.papers.tpupoint import tpupoint_workloads
 from slipstick.experiments.evidence.papers.tpupoint.tpupoint_pipeline import input_bound
 from slipstick.experiments.evidence.papers.tpupoint.tpupoint_tables import MXU_PERCENT, TABLE_I
 from slipstick.experiments.evidence.rows import ReproductionRow
-from slipstick.workloads.graph.workload import Op
+from slipstick.experiments.question.question import question
 
 
 @pytest.fixture(scope="module")
@@ -22,9 +22,9 @@ def test_rows_hold_but_for_known_misses(rows: dict[tuple[str, str], Reproduction
     assert len(checked) >= 30
     assert {(row.table, row.cell) for row in checked if not row.ok} == {
         ("II-A", "TPU v3 chip"),
-        ("Fig. 11", "QANet on SQuAD, v2: MXU share predicted"),
-        ("Fig. 11", "QANet on SQuAD, v3: MXU share predicted"),
-        ("Fig. 11", "RetinaNet on COCO, v2: MXU share predicted"),
+        ("Fig. 11", "qanet-squad, v2: MXU share predicted"),
+        ("Fig. 11", "qanet-squad, v3: MXU share predicted"),
+        ("Fig. 11", "retinanet-coco, v2: MXU share predicted"),
         ("Obs. 2", "k-means, k = 5: the three longest phases cover"),
         ("Obs. 2", "published scan, 70 %: the three longest phases cover"),
         ("Obs. 2", "published scan, 100 %: the three longest phases cover"),
@@ -45,26 +45,21 @@ def test_a_device_bound_pipeline_would_not_show_it() -> None:
     assert fast.idle() < 0.01
 
 
-def test_networks_have_the_published_size() -> None:
-    def products(operations: list[Op]) -> float:
-        return sum(float(op.cost.flop) * float(op.times) for op in operations if op.kind != "norm") / 2
-
-    # torchvision's table: 4.09e9
-    assert products(tpupoint_workloads._residual(1, 224)) == pytest.approx(4.09e9, rel=0.02)
-    # TensorFlow model garden, RetinaNet of ResNet-50 at 640: 97.0e9
-    assert products(tpupoint_workloads._retina(1)) == pytest.approx(97.0e9, rel=0.03)
-    # BERT-Base: 12 (12 width^2 per token, and two products of the scores)
-    own = 12 * (12 * 768**2 * 128 + 2 * 128**2 * 768)
-    assert products(tpupoint_workloads._bert(1)) == pytest.approx(own)
+def test_the_study_asks_what_a_user_asks() -> None:
+    study = tpupoint_predicted.one_step("resnet50-imagenet", "v2")
+    user = question("resnet50", "tpu-v2-8", None, ["workload.batch=1024"], "bfloat16").answer()
+    assert user.time == pytest.approx(study.time, rel=1e-9)
+    assert dict(user.metrics) == pytest.approx(dict(study.metrics), rel=1e-9)
 
 
-def test_predicted_shares_are_shares_and_longer_runs_idle_less() -> None:
-    for chip in ("v2", "v3"):
-        for key, step in tpupoint_workloads.predictions(chip).items():
-            assert 0 <= step.idle < 1 and 0 < step.matrix <= 0.98, key
-            idle = [step.over(steps)[0] for steps in (100, 1000, 10_000, 1e9)]
-            assert idle == sorted(idle, reverse=True)
-            assert idle[-1] == pytest.approx(step.idle, abs=1e-3)
+def test_shares_of_single_runs_are_predictions_with_bands_and_never_ok(
+    rows: dict[tuple[str, str], ReproductionRow],
+) -> None:
+    single = [row for (_, cell), row in rows.items() if row.reason.startswith("80 %")]
+    assert len(single) == 36
+    assert not any(row.ok for row in single)
+    means = [row for (_, cell), row in rows.items() if cell.startswith("mean") and "nine predicted" in cell]
+    assert [row.ok for row in means] == [True] * 4
 
 
 def test_table_i_is_whole() -> None:

@@ -41,18 +41,20 @@ def test_the_registered_estimator_gives_bands_of_time_and_shares() -> None:
     assert small.metric_intervals["infeed"][0] == 0.0
 
 
-def test_a_what_if_gives_them_too_and_other_networks_get_none() -> None:
+def test_a_what_if_gives_them_too_and_other_networks_get_wider_ones() -> None:
     frame = whatif("data-parallel-mlp", "tpu-v2-8", {"workload.batch": [512, 8192]}).frame
     assert list(frame.low_infeed <= frame.infeed) == [True, True]
     assert frame.infeed[1] > 0.5 > frame.high_infeed[0]
     assert (frame.low_s < frame.time_s).all() and (frame.low_matrix < frame.matrix).all()
-    assert question("mlp", "tpu-v2-8", "tpu", []).answer().interval() is None
+    other = question("mlp", "tpu-v2-8", "tpu", []).answer()  # nothing was fitted to it
+    known = question(*MLP, ["run.batch=512"]).answer()
+    assert (other.spread.total or 0) > 1.5 * (known.spread.total or 1)
 
 
 def test_the_defaults_of_the_model_are_the_fitted_values() -> None:
     fitted, plain = parameters(registry.estimator("tpu").estimator), parameters(tpu_fit.estimator())
     assert {name: value for name, (value, _) in plain.items()} == pytest.approx(
-        {name: value for name, (value, _) in fitted.items()}, rel=3e-3
+        {name: value for name, (value, _) in fitted.items() if name in plain}, rel=3e-3
     )
 
 

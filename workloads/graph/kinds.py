@@ -55,6 +55,9 @@ class Kind:
     optional: tuple[str, ...] = ()
 
 
+MATRIX_KINDS = ("gemm", "convolution", "attention", "recurrent")
+"""Kinds of operations that are matrix products, or are made of them."""
+
 _CONVOLUTION_DIMS = tuple(f"{part}_{axis}" for part in ("in", "out", "kernel") for axis in AXES)
 
 KINDS: Mapping[str, Kind] = {

@@ -82,6 +82,31 @@ class ImageLayers(GradientTape):
 
         return self._layer(name, [x], (x.shape[0], channels, *places), made, backward)
 
+    def transposed_convolution(self, name: str, x: Value, channels: int, kernel: int, stride: int) -> Value:
+        """A transposed convolution of images with bias: each side becomes `stride` times as long ("same" padding)."""
+        batch, inputs, *sides = x.shape
+        places = tuple(stride * side for side in sides)
+        self._parameter(name, inputs * channels * kernel**2 + channels)
+        dims: dict[str, Amount] = {"batch": batch, "channels_in": inputs, "channels_out": channels, "groups": 1}
+        for part, sizes in (("in", tuple(sides)), ("out", places), ("kernel", (kernel, kernel))):
+            dims |= {f"{part}_{axis}": size for axis, size in zip(AXES, (1, *sizes), strict=True)}
+        facts: dict[str, Attribute] = {"stride": (stride, stride), "transposed": True}
+        made = self._add(name, "convolution", dims, [x.made_by], {**facts, **flags(bias=True)})
+
+        def backward(gradient: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
+            after = [*gradient, x.made_by]
+            weight = {**facts, "pass": "backward_weight"}
+            self._learn(name, self._add(f"{name}.backward_weight", "convolution", dims, after, weight))
+            summed: dict[str, Amount] = {"elements": batch * channels * product(places), "outputs": channels}
+            bias = self._add(f"{name}.backward_bias", "reduction", summed, gradient, {"function": "sum"})
+            self._learn(name, bias)
+            if not x.needs_gradient:
+                return [()]
+            back = {**facts, "pass": "backward_data"}
+            return [(self._add(f"{name}.backward_data", "convolution", dims, gradient, back),)]
+
+        return self._layer(name, [x], (batch, channels, *places), made, backward)
+
     def pool(self, name: str, x: Value, window: int, stride: int, padding: int = 0, function: str = "max") -> Value:
         """Maximum or average over square windows of images."""
         places = tuple(windows(size, window, stride, padding, f"pool {name!r}") for size in x.shape[2:])

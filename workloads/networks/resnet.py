@@ -30,6 +30,16 @@ def resnet(
     if depth not in BLOCKS:
         raise unknown_name("depth of ResNet", depth, [str(known) for known in BLOCKS])
     tape = Tape(f"resnet{depth}", dtype)
+    x = stages(tape, tape.input(symbol("batch"), 3, image, image), depth, purpose)[-1]
+    scores = tape.dense("classifier", tape.global_average("pool", x), classes)
+    if purpose == "inference":
+        return tape.inference(batch=1)
+    tape.loss("loss", scores)
+    return tape.training(optimizer, batch=64)
+
+
+def stages(tape: Tape, x: Value, depth: int, purpose: Literal["training", "inference"] = "training") -> list[Value]:
+    """The stem and the four stages on images x; what each stage hands on, first to last."""
     statistics = "batch" if purpose == "training" else "running"
 
     def unit(name: str, x: Value, channels: int, kernel: int, stride: int, *, activate: bool) -> Value:
@@ -37,8 +47,8 @@ def resnet(
         x = tape.norm(f"{name}.norm", x, "batch", statistics)
         return tape.elementwise(f"{name}.relu", "relu", x) if activate else x
 
-    batch = symbol("batch")
-    x = unit("stem", tape.input(batch, 3, image, image), 64, 7, 2, activate=True)
+    found = []
+    x = unit("stem", x, 64, 7, 2, activate=True)
     x = tape.pool("stem.pool", x, 3, 2, 1)
     bottleneck = depth >= 50
     for stage, blocks in enumerate(BLOCKS[depth]):
@@ -56,8 +66,5 @@ def resnet(
             if stride != 1 or x.shape[1] != outputs:
                 x = unit(f"{name}.shortcut", x, outputs, 1, stride, activate=False)
             x = tape.elementwise(f"{name}.relu", "relu", tape.elementwise(f"{name}.add", "add", y, x))
-    scores = tape.dense("classifier", tape.global_average("pool", x), classes)
-    if purpose == "inference":
-        return tape.inference(batch=1)
-    tape.loss("loss", scores)
-    return tape.training(optimizer, batch=64)
+        found.append(x)
+    return found

@@ -24,10 +24,12 @@ def bert(
     positions: int = 512,
     optimizer: str = "adamw",
     dtype: str = "float32",
+    head: Literal["words", "classes", "spans"] = "words",
 ) -> Workload:
-    """BERT with its masked language model head, weights tied to the embedding; base by default.
+    """BERT; base by default.
 
-    Symbols: `batch`, `seq_len`. Norms stand after the residual additions.
+    Heads: the masked language model with weights tied to the embedding ("words"), two classes of a sequence
+    ("classes"), begin and end of an answer ("spans"). Symbols: `batch`, `seq_len`. Norms stand after the additions.
     """
     batch, length = symbol("batch"), symbol("seq_len")
     tape = Tape("bert", dtype)
@@ -39,13 +41,24 @@ def bert(
         x = tape.norm(f"{name}.attention.norm", tape.elementwise(f"{name}.attention.add", "add", y, x), "layer")
         y = _feed_forward(tape, f"{name}.feed_forward", x, width)
         x = tape.norm(f"{name}.feed_forward.norm", tape.elementwise(f"{name}.feed_forward.add", "add", y, x), "layer")
-    x = tape.elementwise("head.gelu", "gelu", tape.dense("head.transform", x, width))
-    x = tape.norm("head.norm", x, "layer")
-    scores = tape.dense("head.words", x, vocabulary, shared_with="embedding.words")
+    scores = _bert_head(tape, x, width, vocabulary, head)
     if purpose == "inference":
         return tape.inference(batch=1, seq_len=128)
     tape.loss("loss", scores)
     return tape.training(optimizer, batch=16, seq_len=128)
+
+
+def _bert_head(tape: Tape, x: Value, width: int, vocabulary: int, head: str) -> Value:
+    if head == "spans":
+        return tape.dense("head.spans", x, 2)
+    if head == "classes":  # of the first position
+        first = tape.view("head.first", x, x.shape[0], width)
+        return tape.dense(
+            "head.classes", tape.elementwise("head.tanh", "tanh", tape.dense("head.pool", first, width)), 2
+        )
+    x = tape.elementwise("head.gelu", "gelu", tape.dense("head.transform", x, width))
+    x = tape.norm("head.norm", x, "layer")
+    return tape.dense("head.words", x, vocabulary, shared_with="embedding.words")
 
 
 def gpt(

@@ -6,35 +6,41 @@ share; every operation pays a start; sums over the cores go over the interconnec
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+import numpy as np
 import sympy as sp
 
 from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.core.operation_model import FormulaModel
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.operation_model import FormulaModel, machine_values
 from slipstick.estimators.core.parameters import Parameter, check_parameters
+from slipstick.estimators.operation.tpu.tpu_products import padded_flop, shape_of
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.graph.kinds import AXES
+from slipstick.workloads.graph.kinds import MATRIX_KINDS
 from slipstick.workloads.graph.workload import Op
 
 SOURCE = "calibrated on the public step rates of ParaDnn on a Cloud TPU v2-8"
 DTYPE = "bfloat16"
 """Operands of a product on the matrix unit, whatever the workload's data type."""
+STILL = ("slice", "expand", "squeeze", "unsqueeze", "detach", "alias", "split", "chunk", "select")
+"""Views that a compiler makes part of their reader; all others realign data in the tiled memory and cost a copy."""
 
 
 @dataclass(frozen=True)
 class TpuOperations(FormulaModel):
     """Times of one core's operations; the defaults are fitted values (slipstick validate tpu).
 
-    * gemm and convolution (as a product of output channels, window and output places): max(padded flop / matrix rate,
-      bytes / memory rate) + exposed x the shorter of the two;
-    * collective: bytes over the interconnect; host: bytes through the infeed; all else: bytes / memory rate;
-    * every operation but the infeed: + overhead a launch.
+    * gemm, convolution, attention, recurrent (as the products they are): max(padded flop / matrix rate, bytes / memory
+      rate) + exposed x the shorter of the two;
+    * collective: bytes over the interconnect; host: bytes through the infeed, or seconds of the host's cores;
+    * reshapes and transposes, and all else: bytes / memory rate;
+    * every operation but the host's: + overhead a launch.
 
     `work_of`: whether operations are one core's share, or the whole machine's, shared out along the batch.
     """
@@ -52,14 +58,17 @@ class TpuOperations(FormulaModel):
         check_parameters(self)
 
     def key(self, op: Op, machine: Machine) -> Hashable:
-        """Products, sums over the cores, features, labels, and the rest."""
-        if op.kind == "convolution":
-            return "transposed" if op.attributes.get("transposed") else "convolution"
-        if op.kind in ("gemm", "collective"):
+        """Products by their shape, sums over the cores, what the host does, and the rest."""
+        if op.kind in MATRIX_KINDS:
+            return op.kind, shape_of(op)
+        if op.kind == "collective":
             return op.kind
         if op.kind == "host":
+            if op.attributes.get("function") == "decode":
+                return "decode"
             return "labels" if op.attributes.get("data") == "labels" else "features"
-        return "free" if op.kind in machine.runtime.free_kinds else "traffic"
+        still = op.kind == "view" and op.attributes.get("function") in STILL
+        return "free" if still or op.kind in machine.runtime.free_kinds else "traffic"
 
     def formula(self, op: Op, machine: Machine) -> Formula:
         """Symbols: operation dims and costs, machine.*, parameter.*."""
@@ -67,16 +76,15 @@ class TpuOperations(FormulaModel):
         memory = symbol("operation.bytes_moved") / (
             symbol("parameter.memory_efficiency") * self._rate(machine, machine.bandwidth_factors(machine.main_memory))
         )
+        if op.kind in MATRIX_KINDS:
+            rate = self._rate(machine, machine.peak_factors("matrix", DTYPE))
+            compute = padded_flop(op, machine) / (symbol("parameter.compute_efficiency") * rate)
+            hidden = symbol("parameter.exposed") * sp.Min(compute, memory)
+            terms = Table(compute=compute, memory=memory)
+            return Formula(sp.Max(compute, memory) + hidden + start, "s", SOURCE, terms)
         match self.key(op, machine):
             case "free":
                 return Formula(sp.Integer(0), "s", "free under this runtime")
-            case "gemm" | "convolution" | "transposed":
-                rate = self._rate(machine, machine.peak_factors("matrix", DTYPE))
-                sides = _sides(op)
-                compute = _padded_flop(machine, *sides) / (symbol("parameter.compute_efficiency") * rate)
-                hidden = symbol("parameter.exposed") * sp.Min(compute, memory)
-                terms = Table(compute=compute, memory=memory)
-                return Formula(sp.Max(compute, memory) + hidden + start, "s", SOURCE, terms)
             case "collective":
                 if not machine.links:
                     raise InputError(f"machine {machine.name!r} has no link for {op.name!r}")
@@ -87,31 +95,29 @@ class TpuOperations(FormulaModel):
                 return Formula(symbol("operation.host.bytes") / symbol("parameter.feature_bandwidth"), "s", SOURCE)
             case "labels":
                 return Formula(symbol("operation.host.bytes") / symbol("parameter.label_bandwidth"), "s", SOURCE)
+            case "decode":
+                return Formula(symbol("operation.host.seconds"), "s", "the host's cores share the examples")
         return Formula(memory + start, "s", SOURCE)
+
+    def occupied(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
+        """Seconds in which one execution of each operation holds a core's matrix units, padding included."""
+        seconds = np.zeros(len(operations))
+        rate = machine.peak("matrix", DTYPE) / machine.cores
+        groups: dict[Hashable, list[int]] = {}
+        for index, op in enumerate(operations):
+            if op.kind in MATRIX_KINDS:
+                groups.setdefault(self.key(op, machine), []).append(index)
+        for places in groups.values():
+            flop = Formula(padded_flop(operations[places[0]], machine), "1", SOURCE)
+            values: dict[str, Any] = dict(machine_values(flop, machine))
+            for name in flop.names:
+                if name.startswith("operation."):
+                    dim = name.removeprefix("operation.")
+                    values[name] = np.array([float(operations[index].dims[dim]) for index in places])
+            seconds[places] = flop.evaluate(values) / rate
+        return seconds
 
     def _rate(self, machine: Machine, paths: tuple[str, ...]) -> sp.Expr:
         """A rate of the whole machine, or of one core."""
         whole = sp.Mul(*(symbol(f"machine.{path}") for path in paths))
         return whole / symbol("machine.cores") if self.work_of == "one_core" else whole
-
-
-def _sides(op: Op) -> tuple[sp.Expr, dict[str, sp.Expr]]:
-    """How many products an operation is, and the dims of each: m, n (the array's columns and rows), and k inside."""
-    dim = {name: symbol(f"operation.{name}") for name in op.dims}
-    if op.kind == "gemm":
-        return dim["batch"], {name: dim[name] for name in ("m", "n", "k")}
-    window = sp.Mul(*(dim[f"kernel_{axis}"] for axis in AXES))
-    places = sp.Mul(*(dim[f"{'in' if op.attributes.get('transposed') else 'out'}_{axis}"] for axis in AXES))
-    groups = dim["groups"]
-    inputs, outputs = dim["channels_in"] / groups * window, dim["channels_out"] / groups
-    return groups, {"m": outputs, "n": dim["batch"] * places, "k": inputs}
-
-
-def _padded_flop(machine: Machine, products: sp.Expr, dims: Mapping[str, sp.Expr]) -> sp.Expr:
-    """The flop that the array does: every dim is filled up to a multiple of its side."""
-    rows, columns = symbol("machine.engines.matrix.rows"), symbol("machine.engines.matrix.columns")
-    if not machine.engines["matrix"].rows:
-        raise InputError(f"machine {machine.name!r}: engines.matrix.rows is 0; want a systolic array")
-    sides = {"m": columns, "n": rows, "k": rows}
-    filled = [side * sp.ceiling(dims[dim] / side) for dim, side in sides.items()]
-    return 2 * products * sp.Mul(*filled)

@@ -1,0 +1,121 @@
+"""Any network on an accelerator of several cores behind its input pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from slipstick.estimators.composites.compiled import Compiled
+from slipstick.estimators.composites.composite import Composite, as_compiled
+from slipstick.estimators.composites.consumption import energy_of
+from slipstick.estimators.contract.base import PointByPoint
+from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, Spread
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.operation.tpu.tpu_layout import laid_out
+from slipstick.estimators.operation.tpu.tpu_step import TpuOperations
+from slipstick.estimators.schedule.pipelines.fed import Fed, numbers_of_run
+from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.runs.feed import feed_of
+from slipstick.workloads.transforms.on_cores import SYMBOLS, on_cores, stands_on_cores
+
+SCATTER = Table(device=0.4, host=0.3, start=0.25)
+"""Standard deviation of the log of device, host and start-up seconds of networks that nothing was fitted to."""
+DRAWS, SEED = 400, 18
+
+
+@dataclass(frozen=True)
+class FedAccelerator(Composite):
+    """A composite that first divides the global batch among the cores, and feeds them.
+
+    Its answers say how the batch was divided and what feeds the cores; beside the metrics of `Fed` they have `mxu`, the
+    share of the run in which the matrix units are occupied, padding included.
+
+    Parameters
+    ----------
+    scatter
+        Standard deviation of the log of the seconds of the device, the host and the start-up, for the band.
+    """
+
+    operation: TpuOperations
+    schedule: Fed
+    source: str = ""
+    scatter: Table[float] = field(default=SCATTER)
+
+    @property
+    def keeps_open(self) -> frozenset[str]:
+        """The batch, which is divided among the cores."""
+        return frozenset({"batch"})
+
+    def graph(self, workload: Workload, machine: Machine) -> Workload:
+        """One core's share, with what feeds it."""
+        return on_cores(workload, machine.cores)
+
+    def handed_over(self, workload: Workload, machine: Machine) -> Workload:
+        """As the compiler makes it, in the memory's layout."""
+        return laid_out(as_compiled(workload, machine))
+
+    def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
+        """See `Composite.estimate`."""
+        given = self.graph(workload, machine).defaults
+        fed = {name: given[name] for name in SYMBOLS if name in given}
+        numbers = Table({**fed, **self.schedule.run_defaults(machine), **numbers_of_run(workload, run or {})})
+        answer = super().estimate(workload, machine, numbers)
+        own = self.handed_over(self.graph(workload, machine), machine).bind_known(numbers).bound()
+        lanes = self.schedule.lanes(own, np.array([part.time for part in answer.parts]))
+        counts = np.array([float(op.times) for op in own])
+        occupied = float(np.sum(self.operation.occupied(own.operations, machine) * counts))
+        plain = self.schedule.account(own, machine, numbers, lanes)
+        metrics = Table({**answer.metrics, "mxu": occupied * float(plain["work"] / plain["seen"])})
+        generator = np.random.default_rng(SEED)
+        factor = {name: np.exp(std * generator.standard_normal(DRAWS)) for name, std in self.scatter.items()}
+        changed: dict[str, float | FloatArray] = {
+            "device": lanes["device"] * factor["device"],
+            "infeed": lanes["infeed"],
+            "host": lanes["host"] * factor["host"],
+        }
+        drawn = self.schedule.account(own, machine, numbers, changed, factor["start"])
+        drawn["mxu"] = occupied * drawn["work"] / drawn["seen"]
+        ends = ((1 - DEFAULT_LEVEL) / 2, (1 + DEFAULT_LEVEL) / 2)
+        bands = {name: tuple(np.quantile(drawn[name], ends).tolist()) for name in ("infeed", "idle", "mxu")}
+        energy = answer.energy
+        if energy is not None and not stands_on_cores(workload):  # of all cores, whose work the whole batch is
+            whole = as_compiled(workload, machine).bind_known(numbers).bound()
+            energy, _ = energy_of(whole, machine, answer.time, {**workload.defaults, **numbers}, self.runs_at())
+        return replace(
+            answer,
+            energy=energy,
+            metrics=metrics,
+            spread=Spread(residual=float(np.std(np.log(drawn["time"]), ddof=1))),
+            metric_intervals=Table({name: (low, high) for name, (low, high) in bands.items()}),
+            assumptions=(*answer.assumptions, *self._fed(workload, machine, numbers)),
+        )
+
+    def compile(
+        self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
+    ) -> Compiled | PointByPoint:
+        """See `Composite.compile`."""
+        numbers = numbers_of_run(workload, run or {})
+        if "machine.cores" in free:  # they divide the graph itself
+            return PointByPoint(self, workload, machine, Table(numbers), tuple(free))
+        return super().compile(workload, machine, free, numbers)
+
+    def _fed(self, workload: Workload, machine: Machine, numbers: Mapping[str, float]) -> tuple[str, ...]:
+        """How the batch is divided and what feeds it, in words."""
+        if stands_on_cores(workload):
+            return ()
+        if "batch" not in workload.symbols:
+            return (f"no batch to divide: one of {machine.cores} cores works, without an input pipeline",)
+        batch = numbers.get("batch", workload.defaults.get("batch", 0.0))
+        feed = feed_of(workload)
+        parts = [f"the global batch of {batch:g} divided over {machine.cores} cores"]
+        if feed is None and not numbers.get("host_seconds") and not numbers.get("example_bytes"):
+            return (*parts, "input ready at once: give run.host_seconds and run.example_bytes")
+        seconds = numbers.get("host_seconds", feed.host_seconds if feed else 0.0)
+        size = numbers.get("example_bytes", feed.example_bytes if feed else 0.0)
+        workers = numbers.get("workers", 16.0)
+        parts.append(f"{seconds * 1e3:.4g} ms of a host core and {size:.4g} bytes an example, {workers:g} workers")
+        return (*parts, *([f"input: {feed.source}"] if feed and feed.source else []))
