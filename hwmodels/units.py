@@ -95,8 +95,59 @@ def parse_quantity(value: object, unit: str) -> float:
     return number * _factor(written, unit)
 
 
+_ATOMS: dict[str, tuple[str, float]] = {  # the units in use: what they measure, and how many of its base
+    **dict.fromkeys(("Hz",), ("Hz", 1.0)),
+    **dict.fromkeys(("B", "byte", "bytes"), ("byte", 1.0)),
+    **dict.fromkeys(("flop", "FLOP"), ("flop", 1.0)),
+    **dict.fromkeys(("$", "dollar"), ("dollar", 1.0)),
+    "s": ("s", 1.0),
+    "min": ("s", 60.0),
+    "h": ("s", 3600.0),
+    "hour": ("s", 3600.0),
+    "J": ("J", 1.0),
+    "W": ("W", 1.0),
+}
+_PREFIXES = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "n": 1e-9, "p": 1e-12}
+_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
+_SCALED = ("Hz", "s", "J", "W", "flop", "FLOP", "B", "byte")
+
+
+def _atom(written: str) -> tuple[str, float] | None:
+    """What one of the units in use measures and its factor; None for any other."""
+    if written in _ATOMS:
+        return _ATOMS[written]
+    for length, scales in ((2, _BINARY), (1, _PREFIXES)):
+        scale, base = scales.get(written[:length]), written[length:]
+        if scale is not None and base in _SCALED and (length == 1 or base in ("B", "byte")):
+            measure, factor = _ATOMS[base]
+            return measure, scale * factor
+    return None
+
+
+def common_factor(written: str, unit: str) -> float | None:
+    """The factor between two units in use, of the form A or A/B; None where either is another: pint knows those.
+
+    >>> common_factor("GB/s", "byte/s")
+    1000000000.0
+    """
+    if unit == "1":
+        return 0.01 if written == "%" else None
+    sides = [[_atom(part) for part in text.split("/")] for text in (written, unit)]
+    if len(sides[0]) != len(sides[1]) or len(sides[0]) > 2:
+        return None
+    factors: list[float] = []
+    for mine, theirs in zip(*sides, strict=True):
+        if mine is None or theirs is None or mine[0] != theirs[0]:
+            return None
+        factors.append(mine[1] / theirs[1])
+    return factors[0] / factors[1] if len(factors) == 2 else factors[0]
+
+
 @cache
 def _factor(written: str, unit: str) -> float:
+    known = common_factor(written, unit)
+    if known is not None:
+        return known
     import pint
 
     registry = _registry()

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import least_squares
 
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.kinship import PRIOR_WEIGHT, RELATIVES, shared_words
@@ -121,6 +120,8 @@ def fit_machine(
     InputError
         Where a measured time is not positive.
     """
+    from scipy.optimize import least_squares
+
     if not np.all(measured > 0):
         raise InputError(f"measured times of {machine}: want seconds > 0, got {float(np.min(measured))!r}")
     names = [name for name in priors if f"{prefix}{name}" in formula.names]

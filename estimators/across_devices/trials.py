@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import least_squares
 
 from slipstick.estimators.across_devices.bands import Scatter, scatter
 from slipstick.estimators.core.lambdified import FloatArray
@@ -51,6 +50,8 @@ def repeats(trials: Sequence[Trial]) -> float:
     InputError
         Where a trial has no rows.
     """
+    from scipy.optimize import least_squares
+
     if any(not len(trial.measured) for trial in trials):
         raise InputError("a machine without measured rows cannot say how its times are told best")
     if not trials:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import least_squares
 
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
@@ -92,6 +91,8 @@ def fit_least_squares(
     InputError
         Where there are fewer data than parameters, the residuals are not finite at the start, or a name is unknown.
     """
+    from scipy.optimize import least_squares
+
     if loss not in LOSSES:
         raise unknown_name("loss", loss, LOSSES)
     if not 1 <= starts <= MAX_STARTS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal
 
 from slipstick.hwmodels.files.readers import InputError
@@ -153,10 +154,12 @@ def quantile(level: float, degrees_of_freedom: float | None) -> float:
     """Half-width of a central interval in standard deviations, Student's t where the degrees of freedom are known."""
     if not 0 < level < 1:
         raise InputError(f"level = {level!r}: want a probability between 0 and 1")
-    from scipy.special import ndtri, stdtrit
-
     upper = 0.5 + level / 2
-    return float(ndtri(upper) if degrees_of_freedom is None else stdtrit(max(degrees_of_freedom, 1.0), upper))
+    if degrees_of_freedom is None:
+        return NormalDist().inv_cdf(upper)
+    from scipy.special import stdtrit
+
+    return float(stdtrit(max(degrees_of_freedom, 1.0), upper))
 
 
 @dataclass(frozen=True)

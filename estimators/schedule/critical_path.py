@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import networkx as nx
-
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.schedule_model import Outcome, Schedule
 from slipstick.hwmodels.files.records import Table
@@ -20,6 +18,8 @@ class CriticalPath(Schedule):
 
     def combine(self, workload: Workload, times: FloatArray, machine: Machine, run: Mapping[str, float]) -> Outcome:
         """See `Schedule.combine`; metrics: `parallelism`, the sum over the critical path."""
+        import networkx as nx
+
         duration = {op.name: float(time) * float(op.times) for op, time in zip(workload, times, strict=True)}
         finish: dict[str, float] = {}
         for name in nx.topological_sort(workload.graph):

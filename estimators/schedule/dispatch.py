@@ -12,7 +12,6 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-import networkx as nx
 import numpy as np
 import numpy.typing as npt
 import simpy
@@ -83,6 +82,8 @@ def dispatched(workload: Workload, machine: Machine, issue: float = 0.0, begin: 
 
 def _in_order(workload: Workload) -> tuple[tuple[Op, ...], npt.NDArray[np.int64]]:
     """Operations in topological order (their own where it is one), and edges between their places."""
+    import networkx as nx
+
     operations = workload.operations
     for _ in range(2):
         place = {op.name: i for i, op in enumerate(operations)}

@@ -7,14 +7,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import sympy as sp
 
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table, content_digest
 from slipstick.workloads.graph.cost import Amount, Cost, bind_amount, symbols_of
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 Attribute = str | int | float | bool | tuple[Any, ...] | None
 
@@ -122,9 +125,16 @@ class Workload:
             for name in edge:
                 if name not in names:
                     raise unknown_name(f"operation in an edge of workload {self.name!r}", name, sorted(names))
-        if self.edges and not nx.is_directed_acyclic_graph(self.graph):
-            cycle = " -> ".join(before for before, _ in nx.find_cycle(self.graph))
-            raise InputError(f"workload {self.name!r}: operations wait for each other: {cycle}")
+        waits: dict[str, set[str]] = {}
+        for before, after in self.edges:
+            waits.setdefault(after, set()).add(before)
+        try:
+            TopologicalSorter(waits).prepare()
+        except CycleError as error:
+            cycle: list[str] = error.args[1][:-1]
+            first = cycle.index(next(op.name for op in self.operations if op.name in cycle))
+            listed = " -> ".join(cycle[first:] + cycle[:first])
+            raise InputError(f"workload {self.name!r}: operations wait for each other: {listed}") from None
 
     def __iter__(self) -> Iterator[Op]:
         return iter(self.operations)
@@ -135,6 +145,8 @@ class Workload:
     @cached_property
     def graph(self) -> nx.DiGraph[str]:
         """The operations as a networkx graph; node attribute `op` holds the operation. Do not change it."""
+        import networkx as nx
+
         graph: nx.DiGraph[str] = nx.DiGraph(name=self.name)
         graph.add_nodes_from((op.name, {"op": op}) for op in self.operations)
         graph.add_edges_from(self.edges)

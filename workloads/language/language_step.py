@@ -40,7 +40,7 @@ def language_step(model: LanguageModel, stored: str | None = None, cache_bytes: 
     >>> from slipstick.workloads.language.language_catalog import language_model
     >>> step = language_step(language_model("llama-3.1-8b"))
     >>> step.bind(decodes=1, context=1000, prompt=0, past=0, chunk=1, finished=0).bound().cost["flop.matrix.bfloat16"]
-    15533604864
+    15533604864.0
     """
     writer = _Step(model, weight_type(stored or model.weights), cache_bytes)
     writer.write()

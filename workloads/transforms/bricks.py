@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import networkx as nx
 import numpy as np
 
 from slipstick.hwmodels.files.readers import InputError
@@ -42,6 +41,8 @@ class Brick:
 
 def topological_layers(workload: Workload) -> list[Op]:
     """The operations in topological order, ties in the order of the workload."""
+    import networkx as nx
+
     place = {op.name: i for i, op in enumerate(workload)}
     order = nx.lexicographical_topological_sort(workload.graph, key=place.__getitem__)
     operations = {op.name: op for op in workload}

@@ -14,7 +14,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-import networkx as nx
 import sympy as sp
 
 from slipstick.hwmodels.files.records import Table
@@ -48,6 +47,8 @@ def fused(workload: Workload, free_kinds: tuple[str, ...] = FREE) -> Workload:
 
 def _without(workload: Workload, free_kinds: tuple[str, ...]) -> tuple[Workload, frozenset[str]]:
     """The workload without views, and the operations whose results a view hands to the outside."""
+    import networkx as nx
+
     free = {op.name for op in workload if op.kind in free_kinds}
     if not free or len(free) == len(workload):
         return workload, frozenset()
@@ -120,6 +121,8 @@ class _Groups:
     """Operations by the kernel they are in; a kernel has at most one member that is not elementwise."""
 
     def __init__(self, workload: Workload, outputs: frozenset[str]) -> None:
+        import networkx as nx
+
         self.whole = workload
         self.known = {op.name: op for op in workload}
         self.order = list(nx.topological_sort(workload.graph))
@@ -178,6 +181,8 @@ class _Groups:
 
     def workload(self) -> Workload:
         """One operation a group, in an order that the edges allow."""
+        import networkx as nx
+
         made = {group: self._one(group) for group in self.members}
         edges = dict.fromkeys((self.of[a], self.of[b]) for a, b in self.whole.edges if self.of[a] != self.of[b])
         graph: nx.DiGraph[str] = nx.DiGraph()

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import sympy as sp
-from scipy.optimize import least_squares
 
 from slipstick.estimators.core.extrema import Smallest
 from slipstick.estimators.core.formula import Formula
@@ -101,6 +100,8 @@ def fit_power(
     InputError
         Where the machine states no cap or energy, or fewer than three rows lie below the cap.
     """
+    from scipy.optimize import least_squares
+
     _require(on)
     below = watts < NEAR_CAP * float(on.power.cap or 0)
     if below.sum() < 3:

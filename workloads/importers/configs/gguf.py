@@ -119,12 +119,13 @@ class _Reader:
     """A bounded reader of one header."""
 
     def __init__(self, stream: BinaryIO, path: object) -> None:
-        self.stream, self.path = stream, path
+        self.stream, self.path, self.place = stream, path, 0
 
     def bytes(self, count: int) -> bytes:
         found = self.stream.read(count)
         if len(found) < count:
-            raise InputError(f"{self.path}: cut short at byte {self.stream.tell()}")
+            raise InputError(f"{self.path}: cut short at byte {self.place + len(found)}")
+        self.place += count
         return found
 
     def number(self, code: str) -> int:
