@@ -7,6 +7,7 @@ from pathlib import Path
 
 import networkx as nx
 import pytest
+import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,7 +42,6 @@ def test_a_multiply_add_is_two_flop() -> None:
 
 
 def test_symbols_bind_by_name_whatever_their_assumptions() -> None:
-    import sympy as sp
 
     for batch in (symbol("batch"), sp.Symbol("batch"), sp.Symbol("batch", integer=True)):
         net = Workload("net", (dense("a", batch, 4, 8),))
