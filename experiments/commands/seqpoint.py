@@ -34,6 +34,10 @@ def register(app: typer.Typer) -> None:
         ] = None,
         level: Annotated[float, typer.Option(help="of the interval", min=0.01, max=0.999)] = 0.8,
         seed: Annotated[int, typer.Option(help="of what is drawn at random", min=0)] = 0,
+        counters: Annotated[
+            bool,
+            typer.Option("--counters", help="with --on: flop, bytes by level, cycles; means an iteration"),
+        ] = False,
         picture: Annotated[Path | None, typer.Option(help="write a .png, .svg or .pdf")] = None,
         emit_lengths: Annotated[Path | None, typer.Option(help="write JSON for a profiler's wrapper")] = None,
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
@@ -77,6 +81,16 @@ def register(app: typer.Typer) -> None:
             }
             for i, index in enumerate(chosen.indices)
         ]
+        means: dict[str, float] = {}
+        if counters:
+            from slipstick.experiments.explain.operation_counters import selected_counters
+            from slipstick.experiments.question.question import question
+
+            if on is None:
+                raise InputError("--counters asks for --on MACHINE: a log of times has none")
+            asked = question(str(log), on, estimator or "tiled-roofline", set or [])
+            counted, means = selected_counters(asked, chosen.lengths.tolist(), chosen.weights.tolist())
+            rows = [{**row, **more} for row, more in zip(rows, counted, strict=True)]
         summary = {
             "method": method,
             "iterations": len(iterations),
@@ -90,6 +104,7 @@ def register(app: typer.Typer) -> None:
             "error_where_chosen": chosen.error,
             "saving_serial": chosen.saving_serial,
             "saving_parallel": chosen.saving_parallel,
+            **{f"mean_{name}": value for name, value in means.items()},
         }
         if method == "seqpoint":
             summary |= {"error_limit": limit, "error_reached": abs(chosen.error) <= limit}
@@ -117,4 +132,6 @@ def register(app: typer.Typer) -> None:
         ]
         if method == "seqpoint" and not summary["error_reached"]:
             notes.insert(2, missed)
+        if means:
+            notes.append("mean an iteration: " + ", ".join(f"{name} {value:.5g}" for name, value in means.items()))
         emit(rows, format, notes=notes)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slipstick.estimators.calibration.calibration import Calibration
 from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.operation.gpu.counters import counters
+from slipstick.estimators.operation.gpu.counters import Counters, counters
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.experiments.pages.output import emit
 from slipstick.experiments.question.question import Question
@@ -21,12 +23,7 @@ def counter_rows(asked: Question) -> tuple[list[dict[str, Any]], float]:
     InputError
         Where the estimator's operations are not tiles on a GPU (`tiled-roofline`): others tell no bytes by level.
     """
-    of = asked.estimator.estimator if isinstance(asked.estimator, Calibration) else asked.estimator
-    model = of.operation if isinstance(of, Composite) else None
-    if not isinstance(model, TiledRoofline):
-        raise InputError("--counters: bytes by level are those of tiles; give --estimator tiled-roofline")
-    known = {name: value for name, value in asked.run.items() if name in asked.workload.symbols}
-    found = counters(asked.workload.bind_known(known).bound(), asked.machine, model)
+    found = counters_at(asked, {})
     frame = found.to_frame().drop(columns="operation").groupby("kind").sum().sort_values("cycles", ascending=False)
     sums = {"all": frame.sum(), **{str(kind): row for kind, row in frame.iterrows() if row["cycles"] > 0}}
     named = {name: "time_s" if name == "seconds" else name.replace(".", "_") for name in found.values}
@@ -34,6 +31,34 @@ def counter_rows(asked: Question) -> tuple[list[dict[str, Any]], float]:
         {"kind": kind, **{named[name]: float(row[name]) for name in named}} for kind, row in sums.items()
     ]
     return shown, found.instructions_per_cycle
+
+
+def counters_at(asked: Question, sizes: Mapping[str, float]) -> Counters:
+    """Counters of one run with these sizes of the workload (`{"seq_len": 94}`); see `counter_rows`."""
+    of = asked.estimator.estimator if isinstance(asked.estimator, Calibration) else asked.estimator
+    model = of.operation if isinstance(of, Composite) else None
+    if not isinstance(model, TiledRoofline):
+        raise InputError("--counters: bytes by level are those of tiles; give --estimator tiled-roofline")
+    known = {name: value for name, value in {**asked.run, **sizes}.items() if name in asked.workload.symbols}
+    return counters(asked.workload.bind_known(known).bound(), asked.machine, model)
+
+
+def selected_counters(
+    asked: Question, lengths: Sequence[float], weights: Sequence[float]
+) -> tuple[list[dict[str, float]], dict[str, float]]:
+    """Counters of chosen iterations by their length, and their weighted mean an iteration.
+
+    Ratios (instructions a cycle) are those of the weighted sums, as equation 1 of Pati et al. 2020 wants for ratios.
+    """
+    each: dict[float, dict[str, float]] = {}
+    for length in lengths:
+        if length not in each:
+            found = counters_at(asked, {"seq_len": length})
+            each[length] = {name.replace(".", "_"): found.total(name) for name in found.values if name != "seconds"}
+    rows = [each[length] for length in lengths]
+    whole = math.fsum(weights)
+    mean = {name: math.fsum(w * row[name] for w, row in zip(weights, rows, strict=True)) / whole for name in rows[0]}
+    return rows, {**mean, "instructions_per_cycle": mean["instructions"] / mean["cycles"]}
 
 
 def print_counters(asked: Question, form: str) -> None:

@@ -161,3 +161,17 @@ def test_unknown_columns_and_methods_are_named(log: Path, capsys: pytest.Capture
         from slipstick.experiments.pages.selection_picture import draw_selection
 
         draw_selection(read_log(log), select("median", read_log(log)), log.parent / "a.gif")
+
+
+def test_counters_of_chosen_iterations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lengths = tmp_path / "lengths.csv"
+    lengths.write_text("seq_len\n" + "\n".join(["9"] * 3 + ["94"]) + "\n")
+    words = ["seqpoint", "gnmt", "--on", "vega-fe", "--lengths", str(lengths), "--estimator", "tiled-roofline"]
+    assert run([*words, "--counters", "--format", "json"]) == 0
+    answer = json.loads(capsys.readouterr().out)[0]
+    short, long = answer["selected"]
+    assert (short["weight"], long["weight"]) == (3, 1)
+    assert answer["mean_flop"] == pytest.approx((3 * short["flop"] + long["flop"]) / 4)
+    assert long["bytes_HBM2"] > 3 * short["bytes_HBM2"]
+    assert run(["seqpoint", str(lengths), "--length", "seq_len", "--statistic", "seq_len", "--counters"]) == 2
+    assert "--counters asks for --on" in capsys.readouterr().err

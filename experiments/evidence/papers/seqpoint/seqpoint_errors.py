@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from slipstick.experiments.evidence.papers.seqpoint.seqpoint_published import (
     MODEL,
-    SENSITIVITY_PERCENT,
     SEQPOINTS,
     SPEEDUP_ERROR_PERCENT,
     TIME_ERROR_PERCENT,
@@ -188,7 +187,7 @@ def sensitivity(network: Network) -> list[ReproductionRow]:
     figure = "Figure 13" if network == "gnmt" else "Figure 14"
     one, title = study(network), TITLES[network]
     spread = one.sensitivity()
-    rows = [
+    return [
         ReproductionRow(
             figure,
             f"{title}: speedup of {name}, largest over smallest length",
@@ -200,15 +199,3 @@ def sensitivity(network: Network) -> list[ReproductionRow]:
         )
         for name, value in spread.items()
     ]
-    rows.append(
-        ReproductionRow(
-            figure,
-            f"{title}: speedups vary over lengths by up to",
-            "model",
-            SENSITIVITY_PERCENT[network],
-            100 * max(spread.values()),
-            "%",
-            reason=MODEL,
-        )
-    )
-    return rows
