@@ -78,8 +78,12 @@ def test_fit_of_the_queue_is_the_closed_form_of_its_own_simulation() -> None:
         for threads in (1, 15, 60):
             images = 20 * threads
             result = simulate_round([("ask", images, 0.0, True)], threads, queue)
-            alone = queue.service * max(1.0, threads / queue.servers)
-            assert result.makespan / 20 == pytest.approx(alone, rel=0.05)
+            expected = queue.alone if threads == 1 else queue.service * threads
+            assert result.makespan / 20 == pytest.approx(expected, rel=0.05)
+
+
+def test_one_queue_explains_table_iv_from_one_thread_to_240() -> None:
+    assert max(max(abs(xeon_phi.fit_queue(size)[1])) for size in xeon_phi.SIZES) < 0.2
 
 
 def test_threads_and_rounds_are_whole(phi) -> None:

@@ -28,15 +28,24 @@ TRACED_THREADS = 32
 
 @dataclass(frozen=True)
 class SharedMemory:
-    """Contention as a mechanism: every contended operation is served for `service` seconds by one of `servers`."""
+    """Contention as a mechanism: every contended operation is served for `service` seconds by one of `servers`.
+
+    Parameters
+    ----------
+    alone
+        Seconds of a visit right after one's own, with the data still at hand; None where that is `service` as well.
+    """
 
     service: Annotated[float, Parameter("s", "memory service of one contended operation", 0.0, 10.0)]
     servers: int = 1
+    alone: float | None = None
 
     def __post_init__(self) -> None:
         check_parameters(self)
         if self.servers < 1:
             raise InputError(f"SharedMemory.servers = {self.servers}: want at least 1")
+        if self.alone is not None and not 0 <= self.alone < float("inf"):
+            raise InputError(f"SharedMemory.alone = {self.alone} s: want 0 s or more")
 
 
 @dataclass(frozen=True)
@@ -136,6 +145,8 @@ def simulate_round(
     env = simpy.Environment()
     server = simpy.Resource(env, capacity=memory.servers) if memory else None
     service = memory.service if memory else 0.0
+    alone = service if memory is None or memory.alone is None else memory.alone
+    last = [-1]
     busy, waiting, trace = [0.0] * threads, [0.0] * threads, []
     barriers = [(env.event(), [threads]) for _ in phases]
 
@@ -144,8 +155,10 @@ def simulate_round(
         with server.request() as turn:  # type: ignore[union-attr]
             yield turn
             waiting[thread] += env.now - asked
-            yield env.timeout(service)
-            busy[thread] += service
+            taken = alone if last[0] == thread or threads == 1 else service
+            last[0] = thread
+            yield env.timeout(taken)
+            busy[thread] += taken
 
     def worker(thread: int) -> Generator[Any, Any, None]:
         for (name, items, seconds, queues), (event, left) in zip(phases, barriers, strict=True):
