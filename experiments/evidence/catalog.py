@@ -16,6 +16,7 @@ PAPERS = {
 }
 SCOREBOARDS: dict[str, str] = {
     "scaling": "slipstick.experiments.evidence.validation.scaling.scaling_scores",
+    "surfaces": "slipstick.experiments.evidence.validation.scaling.surface_scores",
     "operations": "slipstick.experiments.evidence.validation.gpu.operation_scores",
     "gpu-memory": "slipstick.experiments.evidence.validation.gpu.cache_scores",
     "recurrences": "slipstick.experiments.evidence.validation.gpu.recurrence_scores",

@@ -14,9 +14,10 @@ from slipstick.estimators.extrapolation.surfaces.search import short_laws
 from slipstick.estimators.extrapolation.surfaces.surface_law import Product, products_of, values_of
 from slipstick.estimators.extrapolation.surfaces.vocabulary import SCREENED, Shape, screened, shapes
 
-SEARCH_BAR = 0.5
+SEARCH_BAR, POWERS_BAR = 0.6, 0.3
 """A law found by search replaces the usual shapes where its error on points left out is below this times theirs."""
 SHORT_LAWS = 6
+SEARCH, POWERS = "search", "powers"
 MOST_SHAPES = 48
 """Combinations of shapes; beyond, at most two parameters depart from the first shape of each, one with four of them."""
 PAIRS_UP_TO = 3
@@ -33,24 +34,25 @@ class Candidate:
     bar: float
 
 
-def candidates(x: FloatArray, y: FloatArray, kinds: Sequence[str], units: Sequence[float]) -> list[Candidate]:
-    """Candidates for times y at points x (points, parameters), the usual shapes first."""
-    count = len(kinds)
+def usual_candidates(x: FloatArray, y: FloatArray, kinds: Sequence[str], units: Sequence[float]) -> list[Candidate]:
+    """Products of the usual shapes for times y at points x (points, parameters); those that always share come first."""
     slopes = powers(x, y)
-    sets = [shapes(kind, x[:, i], slopes[i], units[i], BENDS[count]) for i, kind in enumerate(kinds)]
-    found = [
+    sets = [shapes(kind, x[:, i], slopes[i], units[i], BENDS[len(kinds)]) for i, kind in enumerate(kinds)]
+    return [
         Candidate(" x ".join(s.name for s in some), products_of([s.terms for s in some]), min(s.bar for s in some))
         for some in _combinations(sets)
     ]
-    terms = [
-        screened(x, y, i, kind, units[i], SEARCHED_TERMS[count], BENDS[count] // 2 if count > 2 else BENDS[count])
-        for i, kind in enumerate(kinds)
-    ]
+
+
+def searched_candidates(x: FloatArray, y: FloatArray, kinds: Sequence[str], units: Sequence[float]) -> list[Candidate]:
+    """What the points themselves suggest: short laws by search, best first, and one product of powers."""
+    count = len(kinds)
+    bends = BENDS[count] // 2 if count > 2 else BENDS[count]
+    terms = [screened(x, y, i, kind, units[i], SEARCHED_TERMS[count], bends) for i, kind in enumerate(kinds)]
     products = products_of(terms)
     laws = short_laws(values_of(products, x), y, SHORT_LAWS)
-    found += [Candidate("search", tuple(products[k] for k in law), SEARCH_BAR) for law in laws]
-    found.append(Candidate("powers", (tuple(Power(float(s)) for s in slopes),), SEARCH_BAR))
-    return found
+    found = [Candidate(SEARCH, tuple(products[k] for k in law), SEARCH_BAR) for law in laws]
+    return [*found, Candidate(POWERS, (tuple(Power(float(s)) for s in powers(x, y)),), POWERS_BAR)]
 
 
 def powers(x: FloatArray, y: FloatArray) -> FloatArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.extrapolation.series import refuse_spread
-from slipstick.estimators.extrapolation.surfaces.candidates import candidates
+from slipstick.estimators.extrapolation.surfaces.candidates import searched_candidates, usual_candidates
 from slipstick.estimators.extrapolation.surfaces.splits import directions, distances
 from slipstick.estimators.extrapolation.surfaces.surface_band import missed, surface_band, surface_scale
 from slipstick.estimators.extrapolation.surfaces.surface_fits import SurfaceFit
@@ -187,14 +188,16 @@ def extrapolate_surface(
         raise InputError(f"{len(unique)} different points; want {LEAST_POINTS} .. {MAX_POINTS}")
     found = [surface_kind(unique, medians, i, name, given.get(name)) for i, name in enumerate(parameters)]
     units = np.minimum(1.0, np.minimum(unique.min(axis=0), targets.min(axis=0)))
-    some = candidates(unique, medians, [kind for kind, _ in found], [float(unit) for unit in units])
+    kinds_found = tuple(kind for kind, _ in found)
+    search = partial(searched_candidates, kinds=kinds_found, units=units.tolist())
+    some = [*usual_candidates(unique, medians, kinds_found, units.tolist()), *search(unique, medians)]
     fits = tuple(SurfaceFit.of(one.products, unique, medians) for one in some)
     heads, ratios = directions(unique, targets), distances(unique, targets)
     answers: list[SurfaceAnswer | None] = [None] * len(targets)
-    names, kinds_found = tuple(parameters), tuple(kind for kind, _ in found)
+    names = tuple(parameters)
     for head in dict.fromkeys(heads):
         chosen = [i for i, other in enumerate(heads) if other == head]
-        weighed = weigh(some, fits, unique, medians, head)
+        weighed = weigh(some, fits, search, unique, medians, head)
         to_here, far = targets[chosen], ratios[chosen]
         values = weighed.weights @ weighed.each(to_here)
         bands = _bands(weighed, to_here, values, far, level)

@@ -1,9 +1,9 @@
 """How far off a surface may be at a target: a band in log time from the points that were left out.
 
 Parts: what left-out points were missed by, their common shortfall, the scatter about the fit, candidates that disagree
-at the target, and a base. They add in squares and grow with log2(ratio)^GROWTH; the band reaches farther up than down,
-as in one parameter. Weights were fitted to hommexx (half of its cases) and five published laws with noise of 0, 3 and
-10 % (`slipstick validate surfaces` names them), by the interval score; other laws and relearn were held out.
+at the target, and a base. They add in squares and grow with log2(ratio)^GROWTH. Weights were fitted to hommexx and five
+published laws with noise of 0, 3 and 10 % (`slipstick validate surfaces` names them) by the interval score; the other
+laws and relearn125 were held out.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from __future__ import annotations
 import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.extrapolation.intervals import LEVELS, NEAREST_RATIO, QUANTILES, SKEW
+from slipstick.estimators.extrapolation.intervals import LEVELS, NEAREST_RATIO, QUANTILES
 from slipstick.estimators.extrapolation.surfaces.weighing import Weighed
 from slipstick.hwmodels.files.readers import InputError
 
-BASE, MISSES, DISAGREEMENT, SHORTFALL, SCATTER = 0.015, 1.0, 0.25, 2.0, 1.3
-GROWTH = 0.65
+BASE, MISSES, DISAGREEMENT, SHORTFALL, SCATTER = 0.01, 0.3, 0.62, 1.75, 2.8
+GROWTH = 0.45
 WORST = 1.0
 
 
@@ -50,4 +50,4 @@ def surface_band(scale: FloatArray, ratios: FloatArray, level: float) -> tuple[F
         raise InputError(f"interval level {level:g}: want 0.01 .. {LEVELS[-1]:g}")
     quantile = np.interp(level, LEVELS, QUANTILES) / np.interp(0.80, LEVELS, QUANTILES)
     middle = quantile * scale * np.log2(np.maximum(ratios, NEAREST_RATIO)) ** GROWTH
-    return np.asarray(middle * np.exp(-SKEW)), np.asarray(middle * np.exp(SKEW))
+    return np.asarray(middle), np.asarray(middle)

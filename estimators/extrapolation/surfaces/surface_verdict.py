@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.extrapolation.intervals import SKEW
 from slipstick.estimators.extrapolation.surfaces.splits import distances
 from slipstick.estimators.extrapolation.surfaces.surface_band import missed, surface_band, surface_scale
 from slipstick.estimators.extrapolation.surfaces.weighing import Weighed
@@ -21,7 +20,7 @@ def surface_verdicts(
         return [Verdict("do not extrapolate", reason)] * len(to)
     scale, ratios = surface_scale(weighed, to), distances(x, to)
     below, above = surface_band(scale, ratios, 0.80)
-    half, doubling = (below + above) / 2, scale * np.cosh(SKEW)
+    half, doubling = (below + above) / 2, scale
     low, high = x.min(axis=0), x.max(axis=0)
     missing = f"points left out in this direction were missed by {missed(weighed):.0%}"
     found = []

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.extrapolation.surfaces.candidates import Candidate
@@ -48,15 +49,20 @@ class Weighed:
 
 
 def weigh(
-    found: Sequence[Candidate], fits: tuple[SurfaceFit, ...], x: FloatArray, y: FloatArray, direction: Direction
+    found: Sequence[Candidate],
+    fits: tuple[SurfaceFit, ...],
+    search: Callable[[FloatArray, FloatArray], Sequence[Candidate]],
+    x: FloatArray,
+    y: FloatArray,
+    direction: Direction,
 ) -> Weighed:
-    """Weigh candidates, whose fits to all points are given, for targets in one direction."""
+    """Weigh candidates, whose fits to all points are given, for targets in one direction.
+
+    What was found by search is judged by searching again without the points left out: a law chosen with their help
+    would foretell them too well.
+    """
     masks = direction.left_out(x)
-    ahead = [
-        np.stack([np.log(np.maximum(SurfaceFit.of(one.products, x[~out], y[~out])(x[out]), TINY)) for one in found])
-        - np.log(y[out])
-        for out in masks
-    ]
+    ahead = [_ahead(found, search, x, y, out) for out in masks]
     if masks:
         errors = np.mean([np.minimum(np.abs(some), ERROR_CAP).mean(axis=1) for some in ahead], axis=0)
     else:
@@ -74,6 +80,27 @@ def weigh(
         np.concatenate(ratios) if masks else np.empty(0),
         float(np.sqrt(np.mean(fitted**2))),
     )
+
+
+def _ahead(
+    found: Sequence[Candidate],
+    search: Callable[[FloatArray, FloatArray], Sequence[Candidate]],
+    x: FloatArray,
+    y: FloatArray,
+    out: npt.NDArray[np.bool_],
+) -> FloatArray:
+    """log(predicted / measured), shape (candidates, points left out)."""
+    known, times, to = x[~out], y[~out], x[out]
+
+    def logs(one: Candidate) -> FloatArray:
+        return np.asarray(np.log(np.maximum(SurfaceFit.of(one.products, known, times)(to), TINY)))
+
+    again = [(one.name, logs(one)) for one in search(known, times)]
+    rows = []
+    for one in found:
+        same = [row for name, row in again if name == one.name]
+        rows.append(np.mean(same, axis=0) if same else logs(one))
+    return np.stack(rows) - np.log(y[out])
 
 
 def _weights(bars: FloatArray, errors: FloatArray) -> FloatArray:

@@ -56,6 +56,7 @@ class Asked:
     four: float
     last: float
     noise: float = np.nan
+    trusted: bool = False
 
     @property
     def bin(self) -> str | None:
@@ -69,7 +70,7 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
     if index is None or series is None:
         return [skipped("scaling", why_missing("scaling/series.csv", scored))]
     asked = predictions(read_collection(index, series))
-    return [*_medians(asked), *_five(asked), *_bands(asked), *_refusals(asked), *_sources(asked)]
+    return [*_medians(asked), *_five(asked), *_bands(asked), *_refusals(asked), *_trusted(asked), *_sources(asked)]
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,7 @@ def predictions(collection: Sequence[Measured]) -> list[Asked]:
                         simple[1][i].value[j],
                         known.y[-1],
                         np.nan if known.noise is None else known.noise,
+                        answer.verdicts[j].word == "trust",
                     )
                 )
     return asked
@@ -311,6 +313,30 @@ def _refusals(asked: Sequence[Asked]) -> Iterator[ValidationRow]:
             goal=before / 2,
             ok=after <= before / 2 and share <= REFUSED_AT_MOST,
             reason=f"{share:.1%} refused (at most {REFUSED_AT_MOST:.0%})",
+        )
+
+
+def _trusted(asked: Sequence[Asked]) -> Iterator[ValidationRow]:
+    """What "trust" is worth: coverage and error of the answers that it was said of."""
+    for kind, name, everything in _cells(asked):
+        some = [one for one in everything if one.trusted]
+        if len(some) < ENOUGH:
+            continue
+        inside = [one.low <= one.truth <= one.high for one in some]
+        rest = [one for one in everything if not one.trusted]
+        coverage = float(np.mean(inside))
+        yield _row(
+            f"{kind} {name}, trusted",
+            some,
+            "median relative error",
+            float(np.median(_errors(some))),
+            baselines={"not_trusted": float(np.median(_errors(rest)))} if rest else {},
+            ok=abs(coverage - LEVEL) <= 1.96 * float(np.sqrt(LEVEL * (1 - LEVEL) / len(some))) or coverage > LEVEL,
+            interval_level=LEVEL,
+            interval_coverage=coverage,
+            interval_width=float(np.median([one.high / one.low for one in some])),
+            reason=f"{len(some)} of {len(everything)} trusted; ok: the binomial 95 % range of 80 % holds the coverage, "
+            "or it is higher",
         )
 
 
