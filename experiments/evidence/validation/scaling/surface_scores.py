@@ -25,6 +25,7 @@ from slipstick.estimators.extrapolation.surfaces.candidates import powers
 from slipstick.experiments.calibrate.public_data import scored_file, why_missing
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.validation.scaling.published_laws import LAWS, PublishedLaw
+from slipstick.hwmodels.files.frames import csv_frame
 
 TABLES = {"scaling/multi_relearn125.csv": "relearn125", "scaling/multi_hommexx.csv": "hommexx"}
 BINS = (("2x", 1.45, 2.9), ("4x", 2.9, 5.7), ("8x", 5.7, 11.4), (">11x", 11.4, np.inf))
@@ -73,7 +74,7 @@ def table_cases(path: Path, source: str) -> Iterator[SurfaceCase]:
     """Cases of a table: columns of words make groups, `rep` repeats, `time_s` is the time, the others vary."""
     import pandas as pd
 
-    table = pd.read_csv(path)
+    table = csv_frame(path)
     names = [str(name) for name in table if name not in ("rep", "time_s")]
     words = [name for name in names if not pd.api.types.is_numeric_dtype(table[name])]
     groups = [table] if not words else [group for _, group in table.groupby(words, sort=False)]
