@@ -20,10 +20,15 @@ from slipstick.estimators.extrapolation.extrapolate import extrapolate_many
 from slipstick.estimators.extrapolation.series import KINDS, Series
 from slipstick.experiments.calibrate.public_data import scored_file, why_missing
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.validation.scaling.band_scores import (
+    LEVEL,
+    constant_score,
+    coverage_over_sources,
+    interval_score,
+)
 from slipstick.hwmodels.files.frames import csv_frame
 from slipstick.hwmodels.files.readers import InputError
 
-LEVEL = 0.80
 BINS = (("2x", 1.5, 2.9), ("4x", 2.9, 5.7), ("8x", 5.7, 11.4), (">11x", 11.4, np.inf))
 ENOUGH = 50
 GOALS = {
@@ -35,7 +40,6 @@ WIDTH_GOALS = {"2x": 2.0, "4x": 3.0}
 COVERAGE_GOALS = {"2x": (0.75, 0.85), "4x": (0.75, 0.85), "8x": (0.70, 0.90)}
 REFUSED_AT_MOST = 0.15
 BASELINES = {"amdahl_nnls": "amdahl", "four_terms_nnls": "four", "last_value": "last"}
-BOOTSTRAPS, SEED = 1000, 7
 
 
 @dataclass(frozen=True)
@@ -251,7 +255,7 @@ def _bands(asked: Sequence[Asked]) -> Iterator[ValidationRow]:
             continue
         inside = np.array([one.low <= one.truth <= one.high for one in some])
         coverage, width = float(inside.mean()), float(np.median([one.high / one.low for one in some]))
-        spread = _bootstrap([one.source for one in some], inside)
+        spread = coverage_over_sources([one.source for one in some], inside)
         aim = COVERAGE_GOALS.get(name) if kind in GOALS else None
         held = None if aim is None else aim[0] <= coverage <= aim[1] and width <= WIDTH_GOALS.get(name, np.inf)
         yield ValidationRow(
@@ -262,37 +266,13 @@ def _bands(asked: Sequence[Asked]) -> Iterator[ValidationRow]:
             "interval score of log time",
             "1",
             interval_score(some),
-            baselines={"same_width_everywhere": _constant_score(some)},
+            baselines={"same_width_everywhere": constant_score(some)},
             ok=held,
             interval_level=LEVEL,
             interval_coverage=coverage,
             interval_width=width,
             reason=f"coverage over sources drawn again: {spread[0]:.0%} .. {spread[1]:.0%}; {_sized(some)}",
         )
-
-
-def interval_score(some: Sequence[Asked]) -> float:
-    """Mean width of the band in log time, plus 2 / (1 - level) times what lies outside (Gneiting and Raftery 2007)."""
-    low, high = (np.log([getattr(one, end) for one in some]) for end in ("low", "high"))
-    truth = np.log([one.truth for one in some])
-    outside = np.maximum(low - truth, 0) + np.maximum(truth - high, 0)
-    return float(np.mean(high - low + 2 / (1 - LEVEL) * outside))
-
-
-def _constant_score(some: Sequence[Asked]) -> float:
-    """The same score of the best band of one width, chosen with hindsight."""
-    off = np.abs(np.log([one.ours / one.truth for one in some]))
-    half = float(np.quantile(off, LEVEL))
-    return float(np.mean(2 * half + 2 / (1 - LEVEL) * np.maximum(off - half, 0)))
-
-
-def _bootstrap(sources: Sequence[str], inside: FloatArray) -> tuple[float, float]:
-    names = sorted(set(sources))
-    hits = np.array([inside[[s == name for s in sources]].sum() for name in names], dtype=float)
-    sizes = np.array([sum(s == name for s in sources) for name in names], dtype=float)
-    drawn = np.random.default_rng(SEED).integers(0, len(names), (BOOTSTRAPS, len(names)))
-    found = hits[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
-    return float(np.quantile(found, 0.05)), float(np.quantile(found, 0.95))
 
 
 def _refusals(asked: Sequence[Asked]) -> Iterator[ValidationRow]:
