@@ -68,12 +68,11 @@ def read_steps(path: Path, marker: str) -> tuple[list[StepProfile], list[str]]:
 
     from slipstick.hwmodels.files.readers import InputError
     from slipstick.workloads.importers.traces.chrome_trace import read_events
+    from slipstick.workloads.importers.xla.profiles import profiled_steps
     from slipstick.workloads.runs.step_profiles import load_steps, profile_steps, without_stolen_time
 
-    if path.name.endswith("input_pipeline.json"):
-        from slipstick.workloads.importers.traces.tensorboard_profile import read_input_pipeline
-
-        return read_input_pipeline(path), []
+    if (profiled := profiled_steps(path)) is not None:
+        return profiled, []
     if path.name.endswith((".jsonl", ".jsonl.gz")):
         return [without_stolen_time(step) for step in load_steps(path)], []
     try:

@@ -21,6 +21,7 @@ from slipstick.hwmodels.files.readers import (
     unknown_name,
 )
 from slipstick.workloads.runs.iterations import FloatArray, Iterations
+from slipstick.workloads.runs.step_profiles import StepProfile, load_steps, profile_steps
 
 LENGTH_COLUMNS = {"seq_len": "length", "length": "length", "sequence_length": "length", "tokens": "tokens"}
 """Names that a length is looked for under, first come first served, and what it is."""
@@ -40,7 +41,7 @@ def read_log(path: str | os.PathLike[str], length: str | None = None, time: str 
     path
         .csv (.gz): a header and a row each; .json (.gz): a list of objects, or an object whose `iterations` is one; a
         Kineto trace (.pt.trace.json(.gz), or any JSON with traceEvents): its ProfilerStep spans, with the shares of
-        their operations as profiles.
+        their operations as profiles; a profile of a TPU or of JAX (.xplane.pb, .trace.json.gz); recorded .jsonl steps.
     length, time
         Columns; else the first of `LENGTH_COLUMNS` and of `TIME_COLUMNS` (or one that ends in _s) that is there. Where
         no length is logged, the duration stands for it: it orders iterations by what they cost.
@@ -50,12 +51,18 @@ def read_log(path: str | os.PathLike[str], length: str | None = None, time: str 
     InputError
         Names the file, the line and the column.
     """
+    from slipstick.workloads.importers.xla.profiles import profiled_steps
+
     path = Path(path)
     name = path.name.removesuffix(".gz")
     if name.endswith(".csv"):
         return _from_csv(path, length, time)
+    if name.endswith(".jsonl"):
+        return _from_steps(list(load_steps(path)), path)
+    if (steps := profiled_steps(path)) is not None:
+        return _from_steps(steps, path)
     if not name.endswith(".json"):
-        raise InputError(f"{path}: want a log that ends in .csv, .json or .pt.trace.json (each also with .gz)")
+        raise InputError(f"{path}: want a log that ends in .csv, .json, .jsonl or .xplane.pb (each also with .gz)")
     if name.endswith(".trace.json"):
         return _from_trace(path)
     document = read_json(path, LOG_LIMIT_BYTES)
@@ -164,11 +171,14 @@ def _iterations(lengths: Sequence[float], times: Sequence[float], column: str | 
 
 def _from_trace(path: Path) -> Iterations:
     from slipstick.workloads.importers.traces.chrome_trace import read_events
-    from slipstick.workloads.runs.step_profiles import profile_steps
 
-    steps = profile_steps(read_events(path))
+    return _from_steps(profile_steps(read_events(path)), path)
+
+
+def _from_steps(steps: list[StepProfile], path: Path) -> Iterations:
+    """Steps of a profile; their duration stands for the length, the shares of their operations are their profiles."""
     if not steps:
-        raise InputError(f"{path}: holds no ProfilerStep spans; profile with a schedule, or log iterations as CSV")
+        raise InputError(f"{path}: holds no steps; profile with a schedule, or log iterations as CSV")
     seconds = np.array([step.duration for step in steps])
     names = sorted({name for step in steps for name in step.operations})
     shares: FloatArray = np.zeros((len(steps), len(names)))

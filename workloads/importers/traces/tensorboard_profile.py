@@ -17,6 +17,15 @@ from slipstick.workloads.runs.step_profiles import Operation, StepProfile
 INFEED, COMPUTE = "infeed", "compute"
 _STEP_COLUMNS = ("stepnum", "noninfeedTimeMs", "infeedTimeMs")
 
+_POD_COLUMNS = {
+    "highFlopsComputeUs": COMPUTE,
+    "hostInfeedDurationUs": INFEED,
+    "hostOutfeedDurationUs": "outfeed",
+    "crsDurationUs": "all-reduce",
+    "sendDurationUs": "send",
+    "recvDurationUs": "recv",
+}
+
 
 def read_input_pipeline(path: str | os.PathLike[str]) -> list[StepProfile]:
     """Steps of an input-pipeline summary: seconds that the device computes, and waits for input.
@@ -57,6 +66,44 @@ def read_top_operations(path: str | os.PathLike[str]) -> dict[str, float]:
             }
             return dict(sorted(shares.items(), key=lambda each: -each[1]))
     raise InputError(f"{path}: no table with the columns selfTimePercent, operation")
+
+
+def read_pod_viewer(path: str | os.PathLike[str]) -> list[StepProfile]:
+    """Steps of a pod viewer's summary, the mean over the cores: compute, infeed, outfeed, sums, transfers.
+
+    Raises
+    ------
+    InputError
+        Where the file holds no such steps, or a cell is no number.
+    """
+    document = read_json(path)
+    sequence = document.get("podStatsSequence") if isinstance(document, dict) else None
+    maps = sequence.get("podStatsMap") if isinstance(sequence, dict) else None
+    steps, clock = [], 0.0
+    for entry in maps if isinstance(maps, list) else []:
+        cores = entry.get("podStatsPerCore") if isinstance(entry, dict) else None
+        rows = [core for core in cores.values() if isinstance(core, dict)] if isinstance(cores, dict) else []
+        if not rows:
+            continue
+        duration = _mean(rows, "totalDurationUs", path)
+        if duration <= 0:
+            raise InputError(f"{path}: totalDurationUs: want a mean above 0 over the cores")
+        operations = {}
+        for column, name in _POD_COLUMNS.items():
+            operations[name] = Operation(1, _mean(rows, column, path), "device")
+        steps.append(StepProfile(int(_number(rows[0].get("stepNum"), path)), clock, duration, operations))
+        clock += duration
+    if not steps:
+        raise InputError(f"{path}: no steps in podStatsSequence.podStatsMap")
+    return steps
+
+
+def _mean(rows: list[dict[str, Any]], column: str, path: object) -> float:
+    """Seconds of a column of microseconds, the mean over the cores."""
+    values = [_number(row.get(column, 0.0), path) for row in rows]
+    if min(values) < 0:
+        raise InputError(f"{path}: {column} = {min(values):g}: want a number >= 0")
+    return 1e-6 * sum(values) / len(values)
 
 
 def _tables(path: str | os.PathLike[str]) -> Iterator[dict[str, list[Any]]]:

@@ -1,0 +1,1 @@
+"""Profiles that XLA writes: of TPUs, of JAX, of TensorFlow."""
