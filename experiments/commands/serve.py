@@ -16,7 +16,7 @@ def register(app: typer.Typer) -> None:
         on: Annotated[str, typer.Option(help="a machine, or a YAML file (slipstick machines list)")],
         gpus: Annotated[int | None, typer.Option(help="devices, all degrees together", min=1)] = None,
         dtype: Annotated[str | None, typer.Option(help="weights: bf16, fp8, nvfp4, int4, q4_k_m, ...")] = None,
-        engine: Annotated[str, typer.Option(help="vllm, sglang or trtllm; with a version: 'vllm 0.19.0'")] = "vllm",
+        engine: Annotated[str, typer.Option(help="vllm, sglang, trtllm ('vllm 0.19.0'), or llama.cpp")] = "vllm",
         input: Annotated[int, typer.Option(help="tokens of a prompt", min=1)] = 1024,  # noqa: A002
         output: Annotated[int, typer.Option(help="tokens to make", min=1)] = 256,
         concurrency: Annotated[int | None, typer.Option(help="users of a closed loop", min=1)] = None,
@@ -37,6 +37,7 @@ def register(app: typer.Typer) -> None:
         max_sequences: Annotated[int, typer.Option(help="sequences at a time", min=1)] = 256,
         mixing: Annotated[str | None, typer.Option(help="mixed | separate (prompts alone; SGLang's way)")] = None,
         preemption: Annotated[str, typer.Option(help="cached (vLLM) | recompute | swap")] = "cached",
+        anchor: Annotated[str | None, typer.Option(help="llama.cpp: one run there, MODEL:TYPE=TOKENS_PER_S")] = None,
         seed: Annotated[int, typer.Option(help="of lengths and arrivals", min=0)] = 0,
         out: Annotated[str | None, typer.Option(help="every request: FILE.parquet or FILE.csv")] = None,
         trace: Annotated[str | None, typer.Option(help="the steps as a Chrome trace, FILE.json")] = None,
@@ -50,6 +51,13 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.serve.serving_text import lines
         from slipstick.experiments.serve.traffic import limits
 
+        if engine.lower().startswith("llama"):
+            from slipstick.experiments.serve.local import local
+            from slipstick.hwmodels.catalog import machine
+
+            alone = local(model, machine(on), dtype, input, output, anchor)
+            emit([alone.row()], format, notes=alone.lines())
+            return
         wanted = Wanted(
             model, on, gpus, tp, pp, dp, ep, replicas, dtype, cache_dtype, engine, budget, max_sequences, mixing,
             preemption,

@@ -127,3 +127,16 @@ def test_bad_input_is_one_line(config: str, more: list[str], words: str, capsys:
     assert run(["serve", config, "--on", "h100-sxm", *more]) == 2
     text = capsys.readouterr().err
     assert words in text and text.count("\n") == 1
+
+
+def test_one_users_model_on_ones_own_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    common = ["serve", "llama-3.1-8b", "--on", "rtx-4090", "--engine", "llama.cpp", "--dtype", "q4_k_m"]
+    found = answer(common, capsys)
+    low, rate, high = (float(str(found[f"{end}tokens_per_s"])) for end in ("low_", "output_", "high_"))
+    assert low < rate < high < 223
+    assert low < 93 < high  # public runs of llamafile: 93 tokens/s
+    anchored = answer([*common, "--anchor", "llama-3.2-1b:q4_k_m=200"], capsys)
+    assert float(str(anchored["output_tokens_per_s"])) < rate
+    assert run([*common, "--anchor", "llama-3.2-1b"]) == 2
+    assert run(["serve", "llama-3.1-70b", "--on", "rtx-4090", "--engine", "llama.cpp", "--dtype", "fp16"]) == 2
+    assert "use a smaller type of weights" in capsys.readouterr().err

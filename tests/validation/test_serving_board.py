@@ -63,3 +63,12 @@ def test_a_file_elsewhere_is_scored_and_not_learnt(tmp_path: Path) -> None:
     absent = rows(tmp_path / "empty")
     assert all(row.case == "skipped" for row in absent)
     assert all("is not in" in row.reason for row in absent)
+
+
+def test_local_rows_beat_bytes_over_bandwidth() -> None:
+    from slipstick.experiments.evidence.validation.serving.local_scores import rows as local_rows
+
+    if training_file("local_llm/localscore.csv") is None:
+        pytest.skip("no public measurements here (set SLIPSTICK_DATA)")
+    newest = [row for row in local_rows() if row.held_out == "newest unseen" and "generation" in row.case]
+    assert all(row.ours is not None and row.ours < row.baselines["bytes over bandwidth"] for row in newest)

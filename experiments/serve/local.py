@@ -1,0 +1,194 @@
+"""One user's model on one's own machine under llama.cpp: tokens/s of generation and prompt, with bands and anchors."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
+
+from slipstick.estimators.operation.serving.local_step import LocalCalibration, LocalParameters, LocalWork, backend_of
+from slipstick.experiments.question.registry import CALIBRATIONS
+from slipstick.experiments.serve.serving_question import stored_as
+from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.units import format_quantity
+from slipstick.workloads.language.language_catalog import language_model
+from slipstick.workloads.language.language_model import LanguageModel
+from slipstick.workloads.language.weight_types import weight_bytes, weight_type
+
+ANCHORED = 0.5
+"""How much of the band is left where one run of another model on the machine is known (validate local-llm)."""
+UNFITTED_HALF_WIDTH = math.log(2.0)
+DEFAULT_TYPE = "q4_k_m"
+
+
+@cache
+def local_calibration() -> LocalCalibration:
+    """The calibration that ships."""
+    path = CALIBRATIONS / "local_llm.json"
+    return LocalCalibration.from_dict(require_mapping(read_json(path), path, "the document"), path)
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """One run on the same machine: a model, its type of weights, and measured tokens/s of generation."""
+
+    model: LanguageModel
+    stored: str
+    rate: float
+
+    @classmethod
+    def parse(cls, text: str) -> Anchor:
+        """From "MODEL:TYPE=TOKENS_PER_S", such as "llama-3.1-8b:q4_k_m=103".
+
+        Raises
+        ------
+        InputError
+            Where it is none.
+        """
+        left, equals, value = text.rpartition("=")
+        name, _, dtype = left.partition(":")
+        try:
+            rate = float(value)
+        except ValueError:
+            rate = math.nan
+        if not equals or not name or not 0 < rate < 1e6:
+            raise InputError(f"anchor {text[:60]!r}: want MODEL:TYPE=TOKENS_PER_S, such as llama-3.1-8b:q4_k_m=103")
+        model = language_model(name)
+        return cls(model, stored_as(model, dtype or DEFAULT_TYPE), rate)
+
+
+@dataclass(frozen=True)
+class Local:
+    """A model on a machine for one user."""
+
+    model: LanguageModel
+    machine: Machine
+    stored: str
+    input_tokens: int = 1024
+    output_tokens: int = 256
+    anchor: Anchor | None = None
+
+    @cached_property
+    def backend(self) -> str:
+        """Of llama.cpp."""
+        return backend_of(self.machine)
+
+    @cached_property
+    def parameters(self) -> LocalParameters:
+        """Fitted for the backend; as expected where it has none."""
+        return local_calibration().backends.get(self.backend, LocalParameters())
+
+    @property
+    def fitted(self) -> bool:
+        """Whether rows of the backend were fitted."""
+        return self.backend in local_calibration().backends
+
+    def _seconds(self, model: LanguageModel, stored: str) -> tuple[float, float]:
+        work = LocalWork.of(model, weight_type(stored), self.machine)
+        generation = self.parameters.generation(work.memory, work.layers, work.plain)
+        return float(generation), float(self.parameters.prompt(work.matrix, work.plain))
+
+    @cached_property
+    def factor(self) -> float:
+        """What the anchor says the machine takes over what it should; 1 without one."""
+        if self.anchor is None:
+            return 1.0
+        return 1 / self.anchor.rate / self._seconds(self.anchor.model, self.anchor.stored)[0]
+
+    @cached_property
+    def floor(self) -> float:
+        """The least seconds of a new token: the weights once over the bandwidth."""
+        return LocalWork.of(self.model, weight_type(self.stored), self.machine).memory
+
+    @property
+    def token_seconds(self) -> float:
+        """Seconds of a new token with little in the cache."""
+        return max(self.floor, self._seconds(self.model, self.stored)[0] * self.factor)
+
+    @property
+    def prompt_seconds(self) -> float:
+        """Seconds of one token of a prompt."""
+        return self._seconds(self.model, self.stored)[1]
+
+    def half_width(self, prompt: int = 0) -> float:
+        """Half of the 80 % band of log time."""
+        calibration = local_calibration()
+        table = calibration.prompt_half_width if prompt else calibration.half_width
+        width = table.get(self.backend, UNFITTED_HALF_WIDTH)
+        return width * (ANCHORED if self.anchor and not prompt else 1.0)
+
+    @property
+    def weights_bytes(self) -> float:
+        """Of the file."""
+        return weight_bytes(self.model, weight_type(self.stored))
+
+    def check(self) -> None:
+        """Raise InputError where weights and cache do not fit the machine's memory."""
+        capacity = self.machine.memory[self.machine.main_memory].capacity
+        needed = self.weights_bytes + self.model.cache_bytes() * (self.input_tokens + self.output_tokens)
+        if capacity is not None and needed > capacity:
+            raise InputError(
+                f"{self.model.name} ({self.stored}) needs {format_quantity(needed, 'byte')} with its cache, "
+                f"{self.machine.name} has {format_quantity(float(capacity), 'byte')}: use a smaller type of weights"
+            )
+
+    def row(self) -> dict[str, Any]:
+        """The figures, rates with their 80 % bands."""
+        rate, width = 1 / self.token_seconds, math.exp(self.half_width())
+        prompt, prompt_width = 1 / self.prompt_seconds, math.exp(self.half_width(prompt=1))
+        ttft = self.prompt_seconds * self.input_tokens + self.token_seconds
+        return {
+            "model": self.model.name,
+            "machine": self.machine.name,
+            "weights": self.stored,
+            "backend": self.backend,
+            "output_tokens_per_s": rate,
+            "low_tokens_per_s": rate / width,
+            "high_tokens_per_s": min(rate * width, 1 / self.floor),
+            "prompt_tokens_per_s": prompt,
+            "prompt_low_tokens_per_s": prompt / prompt_width,
+            "prompt_high_tokens_per_s": prompt * prompt_width,
+            "ttft_s": ttft,
+            "latency_s": ttft + self.token_seconds * (self.output_tokens - 1),
+            "weight_bytes": self.weights_bytes,
+        }
+
+    def lines(self) -> list[str]:
+        """The first lines of the answer."""
+        row = self.row()
+        fitted = (
+            "" if self.fitted else " (no measured row of this backend: expected figures, a factor of two either way)"
+        )
+        anchored = ""
+        if self.anchor:
+            anchored = f"; anchored to {self.anchor.model.name} {self.anchor.stored} at {self.anchor.rate:g} tokens/s"
+        held = format_quantity(self.weights_bytes, "byte")
+        return [
+            f"assuming: llama.cpp on {self.backend}{fitted}, one sequence, weights {self.stored}{anchored}",
+            f"{self.model.name} on {self.machine.name}: {row['output_tokens_per_s']:.4g} tokens/s "
+            f"(80 %: {row['low_tokens_per_s']:.3g} .. {row['high_tokens_per_s']:.3g})",
+            f"prompt: {row['prompt_tokens_per_s']:.4g} tokens/s (80 %: {row['prompt_low_tokens_per_s']:.3g} .. "
+            f"{row['prompt_high_tokens_per_s']:.3g}); first token after {row['ttft_s']:.3g} s "
+            f"of {self.input_tokens} tokens, {self.output_tokens} more in {row['latency_s']:.3g} s",
+            f"memory: fits, {held} of weights; at most {1 / self.floor:.4g} tokens/s by bandwidth alone",
+        ]
+
+
+def local(
+    model: str, machine: Machine, dtype: str | None, input_tokens: int, output_tokens: int, anchor: str | None
+) -> Local:
+    """The answer for one user's machine.
+
+    Raises
+    ------
+    InputError
+        Where the model does not fit, or the anchor is none.
+    """
+    one = language_model(model)
+    stored = one.weights if dtype is None and one.weights.startswith("bits ") else stored_as(one, dtype or DEFAULT_TYPE)
+    known = Anchor.parse(anchor) if anchor else None
+    found = Local(one, machine, stored, input_tokens, output_tokens, known)
+    found.check()
+    return found
