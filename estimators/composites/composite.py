@@ -17,6 +17,7 @@ from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import Clock, FormulaModel, OperationModel, grouped, machine_values
 from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.core.schedule_model import FormulaSchedule, Schedule
+from slipstick.estimators.operation.physical_bound import PhysicalBound
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table
@@ -54,12 +55,14 @@ class Composite(EstimatorBase):
         Raises
         ------
         InputError
-            Where a symbol or a number of the run has no value, or a part cannot answer.
+            Where a symbol or a number of the run has no value, a part cannot answer, or an answer cannot be (0 s, not
+            finite, or an operation below what the machine's arithmetic and main memory need).
         """
         run = Table({**self.schedule.run_defaults(machine), **(run or {})})
         workload = self.graph(workload, machine)
         bound = self.handed_over(workload, machine).bind_known(run).bound()
         times = self.operation.times(bound.operations, machine)
+        PhysicalBound(machine).check(bound.operations, times)
         outcome = self.schedule.combine(bound, times, machine, {**workload.defaults, **run})
         joules, over_cap = energy_of(bound, machine, outcome.time, {**workload.defaults, **run}, self.runs_at())
         return Estimate(

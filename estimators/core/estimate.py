@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DEFAULT_LEVEL = 0.80
+LARGEST_SPREAD = 100.0
+"""Standard deviations of log time beyond it are no statement: a factor of e^100."""
 Run = Table[float]
 """Numbers of one run (threads, images, epochs, workers, ...); they also bind workload symbols of their name."""
 
@@ -121,8 +123,16 @@ class Estimate:
     metric_intervals: Table[tuple[float, float]] = Table()
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.time) and self.time >= 0):
-            raise InputError(f"estimated time = {self.time!r} s: want a finite time >= 0")
+        if not (math.isfinite(self.time) and self.time > 0):
+            raise InputError(f"estimated time = {self.time!r} s: want a finite time > 0")
+        if self.energy is not None and not (math.isfinite(self.energy) and self.energy >= 0):
+            raise InputError(f"estimated energy = {self.energy!r} J: want a finite energy >= 0")
+        for name in ("parameter", "residual"):
+            width = getattr(self.spread, name)
+            if width is not None and not (0 <= width <= LARGEST_SPREAD):
+                raise InputError(
+                    f"{name} spread of the estimate = {width!r}: want 0 to {LARGEST_SPREAD:g} (of log time)"
+                )
 
     def interval(self, level: float = DEFAULT_LEVEL) -> tuple[float, float] | None:
         """Seconds between which the measured time lies with probability `level`; None where the spread is unknown."""

@@ -101,7 +101,8 @@ class Task:
 
         points = self.space.points(start, stop)
         free = {name: values for name, values in points.items() if name != "point"}
-        times = self.function(free) if len(points["point"]) else np.empty(0)
+        times = np.asarray(self.function(free) if len(points["point"]) else np.empty(0), dtype=np.float64)
+        _require_times(times, points)
         # the last digit may differ from the single estimate's: what equals today's time is today's time
         ratios = np.where(np.isclose(times, self.today, rtol=1e-12, atol=0), 1.0, times / self.today)
         columns: dict[str, Any] = {**points, "time_ratio": ratios, "time_s": times}
@@ -202,6 +203,14 @@ def task(asked: Question, space: Space, level: float = DEFAULT_LEVEL, bands: Ban
         residual_freedom=calibration.residual_freedom,
         shares=shares,
     )
+
+
+def _require_times(times: FloatArray, points: Mapping[str, FloatArray]) -> None:
+    """Raise InputError where a point's time is not finite, or not above 0: no machine takes that."""
+    wrong = np.flatnonzero(~(np.isfinite(times) & (times > 0)))
+    if len(wrong):
+        at = ", ".join(f"{name} = {values[wrong[0]]:g}" for name, values in points.items() if name != "point")
+        raise InputError(f"estimated time = {times[wrong[0]]:g} s at {at}: want a finite time > 0")
 
 
 def chunks(work: Task) -> Iterator[tuple[int, int]]:

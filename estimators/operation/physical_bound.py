@@ -1,0 +1,113 @@
+"""What no machine can undercut: its arithmetic at the highest clock, and bytes that no cache of it can have kept.
+
+Bounds of single operations. Products that known algorithms save are taken off: Winograd's of 3 x 3 windows (Lavin and
+Gray, CVPR 2016; larger windows up to their area), the masked half of causal attention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from slipstick.estimators.operation.roofline import serving_rate
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.units import format_quantity
+from slipstick.workloads.graph.workload import Op
+
+TOLERANCE = 0.01
+"""Share by which a time may undercut a bound: clocks of boards and timers are no better."""
+WINOGRAD = 4.0
+UNBOUND = ("view", "collective")
+"""Kinds whose bytes need not pass main memory: nothing is moved, or over links."""
+
+
+@dataclass
+class PhysicalBound:
+    """Least times of operations on one machine; rates are looked up once.
+
+    Examples
+    --------
+    >>> from slipstick.hwmodels.catalog import machine
+    >>> from slipstick.workloads.catalog import workload
+    >>> op = workload("gemm").bound(m=4096, n=4096, k=4096).operations[0]
+    >>> seconds, bound = PhysicalBound(machine("h100-sxm")).least(op)
+    >>> bound
+    'arithmetic'
+    """
+
+    machine: Machine
+    _rates: dict[str, tuple[str, float]] = field(default_factory=dict)
+
+    def least(self, op: Op) -> tuple[float, str]:
+        """Seconds that one execution takes at least, and what bounds it; (0, "") where nothing is known to."""
+        if op.kind in UNBOUND:
+            return 0.0, ""
+        moved = float(op.cost["read"]) * _touched(op) + float(op.cost["written"])
+        bounds = {"": 0.0, "main memory": self._beyond_caches(moved)}
+        engines: dict[str, float] = {}
+        for name, amount in op.cost.items():
+            if name.startswith("flop."):
+                engine, rate = self._rate(name)
+                share = _needed(op) if name.startswith("flop.matrix.") else 1.0
+                engines[engine] = engines.get(engine, 0.0) + float(amount) * share / rate
+        bounds["arithmetic"] = max(engines.values(), default=0.0)
+        worst = max(bounds, key=lambda name: bounds[name])
+        return bounds[worst], worst
+
+    def check(self, operations: Sequence[Op], times: npt.ArrayLike) -> None:
+        """Raise InputError where an operation is estimated to take less than it can, or no finite time."""
+        for op, time in zip(operations, np.asarray(times, dtype=np.float64).tolist(), strict=True):
+            if not 0 <= time < np.inf:
+                raise InputError(f"operation {op.name!r}: estimated time = {time!r} s: want a finite time >= 0")
+            least, bound = self.least(op)
+            if time < least * (1 - TOLERANCE):
+                raise InputError(
+                    f"operation {op.name!r} ({op.kind}): estimated at {format_quantity(time, 's')}, but the {bound} of "
+                    f"{self.machine.name} needs at least {format_quantity(least, 's')}: the estimator's parameters, or "
+                    f"the machine's numbers, cannot be"
+                )
+
+    def _rate(self, name: str) -> tuple[str, float]:
+        if name not in self._rates:
+            _, unit, dtype = name.split(".")
+            engine, rated = serving_rate(self.machine, unit, dtype)
+            self._rates[name] = engine, self.machine.peak(engine, rated)
+        return self._rates[name]
+
+    def _beyond_caches(self, moved: float) -> float:
+        if "" not in self._rates:
+            inner = list(self.machine.memory)[:-1]
+            kept = sum(self.machine.memory[name].capacity * self.machine.instances(name) for name in inner)
+            self._rates[""] = "", float(kept)
+            self._rates["main"] = "", self.machine.bandwidth(self.machine.main_memory)
+        return max(0.0, moved - self._rates[""][1]) / self._rates["main"][1]
+
+
+def _touched(op: Op) -> float:
+    """Share of the bytes read that must be: windows narrower than their stride leave the rest out."""
+    stride = op.attributes.get("stride", ())
+    if op.kind not in ("convolution", "pool") or not isinstance(stride, tuple) or not stride:
+        return 1.0
+    taps = _taps(op)
+    return min(1.0, taps / max(1.0, float(np.prod([float(step) for step in stride]))))
+
+
+def _taps(op: Op) -> float:
+    return float(np.prod([float(op.dims.get(f"kernel_{axis}", 1)) for axis in ("depth", "height", "width")]))
+
+
+def _needed(op: Op) -> float:
+    """Share of the counted flop that the fastest known algorithm still does."""
+    dims = op.dims
+    if op.kind == "convolution":
+        taps = _taps(op)
+        return 1 / WINOGRAD if taps == 9 else 1 / max(taps, 1.0)
+    if op.kind == "attention" and op.attributes.get("causal"):
+        queries, keys = float(dims["queries"]), float(dims["keys"])
+        seen = min(queries, keys)
+        return 1 - seen * (seen - 1) / (2 * queries * keys)
+    return 1.0

@@ -1,0 +1,68 @@
+"""Answers that cannot be are refused where estimates are made: 0 s, not finite, faster than the machine's physics."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slipstick.estimators.core.estimate import Estimate, Spread
+from slipstick.estimators.operation.physical_bound import PhysicalBound
+from slipstick.experiments.question.question import question
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.catalog import workload
+
+
+@pytest.mark.parametrize("time", [0.0, -1.0, math.nan, math.inf])
+def test_no_time_is_an_answer(time: float) -> None:
+    with pytest.raises(InputError, match="want a finite time > 0"):
+        Estimate(time)
+
+
+@pytest.mark.parametrize("energy", [-1.0, math.nan, math.inf])
+def test_no_energy_is_an_answer(energy: float) -> None:
+    with pytest.raises(InputError, match="want a finite energy >= 0"):
+        Estimate(1.0, energy=energy)
+
+
+@pytest.mark.parametrize("spread", [Spread(parameter=-0.1), Spread(residual=math.nan), Spread(residual=1e9)])
+def test_a_spread_that_says_nothing_is_refused(spread: Spread) -> None:
+    with pytest.raises(InputError, match="spread of the estimate"):
+        replace(Estimate(1.0), spread=spread)
+
+
+@given(st.sampled_from(["h100-sxm", "xeon-phi-7120p", "tpu-v3"]), st.integers(64, 8192), st.integers(64, 8192))
+def test_a_product_is_bounded_by_arithmetic_or_by_what_no_cache_holds(name: str, m: int, k: int) -> None:
+    """By hand: 2 m k n flop at the peak; 4 (m k + k n + m n) bytes less all caches at the bandwidth of main memory."""
+    on = machine(name)
+    op = workload("gemm").bind(m=m, n=512, k=k).bound().operations[0]
+    least, _ = PhysicalBound(on).least(op)
+    caches = sum(on.memory[level].capacity * on.instances(level) for level in list(on.memory)[:-1])
+    moved = max(0.0, 4 * (m * k + k * 512 + m * 512) - caches) / on.bandwidth(on.main_memory)
+    engine = on.engines.get("matrix")
+    unit = "matrix" if engine and "float32" in engine.flop_per_cycle else "vector"
+    assert least == pytest.approx(max(moved, 2 * m * k * 512 / on.peak(unit, "float32")))
+
+
+def test_an_estimator_that_beats_the_machine_is_refused() -> None:
+    op = workload("gemm").bind(m=4096, n=4096, k=4096).bound().operations[0]
+    bound = PhysicalBound(machine("h100-sxm"))
+    least, name = bound.least(op)
+    assert name == "arithmetic"
+    bound.check([op], np.array([least * 0.995]))  # clocks and timers are no better than a hundredth
+    for time in (least * 0.98, 0.0):
+        with pytest.raises(InputError, match=r"operation 'product' .* the arithmetic of H100.* needs at least"):
+            bound.check([op], np.array([time]))
+    with pytest.raises(InputError, match="want a finite time"):
+        bound.check([op], np.array([math.nan]))
+
+
+@pytest.mark.parametrize("name", ["gemm", "resnet18", "gpt2"])
+@pytest.mark.parametrize("on", ["h100-sxm", "a64fx"])
+def test_rooflines_stay_within_the_bounds(name: str, on: str) -> None:
+    assert question(name, on, "roofline", []).answer().time > 0
