@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slipstick.hwmodels.files.readers import read_json, unknown_name
-from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.graph.workload_file import load_workload
 
 if TYPE_CHECKING:
+    from slipstick.workloads.graph.workload import Workload
     from slipstick.workloads.runs.feed import Feed
 
 MATRIX_FILES = (".mtx", ".edges", ".triplet0", ".npz")
@@ -131,6 +130,8 @@ def workload(name: str, dtype: str | None = None) -> Workload:
 
         return in_dtype(workload(name), dtype)
     if name.endswith((".json", ".json.gz")):
+        from slipstick.workloads.graph.workload_file import load_workload
+
         return load_workload(name)
     if name.startswith("pagerank:") or name.removesuffix(".gz").endswith(MATRIX_FILES):
         from slipstick.workloads.kernels.examples import of_file
@@ -141,16 +142,40 @@ def workload(name: str, dtype: str | None = None) -> Workload:
         return builders[name]()
     if name not in workload_names():
         raise unknown_name("workload", name, workload_names())
+    from slipstick.workloads.graph.workload_file import load_workload
+
     return load_workload(_graph(name))
 
 
-def outline(name: str) -> tuple[int, Any, Mapping[str, float]]:
-    """Operations, parameters (None where it does not say) and defaults of a shipped workload: a graph is not built."""
+Outline = tuple[int, float | None, Mapping[str, float]]
+"""Operations, parameters (None where the workload does not say) and defaults."""
+
+
+def outlines_file() -> Path:
+    """Outlines of all workloads that ship; `python -m slipstick.workloads.outlines` writes it anew."""
+    return graphs_folder() / "outlines.json"
+
+
+def outline(name: str) -> Outline:
+    """Operations, parameters and defaults of a shipped workload; no graph is built where the index has it."""
+    known = _outlines().get(name)
+    return built_outline(name) if known is None else (known[0], known[1], known[2])
+
+
+@cache
+def _outlines() -> dict[str, tuple[int, float | None, dict[str, float]]]:
+    found: dict[str, tuple[int, float | None, dict[str, float]]] = read_json(outlines_file())
+    return found
+
+
+def built_outline(name: str) -> Outline:
+    """The outline of a workload that is built or read for it."""
     if name.startswith("imported/"):
         document = read_json(_graph(name))
         return len(document["nodes"]), document["metadata"].get("parameters"), document["defaults"]
     built = workload(name)
-    return len(built), built.metadata.get("parameters"), built.defaults
+    parameters = built.metadata.get("parameters")
+    return len(built), float(parameters) if isinstance(parameters, (int, float)) else None, dict(built.defaults)
 
 
 def _graph(name: str) -> Path:
