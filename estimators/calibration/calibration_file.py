@@ -16,6 +16,7 @@ from slipstick.hwmodels.files.records import Table
 
 SCHEMA = "slipstick-calibration-1"
 MAX_PARAMETERS = 1000
+MAX_DRAWS, MAX_WARNINGS = 10_000, 1000
 
 
 def to_dict(calibration: Calibration, estimator_name: str) -> dict[str, Any]:
@@ -39,6 +40,8 @@ def to_dict(calibration: Calibration, estimator_name: str) -> dict[str, Any]:
         "metric_std": dict(calibration.metric_std),
         "fingerprint": calibration.fingerprint,
         "source": calibration.source,
+        "sample": [list(draw) for draw in calibration.sample],
+        "warnings": list(calibration.warnings),
     }
 
 
@@ -87,7 +90,25 @@ def load_calibration(path: str | os.PathLike[str], estimator: Any) -> Calibratio
                 for name, value in require_mapping(fields.get("metric_std") or {}, path, "metric_std").items()
             }
         ),
+        sample=_sample(fields, len(names), path),
+        warnings=_warnings(fields, path),
     )
+
+
+def _warnings(fields: Mapping[str, Any], path: object) -> tuple[str, ...]:
+    lines = _list(fields.get("warnings") or [], path, "warnings")
+    return tuple(str(line)[:500] for line in lines[:MAX_WARNINGS])
+
+
+def _sample(fields: Mapping[str, Any], size: int, path: object) -> tuple[tuple[float, ...], ...]:
+    """Draws of the fitted parameters; none in files of before they were kept."""
+    draws = _list(fields.get("sample") or [], path, "sample")
+    if len(draws) > MAX_DRAWS:
+        raise InputError(f"{path}: sample: {len(draws)} draws, want at most {MAX_DRAWS}")
+    found = tuple(tuple(_number(v, path, "sample") for v in _list(draw, path, "sample")) for draw in draws)
+    if any(len(draw) != size for draw in found):
+        raise InputError(f"{path}: sample: want draws of {size} numbers, one a fitted parameter")
+    return found
 
 
 def _covariance(fields: Mapping[str, Any], size: int, path: object) -> tuple[tuple[float, ...], ...]:

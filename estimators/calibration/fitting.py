@@ -34,7 +34,8 @@ class Fit:
     degrees_of_freedom
         Data less parameters.
     held
-        Parameters that ended at a bound: held there, their errors are unknown and those of the others assume them.
+        Parameters that ended at a bound, or that no measurement depends on (left where they began): their errors are
+        unknown and those of the others assume them.
     """
 
     names: tuple[str, ...]
@@ -130,15 +131,19 @@ def fit_least_squares(
         for point in usable
     ]
     found = min(tries, key=lambda tried: float(tried.cost))
+    jacobians = np.asarray(found.jac)
+    values = np.asarray(found.x)
+    idle = np.max(np.abs(jacobians), axis=0) == 0
+    values = np.where(idle, np.clip(begin, *bounds), values)  # no measurement moves it: it stays where it began
     freedom = len(first) - len(names)
     variance = 2 * found.cost / freedom if freedom else np.nan
-    held = _at_bounds(np.asarray(found.x), np.asarray(found.jac), np.asarray(found.grad), *bounds)
+    held = idle | _at_bounds(values, jacobians, np.asarray(found.grad), *bounds)
     covariance = np.zeros((len(names), len(names)))
     if not held.all():
-        covariance[np.ix_(~held, ~held)] = variance * _inverse(np.asarray(found.jac)[:, ~held])
+        covariance[np.ix_(~held, ~held)] = variance * _inverse(jacobians[:, ~held])
     return Fit(
         tuple(names),
-        tuple(map(float, found.x)),
+        tuple(map(float, values)),
         tuple(tuple(map(float, row)) for row in covariance),
         tuple(map(float, found.fun)),
         freedom,

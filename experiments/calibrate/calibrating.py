@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.calibration.calibration import fingerprint, from_fit
+from slipstick.estimators.calibration.calibration import fingerprint, from_objective
 from slipstick.estimators.calibration.calibration_file import save, to_dict
 from slipstick.estimators.calibration.fitting import Fit
-from slipstick.estimators.calibration.identifiability import numeric_jacobian, warnings
+from slipstick.estimators.calibration.identifiability import correlations
 from slipstick.estimators.calibration.leave_one_out import HeldOut, leave_one_group_out
 from slipstick.estimators.calibration.objective import Objective
 from slipstick.estimators.calibration.parameter_intervals import bootstrap, profile
@@ -19,6 +20,7 @@ from slipstick.estimators.core.estimate import quantile
 from slipstick.estimators.core.parameters import parameters
 from slipstick.experiments.calibrate.device_report import report_devices
 from slipstick.experiments.calibrate.device_study import device_study, is_device_study
+from slipstick.experiments.calibrate.fit_picture import draw_fit
 from slipstick.experiments.pages.output import emit
 from slipstick.experiments.question.registry import default_estimator
 from slipstick.experiments.studies.study import load_study
@@ -28,9 +30,15 @@ INTERVALS = ("covariance", "profile", "bootstrap")
 
 
 def calibrate_study(
-    path: str, intervals: str | None, level: float, out: str | None, form: str, trusted: Sequence[str] = ()
+    path: str,
+    intervals: str | None,
+    level: float,
+    out: str | None,
+    form: str,
+    trusted: Sequence[str] = (),
+    plot: str | None = None,
 ) -> None:
-    """Fit, report, and write `out`.
+    """Fit, report, and write `out` and the picture `plot`.
 
     Raises
     ------
@@ -55,7 +63,7 @@ def calibrate_study(
     objective = Objective.of(inner, measured, names)
     fit = objective.fit(study.fit.loss, study.fit.starts)
     source = f"{study.fit.source or study.fit.measured} ({len(measured)} measurements)"
-    calibration = from_fit(inner, fit, fingerprint(measured), source)
+    calibration = from_objective(inner, objective, fit, fingerprint(measured), source, study.fit.loss)
     bands = _bands(objective, fit, intervals or study.fit.intervals, level)
     known = parameters(inner)
     rows = [
@@ -66,20 +74,24 @@ def calibrate_study(
             "low": bands[name][0] if name in bands else None,
             "high": bands[name][1] if name in bands else None,
             "interval_level": level if name in bands else None,
+            "held": name in fit.held,
             "start": known[name][0],
             "bounds": f"{known[name][1].low:g} .. {known[name][1].high:g}",
             "meaning": known[name][1].meaning,
         }
         for name, value in zip(fit.names, fit.values, strict=True)
     ]
-    said = warnings(fit, objective.low, objective.high, _jacobian(objective, fit))
+    said = list(calibration.warnings)
+    together = _correlation_rows(fit)
     left_out = _left_out(objective, study.fit.loss, study.fit.starts)
     estimator_name = study.estimator or default_estimator(asked.workload.name)
     if out:
         save(calibration, estimator_name, out)
+    if plot:
+        draw_fit(objective, fit, Path(plot))
     if form == "json":
         document = to_dict(calibration, estimator_name)
-        emit([{**document, "fitted": rows, "warnings": said, "held_out": _rows(left_out)}], form)
+        emit([{**document, "fitted": rows, "correlations": together, "held_out": _rows(left_out)}], form)
     elif form == "csv":
         emit(rows, form)
     else:
@@ -92,10 +104,14 @@ def calibrate_study(
             *(f"warning: {line}" for line in said),
         ]
         emit(rows, form, notes=heads)
+        if len(together) > 1:
+            emit(together, form, title="correlations of the fitted parameters")
         if left_out:
             emit(_rows(left_out), form, title="each group, fitted to the others")
         if out:
             print(f"calibration: {out}")
+        if plot:
+            print(f"picture: {plot}")
 
 
 def _bands(objective: Objective, fit: Fit, how: str, level: float) -> Mapping[str, tuple[float, float]]:
@@ -106,14 +122,32 @@ def _bands(objective: Objective, fit: Fit, how: str, level: float) -> Mapping[st
     if fit.degrees_of_freedom < 1:
         return {}
     reach = quantile(level, float(fit.degrees_of_freedom))
-    ends = {n: (v, reach * e) for n, v, e in zip(fit.names, fit.values, fit.standard_errors, strict=True)}
-    return {name: (value - half, value + half) for name, (value, half) in ends.items() if np.isfinite(half)}
+    found = {}
+    for name, value, error, low, high in zip(
+        fit.names, fit.values, fit.standard_errors, objective.low, objective.high, strict=True
+    ):
+        if name in fit.held or not np.isfinite(error):
+            continue
+        if low >= 0 and value > 0:  # of its logarithm: a positive parameter has a positive interval
+            factor = math.exp(min(reach * error / value, 700.0))
+            ends = value / factor, value * factor
+        else:
+            ends = value - reach * error, value + reach * error
+        found[name] = (float(max(ends[0], low)), float(min(ends[1], high)))
+    return found
 
 
-def _jacobian(objective: Objective, fit: Fit) -> Any:
-    if objective.slopes is not None:
-        return objective.jacobian(np.array(fit.values))
-    return numeric_jacobian(objective.residuals, fit.values, objective.low, objective.high)
+def _correlation_rows(fit: Fit) -> list[dict[str, Any]]:
+    """One row a parameter that was not held; None where a correlation is unknown."""
+    table = correlations(fit)
+    free = [i for i, name in enumerate(fit.names) if name not in fit.held]
+    return [
+        {
+            "parameter": fit.names[i],
+            **{fit.names[j]: round(float(table[i, j]), 4) if np.isfinite(table[i, j]) else None for j in free},
+        }
+        for i in free
+    ]
 
 
 def _left_out(objective: Objective, loss: str, starts: int) -> list[HeldOut]:

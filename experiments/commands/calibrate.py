@@ -16,6 +16,7 @@ def register(app: typer.Typer) -> None:
         intervals: Annotated[str | None, typer.Option(help="covariance | profile | bootstrap")] = None,
         level: Annotated[float, typer.Option(help="probability of the intervals")] = 0.80,
         out: Annotated[str | None, typer.Option(help="write the calibration, FILE.json")] = None,
+        plot: Annotated[str | None, typer.Option(help="a picture of the fit, FILE.png or .svg")] = None,
         trusted: Annotated[
             list[str] | None, typer.Option("--with", help="MODULE:ATTRIBUTE that the study names: your own code")
         ] = None,
@@ -24,4 +25,4 @@ def register(app: typer.Typer) -> None:
         """Fit an estimator's parameters to measurements: values, errors, warnings, and the score on held-out groups."""
         from slipstick.experiments.calibrate.calibrating import calibrate_study
 
-        calibrate_study(study, intervals, level, out, format, trusted or ())
+        calibrate_study(study, intervals, level, out, format, trusted or (), plot)

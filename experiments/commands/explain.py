@@ -22,6 +22,8 @@ def register(app: typer.Typer) -> None:
         estimator: Annotated[
             str | None, typer.Option("--estimator", "--with", help="by name, or your own, MODULE:ATTRIBUTE")
         ] = None,
+        calibration: Annotated[str | None, typer.Option(help="a file of slipstick calibrate --out")] = None,
+        anchors: Annotated[str | None, typer.Option(help="CSV of operations measured on the machine")] = None,
         vary: Annotated[
             list[str] | None, typer.Option(help="quantities to look at, machine.clock; all that are read if left out")
         ] = None,
@@ -56,6 +58,12 @@ def register(app: typer.Typer) -> None:
         if not (workload and on):
             raise InputError("give a WORKLOAD and --on MACHINE (or --trace FILE)")
         asked = question(workload, on, estimator, set or [], dtype)
+        if calibration:
+            from slipstick.experiments.calibrate.calibrated import calibrated
+
+            asked = calibrated(asked, on, calibration, anchors, set or [], [estimator] if estimator else [])
+        elif anchors:
+            raise InputError("--anchors need --calibration FILE, a calibration across devices")
         answer, dials = asked.answer(), why.Dials.of(asked, tuple(vary or ()))
         makers: dict[str, Callable[[], list[dict[str, Any]]]] = {
             "bottlenecks": lambda: why.bottleneck_rows(answer),
