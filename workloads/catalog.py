@@ -103,7 +103,12 @@ def graphs_folder() -> Path:
 
 
 def workload_names() -> list[str]:
-    """Names of the workloads that ship: builders first, then imported graphs (``imported/NAME``)."""
+    """Names of the workloads that ship: builders first, then imported graphs (``imported/NAME``), by the index."""
+    return list(_outlines())
+
+
+def built_names() -> list[str]:
+    """The same names from the builders and graphs themselves."""
     shipped = sorted(f"imported/{path.name.removesuffix('.json.gz')}" for path in graphs_folder().glob("*.json.gz"))
     return sorted(_builders()) + shipped
 
