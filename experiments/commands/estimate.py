@@ -42,6 +42,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.estimators.composites.consumption import COST
         from slipstick.experiments.pages.output import emit
         from slipstick.experiments.question.objectives import consumptions
+        from slipstick.experiments.question.own import is_own_program, own_program, program_estimator
         from slipstick.experiments.question.question import question
         from slipstick.experiments.subjects.jobs.job_file import is_job
         from slipstick.hwmodels.files.readers import InputError
@@ -55,7 +56,10 @@ def register(app: typer.Typer) -> None:
             return
         if on is None:
             raise InputError("give --on MACHINE (slipstick machines list)")
-        asked = question(workload, on, estimator, set or [], dtype)
+        program = own_program(workload) if is_own_program(workload) else None
+        if program is not None and estimator is None and dtype is None:
+            estimator = program_estimator(program, on)
+        asked = question(program or workload, on, estimator, set or [], dtype)
         if calibration:
             from slipstick.experiments.calibrate.calibrated import calibrated
 

@@ -39,6 +39,7 @@ SCOREBOARDS: dict[str, str] = {
     "defaults": "slipstick.experiments.evidence.validation.defaults.default_scores",
     "local-llm": "slipstick.experiments.evidence.validation.serving.local_scores",
     "serving": "slipstick.experiments.evidence.validation.serving.serving_scores",
+    "programs": "slipstick.experiments.evidence.validation.models.program_scores",
 }
 
 

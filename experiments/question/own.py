@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.graph.workload import Workload
 
 
 def is_own(name: str | None) -> bool:
@@ -60,6 +61,37 @@ def own_estimator(name: str) -> Any:
     if not callable(getattr(found, "estimate", None)):
         raise InputError(f"estimator {name!r}: a {type(found).__name__} has no estimate(workload, machine, run)")
     return found
+
+
+def is_own_program(name: str) -> bool:
+    """Whether a workload's name is MODULE:FUNCTION of Python, which is run: dotted identifiers on both sides."""
+    module, colon, function = name.partition(":")
+    return bool(colon) and all(part.isidentifier() for part in (*module.split("."), function)) and module != "pagerank"
+
+
+def own_program(name: str) -> Workload:
+    """The forward pass of the torch program that MODULE:FUNCTION builds; what is imported is said on standard error.
+
+    Raises
+    ------
+    InputError
+        Where there is none, it fails, or torch is not installed.
+    """
+    from slipstick.workloads.importers.torch.torch_by_name import model_and_inputs
+    from slipstick.workloads.importers.torch.torch_import import import_torch
+
+    print(f"slipstick: imports {name.partition(':')[0]} and runs its code ({name})", file=sys.stderr)
+    model, inputs = model_and_inputs(name)
+    return import_torch(model, inputs, name.partition(":")[2], purpose="inference")
+
+
+def program_estimator(program: Workload, machine: str) -> str | None:
+    """The estimator made for programs, where it was: forward passes in float32 on a GPU; None: the usual default."""
+    from slipstick.estimators.named.machine_kind import machine_kind
+    from slipstick.hwmodels.catalog import machine as machine_by_name
+
+    narrow = any(op.dtype not in ("float32", "int64", "bool") for op in program)
+    return None if narrow or machine_kind(machine_by_name(machine)) != "gpu" else "torch-program"
 
 
 def code_digest(name: str | None) -> str:

@@ -139,6 +139,12 @@ def _threads(strategy: str) -> Callable[[], Any]:
     return build
 
 
+def _torch_program() -> Any:
+    from slipstick.estimators.named.torch_program import torch_program
+
+    return torch_program()
+
+
 def _estimators() -> dict[str, Callable[[], Any]]:
     return {
         "roofline": _roofline,
@@ -155,6 +161,7 @@ def _estimators() -> dict[str, Callable[[], Any]]:
         "spmv-devices": _spmv_devices,
         "tpu": fitted_tpu,
         "measure": _measure,
+        "torch-program": _torch_program,
         "threads-counted": _threads("a"),
         "threads-timed": _threads("b"),
         "threads-nodes": _threads("nodes"),

@@ -132,12 +132,13 @@ POINTWISE = _names(
     minimum mish mish_backward mse_loss_backward mul nan_to_num native_dropout native_dropout_backward ne neg
     normal_functional polar pow prelu real reciprocal relu remainder round rrelu_with_noise rsqrt rsub selu
     sigmoid sigmoid_backward sign silu silu_backward sin smooth_l1_loss_backward softplus softplus_backward
-    softshrink sqrt square sub tanh tanh_backward threshold threshold_backward where
+    softshrink sqrt square sub tanh tanh_backward threshold threshold_backward where xlogy
     """
 )
 VIEWS = _names(
     "view t transpose transpose_ permute expand as_strided slice select unsqueeze unsqueeze_ squeeze squeeze_ narrow "
-    "diagonal unfold flatten split split_with_sizes chunk unbind movedim swapaxes"
+    "diagonal unfold flatten split split_with_sizes unsafe_split unsafe_split_with_sizes unsafe_chunk chunk unbind "
+    "movedim swapaxes"
 )
 RANDOM = _names(
     "bernoulli bernoulli_ exponential_ normal_ rand rand_like randint randn randn_like random_ randperm uniform_"

@@ -224,10 +224,16 @@ def read_elementwise(call: Call, function: str | None = None) -> list[Piece]:
     ]
 
 
+LOSSES_OF_TWO = ("mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "_euclidean_dist")
+
+
 def read_reduction(call: Call) -> list[Piece]:
     x = call.tensors()[0]
     out = call.results[0].elements if call.results else 1
-    return [Piece("reduction", {"elements": x.elements, "outputs": out}, {"function": call.name.removesuffix("_")})]
+    read = x.elements
+    if call.name in LOSSES_OF_TWO:  # an input and a target of its shape
+        read = sum(tensor.elements for tensor in call.tensors()[:2])
+    return [Piece("reduction", {"elements": read, "outputs": out}, {"function": call.name.removesuffix("_")})]
 
 
 def read_scan(call: Call) -> list[Piece]:

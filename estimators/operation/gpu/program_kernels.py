@@ -1,0 +1,197 @@
+"""Kernels of PyTorch programs: each class of operation reaches its shares of peak and bandwidth, as programs show.
+
+The classes are what cuDNN, cuBLAS and PyTorch's own kernels tell apart: convolutions by taps, channels, groups and
+direction, products by how thin they are, norms by function. An operation takes the longer of its arithmetic and its
+traffic plus a share of the shorter; arithmetic runs no faster than the power cap allows; a recurrent layer takes its
+steps. The numbers are fitted to whole programs (`slipstick validate programs`), whose kernels were never timed alone.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.operation_model import OperationModel, require_bound
+from slipstick.estimators.operation.gpu.tiled import MATRIX_ENERGY
+from slipstick.estimators.operation.roofline import serving_rate
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.workload import Op
+
+TRAINED = Path(__file__).parent / "program_kernels.json"
+OVERLAP = 0.3
+"""Share of the shorter of arithmetic and traffic that is not hidden (as `KernelParameters.overlap`)."""
+FEATURES = ("inputs", "outputs", "taps", "strided", "dilated", "unaligned")
+"""Of a convolution: octaves of channels of a group below 64, octaves of taps, and what else slows its kernels."""
+THIN = 16
+"""Rows or columns of a product below which it only reads a matrix."""
+IN_FLIGHT = 264
+"""Rows that fill the device: two for each multiprocessor of an H100."""
+
+
+@dataclass(frozen=True)
+class ProgramKernels(OperationModel):
+    """Times of the operations of programs on GPUs.
+
+    Parameters
+    ----------
+    compute, memory
+        By class: the inverse share of peak rate and of bandwidth that its kernels reach.
+    convolution_compute, convolution_memory
+        By feature: log slowness of a convolution for each of its octaves (`FEATURES`).
+    few_rows
+        By kind ("norm", "softmax"): log slowness for each octave by which rows are too few for the device.
+    gap
+        Seconds between two kernels of a stream.
+    step
+        Seconds of a step of a recurrent layer whose matrices stay in the caches.
+    """
+
+    compute: Table[float]
+    memory: Table[float]
+    convolution_compute: Table[float]
+    convolution_memory: Table[float]
+    few_rows: Table[float]
+    gap: float
+    step: float
+
+    def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
+        """Seconds of one execution of each operation, shape (operations,).
+
+        Raises
+        ------
+        InputError
+            Where a size is open, or the machine cannot compute in the operation's data type.
+        """
+        free = machine.runtime.free_kinds
+        return np.array([0.0 if op.kind in free else self._time(op, machine) for op in operations])
+
+    def _time(self, op: Op, machine: Machine) -> float:
+        require_bound(op)
+        arithmetic, traffic = bounds(op, machine)
+        if op.kind == "recurrent":
+            return max(self.step, arithmetic)
+        name = class_of(op)
+        slow, late = math.log(self.compute.get(name, 1.0)), math.log(self.memory.get(name, 1.0))
+        for feature, octaves in zip(FEATURES, features(op), strict=True):
+            slow += self.convolution_compute[feature] * octaves
+            late += self.convolution_memory[feature] * octaves
+        if op.kind in self.few_rows:
+            late += self.few_rows[op.kind] * rows_missing(op)
+        one, other = arithmetic * math.exp(slow), traffic * math.exp(late)
+        return max(one, other) + OVERLAP * min(one, other) + self.gap
+
+
+def bounds(op: Op, machine: Machine) -> tuple[float, float]:
+    """Seconds of an operation's arithmetic at the rate that peak and power cap allow, and of its traffic."""
+    time = 0.0
+    for name in op.cost:
+        if not name.startswith("flop."):
+            continue
+        _, unit, dtype = name.split(".")
+        if op.cost[f"flop.matrix.{dtype}"] != 0 and unit != "matrix":
+            continue  # the epilogue of a product
+        engine, rated = serving_rate(machine, unit, _rounded(op, machine, dtype))
+        rate = machine.peak(engine, rated)
+        power = machine.power
+        if power.cap and power.per_flop:
+            each = power.per_flop * (MATRIX_ENERGY.get(rated, 1.0) if engine == "matrix" else 1.0)
+            rate = min(rate, (power.cap - power.idle) / each)
+        time += float(op.cost[name]) / rate
+    return time, float(op.cost.bytes_moved) / machine.bandwidth(machine.main_memory)
+
+
+def _rounded(op: Op, machine: Machine, dtype: str) -> str:
+    """PyTorch rounds dense float32 convolutions to tfloat32 where NVIDIA's machines can."""
+    dense = op.kind == "convolution" and class_of(op) not in ("convolution.depthwise", "convolution.grouped")
+    can = "matrix" in machine.engines and "tfloat32" in machine.engines["matrix"].flop_per_cycle
+    rounds = dense and can and machine.family.startswith("nvidia")
+    return "tfloat32" if dtype == "float32" and rounds else dtype
+
+
+def class_of(op: Op) -> str:
+    """The class of kernels that serves an operation."""
+    dims, kind = op.dims, op.kind
+    if kind == "convolution":
+        deep = float(dims["kernel_depth"]) > 1 or float(dims["in_depth"]) > 1
+        if op.attributes.get("transposed"):
+            return "convolution.transposed3" if deep else "convolution.transposed"
+        if float(dims["groups"]) > 1:
+            alone = dims["groups"] == dims["channels_in"]
+            return "convolution.depthwise" if alone else "convolution.grouped"
+        if deep:
+            return "convolution.3"
+        if _taps(op) == 1:
+            return "convolution.point"
+        return "convolution.first" if float(dims["channels_in"]) <= 4 else "convolution"
+    if kind == "gemm":
+        if min(float(dims["m"]), float(dims["n"])) <= THIN:
+            return "gemm.thin"
+        return "gemm.batch" if float(dims["batch"]) > 1 else "gemm"
+    return f"norm.{op.attributes.get('function', 'layer')}" if kind == "norm" else kind
+
+
+def features(op: Op) -> tuple[float, ...]:
+    """Of a convolution, by `FEATURES`; zeros for other operations."""
+    if op.kind != "convolution":
+        return (0.0,) * len(FEATURES)
+    groups = float(op.dims["groups"])
+    inputs, outputs = (float(op.dims[f"channels_{side}"]) / groups for side in ("in", "out"))
+    return (
+        _octaves(64 / inputs),
+        _octaves(64 / outputs),
+        _octaves(_taps(op)),
+        float(_largest(op, "stride") > 1),
+        float(_largest(op, "dilation") > 1),
+        float(inputs % 4 != 0 or outputs % 4 != 0),
+    )
+
+
+def rows_missing(op: Op) -> float:
+    """Octaves by which a norm or softmax has fewer rows than fill the device."""
+    return _octaves(IN_FLIGHT / float(op.dims["groups" if op.kind == "norm" else "rows"]))
+
+
+def _taps(op: Op) -> float:
+    return math.prod(float(op.dims[f"kernel_{axis}"]) for axis in ("depth", "height", "width"))
+
+
+def _largest(op: Op, name: str) -> float:
+    value = op.attributes.get(name, 1)
+    return (
+        max((float(v) for v in value if isinstance(v, (int, float))), default=1.0) if isinstance(value, tuple) else 1.0
+    )
+
+
+def _octaves(ratio: float) -> float:
+    return math.log2(max(1.0, ratio))
+
+
+@cache
+def trained() -> tuple[ProgramKernels, float]:
+    """The fitted model, and the host's seconds to issue an operation.
+
+    Fitted to KernelBench v0.1 (eager, an H100 SXM, an H100 PCIe and an L40S); refitted by
+    `python -m slipstick.experiments.evidence.validation.models.program_fit`.
+    """
+    return from_numbers(json.loads(TRAINED.read_text()))
+
+
+def from_numbers(numbers: Mapping[str, Mapping[str, float]]) -> tuple[ProgramKernels, float]:
+    """The model and the host's issue time of a fit's file."""
+    tables = {name: Table(dict(numbers[name])) for name in TABLES}
+    times = numbers["seconds"]
+    if not all(math.isfinite(v) and v > 0 for v in times.values()):
+        raise InputError(f"fit of program kernels: seconds = {dict(times)}: want numbers > 0")
+    return ProgramKernels(**tables, gap=times["gap"], step=times["step"]), times["issue"]
+
+
+TABLES = ("compute", "memory", "convolution_compute", "convolution_memory", "few_rows")

@@ -1,0 +1,188 @@
+"""Fitting `ProgramKernels` to times of whole programs; run as a module it writes the numbers that ship.
+
+python -m slipstick.experiments.evidence.validation.models.program_fit
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import least_squares
+
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.operation.gpu.program_kernels import (
+    FEATURES,
+    OVERLAP,
+    TRAINED,
+    bounds,
+    class_of,
+    features,
+    rows_missing,
+)
+from slipstick.estimators.schedule.host_issue import NOT_ISSUED
+from slipstick.experiments.calibrate.public_data import data_folder
+from slipstick.experiments.evidence.validation.models.program_data import MACHINES, Program, programs, times
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.readers import InputError, atomic_write
+from slipstick.workloads.graph.workload import Op
+
+EFFICIENCY = {"compute": (0.7, 0.7), "memory": (0.85, 0.4)}
+"""Share that a class reaches before anything is known, and spread of its logarithm."""
+FEATURE, ROWS, SECONDS = 0.25, 0.3, 0.5
+"""Spreads of the logarithms of the rest."""
+BEFORE = {"gap": 2e-6, "step": 9e-6, "issue": 15e-6}
+STRENGTH, SOFT = 0.5, 0.15
+"""What a prior counts for against a program, and the log error beyond which a program's weight falls."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Operations of many programs as columns; the machine's part is in `arithmetic` and `traffic` [s]."""
+
+    program: FloatArray
+    kinds: FloatArray
+    shape: FloatArray
+    few: FloatArray
+    count: FloatArray
+    issued: FloatArray
+    step: FloatArray
+    arithmetic: FloatArray
+    traffic: FloatArray
+    programs: int
+
+
+def classes(known: Mapping[str, Program]) -> list[str]:
+    """All classes of kernels that the programs have."""
+    return sorted(
+        {class_of(op) for one in known.values() for op in one.operations if op.kind not in ("view", "recurrent")}
+    )
+
+
+def columns(sources: Sequence[str], known: Mapping[str, Program], names: Sequence[str], device: str) -> Rows:
+    """The operations of some programs on one device."""
+    on, place = machine(device), {name: i for i, name in enumerate(names)}
+    found = [(i, op) for i, source in enumerate(sources) for op in known[source].operations if op.kind != "view"]
+    sides = np.array([bounds(op, on) for _, op in found])
+    steps = np.array([op.kind == "recurrent" for _, op in found])
+
+    def of(value: Callable[[Op], float]) -> FloatArray:
+        return np.array([value(op) for _, op in found], dtype=np.float64)
+
+    few = np.array(
+        [
+            [rows_missing(op) * (op.kind == kind) if op.kind == kind else 0.0 for kind in ("norm", "softmax")]
+            for _, op in found
+        ]
+    )
+    return Rows(
+        np.array([i for i, _ in found]),
+        of(lambda op: place[class_of(op)] if op.kind != "recurrent" else 0),
+        np.array([features(op) for _, op in found]),
+        few,
+        of(lambda op: float(op.times)),
+        of(_issued),
+        steps.astype(float),
+        sides[:, 0],
+        sides[:, 1],
+        len(sources),
+    )
+
+
+def _issued(op: Op) -> float:
+    return 0.0 if op.kind in (*NOT_ISSUED, "recurrent") else float(op.times)
+
+
+def modelled(point: FloatArray, rows: Rows, count: int) -> FloatArray:
+    """Seconds of each program; the device's sum and the host's join without a corner."""
+    compute, memory, slow, late, few, (gap, step, issue) = _parts(point, count)
+    kind = rows.kinds.astype(int)
+    one = rows.arithmetic * np.exp(compute[kind] + rows.shape @ slow)
+    other = rows.traffic * np.exp(memory[kind] + rows.shape @ late + rows.few @ few)
+    each = np.maximum(one, other) + OVERLAP * np.minimum(one, other) + gap
+    each = np.where(rows.step > 0, np.maximum(step, rows.arithmetic), each)
+    index = rows.program.astype(int)
+    device = np.bincount(index, each * rows.count, rows.programs)
+    host = np.bincount(index, rows.issued * issue, rows.programs)
+    return np.asarray((device**8 + host**8) ** 0.125)
+
+
+def _parts(point: FloatArray, count: int) -> tuple[FloatArray, ...]:
+    shapes = len(FEATURES)
+    cuts = np.cumsum([count, count, shapes, shapes, 2])
+    compute, memory, slow, late, few, seconds = np.split(point, cuts)
+    return compute, memory, slow, late, few, np.exp(seconds)
+
+
+def prior(count: int) -> tuple[FloatArray, FloatArray]:
+    """Mean and spread of the point."""
+    shapes = len(FEATURES)
+    mean = [-np.log(EFFICIENCY["compute"][0])] * count + [-np.log(EFFICIENCY["memory"][0])] * count
+    spread = [EFFICIENCY["compute"][1]] * count + [EFFICIENCY["memory"][1]] * count
+    mean += [0.0] * (2 * shapes) + [ROWS] * 2 + [float(np.log(v)) for v in BEFORE.values()]
+    spread += [FEATURE] * (2 * shapes) + [ROWS] * 2 + [SECONDS] * 3
+    return np.array(mean), np.array(spread)
+
+
+def fit(data: Sequence[tuple[Rows, FloatArray, FloatArray]], count: int) -> FloatArray:
+    """The point that fits times of programs on several devices best.
+
+    Parameters
+    ----------
+    data
+        Of each device: columns, which programs were timed (indices), and log seconds.
+    count
+        Of classes.
+    """
+    mean, spread = prior(count)
+
+    def residuals(point: FloatArray) -> FloatArray:
+        own = [np.log(modelled(point, rows, count))[index] - logs for rows, index, logs in data]
+        return np.concatenate([*own, (point - mean) / spread * STRENGTH])
+
+    return np.asarray(least_squares(residuals, mean, loss="soft_l1", f_scale=SOFT, max_nfev=25).x)
+
+
+def numbers(point: FloatArray, names: Sequence[str]) -> dict[str, dict[str, float]]:
+    """The point as `program_kernels.from_numbers` reads it."""
+    compute, memory, slow, late, few, seconds = (part.tolist() for part in _parts(point, len(names)))
+
+    def short(keys: Sequence[str], values: Sequence[float]) -> dict[str, float]:
+        return {key: float(f"{value:.4g}") for key, value in zip(keys, values, strict=True)}
+
+    return {
+        "compute": short(names, list(np.exp(compute))),
+        "memory": short(names, list(np.exp(memory))),
+        "convolution_compute": short(FEATURES, slow),
+        "convolution_memory": short(FEATURES, late),
+        "few_rows": short(("norm", "softmax"), few),
+        "seconds": short(list(BEFORE), seconds),
+    }
+
+
+def main() -> None:
+    """Fit to all eager times of v0.1 and write them."""
+    folder = data_folder()
+    known = programs(folder) if folder else {}
+    if folder is None or not known:
+        raise InputError("no public times of programs here (set SLIPSTICK_DATA)")
+    frame = times(folder)
+    frame = frame[(frame["mode"] == "eager") & frame["source"].isin(list(known))]
+    sources, names = sorted(set(frame["source"])), classes(known)
+    data = []
+    for _, part in frame.groupby("machine"):
+        rows = columns(sources, known, names, MACHINES[str(part["device"].iloc[0])])
+        index = np.array([sources.index(source) for source in part["source"]])
+        data.append((rows, index, np.log(part["mean_s"].to_numpy())))
+    point = fit(data, len(names))
+    errors = np.concatenate([np.log(modelled(point, rows, len(names)))[index] - logs for rows, index, logs in data])
+    middle, far = np.quantile(np.abs(errors), (0.5, 0.9))
+    print(f"{len(errors)} times: median |log ratio| {middle:.3f}, 90th percentile {far:.3f}")
+    with atomic_write(TRAINED) as stream:
+        json.dump(numbers(point, names), stream, indent=1)
+
+
+if __name__ == "__main__":
+    main()

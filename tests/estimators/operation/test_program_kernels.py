@@ -1,0 +1,123 @@
+"""Kernels of PyTorch programs: physics, one formula for the fit and the answer, and the command on one's own module."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slipstick.estimators.operation.gpu.program_kernels import bounds, class_of, trained
+from slipstick.experiments.commands.cli import run
+from slipstick.experiments.evidence.validation.models import program_fit
+from slipstick.experiments.evidence.validation.models.program_data import Program
+from slipstick.hwmodels.catalog import machine
+from slipstick.workloads.graph.kinds import operation
+from slipstick.workloads.graph.workload import Op
+
+IMAGE = {f"{part}_{axis}": 56 for part in ("in", "out") for axis in ("height", "width")}
+IMAGE |= {f"{part}_depth": 1 for part in ("in", "out", "kernel")}
+
+
+def convolution(channels: int, taps: int, groups: int = 1) -> Op:
+    dims = {"batch": 32, "channels_in": channels, "channels_out": channels, "groups": groups, **IMAGE}
+    dims |= {"kernel_height": taps, "kernel_width": taps}
+    return operation("c", "convolution", dims, "float32", {"stride": (1, 1)})
+
+
+OPERATIONS = (
+    convolution(64, 3),
+    convolution(256, 1),
+    convolution(128, 3, groups=128),
+    operation("p", "gemm", {"batch": 1, "m": 4096, "n": 4096, "k": 4096}, "float32"),
+    operation(
+        "e", "elementwise", {"elements": 2**26, "reads": 2**26, "writes": 2**26}, "float32", {"function": "relu"}
+    ),
+    operation("s", "softmax", {"rows": 128, "columns": 16384}, "float32"),
+)
+
+
+@pytest.mark.parametrize("name", ["h100-sxm", "l40s", "t4", "mi300x", "rtx-4090"])
+def test_no_operation_beats_its_machine(name: str) -> None:
+    """Peaks and bandwidth of the data sheet bound every kernel, depthwise convolutions' caches aside."""
+    model, _ = trained()
+    for op, time in zip(OPERATIONS, model.times(OPERATIONS, machine(name)), strict=True):
+        if class_of(op) != "convolution.depthwise":
+            assert time > 0.9 * max(bounds(op, machine(name)))
+
+
+def test_a_cap_bounds_float32_products() -> None:
+    """An L40S has room for 42 of its 92 TFLOP/s under 350 W (7 pJ a flop): public products reach no more."""
+    on = machine("l40s")
+    product = OPERATIONS[3]
+    arithmetic, _ = bounds(product, on)
+    assert 2 * 4096**3 / arithmetic == pytest.approx((350 - 52.5) / 7.02e-12, rel=1e-6)
+    free, _ = bounds(product, on.using({"power.cap": 2000.0}))
+    assert 2 * 4096**3 / free == pytest.approx(on.peak("vector", "float32"))
+
+
+def test_the_fit_and_the_answer_are_one_formula() -> None:
+    model, issue = trained()
+    names = list(model.compute)
+    known = {"a": Program(OPERATIONS, ()), "b": Program(OPERATIONS[:2] * 40, ())}
+    rows = program_fit.columns(("a", "b"), known, names, "h100-pcie")
+    tables = (model.compute, model.memory)
+    point = [np.log(list(table.values())) for table in tables]
+    rest = (model.convolution_compute, model.convolution_memory, model.few_rows)
+    point += [np.array(list(table.values())) for table in rest] + [np.log([model.gap, model.step, issue])]
+    told = program_fit.modelled(np.concatenate(point), rows, len(names))
+    device = model.times(OPERATIONS, machine("h100-pcie")).sum()
+    assert told[0] == pytest.approx((device**8 + (6 * issue) ** 8) ** 0.125)
+
+
+def test_a_fit_finds_the_efficiencies_it_was_made_with() -> None:
+    names = program_fit.classes({"a": Program(OPERATIONS, ())})
+    generator = np.random.default_rng(0)
+    known = {}
+    for i in range(60):
+        chosen = generator.choice(len(OPERATIONS), 2, replace=False)
+        known[str(i)] = Program(tuple(OPERATIONS[j] for j in chosen), ())
+    rows = program_fit.columns(tuple(known), known, names, "h100-sxm")
+    truth, _ = program_fit.prior(len(names))
+    truth[: len(names)] += 0.4
+    logs = np.log(program_fit.modelled(truth, rows, len(names)))
+    point = program_fit.fit([(rows, np.arange(60), logs)], len(names))
+    assert np.median(np.abs(np.log(program_fit.modelled(point, rows, len(names))) - logs)) < 0.03
+
+
+PROGRAM = """
+import torch
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Conv2d(3, 64, 3)
+        self.norm = torch.nn.BatchNorm2d(64)
+    def forward(self, image):
+        return torch.relu(self.norm(self.first(image)))
+def build():
+    return Net(), (torch.randn(16, 3, 128, 128),)
+"""
+
+
+def test_a_program_of_ones_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "own_network_for_a_test.py").write_text(PROGRAM)
+    monkeypatch.chdir(tmp_path)
+    assert run(["estimate", "own_network_for_a_test:build", "--on", "l40s", "--format", "json"]) == 0
+    (answer,) = json.loads(capsys.readouterr().out)
+    written = 16 * 64 * 126 * 126 * 4
+    least = (written * 5 + 16 * 3 * 128 * 128 * 4) / machine("l40s").bandwidth("GDDR6")
+    assert least < answer["time_s"] < 4 * least and answer["low_s"] < answer["time_s"] < answer["high_s"]
+    assert [part["kind"] for part in answer["parts"]].count("convolution") == 1
+
+
+def test_a_study_file_runs_no_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    study = tmp_path / "study.toml"
+    study.write_text(
+        'schema = "slipstick-study-1"\nname = "x"\nworkload = "os:getcwd"\nmachine = "l40s"\n'
+        '[vary]\n"machine.clock" = [1e9]\n'
+    )
+    assert run(["study", "run", str(study)]) == 2
