@@ -8,7 +8,6 @@ steps. The numbers are fitted to whole programs (`slipstick validate programs`),
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import OperationModel, require_bound
 from slipstick.estimators.operation.gpu.tiled import MATRIX_ENERGY
 from slipstick.estimators.operation.roofline import serving_rate
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.readers import InputError, read_json
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
@@ -182,7 +181,7 @@ def trained() -> tuple[ProgramKernels, float]:
     Fitted to KernelBench v0.1 (eager, an H100 SXM, an H100 PCIe and an L40S); refitted by
     `python -m slipstick.experiments.evidence.validation.models.program_fit`.
     """
-    return from_numbers(json.loads(TRAINED.read_text()))
+    return from_numbers(read_json(TRAINED))
 
 
 def from_numbers(numbers: Mapping[str, Mapping[str, float]]) -> tuple[ProgramKernels, float]:

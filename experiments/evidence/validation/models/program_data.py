@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slipstick.hwmodels.files.frames import csv_frame
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op
 from slipstick.workloads.importers.assembly import Tensor
@@ -52,18 +53,16 @@ def times(folder: Path, cohort: str = "v0.1") -> pd.DataFrame:
     path = folder / "programs/times.csv.gz"
     if not path.exists():
         return pd.DataFrame()
-    frame = pd.read_csv(path)
+    frame = csv_frame(path)
     return frame[(frame["cohort"] == cohort) & frame["suspicious"].isna()].reset_index(drop=True)
 
 
 def programs(folder: Path) -> dict[str, Program]:
     """By source: the operations of every traced program."""
-    import pandas as pd
-
     path = folder / "programs/operations.csv.gz"
     if not path.exists():
         return {}
-    frame = pd.read_csv(path)
+    frame = csv_frame(path)
     return {str(source): _program(part) for source, part in frame.groupby("source")}
 
 
