@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 WATCHED_STEPS = 10
 """Steps that must pass, so that the first one alone does not decide."""
 
+LEAST_TRIALS = 16
+"""Of a user's own pipeline, however few combinations it has."""
+
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
@@ -19,7 +22,11 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def tune(
         job: Annotated[
-            str, typer.Argument(help="simulated (all ten), simulated-1 .. simulated-10, or loader (real, needs torch)")
+            str,
+            typer.Argument(
+                help="your own input pipeline, MODULE:FUNCTION (it is imported and run); simulated (all ten), "
+                "simulated-1 .. simulated-10, or loader (real, needs torch)"
+            ),
         ] = "simulated",
         budget: Annotated[float, typer.Option(help="share of all combinations that may be tried", min=0.0)] = 0.2,
         rules: Annotated[str, typer.Option(help="patient | published")] = "patient",
@@ -27,13 +34,39 @@ def register(app: typer.Typer) -> None:
             str,
             typer.Option(help="critical (the published trigger: hot operations, or a phase of half the time) | now"),
         ] = "critical",
+        steps: Annotated[int, typer.Option(help="of a stretch of your own pipeline", min=4)] = 40,
+        step_time: Annotated[str, typer.Option(help="that an accelerator works on a batch, waited: 10ms")] = "0s",
+        finish: Annotated[int, typer.Option(help="steps to go on from the checkpoint with the best", min=0)] = 0,
         exhaustive: Annotated[bool, typer.Option(help="try all combinations as well, and compare")] = False,
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
         """Find the fastest input settings of a job by hill climbing; beside them the model's own optimum."""
         from slipstick.experiments.pages.output import emit
 
+        if ":" in job:
+            emit([_own(job, steps, step_time, finish, budget, rules, start, exhaustive=exhaustive)], format)
+            return
         emit([_tuned(name, each, budget, rules, start, exhaustive=exhaustive) for name, each in _jobs(job)], format)
+
+
+def _own(
+    target: str, steps: int, step_time: str, finish: int, share: float, rules: str, start: str, *, exhaustive: bool
+) -> dict[str, Any]:
+    """A user's pipeline tuned, the gain confirmed in turns with the defaults, and the run gone on with the best."""
+    from slipstick.experiments.subjects.tuning.program_job import load_program
+    from slipstick.experiments.subjects.tuning.tuner import paired_interval
+    from slipstick.hwmodels.units import parse_quantity
+
+    job = load_program(target, steps, parse_quantity(step_time, "s"))
+    row = _tuned(target, job, share, rules, start, exhaustive=exhaustive)
+    defaults, best = row.pop("_defaults"), row.pop("_best")
+    if best != defaults:
+        plain, tuned = job.repeat([defaults, best])
+        row["low_speedup"], row["high_speedup"] = paired_interval(plain, tuned)
+    if finish:
+        row["went_on_from_step"], row["went_on_steps"] = steps, finish
+        row["went_on_s"], _ = job.go_on(best, finish)
+    return row
 
 
 def _jobs(name: str) -> list[tuple[str, Any]]:
@@ -62,9 +95,10 @@ def _tuned(name: str, job: Any, share: float, rules: str, start: str, *, exhaust
         raise unknown_name("start", start, ["critical", "now"])
     knobs = job.knobs()
     combinations = math.prod(len(knob.values) for knob in knobs)
-    gain = tuner.GAIN if name == "loader" else 0.002
+    gain = 0.002 if name.startswith("simulated") else getattr(job, "gain", tuner.GAIN)
     began = _watched(job) if start == "critical" else None
-    budget = max(1, int(share * combinations)) if began is None or began.reason else 1  # 1: the defaults alone
+    least = LEAST_TRIALS if ":" in name else 1
+    budget = max(least, int(share * combinations)) if began is None or began.reason else 1  # 1: the defaults alone
     found = tuner.tune(knobs, job.stretch, budget, gain, "published" if rules == "published" else "patient")
     row: dict[str, Any] = {
         "job": name,
@@ -77,6 +111,9 @@ def _tuned(name: str, job: Any, share: float, rules: str, start: str, *, exhaust
         "watched_steps": 0 if began is None else began.steps,
         "settings": {key: str(value) for key, value in found.best.settings.items()},
     }
+    if ":" in name:
+        row |= {"fixed": dict(found.fixed), "output": found.best.output}
+        row |= {"_defaults": found.default.settings, "_best": found.best.settings}
     if hasattr(job, "predict"):
         row["by_formula_s"] = job.stretch(tuner.by_formula(knobs, job.predict)).time
     if exhaustive:
