@@ -37,6 +37,8 @@ def register(app: typer.Typer) -> None:
         max_sequences: Annotated[int, typer.Option(help="sequences at a time", min=1)] = 256,
         mixing: Annotated[str | None, typer.Option(help="mixed | separate (prompts alone; SGLang's way)")] = None,
         preemption: Annotated[str, typer.Option(help="cached (vLLM) | recompute | swap")] = "cached",
+        set: Annotated[list[str] | None, typer.Option(help="machine.memory.HBM3.bandwidth=4TB/s, ...")] = None,  # noqa: A002
+        vary: Annotated[str | None, typer.Option(help="machine.memory.HBM3.bandwidth=3TB/s,4TB/s")] = None,
         anchor: Annotated[str | None, typer.Option(help="llama.cpp: one run there, MODEL:TYPE=TOKENS_PER_S")] = None,
         seed: Annotated[int, typer.Option(help="of lengths and arrivals", min=0)] = 0,
         out: Annotated[str | None, typer.Option(help="every request: FILE.parquet or FILE.csv")] = None,
@@ -47,7 +49,7 @@ def register(app: typer.Typer) -> None:
         """Latency and tokens/s of a language-model server, request by request, with an 80 % band."""
         from slipstick.experiments.pages.output import emit
         from slipstick.experiments.serve.serving import serve as answer_of
-        from slipstick.experiments.serve.serving_question import Wanted, traffic
+        from slipstick.experiments.serve.serving_question import Wanted, machine_changes, traffic
         from slipstick.experiments.serve.serving_text import lines
         from slipstick.experiments.serve.traffic import limits
 
@@ -60,12 +62,18 @@ def register(app: typer.Typer) -> None:
             return
         wanted = Wanted(
             model, on, gpus, tp, pp, dp, ep, replicas, dtype, cache_dtype, engine, budget, max_sequences, mixing,
-            preemption,
+            preemption, changes=machine_changes(set or []),
         )  # fmt: skip
         asked = traffic(
             input_tokens=input, output_tokens=output, users=concurrency, rate=rate, requests=requests,
             burstiness=burstiness, spread=spread, prefix=prefix, count=count, seed=seed,
         )  # fmt: skip
+        if vary:
+            from slipstick.experiments.serve.serving_whatif import compared
+
+            changed, notes = compared(wanted, asked, vary)
+            emit(changed, format, notes=notes)
+            return
         answer = answer_of(wanted.deployment(), asked, limits(slo) if slo else {})
         if out:
             answer.write_requests(out)

@@ -23,8 +23,9 @@ CONTEXT_BYTES = 666e6
 """Of the engine's context and its libraries, on each device; with `_work_bytes` it gives the 2,588 blocks of 16 tokens
 that vLLM 0.19 found on an RTX 4090 with Llama-3.1-8B (casys-kaist/LLMServingSim, 5daddb2): one figure, one constant."""
 LOGIT_COPIES = 3
-UNKNOWN_SYSTEM = 1.15
-"""How much wider the band of a machine is that no measured row was made on."""
+UNKNOWN_SYSTEM, OTHER_MAKER = 1.15, 2.0
+"""How much wider the band of a machine is that no measured row was made on: of the maker of those that were (NVIDIA),
+and of another (MI300X reaches 0.7 of what its data sheet promises beside H200's in MLPerf inference v5.1, Llama-2-70B)."""
 
 
 @cache
@@ -98,7 +99,8 @@ class Deployment:
         """Half of the 80 % band of log time: of a further token, or (`first` = 1) of the first."""
         calibration = serving_calibration()
         widths = calibration.first_half_width if first else calibration.half_width
-        return widths[self.kind] * (1.0 if self.system else UNKNOWN_SYSTEM)
+        own = UNKNOWN_SYSTEM if self.machine.family.startswith("nvidia") else OTHER_MAKER
+        return widths[self.kind] * (1.0 if self.system else own)
 
     @cached_property
     def cache_tokens(self) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from slipstick.estimators.schedule.serving.requests import recorded
@@ -29,6 +29,7 @@ _SPELLINGS = {"bfloat16": "bf16", "float16": "fp16", "float8": "fp8", "float32":
 class Wanted:
     """What the options of a command say; None where they say nothing.
 
+    `changes` are numbers of the machine by dotted name ("memory.HBM3.bandwidth": "4 TB/s").
     `tensor`, `pipeline`, `data`, `expert` and `replicas` are degrees; `devices` counts all devices.
     """
 
@@ -47,6 +48,7 @@ class Wanted:
     max_sequences: int = 256
     mixing: str | None = None
     preemption: str = "cached"
+    changes: Mapping[str, str | float] = field(default_factory=dict)
 
     def deployment(self) -> Deployment:
         """The model on the machine.
@@ -71,7 +73,10 @@ class Wanted:
             preemption=_PREEMPTIONS[self.preemption],
         )
         stored = stored_as(model, self.dtype)
-        return Deployment(model, machine(self.machine), layout, stored, self.cache_type, self.engine, rules=rules)
+        at = machine(self.machine)
+        if self.changes:
+            at = at.using(dict(self.changes))
+        return Deployment(model, at, layout, stored, self.cache_type, self.engine, rules=rules)
 
     def _layout(self, model: LanguageModel) -> Layout:
         others = self.pipeline * self.data * self.replicas
@@ -85,6 +90,26 @@ class Wanted:
         if self.devices is not None and made.devices != self.devices:
             raise InputError(f"--gpus {self.devices}, but {made.text()} takes {made.devices}")
         return made
+
+
+HEAD = "machine."
+
+
+def machine_changes(words: Sequence[str]) -> dict[str, str | float]:
+    """Numbers of the machine from "machine.NAME=VALUE".
+
+    Raises
+    ------
+    InputError
+        Where a word is none of these.
+    """
+    found: dict[str, str | float] = {}
+    for word in words:
+        name, equals, value = (part.strip() for part in word.partition("="))
+        if not equals or not name.startswith(HEAD) or not value:
+            raise InputError(f"{word[:60]!r}: want machine.NAME=VALUE, such as machine.memory.HBM3.bandwidth=4TB/s")
+        found[name.removeprefix(HEAD)] = value
+    return found
 
 
 def stored_as(model: LanguageModel, dtype: str | None) -> str:

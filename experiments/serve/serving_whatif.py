@@ -1,0 +1,43 @@
+"""What if a number of the machine were another: ratios to today first, then rates and times."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from slipstick.experiments.question.axes import axis
+from slipstick.experiments.serve.serving import Serving, serve
+from slipstick.experiments.serve.serving_question import HEAD, Wanted
+from slipstick.experiments.serve.traffic import Traffic
+from slipstick.hwmodels.files.readers import InputError
+
+
+def compared(wanted: Wanted, traffic: Traffic, vary: str) -> tuple[list[dict[str, Any]], list[str]]:
+    """One row a value, and the first lines.
+
+    Parameters
+    ----------
+    vary
+        "machine.NAME=VALUE,VALUE", or a range as `slipstick whatif` takes it.
+    """
+    deployment = wanted.deployment()
+    name, values = axis(vary, deployment.machine)
+    if not name.startswith(HEAD):
+        raise InputError(f"--vary {vary[:60]!r}: want a number of the machine, machine.NAME=VALUE,VALUE")
+    path = name.removeprefix(HEAD)
+    today = serve(deployment, traffic)
+    found = [_row(name, float(deployment.machine.get(path)), today, today)]
+    for value in map(float, values):
+        other = replace(wanted, changes={**wanted.changes, path: value})
+        found.append(_row(name, value, serve(other.deployment(), traffic), today))
+    first = "assuming: " + "; ".join(today.deployment.assumptions())
+    return found, [first, f"{traffic.text()}; first row: today"]
+
+
+def _row(name: str, value: float, answer: Serving, today: Serving) -> dict[str, Any]:
+    row: dict[str, Any] = {name: value, "ratio": answer.served.output_rate / today.served.output_rate}
+    row["output_tokens_per_s"] = answer.served.output_rate
+    for measure in ("ttft", "tpot"):
+        quantiles = answer.served.quantiles(measure)
+        row[f"{measure}_s"] = quantiles["mean"] if quantiles else None
+    return row
