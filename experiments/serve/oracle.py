@@ -25,7 +25,7 @@ that vLLM 0.19 found on an RTX 4090 with Llama-3.1-8B (casys-kaist/LLMServingSim
 LOGIT_COPIES = 3
 UNKNOWN_SYSTEM, OTHER_MAKER = 1.15, 2.0
 """How much wider the band of a machine is that no measured row was made on: of the maker of those that were (NVIDIA),
-and of another (MI300X reaches 0.7 of what its data sheet promises beside H200's in MLPerf inference v5.1, Llama-2-70B)."""
+and of another (MI300X reaches 0.7 of what its data sheet promises beside an H200, MLPerf v5.1, Llama-2-70B Offline)."""
 
 
 @cache
