@@ -15,7 +15,8 @@ from slipstick.estimators.composites.consumption import energy_of
 from slipstick.estimators.core.estimate import Estimate, Part, Spread
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.operation.cpu.loops import LevelLoops
-from slipstick.estimators.operation.piecewise import FormulaPiecewise
+from slipstick.estimators.operation.piecewise import FormulaPiecewise, Piecewise
+from slipstick.estimators.operation.spmv.net_products import NetProducts
 from slipstick.estimators.operation.spmv.reuse import LabelKind
 from slipstick.estimators.operation.spmv.spmv_anchors import anchored
 from slipstick.estimators.operation.spmv.spmv_costs import SpmvCosts, is_accelerator
@@ -41,7 +42,9 @@ class LearnedSpmv:
     source: str = ""
 
     @classmethod
-    def of(cls, model: SpmvModel, matrices: Sequence[SparseMatrix], machine: Machine | None = None) -> LearnedSpmv:
+    def of(
+        cls, model: SpmvModel | NetProducts, matrices: Sequence[SparseMatrix], machine: Machine | None = None
+    ) -> LearnedSpmv:
         """For these matrices; with a machine, its clock and cache capacities take the place of the measured host's."""
         times = {matrix.digest: model.matrix_seconds(matrix, machine) for matrix in matrices}
         return cls(Table(times), f"learned SpMV, {model.label} labels, {model.source}")
@@ -106,6 +109,32 @@ class OnCore:
 
 
 @dataclass(frozen=True, eq=False)
+class OnNetwork:
+    """One core of a processor by the published network; see `OnCore`."""
+
+    products: NetProducts
+    machine: Machine | None = None
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """See `Predictor`."""
+        first = f"{self.products.label} labels: {self.products.source}"
+        where = () if self.machine is None else (f"times the reuse model's ratio of {self.machine.name} to that core",)
+        return (first, f"blocks of {self.products.block} non-zeros, one thread", *where)
+
+    @property
+    def spreads(self) -> tuple[float, float]:
+        """See `Predictor`."""
+        own = self.products.matrix_spread
+        between = 0.0 if self.machine is None else load_devices().machine_spread
+        return between, UNKNOWN_SPREAD if own is None else own
+
+    def answer(self, matrix: SparseMatrix) -> tuple[float, Mapping[str, float]]:
+        """See `Predictor`; no shares."""
+        return self.products.matrix_seconds(matrix, self.machine), {}
+
+
+@dataclass(frozen=True, eq=False)
 class OnDevice:
     """A whole device, by statistics of the rows."""
 
@@ -132,7 +161,9 @@ class OnDevice:
         return float(self.trained.model.times([rows_operation(matrix)], self.machine)[0]), {}
 
 
-def predictor(machine: Machine | None = None, model: SpmvModel | TrainedDevices | None = None) -> Predictor:
+def predictor(
+    machine: Machine | None = None, model: SpmvModel | NetProducts | TrainedDevices | None = None
+) -> Predictor:
     """What answers for a machine (None: the host that the labels were measured on).
 
     Raises
@@ -145,6 +176,8 @@ def predictor(machine: Machine | None = None, model: SpmvModel | TrainedDevices 
             raise InputError("a model of whole devices: want a machine that it is asked for")
         return OnDevice(model, machine)
     if machine is None or not is_accelerator(machine):
+        if isinstance(model, NetProducts):
+            return OnNetwork(model, machine)
         return OnCore(trained_model() if model is None else model, machine)
     if model is not None:
         raise InputError(f"machine {machine.name!r} is an accelerator: a model of one core's blocks is not for it")
@@ -154,7 +187,7 @@ def predictor(machine: Machine | None = None, model: SpmvModel | TrainedDevices 
 def estimate_spmv(
     matrix: SparseMatrix,
     machine: Machine | None = None,
-    model: SpmvModel | TrainedDevices | None = None,
+    model: SpmvModel | NetProducts | TrainedDevices | None = None,
     power_watts: float | None = None,
     anchors: Sequence[tuple[SparseMatrix, float]] = (),
 ) -> Estimate:
@@ -198,7 +231,7 @@ def estimate_spmv(
         time,
         energy,
         (Part("spmv", "spmv", time),),
-        "T = b sum t_i over blocks" if isinstance(asked, OnCore) else "T = sum over terms of cost x amount",
+        "T = sum over terms of cost x amount" if isinstance(asked, OnDevice) else "T = b sum t_i over blocks",
         Table(metrics),
         Spread(scale.spread or None, within),
         tuple(said),
@@ -215,6 +248,26 @@ def spmv_estimator(label: LabelKind = "streaming") -> Calibration:
     operation = FormulaPiecewise(Table({"spmv": costs}), LevelLoops())
     inner = Composite(operation, Sequential(), "learned SpMV costs, level-aware loops")
     return Calibration(inner, (), residual_std=model.reuse_spread, source=costs.source)
+
+
+def learned_estimator(
+    model: SpmvModel | NetProducts, matrices: Sequence[SparseMatrix], machine: Machine
+) -> Calibration:
+    """A model of 'slipstick spmv train' as an estimator of workloads: PageRank, or a product with one of the matrices.
+
+    The other loops are asked of the levels that their vectors are in. The interval is the model's scatter over matrices
+    left out, and how far processors differ.
+
+    Raises
+    ------
+    InputError
+        Where the machine is an accelerator or has no cache, or a matrix has fewer than two non-zeros.
+    """
+    asked = predictor(machine, model)
+    products = LearnedSpmv.of(model, matrices, machine)
+    operation = Piecewise(Table({"spmv": products}), LevelLoops())
+    inner = Composite(operation, Sequential(), "products learned from blocks, level-aware loops")
+    return Calibration(inner, (), residual_std=hypot(*asked.spreads), source=products.source)
 
 
 def spmv_devices_estimator() -> Calibration:

@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
         estimator: Annotated[
             str | None, typer.Option("--estimator", "--with", help="by name, or your own, MODULE:ATTRIBUTE")
         ] = None,
-        calibration: Annotated[str | None, typer.Option(help="a file of slipstick calibrate --out")] = None,
+        calibration: Annotated[str | None, typer.Option(help="file of calibrate --out, or of spmv train")] = None,
         anchors: Annotated[str | None, typer.Option(help="CSV of operations measured on the machine")] = None,
         parts: Annotated[int, typer.Option(help="operations to list, slowest first", min=0)] = 10,
         dtype: Annotated[
@@ -60,7 +60,13 @@ def register(app: typer.Typer) -> None:
         if program is not None and estimator is None and dtype is None:
             estimator = program_estimator(program, on)
         asked = question(program or workload, on, estimator, set or [], dtype)
-        if calibration:
+        if calibration and calibration.endswith(".npz"):
+            from pathlib import Path
+
+            from slipstick.experiments.subjects.spmv.spmv_answers import with_products
+
+            asked = with_products(asked, workload, Path(calibration))
+        elif calibration:
             from slipstick.experiments.calibrate.calibrated import calibrated
 
             asked = calibrated(asked, on, calibration, anchors, set or [], [estimator] if estimator else [])

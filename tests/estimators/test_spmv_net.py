@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -99,3 +100,34 @@ def test_five_folds_and_families(samples: tuple[np.ndarray, np.ndarray]) -> None
     assert nets[1.2e9, "time"].provenance["epochs"] == 1  # goes on from 2.4 GHz
     with pytest.raises(InputError, match="goes on from total energy"):
         train_family(inputs, {(2.4e9, "DRAM energy"): labels}, Recipe(epochs=1))
+
+
+def test_a_network_of_train_is_accepted_by_predict_estimate_and_pagerank(
+    tmp_path: Path, samples: tuple[np.ndarray, np.ndarray], capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch = pytest.importorskip("torch", reason="the extra [torch] is not installed")
+    torch.set_num_threads(1)
+    from slipstick.experiments.commands.cli import run
+
+    known = {"label_kind": "hot", "labels": "a host of the test", "matrix_spread": 0.1}
+    net = train(*samples, recipe=Recipe(epochs=1, batch=64), provenance=known)
+    net.save(tmp_path / "net.npz")
+    graph = tmp_path / "graph.edges"
+    links = np.random.default_rng(0).integers(0, 200, (2000, 2))
+    graph.write_text("\n".join(f"{one} {other}" for one, other in links))
+    model, host = str(tmp_path / "net.npz"), "xeon-gold-6230"
+    answers = {}
+    for name, arguments in {
+        "here": ["spmv", "predict", str(graph), "--model", model],
+        "there": ["spmv", "predict", str(graph), "--model", model, "--on", host],
+        "estimate": ["estimate", str(graph), "--on", host, "--calibration", model],
+        "pagerank": ["estimate", f"pagerank:{graph}", "--on", host, "--calibration", model],
+    }.items():
+        assert run([*arguments, "--format", "json"]) == 0
+        (answers[name],) = json.loads(capsys.readouterr().out)
+        assert 0 < answers[name]["low_s"] < answers[name]["time_s"] < answers[name]["high_s"]
+    assert answers["here"]["label"] == "hot"
+    assert answers["estimate"]["time_s"] == pytest.approx(answers["there"]["time_s"], rel=1e-6)
+    assert answers["pagerank"]["time_s"] > 5 * answers["estimate"]["time_s"]
+    assert run(["estimate", "resnet50", "--on", host, "--calibration", model]) == 2
+    assert "want a matrix file or pagerank:FILE" in capsys.readouterr().err

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from slipstick.estimators.named.sparse_products import estimate_spmv
+from slipstick.estimators.named.sparse_products import estimate_spmv, learned_estimator
+from slipstick.estimators.operation.spmv.net_products import NetProducts, load_block_model
 from slipstick.estimators.operation.spmv.reuse import label_kind
 from slipstick.estimators.operation.spmv.spmv_costs import is_accelerator
 from slipstick.estimators.operation.spmv.spmv_devices import TrainedDevices, load_devices
-from slipstick.estimators.operation.spmv.spmv_model import SpmvModel, load_spmv_model, trained_model
+from slipstick.estimators.operation.spmv.spmv_model import SpmvModel, trained_model
+from slipstick.experiments.question.question import Question
 from slipstick.experiments.question.settings import number_of
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_number
+from slipstick.workloads.catalog import MATRIX_FILES
+from slipstick.workloads.kernels.pagerank import pagerank_problem
 from slipstick.workloads.kernels.sparse import SparseMatrix
 from slipstick.workloads.kernels.sparse_files import read_matrix
 
@@ -42,7 +47,7 @@ def answer(
         "rows": matrix.shape[0],
         "columns": matrix.shape[1],
         "nonzeros": matrix.nonzeros,
-        "label": chosen.label if isinstance(chosen, SpmvModel) else None if by_rows else asked_label,
+        "label": chosen.label if isinstance(chosen, SpmvModel | NetProducts) else None if by_rows else asked_label,
         "time_s": estimate.time,
         "low_s": band[0] if band else None,
         "high_s": band[1] if band else None,
@@ -53,8 +58,31 @@ def answer(
     return row, estimate.assumptions
 
 
-def _model(path: Path) -> SpmvModel | TrainedDevices:
-    return load_devices(path) if path.suffix == ".json" else load_spmv_model(path)
+def with_products(asked: Question, workload: str, model: Path) -> Question:
+    """The question with its products answered by a model of 'slipstick spmv train'.
+
+    Parameters
+    ----------
+    workload
+        As it was asked for: a matrix file, or ``pagerank:FILE``; a model of blocks needs the positions themselves.
+
+    Raises
+    ------
+    InputError
+        Where the workload is no file, or a file cannot be used.
+    """
+    path = workload.removeprefix("pagerank:")
+    if not path.removesuffix(".gz").endswith(MATRIX_FILES):
+        raise InputError(f"--calibration {model}: products learned from blocks: want a matrix file or pagerank:FILE")
+    matrix = read_matrix(path)
+    if workload.startswith("pagerank:"):
+        matrix = pagerank_problem(matrix.renamed(Path(path).name.split(".")[0])).matrix
+    learned = learned_estimator(load_block_model(model), [matrix], asked.machine)
+    return replace(asked, estimator=learned, why=f"products by {model.name}")
+
+
+def _model(path: Path) -> SpmvModel | NetProducts | TrainedDevices:
+    return load_devices(path) if path.suffix == ".json" else load_block_model(path)
 
 
 def read_anchors(path: Path) -> list[tuple[SparseMatrix, float]]:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from slipstick.estimators.operation.spmv.reuse import label_kind
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.measure.spmv.label_folder import FolderLabels
 from slipstick.experiments.measure.spmv.labels import LabelledBlocks, Labels, shipped_labels
 from slipstick.hwmodels.files.readers import InputError, atomic_write
+from slipstick.hwmodels.files.records import Table
 
 KINDS = ("combined", "reuse", "network", "networks", "devices")
+HELD_OUT = 5
+"""One matrix in so many is left out of a network's training: its error there is what the network's band is made of."""
 SEARCHED_MATRIX = 1_000_000
 """Non-zeros of the largest matrix that a search draws blocks from: it asks for few."""
 
@@ -103,15 +108,37 @@ def _network(
     if parent is not None:
         facts = {**facts, "goes_on_from": str(parent.provenance.get("labels", start))}
     recipe = Recipe(epochs=epochs)
-    order = np.random.default_rng(recipe.seed).permutation(len(blocks.label))  # matrices apart would part the folds
+    random = np.random.default_rng(recipe.seed)
+    apart = random.permutation(len(blocks.names))[: len(blocks.names) // HELD_OUT if len(blocks.names) > 9 else 0]
+    kept = ~np.isin(blocks.matrix, apart)
+    order = random.permutation(np.flatnonzero(kept))  # matrices apart would part the folds
     inputs, times = blocks.inputs[order], blocks.label[order]
     net = train(inputs, times, shape, recipe, start=parent, provenance=facts, progress=say)
+    row: dict[str, Any] = {}
+    if len(apart):
+        row = _left_out(net.predict(blocks.inputs[~kept]), blocks.select(~kept), apart)
+        facts = {**net.provenance, **row, "matrices_left_out": [blocks.names[i] for i in sorted(apart)]}
+        net = replace(net, provenance=Table(facts))
     net.save(save)
-    row = {"epochs": net.provenance["epochs"], "validation_rms": net.provenance["validation_rms"]}
+    row |= {"epochs": net.provenance["epochs"], "validation_rms": net.provenance["validation_rms"]}
     if folds:
         checked = fold_errors(inputs, times, shape, recipe, folds)
         row |= {"fold_errors": [round(error, 4) for error in checked], "fold_mean": float(np.mean(checked))}
     return row
+
+
+def _left_out(
+    predicted: npt.NDArray[np.float64], blocks: LabelledBlocks, matrices: npt.NDArray[np.int64]
+) -> dict[str, float]:
+    """Errors on matrices that the network did not see: of blocks, of whole matrices, and their scatter in log time."""
+    means = [(predicted[own].mean(), blocks.label[own].mean()) for own in (blocks.matrix == i for i in matrices)]
+    ours, truth = np.array(means).T
+    off = np.log(np.maximum(ours, 1e-300) / truth)
+    return {
+        "block_error": float(np.mean(np.abs(predicted / blocks.label - 1))),
+        "matrix_error": float(np.mean(np.abs(ours / truth - 1))),
+        "matrix_spread": float(np.sqrt(np.mean(off**2))),
+    }
 
 
 def _family(blocks: LabelledBlocks, save: Path, own: Labels, epochs: int) -> list[dict[str, Any]]:

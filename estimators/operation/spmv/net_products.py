@@ -1,0 +1,111 @@
+"""Whole products by the published network: seconds of blocks summed, held-out scatter, other processors by reuse."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from slipstick.estimators.operation.spmv.reuse import LabelKind, label_kind
+from slipstick.estimators.operation.spmv.spmv_model import TRAINED, SpmvModel, load_spmv_model, trained_model
+from slipstick.estimators.operation.spmv.spmv_net import SpmvNet, load_net
+from slipstick.hwmodels.files.arrays import read_arrays, text_fields
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.kernels.blocks import network_input
+from slipstick.workloads.kernels.sparse import SparseMatrix
+
+HEAD_BYTES = 64_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class NetProducts:
+    """A network of seconds a non-zero, asked for whole matrices.
+
+    The network sees only distances between columns, of whole blocks: what is smaller than a block, and how much slower
+    or faster another processor's core is, the reuse model of the same labels says.
+    """
+
+    net: SpmvNet
+
+    def __post_init__(self) -> None:
+        if self.net.quantity != "time":
+            raise InputError(f"a network of {self.net.quantity}: products are asked for their time")
+
+    @property
+    def label(self) -> LabelKind:
+        """What a time means: "hot" or "streaming"; streaming where the network does not say."""
+        return label_kind(str(self.net.provenance.get("label_kind", "streaming")))
+
+    @property
+    def source(self) -> str:
+        """Machine and date of the labels."""
+        return f"network of Barreda et al. 2020, Table 2, {self.net.provenance.get('labels', 'labels unknown')}"
+
+    @property
+    def matrix_spread(self) -> float | None:
+        """Standard deviation of log(predicted / measured) over matrices left out of training; None if none were."""
+        known = self.net.provenance.get("matrix_spread")
+        return None if known is None else float(known)
+
+    @property
+    def block(self) -> int:
+        """Non-zeros of a block."""
+        return self.net.shape.block
+
+    @cached_property
+    def reuse(self) -> SpmvModel:
+        """The eight costs of the same kind of label that ship."""
+        return trained_model(self.label)
+
+    def matrix_seconds(self, matrix: SparseMatrix, machine: Machine | None = None) -> float:
+        """Of one product: T = b sum t_i, the incomplete last block at the mean of the others (Section 4.1).
+
+        With a machine: times what the reuse model says of its core against the one measured.
+
+        Raises
+        ------
+        InputError
+            Where the matrix has fewer than two non-zeros, or the machine no cache.
+        """
+        blocks = self.reuse.blocks_of(matrix)
+        here = self.reuse.reuse.seconds_per_nonzero(blocks)
+        ratio = 1.0
+        if machine is not None:
+            ratio = float(self.reuse.reuse_on(machine).seconds_per_nonzero(blocks).mean() / here.mean())
+        if matrix.nonzeros < self.block:
+            return float(here.mean() * ratio * matrix.nonzeros)
+        each = np.maximum(self.net.predict(network_input(matrix, self.block)), 0.0)
+        seconds = float(each.mean() * ratio * matrix.nonzeros)
+        if not seconds > 0:
+            raise InputError(f"matrix {matrix.name!r}: the network says {seconds:g} s: it was not trained on its like")
+        return seconds
+
+
+def shipped_net(label: LabelKind = "hot") -> NetProducts:
+    """The network of Table 2 that ships, trained on measured labels.
+
+    Raises
+    ------
+    InputError
+        Where none ships for this kind of label.
+    """
+    path = TRAINED / f"spmv-net-{label}.npz"
+    if not path.exists():
+        raise InputError(f"no network ships for {label} labels; known: hot (slipstick spmv train --kind network)")
+    return NetProducts(load_net(path))
+
+
+def load_block_model(path: str | Path) -> SpmvModel | NetProducts:
+    """A model of 'slipstick spmv train': costs with trees, or a network, whichever the file holds.
+
+    Raises
+    ------
+    InputError
+        Where it is neither.
+    """
+    arrays = read_arrays(path, HEAD_BYTES, "SpMV model")
+    schema = str(text_fields(arrays, "head", path).get("schema"))
+    return NetProducts(load_net(path)) if schema.startswith("slipstick-spmv-net") else load_spmv_model(path)
