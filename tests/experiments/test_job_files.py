@@ -65,9 +65,25 @@ def test_any_workload_is_a_job_and_a_calibrated_one_scatters(capsys: pytest.Capt
     assert time["p90"] > 1.01 * time["p50"]  # type: ignore[operator]
 
 
+def test_an_input_pipeline_of_the_estimate_becomes_stages(own: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("resnet50", "--on", "tpu-v2-8", "--simulate", "--runs", "5", "--set", "job.steps=20")
+    alone = [text for stage in ("host", "infeed", "step") for text in ("--set", f"job.{stage}.scatter=0")]
+    rows = {row["quantity"]: row for row in answer(capsys, "estimate", *words, *alone)}
+    plain = answer(capsys, "estimate", "resnet50", "--on", "tpu-v2-8")[0]
+    step, shares = plain["time_s"], plain["metrics"]
+    assert rows["step_s"]["p50"] == pytest.approx(step * shares["device"], rel=1e-6)  # type: ignore[index,operator]
+    slow = answer(capsys, "estimate", *words, *alone, "--set", "run.host_seconds=0.1")  # 64 x 0.1 s on 16 workers
+    assert {row["quantity"]: row for row in slow}["time_s"]["p50"] > 19 * 64 * 0.1 / 16  # type: ignore[operator]
+    Path(own).write_text(OWN.replace("set: [workload.batch=4]", "part: host"))
+    assert run(["estimate", own, "--simulate"]) == 2
+    assert "known of accelerators behind an input pipeline" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", shipped_jobs())
 def test_the_studies_that_ship_miss_their_formula(name: str) -> None:
-    found = ss.simulate(name, settings=["job.steps=150"], runs=3)
+    scatters = {"hosts-of-tpus": ("decode", "infeed", "step"), "stragglers": ("compute",)}.get(name, ())
+    alone = [f"job.{stage}.scatter=0" for stage in scatters]
+    found = ss.simulate(name, settings=["job.steps=150", *alone], runs=3)
     ratio = found.rows()[0]["over_formula"]
     assert ratio > 1.05 or ratio < 0.95
 

@@ -11,9 +11,9 @@ from typing import Any
 from slipstick.estimators.schedule.pipelines.pipeline import Pipeline
 from slipstick.estimators.schedule.pipelines.stage import Stage
 from slipstick.estimators.schedule.simulation.job import Checkpoint, Failures, Job
-from slipstick.experiments.question.question import question
 from slipstick.experiments.question.settings import assignments
 from slipstick.experiments.subjects.jobs.job_records import JobFile, StageFile
+from slipstick.experiments.subjects.jobs.stage_times import is_fed, stage_time, workers_of
 from slipstick.hwmodels.files.expressions import parse_expression, symbol
 from slipstick.hwmodels.files.readers import InputError, read_yaml, require_mapping, unknown_name
 from slipstick.hwmodels.files.records import validated
@@ -76,7 +76,15 @@ class JobQuestion:
             said += notes
             fields = {name: getattr(stage, name) for name in COPIED}
             room = None if file.population is not None else stage.buffer
-            stages.append(Stage(stage.name, times, buffer=room, scatter=scatter, **fields))
+            stages.append(
+                Stage(
+                    stage.name,
+                    times,
+                    buffer=room,
+                    scatter=scatter if stage.scatter is None else stage.scatter,
+                    **fields,
+                )
+            )
         pipeline = Pipeline(tuple(stages), file.device or stages[-1].name, file.resources)
         checkpoint = Checkpoint(file.checkpoint.every, file.checkpoint.time) if file.checkpoint else None
         failures = Failures(file.failures.between, file.failures.restart) if file.failures else None
@@ -120,14 +128,10 @@ class JobQuestion:
         if on is None or stage.workload is None:
             raise InputError(f"{self.where}: stage {stage.name!r}: on which machine? Give machine, or --on MACHINE")
         latest = {text.partition("=")[0].strip(): text for text in (*stage.set, *others)}
-        asked = question(stage.workload, on, stage.estimator or self.estimator, list(latest.values()), stage.dtype)
-        answer = asked.answer()
-        if answer.spread.total is not None:
-            sure = f"its mean scatters by {answer.spread.total:.1%}, drawn once a run"
-        else:
-            sure = "how sure it is, is not known: the estimator is not calibrated"
-        said = [f"{stage.name}: {asked.workload.name} on {asked.machine.name}, {answer.time:.4g} s; {sure}"]
-        return (answer.time,), answer.spread.total or 0.0, said
+        estimator = stage.estimator or self.estimator
+        found = stage_time(stage.workload, on, estimator, tuple(latest.values()), stage.dtype, stage.part)
+        own = "" if stage.scatter is None else f" (set: {stage.scatter:.1%})"
+        return (found.seconds,), found.scatter, [f"{stage.name}: {found.said}{own}"]
 
 
 def is_job(name: str) -> bool:
@@ -149,6 +153,8 @@ def job_question(
 ) -> JobQuestion:
     """A job by file or name, or a workload as a job of one stage, `step`, whose copies wait for each other.
 
+    Where the estimate knows an input pipeline, `host` and `infeed` are stages before it.
+
     Raises
     ------
     InputError
@@ -162,8 +168,14 @@ def job_question(
         )
     if not name.endswith(".json") and name not in workload_names():
         raise unknown_name("workload or job", name, [*shipped_jobs(), *workload_names()])
-    step = {"name": "step", "workload": name, "dtype": dtype, "together": True}
-    return JobQuestion({"name": name, "stages": [step]}, name, on, estimator, tuple(settings))
+    whole = {"workload": name, "dtype": dtype}
+    stages: list[dict[str, Any]] = [{"name": "step", "together": True, **whole}]
+    others = tuple(text for text in settings if not text.startswith("job."))
+    if on is not None and is_fed(name, on, estimator, others, dtype):
+        host = {"name": "host", "part": "host", "workers": workers_of(others), "buffer": 2}
+        stages = [host, {"name": "infeed", "part": "infeed"}, {**stages[0], "part": "device"}]
+        stages = [{**whole, **stage} for stage in stages]
+    return JobQuestion({"name": name, "stages": stages}, name, on, estimator, tuple(settings))
 
 
 def _changed(document: Mapping[str, Any], path: str, text: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from pydantic import Field, field_validator
 
@@ -10,9 +10,11 @@ from slipstick.estimators.schedule.pipelines.stage import Distribution, Order
 from slipstick.hwmodels.files.records import Record
 from slipstick.hwmodels.units import Seconds
 
+Part: TypeAlias = Literal["whole", "host", "infeed", "device"]
+
 
 class StageFile(Record):
-    """One stage: its seconds as written, or those of a workload on a machine; see `Stage` for the rest."""
+    """One stage: its seconds as written, or those of a workload on a machine, or of a part of it; see `Stage`."""
 
     name: str
     service: tuple[Seconds, ...] | None = None
@@ -20,6 +22,7 @@ class StageFile(Record):
     machine: str | None = None
     estimator: str | None = None
     dtype: str | None = None
+    part: Part = "whole"
     set: tuple[str, ...] = ()
     workers: int = Field(default=1, ge=1)
     gather: int = Field(default=1, ge=1)
@@ -33,6 +36,7 @@ class StageFile(Record):
     slow_share: float = Field(default=0.0, ge=0, le=1)
     slow_factor: float = Field(default=1.0, ge=0)
     uneven: float = Field(default=0.0, ge=0)
+    scatter: float | None = Field(default=None, ge=0)
 
     @field_validator("service", mode="before")
     @classmethod
