@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 File = Annotated[str, typer.Argument(help="a study's .toml file, or a preset (slipstick study list)")]
 Folder = Annotated[str | None, typer.Option(help="folder of the results; slipstick-out/NAME if left out")]
-Kind = Annotated[str, typer.Option(help="serial | threads | processes | dask")]
+Kind = Annotated[str, typer.Option(help="serial | threads | processes | dask | MODULE:FACTORY: your own code, run")]
+Part = Annotated[str | None, typer.Option(help="I/N: one of N shares, for array jobs (study merge joins them)")]
 Workers = Annotated[int, typer.Option(help="workers of threads, processes, or a local dask cluster", min=1)]
 Objectives = Annotated[
     list[str] | None,
@@ -43,6 +44,32 @@ def register(app: typer.Typer) -> None:
 
     _add(study, "run", "Answer every point of a study; what is finished is kept whatever happens.", _refuse_finished)
     _add(study, "resume", "Go on with a study that was interrupted.", _require_started)
+
+    @study.command()
+    def merge(
+        file: File,
+        parts: Annotated[list[str], typer.Argument(help="folders of parts, as study run --part leaves them")],
+        folder: Folder = None,
+        trusted: Trusted = None,
+    ) -> None:
+        """Join the folders that `study run --part I/N` left: the same bytes as one run."""
+        from pathlib import Path
+
+        from slipstick.experiments.pages.progress import shown
+        from slipstick.experiments.studies.merging import merge as join
+        from slipstick.experiments.studies.runner import plan
+        from slipstick.experiments.studies.study import load_study, study_path
+
+        asked = load_study(study_path(file), trusted or ())
+        made = plan(asked)
+        place = _folder(asked.name, folder)
+        with shown(asked.name, len(parts)) as progress:
+            store = join(made, [Path(part) for part in parts], place, progress)
+        missing = len(made.chunks) - len(store.parts())
+        print(f"{asked.name}: {len(store.parts())} of {len(made.chunks)} chunks: {store.results.resolve()}")
+        if missing:
+            print(f"{missing} chunks are not there yet: slipstick study resume {file} --folder {place}")
+        print(f"report: slipstick study report {file} --folder {place}")
 
     @study.command()
     def report(
@@ -99,24 +126,32 @@ def _add(study: typer.Typer, name: str, text: str, check: Callable[[Path, str, s
         executor: Kind = "serial",
         workers: Workers = 2,
         scheduler: Scheduler = None,
+        part: Part = None,
         trusted: Trusted = None,
     ) -> None:
         from slipstick.experiments.pages.output import visible
         from slipstick.experiments.pages.progress import shown
-        from slipstick.experiments.studies import runner
+        from slipstick.experiments.studies.engines import engine, run_on
+        from slipstick.experiments.studies.runner import plan
+        from slipstick.experiments.studies.share import share_of
         from slipstick.experiments.studies.study import load_study, study_path
 
         asked = load_study(study_path(file), trusted or ())
-        made = runner.plan(asked)
-        place = _folder(asked.name, folder)
+        made, share = plan(asked), share_of(part)
+        place = _folder(asked.name if part is None else f"{asked.name}-part-{share}", folder)
         check(place, made.fingerprint, file)
         counts = f"{made.points:,} points in {len(made.chunks):,} chunks, {len(made.cases):,} cases"
         print(
             *(visible(f"{asked.name}: {text}") for text in (counts, *made.notes)), sep="\n", file=sys.stderr, flush=True
         )
-        with runner.executor(executor, workers, scheduler) as pool, shown(asked.name, made.points) as progress:
-            store = runner.run(made, place, pool, progress)
-        print(f"{asked.name}: {made.points} points in {len(made.chunks)} chunks: {store.results.resolve()}")
+        mine = share.of(len(made.chunks))
+        points = sum(made.chunks[number][2] - made.chunks[number][1] for number in mine)
+        with shown(asked.name, points) as progress:
+            store = run_on(made, place, engine(executor, workers, scheduler), progress, share)
+        print(f"{asked.name}: {points} points in {len(mine)} chunks: {store.results.resolve()}")
+        if part is not None:
+            print(f"merge: slipstick study merge {file} FOLDER ... (those of all {share.parts} parts)")
+            return
         more = "".join(f" --with {name}" for name in trusted or ()) + (f" --folder {folder}" if folder else "")
         print(f"report: slipstick study report {file}{more}")
 

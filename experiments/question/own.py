@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
@@ -33,6 +33,35 @@ def require_trusted(name: str | None, trusted: Collection[str], place: object) -
         )
 
 
+def own_factory(name: str) -> Callable[[], object]:
+    """The function that MODULE:FACTORY is, such as one that makes an executor; modules of the current folder too.
+
+    What is imported is said on standard error.
+
+    Raises
+    ------
+    InputError
+        Where there is none, or importing it fails.
+    """
+    module, _, attribute = name.partition(":")
+    _search_here()
+    print(f"slipstick: imports {module} and runs its code ({name})", file=sys.stderr)
+    try:
+        found: Any = getattr(import_module(module), attribute)
+    except Exception as error:  # whatever the code raises is the user's to read
+        raise InputError(f"{name!r}: want MODULE:FACTORY: {type(error).__name__}: {error}") from error
+    if not callable(found):
+        raise InputError(f"{name!r}: a {type(found).__name__} cannot be called: want a function without arguments")
+    factory: Callable[[], object] = found
+    return factory
+
+
+def _search_here() -> None:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)  # stays: workers import the same module
+
+
 def own_estimator(name: str) -> Any:
     """The estimator that MODULE:ATTRIBUTE is, or returns where it is a function; modules of the current folder too.
 
@@ -44,9 +73,7 @@ def own_estimator(name: str) -> Any:
         Where there is none, it fails, or it has no `estimate`.
     """
     module, _, attribute = name.partition(":")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)  # stays: workers import the same module
+    _search_here()
     print(f"slipstick: imports {module} and runs its code ({name})", file=sys.stderr)
     try:
         found = getattr(import_module(module), attribute)

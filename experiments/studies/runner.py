@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slipstick.experiments.question.own import code_digest
 from slipstick.experiments.question.space import MAX_POINTS
+from slipstick.experiments.studies.share import WHOLE, Share
 from slipstick.experiments.studies.store import Store, create
 from slipstick.experiments.studies.study import Study
 from slipstick.experiments.studies.sweep import Task, task
 from slipstick.experiments.studies.versions import formulas_digest, installed_version
-from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import content_digest
 
 if TYPE_CHECKING:
     import pandas as pd
 
-EXECUTORS = ("serial", "threads", "processes", "dask")
 MAX_CHUNKS = 10_000_000
 IN_FLIGHT = 8
 """Chunks handed out at once: enough to keep workers busy, few enough to bound memory."""
@@ -130,10 +129,39 @@ def versions() -> dict[str, str]:
     }
 
 
+def about(made: Plan) -> dict[str, Any]:
+    """What a store's study.json says of a plan."""
+    return {
+        "cases": [[case.workload, case.machine] for case in made.cases],
+        "versions": versions(),
+        "chunks": len(made.chunks),
+        "points": made.points,
+        "today_s": [case.work.today for case in made.cases],
+        "notes": list(made.notes),
+    }
+
+
+def stored_plan(made: Plan, store: Store) -> Plan:
+    """The plan with ratios to the times that the store's ratios are relative to.
+
+    Raises
+    ------
+    InputError
+        Where the store has another number of them.
+    """
+    if store.today and len(store.today) != len(made.cases):
+        raise InputError(f"{store.folder}/study.json: today_s has {len(store.today)} times for {len(made.cases)} cases")
+    return made.relative_to(store.today) if store.today else made
+
+
 def run(
-    made: Plan, folder: Path, executor: Executor | None = None, progress: Callable[[int, int], None] | None = None
+    made: Plan,
+    folder: Path,
+    executor: Executor | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    share: Share = WHOLE,
 ) -> Store:
-    """Answer every point that is not stored yet; `progress` hears (points done, points in all).
+    """Evaluate every point of a share that is not stored yet; `progress` gets (points done, points of the share).
 
     Whatever ends it (an error, Ctrl-C, a kill), every finished chunk stays, and the next run goes on from there.
 
@@ -142,26 +170,23 @@ def run(
     InputError
         Where the folder holds another study, or a stored part is damaged.
     """
-    about: dict[str, Any] = {"cases": [[case.workload, case.machine] for case in made.cases], "versions": versions()}
-    about |= {"chunks": len(made.chunks), "points": made.points, "today_s": [case.work.today for case in made.cases]}
-    about["notes"] = list(made.notes)
     if executor is not None and any(case.work.function.alone for case in made.cases):
         raise InputError("points of this estimator are taken one at a time: use the serial executor")
-    store = create(folder, made.fingerprint, about)
-    if store.today and len(store.today) != len(made.cases):
-        raise InputError(f"{folder}/study.json: today_s has {len(store.today)} times for {len(made.cases)} cases")
-    made = made.relative_to(store.today) if store.today else made
+    store = create(folder, made.fingerprint, about(made))
+    made = stored_plan(made, store)
     with store.locked():
         stored = store.verify()
-        done = sum(made.chunks[number][2] - made.chunks[number][1] for number in stored)
-        todo = [number for number in range(len(made.chunks)) if number not in stored]
+        mine = share.of(len(made.chunks))
+        points = sum(made.chunks[number][2] - made.chunks[number][1] for number in mine)
+        done = sum(made.chunks[number][2] - made.chunks[number][1] for number in mine if number in stored)
+        todo = [number for number in mine if number not in stored]
         if progress:
-            progress(done, made.points)
+            progress(done, points)
         for number, frame in _answers(made, todo, executor):
             store.append(number, frame)
             done += made.chunks[number][2] - made.chunks[number][1]
             if progress:
-                progress(done, made.points)
+                progress(done, points)
     return store
 
 
@@ -212,38 +237,3 @@ def _answers(made: Plan, todo: list[int], executor: Executor | None) -> Iterator
     finally:
         for future in flying:
             future.cancel()
-
-
-@contextmanager
-def executor(kind: str = "serial", workers: int = 2, scheduler: str | None = None) -> Iterator[Executor | None]:
-    """An executor by name: serial (None), threads, processes, or dask (a scheduler's address, else a local cluster).
-
-    Raises
-    ------
-    InputError
-        Where the name is unknown, or dask is not installed.
-    """
-    if kind not in EXECUTORS:
-        raise unknown_name("executor", kind, EXECUTORS)
-    if kind == "serial":
-        yield None
-    elif kind == "threads":
-        with ThreadPoolExecutor(workers) as pool:
-            yield pool
-    elif kind == "processes":
-        import multiprocessing
-
-        with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-            yield pool
-    else:
-        try:
-            from distributed import Client, LocalCluster
-        except ImportError:
-            raise InputError("executor 'dask' needs the extra: pip install 'slipstick[dask]'") from None
-        if scheduler:
-            with Client(scheduler) as client:
-                yield client.get_executor()
-        else:
-            cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
-            with cluster, Client(cluster) as client:
-                yield client.get_executor()

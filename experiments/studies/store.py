@@ -95,6 +95,12 @@ class Store:
         with atomic_write(self.results / f"part-{number:08d}-{_digest(content)}.parquet", "wb") as stream:
             stream.write(content)
 
+    def adopt(self, part: Path) -> Path:
+        """A verified part of another folder of the same study, copied under its own name; whole or not at all."""
+        with atomic_write(self.results / part.name, "wb") as stream:
+            stream.write(read_private(part, PART_BYTES))
+        return self.results / part.name
+
     def verify(self) -> dict[int, Path]:
         """The finished parts, each compared with the digest in its name and the study's fingerprint.
 

@@ -1,0 +1,134 @@
+"""What runs a study's chunks: executors by name, or your own by MODULE:FACTORY."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import cast
+
+from slipstick.experiments.question.own import own_factory
+from slipstick.experiments.studies.runner import Plan, run
+from slipstick.experiments.studies.share import WHOLE, Share
+from slipstick.experiments.studies.store import Store
+from slipstick.hwmodels.files.readers import InputError, unknown_name
+
+EXECUTORS = ("serial", "threads", "processes", "dask")
+ATTEMPTS = 3
+"""How often a study goes on by itself after a worker died."""
+Engine = Callable[[], AbstractContextManager[Executor | None]]
+
+
+def engine(kind: str, workers: int = 2, scheduler: str | None = None) -> Engine:
+    """What makes an executor anew each time it is called: a dead worker takes its pool with it.
+
+    Parameters
+    ----------
+    kind
+        serial, threads, processes, dask, or MODULE:FACTORY of your own: a function that returns a
+        `concurrent.futures.Executor`, or an executor that is used as a context. Your module is imported and run.
+    workers
+        Of threads, processes and a local dask cluster.
+    scheduler
+        Address of a dask scheduler.
+
+    Raises
+    ------
+    InputError
+        Where the name is unknown.
+    """
+    if ":" in kind:
+        factory = own_factory(kind)
+        return lambda: _own(kind, factory)
+    if kind not in EXECUTORS:
+        raise unknown_name("executor", kind, [*EXECUTORS, "MODULE:FACTORY"])
+    return lambda: executor(kind, workers, scheduler)
+
+
+@contextmanager
+def _own(name: str, factory: Callable[[], object]) -> Iterator[Executor | None]:
+    try:
+        made = factory()
+    except Exception as error:  # whatever the user's code raises is theirs to read
+        raise InputError(f"executor {name!r}: {type(error).__name__}: {error}") from error
+    if not callable(getattr(made, "submit", None)) and not hasattr(made, "__enter__"):
+        raise InputError(f"executor {name!r}: a {type(made).__name__} has no submit(function, ...)")
+    if isinstance(made, Executor) or not hasattr(made, "__enter__"):
+        pool = cast(Executor, made)
+        try:
+            yield pool
+        finally:
+            pool.shutdown(wait=True)
+    else:
+        with cast(AbstractContextManager[Executor], made) as pool:
+            yield pool
+
+
+def run_on(
+    made: Plan,
+    folder: Path,
+    engine: Engine,
+    progress: Callable[[int, int], None] | None = None,
+    share: Share = WHOLE,
+) -> Store:
+    """Run a share of a study; where a worker dies, what it had not finished is run again on a new pool.
+
+    Raises
+    ------
+    InputError
+        As `run`, and where workers die `ATTEMPTS` times.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            with engine() as pool:
+                return run(made, folder, pool, progress, share)
+        except Exception as error:
+            if not _worker_died(error):
+                raise
+            print(f"slipstick: a worker died ({_first_line(error)}); run again {attempt}/{ATTEMPTS}", file=sys.stderr)
+    raise InputError(f"{folder}: workers died {ATTEMPTS} times; what is finished is kept: slipstick study resume")
+
+
+def _worker_died(error: Exception) -> bool:
+    return isinstance(error, BrokenExecutor) or type(error).__name__ in ("KilledWorker", "WorkerLost", "ManagerLost")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).partition("\n")[0] or type(error).__name__)[:100]
+
+
+@contextmanager
+def executor(kind: str = "serial", workers: int = 2, scheduler: str | None = None) -> Iterator[Executor | None]:
+    """An executor by name: serial (None), threads, processes, or dask (a scheduler's address, else a local cluster).
+
+    Raises
+    ------
+    InputError
+        Where the name is unknown, or dask is not installed.
+    """
+    if kind not in EXECUTORS:
+        raise unknown_name("executor", kind, EXECUTORS)
+    if kind == "serial":
+        yield None
+    elif kind == "threads":
+        with ThreadPoolExecutor(workers) as pool:
+            yield pool
+    elif kind == "processes":
+        import multiprocessing
+
+        with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+            yield pool
+    else:
+        try:
+            from distributed import Client, LocalCluster
+        except ImportError:
+            raise InputError("executor 'dask' needs the extra: pip install 'slipstick[dask]'") from None
+        if scheduler:
+            with Client(scheduler) as client:
+                yield client.get_executor()
+        else:
+            cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+            with cluster, Client(cluster) as client:
+                yield client.get_executor()
