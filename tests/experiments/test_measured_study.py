@@ -14,7 +14,8 @@ import pytest
 from slipstick.experiments.commands.cli import run as command
 from slipstick.experiments.measure.clocks.clocked import Clocked
 from slipstick.experiments.measure.clocks.timing import Protocol
-from slipstick.experiments.studies.runner import executor, plan, run
+from slipstick.experiments.studies.engines import executor
+from slipstick.experiments.studies.runner import plan, run
 from slipstick.experiments.studies.store import load
 from slipstick.experiments.studies.study import load_study
 from slipstick.experiments.studies.whatif import whatif

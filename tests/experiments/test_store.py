@@ -18,7 +18,8 @@ import pytest
 
 from slipstick.experiments.commands.cli import run as command
 from slipstick.experiments.studies import runner
-from slipstick.experiments.studies.runner import Plan, executor, plan, run
+from slipstick.experiments.studies.engines import executor
+from slipstick.experiments.studies.runner import Plan, plan, run
 from slipstick.experiments.studies.store import create, load
 from slipstick.experiments.studies.study import Study, load_study
 from slipstick.hwmodels.files.readers import InputError
