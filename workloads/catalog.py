@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -143,6 +144,7 @@ def workload(name: str, dtype: str | None = None) -> Workload:
 
         return of_file(name)
     builders = _builders()
+    name = name if name in builders else _spelled(name, builders)
     if name in builders:
         return builders[name]()
     if name not in workload_names():
@@ -150,6 +152,22 @@ def workload(name: str, dtype: str | None = None) -> Workload:
     from slipstick.workloads.graph.workload_file import load_workload
 
     return load_workload(_graph(name))
+
+
+USUAL = {"bert": "bert-base", "llama2-7b": "llama-7b", "llama3-8b": "llama-3-8b", "llama3-70b": "llama-3-70b"}
+"""Short names; a purpose (``-inference``, ``-decode``) stays behind them."""
+
+
+def _spelled(name: str, known: Collection[str]) -> str:
+    """The workload that a name means whatever its case and hyphens (``ResNet-50``, ``GPT-2``); else the name itself."""
+
+    def plain(text: str) -> str:
+        return re.sub("[^a-z0-9/]", "", text.lower())
+
+    meant = {plain(one): one for one in known}
+    for end in ("", "-inference", "-decode"):
+        meant |= {plain(f"{short}{end}"): f"{of}{end}" for short, of in USUAL.items()}
+    return meant.get(plain(name), name)
 
 
 Outline = tuple[int, float | None, Mapping[str, float]]

@@ -18,7 +18,7 @@ from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import workload as workload_by_name
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.transforms.dtype import in_dtype
+from slipstick.workloads.transforms.dtype import dtype_name, in_dtype
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,8 @@ class Question:
         Numbers of the run (threads, images, epochs, ...); they also bind the workload's symbols of their name.
     why
         One line: why this estimator answers, where nobody named one.
+    sizes
+        The sizes of the workload that were set (batch, seq_len, ...); they are in its operations already.
     """
 
     workload: Workload
@@ -38,6 +40,7 @@ class Question:
     estimator: Estimator
     run: Run = Run()
     why: str = ""
+    sizes: Run = Run()
 
     def answer(self) -> Estimate:
         """The estimate."""
@@ -69,6 +72,7 @@ def question(
         Where a name is unknown or a value cannot be used.
     """
     values = by_namespace(settings)
+    dtype = dtype_name(dtype) if dtype is not None else None
     asked = workload_by_name(workload) if isinstance(workload, str) else workload
     on = machine_by_name(machine) if isinstance(machine, str) else machine
     if values["machine"]:
@@ -92,7 +96,8 @@ def question(
     if values["estimator"]:
         chosen = set_parameters(chosen, parameter_values(chosen, values["estimator"]))
     check_run_names(chosen, asked, on, run)
-    return Question(asked, on, chosen, Run(run), why)
+    sizes = {name: number_of(f"workload.{name}", value) for name, value in values["workload"].items()}
+    return Question(asked, on, chosen, Run(run), why, Run(sizes))
 
 
 def with_sizes(workload: Workload, sizes: Mapping[str, Value]) -> Workload:

@@ -196,7 +196,7 @@ class Study(Record):
             raise InputError(f"study {self.name!r}: anchors need calibration = FILE, a calibration across devices")
         if self.fit is None:
             return asked
-        return Question(asked.workload, asked.machine, self.calibration(asked), asked.run)
+        return replace(asked, estimator=self.calibration(asked), why="")
 
     def fitted_question(self, workload: str, machine: str) -> Question:
         """The question whose estimator's parameters are to be fitted: a model as it is, no calibration that ships."""

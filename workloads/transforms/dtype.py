@@ -15,6 +15,26 @@ from slipstick.workloads.graph.workload import Op, Workload
 
 DTYPES = ("float64", "float32", "tfloat32", "bfloat16", "float16", "float8", "int8")
 """What a workload may compute in; tfloat32 is a format of matrix products alone, the rest is float32."""
+SPELLINGS = {
+    "fp64": "float64",
+    "f64": "float64",
+    "double": "float64",
+    "fp32": "float32",
+    "f32": "float32",
+    "float": "float32",
+    "single": "float32",
+    "tf32": "tfloat32",
+    "bf16": "bfloat16",
+    "fp16": "float16",
+    "f16": "float16",
+    "half": "float16",
+    "fp8": "float8",
+    "f8": "float8",
+    "e4m3": "float8",
+    "e5m2": "float8",
+    "i8": "int8",
+}
+"""Short names of data types, and what they mean."""
 SCALED = ("read", "written", "link", "host.bytes")
 
 
@@ -36,10 +56,23 @@ def in_dtype(workload: Workload, dtype: str) -> Workload:
     >>> dict(in_dtype(Workload("product", (gemm("a", 8, 4, 2),)), "bfloat16").cost)
     {'flop.matrix.bfloat16': 128, 'read': 48, 'written': 64, 'launches': 1}
     """
-    if dtype not in DTYPES:
-        raise unknown_name("data type", dtype, list(DTYPES))
+    dtype = dtype_name(dtype)
     operations = tuple(_rewritten(op, dtype) for op in workload.operations)
     return replace(workload, operations=operations, metadata=Table({**workload.metadata, "dtype": dtype}))
+
+
+def dtype_name(text: str) -> str:
+    """A data type by its name or a short one: ``bf16``, ``fp8``, ``tf32``.
+
+    Raises
+    ------
+    InputError
+        Where it is unknown.
+    """
+    name = SPELLINGS.get(text.lower(), text.lower())
+    if name not in DTYPES:
+        raise unknown_name("data type", text, [*DTYPES, *SPELLINGS])
+    return name
 
 
 def said(workload: Workload) -> tuple[str, ...]:

@@ -1,0 +1,197 @@
+"""What follows from an estimate: throughput in the field's unit, model flop utilisation, memory, what bounds it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slipstick.estimators.composites.composite import as_compiled
+from slipstick.estimators.core.estimate import Estimate
+from slipstick.estimators.operation.roofline import serving_rate
+from slipstick.experiments.question.question import Question
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.footprint import attends_to_cache, resident_bytes
+from slipstick.workloads.graph.workload import Workload
+
+NOT_KEPT = ("view", "optimizer", "host", "collective")
+"""Kinds whose results are no activations."""
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """So many things a question, and how many a second."""
+
+    items: float
+    unit: str
+    rate: float
+
+
+@dataclass(frozen=True)
+class MemoryNeed:
+    """Bytes that have to be there at once, and that are there.
+
+    Parameters
+    ----------
+    lasting
+        Parameters, and in training their gradients and optimizer state, and the cache of keys and values.
+    activations
+        Results that the backward pass reads again, or the largest two that lie there together; None: not known.
+    """
+
+    lasting: float
+    activations: float | None
+    there: float
+    level: str
+    trains: bool
+
+    @property
+    def needed(self) -> float:
+        """All that is known of."""
+        return self.lasting + (self.activations or 0.0)
+
+    @property
+    def fits(self) -> bool:
+        """Whether it does."""
+        return self.needed <= self.there
+
+
+@dataclass(frozen=True)
+class Group:
+    """Operations of one kind: how many executions, seconds of the whole, share, and what bounds most of it."""
+
+    kind: str
+    count: float
+    time: float
+    share: float
+    bound_by: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """See the module; None where it cannot be said.
+
+    Parameters
+    ----------
+    mfu
+        Flop of matrix products over the peak rate of the unit and data type that serve them; `mfu_of` names these.
+    bandwidth
+        Share of the main memory's bandwidth.
+    bounds
+        Share of the time by what bounds it.
+    """
+
+    throughput: Throughput | None
+    mfu: float | None
+    mfu_of: str
+    bandwidth: float | None
+    memory: MemoryNeed | None
+    groups: tuple[Group, ...]
+    bounds: tuple[tuple[str, float], ...]
+
+
+def facts(asked: Question, answer: Estimate) -> Facts:
+    """What follows from an answer."""
+    sizes = {**asked.workload.defaults, **asked.sizes, **asked.run}
+    bound = as_compiled(asked.workload, asked.machine).bind_known(sizes)
+    known = not bound.symbols
+    mfu, of = _utilisation(bound, asked.machine, answer.time) if known else (None, "")
+    moved = sum(float(op.cost.bytes_moved) * float(op.times) for op in bound) if known else 0.0
+    there = asked.machine.bandwidth(asked.machine.main_memory) * answer.time
+    return Facts(
+        _throughput(asked.workload, sizes, answer.time),
+        mfu,
+        of,
+        moved / there if moved and there else None,
+        memory_need(bound, asked.machine) if known else None,
+        groups(answer),
+        bounds(answer),
+    )
+
+
+def groups(answer: Estimate) -> tuple[Group, ...]:
+    """Kinds of operations by their share of the time, largest first."""
+    whole = sum(part.contribution for part in answer.parts) or 1.0
+    times: dict[str, float] = {}
+    counts: dict[str, float] = {}
+    sides: dict[str, dict[str, float]] = {}
+    for part in answer.parts:
+        if part.contribution <= 0:
+            continue
+        times[part.kind] = times.get(part.kind, 0.0) + part.contribution
+        counts[part.kind] = counts.get(part.kind, 0.0) + part.times
+        own = sides.setdefault(part.kind, {})
+        own[part.bound_by or ""] = own.get(part.bound_by or "", 0.0) + part.contribution
+    order = sorted(times, key=lambda kind: -times[kind])
+    return tuple(
+        Group(kind, counts[kind], times[kind], times[kind] / whole, max(sides[kind], key=sides[kind].__getitem__))
+        for kind in order
+    )
+
+
+def bounds(answer: Estimate) -> tuple[tuple[str, float], ...]:
+    """Share of the operations' time by what bounds it, largest first; empty where nothing says."""
+    whole = sum(part.contribution for part in answer.parts) or 1.0
+    found: dict[str, float] = {}
+    for part in answer.parts:
+        if part.bound_by:
+            found[part.bound_by] = found.get(part.bound_by, 0.0) + part.contribution / whole
+    return tuple(sorted(found.items(), key=lambda entry: -entry[1]))
+
+
+def memory_need(bound: Workload, machine: Machine) -> MemoryNeed | None:
+    """What a workload without open sizes keeps in the main memory; None where its graph does not say."""
+    lasting = None if "devices" in bound.metadata else resident_bytes(bound)
+    main = machine.main_memory
+    there = machine.memory[main].capacity * machine.instances(main)
+    if lasting is None or not there:
+        return None
+    trains = any(op.kind == "optimizer" for op in bound)
+    return MemoryNeed(lasting, _activations(bound, trains=trains), there, main, trains)
+
+
+def _activations(bound: Workload, *, trains: bool) -> float | None:
+    written = [
+        (op.attributes.get("phase"), float(op.cost["written"]))
+        for op in bound
+        if op.kind not in NOT_KEPT and not op.attributes.get("pass")
+    ]
+    if not trains:
+        return sum(sorted((size for _, size in written), reverse=True)[:2])
+    if not any(phase for phase, _ in written):
+        return None  # an imported graph does not say which operations are the backward pass's
+    return sum(size for phase, size in written if phase is None)
+
+
+def _throughput(workload: Workload, sizes: dict[str, float], time: float) -> Throughput | None:
+    batch = sizes.get("batch")
+    if batch is None or time <= 0:
+        return None
+    if any(map(attends_to_cache, workload)):
+        items, unit = batch, "tokens"
+    elif "seq_len" in sizes:
+        items, unit = batch * sizes["seq_len"], "tokens"
+    elif any(op.kind == "convolution" for op in workload):
+        items, unit = batch, "images"
+    else:
+        items, unit = batch, "samples"
+    return Throughput(items, unit, items / time)
+
+
+def _utilisation(bound: Workload, machine: Machine, time: float) -> tuple[float | None, str]:
+    by_dtype: dict[str, float] = {}
+    for op in bound:
+        for name, amount in op.cost.items():
+            if name.startswith("flop.matrix."):
+                dtype = name.removeprefix("flop.matrix.")
+                by_dtype[dtype] = by_dtype.get(dtype, 0.0) + float(amount) * float(op.times)
+    if not by_dtype or time <= 0:
+        return None, ""
+    seconds = 0.0
+    for dtype, flop in by_dtype.items():
+        try:
+            engine, served = serving_rate(machine, "matrix", dtype)
+        except InputError:
+            return None, ""
+        seconds += flop / machine.peak(engine, served)
+    most = max(by_dtype, key=by_dtype.__getitem__)
+    return seconds / time, most

@@ -1,0 +1,148 @@
+"""The first lines of an estimate: time, throughput, memory, what bounds it, energy; then assumptions, shortened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from slipstick.estimators.core.estimate import Estimate
+from slipstick.experiments.answers.facts import Facts, MemoryNeed
+from slipstick.experiments.question.question import Question
+from slipstick.hwmodels.units import format_quantity
+
+SHORT = 110
+"""Assumptions are cut to one line of so many characters; --verbose has them whole."""
+
+
+def shown(value: float, unit: str) -> str:
+    """Three significant digits and an SI prefix: ``105 ms``, ``1.53 GHz``, ``77 %``."""
+    if value == 0:
+        return f"0 {unit}".strip()
+    if unit == "%":
+        return f"{value:.0f} %" if abs(value) >= 10 else f"{value:.2g} %"
+    number, _, rest = format_quantity(float(f"{value:.3g}"), unit).partition(" ")
+    short = f"{float(number):.3g}"
+    return f"{float(number):.0f} {rest}" if "e" in short else f"{short} {rest}".strip()
+
+
+def count_shown(value: float) -> str:
+    """A count, with three significant digits: ``2,470``, ``12.3``, ``1.53 M``."""
+    if value >= 1e6:
+        return f"{value / 1e6:.3g} M"
+    rounded = float(f"{value:.3g}")
+    return f"{rounded:,.0f}" if rounded >= 100 else f"{rounded:.3g}"
+
+
+def band_shown(answer: Estimate) -> str:
+    """``83 .. 134 ms``; "" where none is known."""
+    ends = answer.interval()
+    if ends is None:
+        return ""
+    low, high = (shown(end, "s") for end in ends)
+    number, _, unit = low.partition(" ")
+    return f"{number if high.endswith(f' {unit}') else low} .. {high}"
+
+
+def headline(asked: Question, answer: Estimate) -> str:
+    """Time with its band."""
+    band = band_shown(answer)
+    said = f" (80 %: {band})" if band else "; no band: this estimator is not calibrated"
+    return f"{asked.workload.name} on {asked.machine.name}: {shown(answer.time, 's')}{said}"
+
+
+def summary(answer: Estimate, known: Facts) -> list[str]:
+    """The lines below the headline that are known."""
+    lines = [throughput_line(known), *([memory_line(known.memory)] if known.memory else []), bound_line(known)]
+    if answer.energy is not None:
+        made = known.throughput
+        watts = shown(answer.energy / (answer.time or 1.0), "W")
+        each = (
+            f", {shown(answer.energy / made.items, 'J')} for each of its {made.unit}" if made and made.items > 1 else ""
+        )
+        lines.append(f"energy: {shown(answer.energy, 'J')}{each}, {watts} on average (factors not fitted)")
+    return [line for line in lines if line]
+
+
+def throughput_line(known: Facts) -> str:
+    """Rate in the field's unit, MFU, share of the bandwidth."""
+    parts = []
+    if known.throughput:
+        parts.append(f"{count_shown(known.throughput.rate)} {known.throughput.unit}/s")
+    if known.mfu is not None:
+        parts.append(f"MFU {shown(100 * known.mfu, '%')} of the {known.mfu_of} peak")
+    if known.bandwidth is not None:
+        parts.append(f"{shown(100 * known.bandwidth, '%')} of the memory bandwidth")
+    return f"throughput: {'; '.join(parts)}" if parts else ""
+
+
+def memory_line(need: MemoryNeed) -> str:
+    """Needed beside there."""
+    lasting = "parameters, gradients, optimizer" if need.trains else "parameters and cache"
+    known = need.activations is not None
+    rest = f"activations {shown(need.activations or 0.0, 'byte')}" if known else "activations not known"
+    verdict = "fits" if need.fits else "DOES NOT FIT"
+    both = f"{'' if known else 'at least '}{shown(need.needed, 'byte')} of {shown(need.there, 'byte')} {need.level}"
+    return f"memory: {both}: {verdict} ({lasting} {shown(need.lasting, 'byte')}, {rest})"
+
+
+def bound_line(known: Facts) -> str:
+    """Shares of the time by what bounds it."""
+    shares = [f"{name} {shown(100 * share, '%')}" for name, share in known.bounds[:3] if share >= 0.005]
+    return f"bound by: {', '.join(shares)}" if shares else ""
+
+
+def metric_lines(answer: Estimate) -> list[str]:
+    """Shares that the schedule tells, on one line; those with a band of their own by themselves."""
+    banded = answer.metric_intervals
+    told = {name: value for name, value in answer.metrics.items() if name not in (*banded, "device_busy") and value}
+    shares = ", ".join(f"{name} {shown(100 * value, '%')}" for name, value in told.items())
+    found = [f"shares: {shares}"] if told else []
+    for name, (low, high) in banded.items():
+        ends = f"(80 %: {shown(100 * low, '%')} .. {shown(100 * high, '%')})"
+        found.append(f"{name}: {shown(100 * answer.metrics[name], '%')} {ends}")
+    return found
+
+
+def group_rows(known: Facts, count: int = 5) -> list[dict[str, Any]]:
+    """At most `count` rows: kinds of operations; what is left is one row."""
+    first = known.groups[: count - 1] if len(known.groups) > count else known.groups[:count]
+    rest = known.groups[len(first) :]
+    rows = [_group_row(one.kind, one.count, one.time, one.share, one.bound_by) for one in first]
+    if rest:
+        names = ", ".join(one.kind for one in rest)
+        sums = (sum(one.count for one in rest), sum(one.time for one in rest), sum(one.share for one in rest))
+        rows.append(_group_row(f"other: {names}"[:60], *sums, ""))
+    return rows
+
+
+def _group_row(kind: str, count: float, time: float, share: float, bound_by: str) -> dict[str, Any]:
+    said = {"time": shown(time, "s"), "share": shown(100 * share, "%"), "bound by": bound_by}
+    return {"kind": kind, "count": count_shown(count), **said}
+
+
+def assumptions(asked: Question, answer: Estimate, *, verbose: bool) -> list[str]:
+    """Why this model, and what the answer takes for granted; cut unless `verbose`."""
+    lines = [f"model: {asked.why}"] if asked.why else []
+    texts = [text for text in _grouped(answer.assumptions) if verbose or not text.startswith(ELSEWHERE)]
+    lines += [f"{'assuming: ' if index == 0 else ' ' * 10}{text}" for index, text in enumerate(texts)]
+    return lines if verbose else [_cut(line) for line in lines]
+
+
+ELSEWHERE = ("calibrated on", "does not fit", "flop as")
+"""Said by the lines above the table, or of use to those who check."""
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= SHORT else f"{line[: SHORT - 16].rstrip(' ,;')} ... (--verbose)"
+
+
+def _grouped(texts: Sequence[str]) -> list[str]:
+    """Short assumptions together on a line, long ones by themselves."""
+    lines: list[str] = []
+    for text in texts:
+        alone = text.startswith(ELSEWHERE) or (lines and lines[-1].startswith(ELSEWHERE))
+        if lines and not alone and len(lines[-1]) + len(text) < SHORT - 12:
+            lines[-1] = f"{lines[-1]}; {text}"
+        else:
+            lines.append(text)
+    return lines

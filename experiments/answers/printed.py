@@ -1,0 +1,131 @@
+"""What `slipstick estimate` prints of one machine or of several."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from slipstick.estimators.composites.consumption import COST
+from slipstick.estimators.core.estimate import Estimate
+from slipstick.experiments.answers import lines, several
+from slipstick.experiments.answers.facts import Facts, facts
+from slipstick.experiments.pages.output import emit
+from slipstick.experiments.question.objectives import consumptions
+from slipstick.experiments.question.question import Question
+from slipstick.hwmodels.files.readers import InputError
+
+
+def print_answers(
+    asked: Sequence[Question], form: str, parts: int, *, verbose: bool, refused: Sequence[str] = ()
+) -> None:
+    """The answers to one or several questions of one workload; `refused`: a line for each that could not be asked."""
+    known: list[several.Answered] = []
+    said = list(refused)
+    for one in asked:
+        try:
+            answer = one.answer()
+            known.append((one, answer, facts(one, answer)))
+        except InputError as error:
+            if len(asked) == 1 and not refused:
+                raise
+            said.append(f"{one.machine.name}: refused: {error}")
+    if not known:
+        raise InputError("; ".join(said))
+    if form != "table":
+        emit([_row(one, answer, found, parts, full=form == "json") for one, answer, found in known], form)
+    elif len(known) == 1 and not said:
+        _print_one(*known[0], parts, verbose=verbose)
+    else:
+        notes = [f"{known[0][0].workload.name} on {len(known)} machines; {several.winner(known)}"]
+        emit(several.rows(known), form, notes=notes)
+        models = (lines.assumptions(one, answer, verbose=verbose)[:1] for one, answer, _ in known)
+        for text in [*said, *dict.fromkeys(line for found in models for line in found)]:
+            emit_line(text)
+
+
+def operations(answer: Estimate, parts: int | None) -> list[dict[str, Any]]:
+    """The slowest operations, in documented keys; all where None."""
+    whole = sum(part.contribution for part in answer.parts) or 1.0
+    return [
+        {
+            "operation": part.name,
+            "kind": part.kind,
+            "time_s": part.time,
+            "times": part.times,
+            "share": part.contribution / whole,
+            "bound_by": part.bound_by,
+        }
+        for part in sorted(answer.parts, key=lambda part: -part.contribution)[:parts]
+    ]
+
+
+def _dollars(asked: Question, answer: Estimate) -> tuple[float | None, list[str]]:
+    consumed, unknown = consumptions(asked)
+    known = {one.name: float(one({}, answer.time)) for one in consumed}
+    return known.get(COST), [text for text in unknown if not (text.startswith("energy") and answer.energy is not None)]
+
+
+def _print_one(asked: Question, answer: Estimate, known: Facts, parts: int, *, verbose: bool) -> None:
+    dollars, unknown = _dollars(asked, answer)
+    notes = [lines.headline(asked, answer), *lines.summary(answer, known)]
+    if dollars is not None:
+        notes.append(f"cost: {dollars:.3g} $ at {asked.machine.price:g} $/h")
+    notes += lines.metric_lines(answer)
+    rows: Sequence[Mapping[str, Any]] = lines.group_rows(known)
+    if parts:
+        rows = [
+            {
+                "operation": one["operation"],
+                "kind": one["kind"],
+                "time": lines.shown(one["time_s"], "s"),
+                "times": lines.count_shown(one["times"]),
+                "share": lines.shown(100 * one["share"], "%"),
+                "bound by": one["bound_by"],
+            }
+            for one in operations(answer, parts)
+        ]
+    emit(rows, "table", notes=notes)
+    for text in [*lines.assumptions(asked, answer, verbose=verbose), *(unknown if verbose else [])]:
+        emit_line(text)
+
+
+def emit_line(text: str) -> None:
+    """A line below a table."""
+    from rich.console import Console
+
+    from slipstick.experiments.pages.output import visible
+
+    Console(width=None if sys.stdout.isatty() else 200, highlight=False).print(visible(text), markup=False)
+
+
+def _row(asked: Question, answer: Estimate, known: Facts, parts: int, *, full: bool) -> dict[str, Any]:
+    band = answer.interval()
+    dollars, _ = _dollars(asked, answer)
+    row = {
+        "workload": asked.workload.name,
+        "machine": asked.machine.name,
+        "time_s": answer.time,
+        "low_s": band[0] if band else None,
+        "high_s": band[1] if band else None,
+        "interval_level": 0.8 if band else None,
+        "energy_J": answer.energy,
+        "cost_usd": dollars,
+        "rule": answer.rule,
+        "rate_per_s": known.throughput.rate if known.throughput else None,
+        "rate_unit": known.throughput.unit if known.throughput else None,
+        "mfu": known.mfu,
+        "memory_needed_B": known.memory.needed if known.memory else None,
+        "memory_there_B": known.memory.there if known.memory else None,
+        "why": asked.why or None,
+    }
+    if not full:
+        return row
+    return {
+        **row,
+        "dtype": asked.workload.metadata.get("dtype"),
+        "assumptions": list(answer.assumptions),
+        "metrics": dict(answer.metrics),
+        "metric_intervals": {name: list(ends) for name, ends in answer.metric_intervals.items()},
+        "parts": operations(answer, parts or None),
+    }

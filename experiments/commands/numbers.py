@@ -1,0 +1,93 @@
+"""Numbers of a workload and of a run as options of their own: ``--batch 8``, ``--threads 240``, ``--seq-len=1024``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from typer.core import TyperCommand
+
+OPTION = "--number"
+SYNONYMS = {"mode": "machine.runtime.mode", "clock": "machine.clock", "cores": "machine.cores"}
+"""Options that set something of the machine."""
+MODES = {"graphs": "graph_replay", "graph": "graph_replay"}
+
+
+class WithNumbers(TyperCommand):
+    """A command that takes any number by its name; its own options win.
+
+    What is no option of the command and stands with a value becomes ``--number NAME=VALUE``: the value is never taken
+    for the workload, wherever the option stands.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """See click: `args` as typed."""
+        known = {name for parameter in self.params for name in (*parameter.opts, *parameter.secondary_opts)}
+        return list(super().parse_args(ctx, rewritten(args, known | {"--help"})))
+
+
+def rewritten(args: Sequence[str], known: Iterable[str]) -> list[str]:
+    """Arguments with unknown options as ``--number NAME=VALUE``.
+
+    Examples
+    --------
+    >>> rewritten(["--batch", "8", "gpt2", "--on", "t4", "--seq-len=64"], ["--on"])
+    ['--number', 'batch=8', 'gpt2', '--on', 't4', '--number', 'seq_len=64']
+    """
+    options = set(known)
+    found: list[str] = []
+    index = 0
+    while index < len(args):
+        word = args[index]
+        name, equals, value = word.partition("=")
+        index += 1
+        if word == "--":
+            return [*found, *args[index - 1 :]]
+        if not word.startswith("--") or name in options:
+            found.append(word)
+            if name in options and not equals and index < len(args) and not args[index].startswith("--"):
+                found.append(args[index])  # a value, or the argument after a flag: either way as it stands
+                index += 1
+            continue
+        if not equals:
+            value = args[index] if index < len(args) else ""
+            index += 1
+        found += [OPTION, f"{name.removeprefix('--').replace('-', '_')}={value}"]
+    return found
+
+
+def as_settings(numbers: Sequence[str] | None, workload: Any, options: Iterable[str] = ()) -> list[str]:
+    """``NAME=VALUE`` texts as settings: sizes of the workload, else numbers of the run.
+
+    Parameters
+    ----------
+    workload
+        Whose sizes have names.
+    options
+        Of the command, for the error of a misspelt one.
+
+    Raises
+    ------
+    InputError
+        Where a value is missing, or a name is near to an option's and to no number's.
+    """
+    from slipstick.hwmodels.files.readers import InputError
+
+    sizes = sorted(set(workload.symbols) | set(workload.defaults))
+    found = []
+    for text in numbers or []:
+        name, _, value = text.partition("=")
+        if not value:
+            raise InputError(f"--{name.replace('_', '-')}: want a value, or one of the options {', '.join(options)}")
+        if name in SYNONYMS:
+            found.append(f"{SYNONYMS[name]}={MODES.get(value, value)}")
+            continue
+        if name not in sizes:
+            spelled, own = name.replace("_", "-"), [f"--{size.replace('_', '-')}" for size in sizes]
+            close = get_close_matches(f"--{spelled}", [*options, *own], n=1)
+            if close:
+                there = f"sizes of {workload.name}: {', '.join(own) or 'none'}"
+                raise InputError(f"unknown option --{spelled}; did you mean {close[0]}? ({there})")
+        found.append(f"{'workload' if name in sizes else 'run'}.{name}={value}")
+    return found
