@@ -91,6 +91,8 @@ class Facts:
 
 def facts(asked: Question, answer: Estimate) -> Facts:
     """What follows from an answer."""
+    if asked.estimator.alone:  # a time of this host says nothing of the machine that is named
+        return Facts(None, None, "", None, None, groups(answer), ())
     sizes = {**asked.workload.defaults, **asked.sizes, **asked.run}
     bound = as_compiled(asked.workload, asked.machine).bind_known(sizes)
     known = not bound.symbols

@@ -33,6 +33,7 @@ VERBS = (
     "validate",
     "machines",
     "workloads",
+    "estimators",
     "phases",
     "tune",
 )

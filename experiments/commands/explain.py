@@ -7,11 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
+from slipstick.experiments.commands.numbers import WithNumbers
+
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
 
-    @app.command()
+    @app.command(cls=WithNumbers)
     def explain(
         workload: Annotated[str | None, typer.Argument(help="a built-in workload, or a .json file")] = None,
         on: Annotated[str | None, typer.Option(help="a machine, or a YAML file")] = None,
@@ -38,9 +40,11 @@ def register(app: typer.Typer) -> None:
         dtype: Annotated[
             str | None, typer.Option(help="compute in this data type: bfloat16, float16, int8, ...")
         ] = None,
+        number: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
         format: Annotated[str, typer.Option(help="table | json | csv (csv: the elasticities)")] = "table",  # noqa: A002
     ) -> None:
         """What the time hangs on: bottlenecks, elasticities, ridge points, tornado, the cheapest change to a target."""
+        from slipstick.experiments.commands.numbers import named_settings
         from slipstick.experiments.explain import explanation as why
         from slipstick.experiments.pages.output import emit
         from slipstick.experiments.pages.progress import shown
@@ -57,11 +61,12 @@ def register(app: typer.Typer) -> None:
             return
         if not (workload and on):
             raise InputError("give a WORKLOAD and --on MACHINE (or --trace FILE)")
-        asked = question(workload, on, estimator, set or [], dtype)
+        settings = named_settings(workload, set, number)
+        asked = question(workload, on, estimator, settings, dtype)
         if calibration:
             from slipstick.experiments.calibrate.calibrated import calibrated
 
-            asked = calibrated(asked, on, calibration, anchors, set or [], [estimator] if estimator else [])
+            asked = calibrated(asked, on, calibration, anchors, settings, [estimator] if estimator else [])
         elif anchors:
             raise InputError("--anchors need --calibration FILE, a calibration across devices")
         answer, dials = asked.answer(), why.Dials.of(asked, tuple(vary or ()))
@@ -84,7 +89,7 @@ def register(app: typer.Typer) -> None:
             solved = cheapest_together(asked, target, prices(price))
             tables["together"] = [dict(row) for row in solved.rows]
         if against:
-            others = {name: question(workload, name, estimator, set or [], dtype) for name in [on, *against]}
+            others = {name: question(workload, name, estimator, settings, dtype) for name in [on, *against]}
             tables["ranking"] = why.ranking(others)
         if report:
             from slipstick.experiments.pages.explain_report import write

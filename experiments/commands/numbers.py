@@ -91,3 +91,36 @@ def as_settings(numbers: Sequence[str] | None, workload: Any, options: Iterable[
                 raise InputError(f"unknown option --{spelled}; did you mean {close[0]}? ({there})")
         found.append(f"{'workload' if name in sizes else 'run'}.{name}={value}")
     return found
+
+
+def named_settings(workload: str, settings: Sequence[str] | None, numbers: Sequence[str] | None) -> list[str]:
+    """Settings as typed, and those of options that are numbers; the workload is read for the latter only.
+
+    Raises
+    ------
+    InputError
+        Where an option is neither.
+    """
+    if not numbers:
+        return list(settings or [])
+    from slipstick.workloads.catalog import workload as by_name
+
+    return [*(settings or []), *as_settings(numbers, by_name(workload))]
+
+
+def today_and_varied(settings: Sequence[str], vary: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Settings and axes where a size is set and varies: the set value is today's, as with a number of the run.
+
+    Examples
+    --------
+    >>> today_and_varied(["workload.batch=8"], ["workload.batch=1,2"])
+    (['run.batch=8'], ['run.batch=1,2'])
+    """
+    names = {text.partition("=")[0].strip() for text in settings} & {text.partition("=")[0].strip() for text in vary}
+    both = {name for name in names if name.startswith("workload.")}
+
+    def renamed(text: str) -> str:
+        name, equals, value = text.partition("=")
+        return f"run.{name.strip().removeprefix('workload.')}{equals}{value}" if name.strip() in both else text
+
+    return list(map(renamed, settings)), list(map(renamed, vary))

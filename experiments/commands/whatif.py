@@ -6,11 +6,13 @@ from typing import Annotated
 
 import typer
 
+from slipstick.experiments.commands.numbers import WithNumbers
+
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
 
-    @app.command()
+    @app.command(cls=WithNumbers)
     def whatif(
         workload: Annotated[str | None, typer.Argument(help="a built-in workload, or a .json file")] = None,
         on: Annotated[str | None, typer.Option(help="today's machine, or a YAML file")] = None,
@@ -46,6 +48,7 @@ def register(app: typer.Typer) -> None:
         ] = False,
         runs: Annotated[int | None, typer.Option(help="simulated runs of each point", min=1)] = None,
         seed: Annotated[int, typer.Option(help="of the first simulated run", min=0)] = 0,
+        number: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
         """How much faster when numbers change: ratios to today first, with their band, then times."""
@@ -66,13 +69,15 @@ def register(app: typer.Typer) -> None:
             raise InputError("give a WORKLOAD, --on MACHINE and --vary NAME=VALUES (or --trace FILE)")
         if bool(measured) != bool(fit):
             raise InputError("give --measured FILE and --fit NAME together: times, and what is fitted to them")
+        from slipstick.experiments.commands.numbers import named_settings, today_and_varied
         from slipstick.experiments.pages.output import emit
         from slipstick.experiments.question.objectives import known_only, with_front
         from slipstick.experiments.studies.study import Fitting, Study
         from slipstick.experiments.studies.whatif import answer, frame_rows
         from slipstick.hwmodels.units import format_quantity
 
-        study = Study.of_question(workload, on, estimator, set or [], vary, where or [], objective or [], dtype)
+        settings, vary = today_and_varied(named_settings(workload, set, number), vary)
+        study = Study.of_question(workload, on, estimator, settings, vary, where or [], objective or [], dtype)
         if measured:
             study = study.model_copy(update={"fit": Fitting(measured=measured, parameters=tuple(fit or ()))})
         study = study.model_copy(update={"calibration_file": calibration, "anchors": anchors})

@@ -31,6 +31,10 @@ DRAWS = 400
 DRAW_POINTS = 512
 SHARE_POINTS = 200
 """Up to this many points, shares of the time are told beside it: they are asked point by point."""
+SAME_OPERATIONS, OTHER_SIZES = 2.0, 0.1
+"""Log ratio of times over which two errors of a model part by 1 - 1/e in variance: of the same operations on a changed
+machine (residuals of equal shapes on kin GPUs correlate by 0.6 to 0.9, docs/notes/gpu-operations.md), and of operations
+of other sizes (on 119 pairs of public GPU and class, errors of sizes 10 % apart are as good as independent: 0.72)."""
 BAND_POINTS = 200_000
 """Up to this many points, bands are given unless asked otherwise."""
 
@@ -123,8 +127,9 @@ class Task:
         width = quantile(self.level, self.degrees_of_freedom)
         tail = quantile(self.level, self.residual_freedom or self.degrees_of_freedom)
         same = (ratios == 1.0) & (relative == 0)
-        # two runs scatter independently around the model: a ratio carries both scatters, but is exact at today's point
-        ratio = np.where(same, 0.0, np.hypot(width * relative, tail * np.hypot(residual, residual_today)))
+        # what the model misses is much the same for the same operations, the less so the farther a point is from today
+        apart = np.sqrt(1 - np.exp(-np.abs(np.log(np.maximum(ratios, 1e-300))) / self.kept))
+        ratio = np.where(same, 0.0, np.hypot(width * relative, tail * np.hypot(residual, residual_today) * apart))
         for name, value, spread in (
             ("time_ratio", ratios, ratio),
             ("time_s", times, np.hypot(width * parameter, tail * residual)),
@@ -156,6 +161,11 @@ class Task:
             parameter[window] = np.std(logs, axis=1, ddof=1)
             relative[window] = np.std(logs - today, axis=1, ddof=1)
         return parameter, np.where(relative < 1e-12, 0.0, relative)
+
+    @property
+    def kept(self) -> float:
+        """How far a ratio may go before its two times err independently: see `SAME_OPERATIONS`."""
+        return SAME_OPERATIONS if all(name.startswith("machine.") for name in self.space.names) else OTHER_SIZES
 
     @property
     def chunk(self) -> int:
