@@ -86,7 +86,10 @@ def _print_one(asked: Question, answer: Estimate, known: Facts, parts: int, *, v
             for one in operations(answer, parts)
         ]
     emit(rows, "table", notes=notes)
-    for text in [*lines.assumptions(asked, answer, verbose=verbose), *(unknown if verbose or asked.estimator.alone else [])]:
+    for text in [
+        *lines.assumptions(asked, answer, verbose=verbose),
+        *(unknown if verbose or asked.estimator.alone else []),
+    ]:
         emit_line(text)
 
 

@@ -96,8 +96,8 @@ def question(
     if values["estimator"]:
         chosen = set_parameters(chosen, parameter_values(chosen, values["estimator"]))
     check_run_names(chosen, asked, on, run)
-    sizes = {name: number_of(f"workload.{name}", value) for name, value in values["workload"].items()}
-    return Question(asked, on, chosen, Run(run), why, Run(sizes))
+    numbers = {name: number_of(f"workload.{name}", value) for name, value in sizes.items()}
+    return Question(asked, on, chosen, Run(run), why, Run(numbers))
 
 
 def with_sizes(workload: Workload, sizes: Mapping[str, Value]) -> Workload:
