@@ -97,7 +97,8 @@ def facts(asked: Question, answer: Estimate) -> Facts:
     bound = as_compiled(asked.workload, asked.machine).bind_known(sizes)
     known = not bound.symbols
     mfu, of = _utilisation(bound, asked.machine, answer.time) if known else (None, "")
-    moved = sum(float(op.cost.bytes_moved) * float(op.times) for op in bound) if known else 0.0
+    free = asked.machine.runtime.free_kinds
+    moved = sum(float(op.cost.bytes_moved * op.times) for op in bound if op.kind not in free) if known else 0.0
     there = asked.machine.bandwidth(asked.machine.main_memory) * answer.time
     return Facts(
         _throughput(asked.workload, sizes, answer.time),

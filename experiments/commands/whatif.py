@@ -103,7 +103,7 @@ def register(app: typer.Typer) -> None:
             + ("" if band else "; no band: the estimator is not calibrated"),
         ]
         if band and "low_ratio" in frame:
-            notes.append("bands of ratios: what was fitted is one for both times, their scatter around the fit is not")
+            notes.append("bands of ratios: what was fitted, and most of what the fit misses, is one for both times")
         notes += [*found.unknown, *said]
         if names:
             notes.append(
