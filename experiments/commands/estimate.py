@@ -53,8 +53,8 @@ def register(app: typer.Typer) -> None:
         Any size of the workload and any number of the run is an option too: --batch 256, --seq-len 1024, --threads 240;
         --mode eager|compiled|graphs is the runtime.
         """
-        from slipstick.experiments.answers.printed import print_answers
         from slipstick.experiments.commands.numbers import as_settings
+        from slipstick.experiments.question.answers.printed import print_answers
         from slipstick.experiments.question.own import is_own_program, own_program, program_estimator
         from slipstick.experiments.question.question import Question, question
         from slipstick.experiments.subjects.jobs.job_file import is_job

@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
     def list_estimators(format: Annotated[str, typer.Option(help=FORMAT)] = "table") -> None:  # noqa: A002
         """Every estimator by name: what it is for, and its error on data that it was not fitted to."""
         from slipstick.experiments.pages.output import emit
-        from slipstick.experiments.answers.estimator_sheets import sheets
+        from slipstick.experiments.question.answers.estimator_sheets import sheets
 
         rows = [{"estimator": one.name, "for": one.purpose, "held-out error": one.error} for one in sheets().values()]
         emit(rows, format, notes=["default: chosen by kind of machine, see slipstick estimators show default"])
@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """What an estimator is for, its domain, its held-out error and its parameters."""
         from slipstick.experiments.pages.output import emit
-        from slipstick.experiments.answers.estimator_sheets import parameter_rows, sheet
+        from slipstick.experiments.question.answers.estimator_sheets import parameter_rows, sheet
 
         one = sheet(name)
         facts = {"for": one.purpose, "domain": one.domain, "held-out error": one.error, "scoreboard": one.board}

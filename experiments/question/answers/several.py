@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from slipstick.estimators.core.estimate import Estimate
-from slipstick.experiments.answers.facts import Facts
-from slipstick.experiments.answers.lines import band_shown, count_shown, shown
+from slipstick.experiments.question.answers.facts import Facts
+from slipstick.experiments.question.answers.lines import band_shown, count_shown, shown
 from slipstick.experiments.question.question import Question
 
 Answered = tuple[Question, Estimate, Facts]

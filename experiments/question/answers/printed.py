@@ -8,9 +8,9 @@ from typing import Any
 
 from slipstick.estimators.composites.consumption import COST
 from slipstick.estimators.core.estimate import Estimate
-from slipstick.experiments.answers import lines, several
-from slipstick.experiments.answers.facts import Facts, facts
 from slipstick.experiments.pages.output import emit
+from slipstick.experiments.question.answers import lines, several
+from slipstick.experiments.question.answers.facts import Facts, facts
 from slipstick.experiments.question.objectives import consumptions
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.files.readers import InputError

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from slipstick.estimators.core.estimate import Estimate
-from slipstick.experiments.answers.facts import Facts, MemoryNeed
+from slipstick.experiments.question.answers.facts import Facts, MemoryNeed
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.units import format_quantity
 
