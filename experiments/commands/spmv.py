@@ -1,4 +1,4 @@
-"""slipstick spmv predict|train|search"""
+"""slipstick spmv predict|train|validate|search"""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 FORMAT = "table | json | csv"
+METRICS = "time | total energy | package energy | DRAM energy"
 
 
 def register(app: typer.Typer) -> None:
@@ -16,6 +17,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(spmv, name="spmv")
     spmv.command("predict")(predict)
     spmv.command("train")(train)
+    spmv.command("validate")(validate)
     spmv.command("search")(search)
 
 
@@ -70,6 +72,11 @@ def train(
     folds: Annotated[int, typer.Option(help="also check the network on so many folds", min=0, max=20)] = 0,
     largest: Annotated[int, typer.Option(help="leave out matrices of more non-zeros", min=250)] = 10_000_000,
     epochs: Annotated[int, typer.Option(help="of a network, at most", min=1)] = 100,
+    data: Annotated[
+        Path | None, typer.Option(help="the authors' published set, a folder with train and test: a network (h5py)")
+    ] = None,
+    clock: Annotated[int, typer.Option(help="of the published set [kHz]")] = 2_400_000,
+    metric: Annotated[str, typer.Option(help=f"of the published set: {METRICS}")] = "time",
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """Fit a model to labelled blocks; the matrices are generated again or read from the public data."""
@@ -77,10 +84,29 @@ def train(
     from slipstick.experiments.subjects.spmv.spmv_fits import KINDS, train_and_save
     from slipstick.hwmodels.files.readers import unknown_name
 
+    if data is not None:
+        from slipstick.experiments.subjects.spmv.published_fits import train_published
+
+        emit(train_published(data, save, clock, metric, epochs), format, notes=[f"written: {save}"])
+        return
     if kind not in KINDS:
         raise unknown_name("kind of SpMV model", kind, KINDS)
     rows = train_and_save(kind, save, labels, label, start, folds, largest, epochs)
     emit(rows, format, notes=[f"written: {save}", "accuracy on matrices held out: slipstick validate spmv"])
+
+
+def validate(
+    model: Annotated[Path, typer.Argument(help="a network of 'spmv train --data'")],
+    data: Annotated[Path, typer.Option(help="the authors' published set, a folder with train and test (h5py)")],
+    clock: Annotated[int, typer.Option(help="of the published set [kHz]")] = 2_400_000,
+    metric: Annotated[str, typer.Option(help=METRICS)] = "time",
+    format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+) -> None:
+    """Errors on the published test matrices: of blocks (Figure 4) and of whole matrices (Figure 5), their mean last."""
+    from slipstick.experiments.pages.output import emit
+    from slipstick.experiments.subjects.spmv.published_fits import score_published
+
+    emit(score_published(model, data, clock, metric), format, notes=["constant: the mean label of training"])
 
 
 def search(

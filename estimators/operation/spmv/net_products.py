@@ -33,6 +33,8 @@ class NetProducts:
     def __post_init__(self) -> None:
         if self.net.quantity != "time":
             raise InputError(f"a network of {self.net.quantity}: products are asked for their time")
+        if "unit" in self.net.provenance:
+            raise InputError("a network of the published set has labels in the unit of its files, not in seconds")
 
     @property
     def label(self) -> LabelKind:

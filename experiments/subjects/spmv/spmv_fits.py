@@ -46,6 +46,11 @@ def train_and_save(
     if kind == "networks" and label != "hot":
         raise InputError("--kind networks makes times of other clocks: want --label hot, whose blocks are core-bound")
     blocks = own.blocks(asked, own.matrices(data_folder(), largest))
+    asked_for = [name for name, fact in own.facts["matrices"].items() if fact["nonzeros"] <= largest]
+    missing = sorted(set(asked_for) - set(blocks.names))
+    if missing:
+        text = f"{len(missing)} of {len(asked_for)} matrices are not here as they were measured, or have no such labels"
+        print(f"slipstick: {text}: {', '.join(missing[:5])} ...", file=sys.stderr)
     row: dict[str, Any] = {"kind": kind, "label": label, "matrices": len(blocks.names), "blocks": len(blocks.label)}
     if kind == "network":
         return [row | _network(blocks, save, start, folds, epochs, {"label_kind": label, "labels": own.source})]
