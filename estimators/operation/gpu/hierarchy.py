@@ -28,9 +28,9 @@ class GpuMemory:
     """Plateaus, knees and latency; the defaults are medians over the devices of a public collection.
 
     The nearest cache's rate and the last cache's capacity are the data sheet's: their medians foretell left-out devices
-    worse (11 and 78 % against 2 and 11 %).
+    worse (11 and 78 % against 4 and 11 %).
 
-    Source: te42kyfo/gpu-benches (gpu-cache, gpu-l2-cache, gpu-stream) on A100, A40, H100, MI100 and V100;
+    Source: te42kyfo/gpu-benches (gpu-cache, gpu-l2-cache, gpu-stream) on A100, A40, H100, MI100, RX 6900 XT and V100;
     `slipstick validate gpu-memory` gives their errors with each device left out.
     """
 
@@ -48,6 +48,9 @@ class GpuMemory:
     def reached(self, machine: Machine, level: str) -> float:
         """Bytes a second of a level when it is saturated.
 
+        A shared cache whose file states bytes a second gives them; bytes a cycle of all slices are rarely reached, and
+        what they are told from is main memory.
+
         Raises
         ------
         InputError
@@ -63,6 +66,8 @@ class GpuMemory:
             )
         if level == caches[0] and len(caches) > 1:
             return self.near * machine.bandwidth(level)
+        if machine.memory[level].bandwidth is not None:
+            return machine.bandwidth(level)
         return min(machine.bandwidth(level), self.over_main * self.reached(machine, main))
 
     def knee(self, machine: Machine, level: str) -> float:

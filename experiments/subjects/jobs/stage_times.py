@@ -60,8 +60,16 @@ def stage_time(
     return StageTime(seconds, scatter or 0.0, f"{what}, {seconds:.4g} s; {sure}")
 
 
-@lru_cache(maxsize=256)
 def _answered(
+    workload: str, machine: str, estimator: str | None, settings: tuple[str, ...], dtype: str | None
+) -> tuple[Estimate, str]:
+    """The estimate and its names; of what ships only once, for files and modules may change in between."""
+    ships = not any(mark in name for name in (workload, machine, estimator or "") for mark in "./:")
+    return (_kept if ships else _kept.__wrapped__)(workload, machine, estimator, settings, dtype)
+
+
+@lru_cache(maxsize=256)
+def _kept(
     workload: str, machine: str, estimator: str | None, settings: tuple[str, ...], dtype: str | None
 ) -> tuple[Estimate, str]:
     asked = question(workload, machine, estimator, list(settings), dtype)

@@ -27,6 +27,7 @@ DEVICES: Mapping[str, str] = {
     "a40": "a40",
     "h100_pcie": "h100-pcie",
     "mi100": "mi100",
+    "rx6900xt": "rx-6900-xt",
     "v100": "v100-pcie",
 }
 READ = 8
