@@ -1,4 +1,4 @@
-"""slipstick bricks split|similarity|compose|advise|score"""
+"""slipstick bricks split|similarity|compose|advise|score|merge"""
 
 from __future__ import annotations
 
@@ -25,6 +25,26 @@ def register(app: typer.Typer) -> None:
     bricks.command("compose")(compose)
     bricks.command("advise")(advise)
     bricks.command("score")(score)
+    bricks.command("merge")(merge)
+
+
+def merge(
+    into: Annotated[Path, typer.Argument(help="the store that takes in the others; made where there is none")],
+    stores: Annotated[list[Path], typer.Argument(help="stores of 'slipstick measure bricks', of any machines")],
+    format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+) -> None:
+    """Put the results of several machines into one store; what it knows already stays as it is."""
+    from slipstick.experiments.measure.bricks.brick_store import BrickStore
+    from slipstick.experiments.pages.output import emit
+
+    others = [BrickStore.existing(path) for path in stores]
+    kept = BrickStore(into)
+    taken = sum(kept.take_in(other) for other in others)
+    rows = [
+        {"machine": on.name, "software": software, "protocol": how, "bricks": count}
+        for on, software, how, count in kept.contents()
+    ]
+    emit(rows, format, notes=[f"store: {into}: {taken} results taken in from {len(others)} stores"])
 
 
 def split(

@@ -421,3 +421,25 @@ def test_advice_and_composition_on_the_command_line(tmp_path: Path, capsys: pyte
     assert (asked["known"], asked["within"], asked["fastest"], asked["cheapest"]) == (2, 1, "big", "big")
     assert run(["bricks", "compose", *arguments, "--rule", "*+*"]) == 2
     assert "takes no rules" in capsys.readouterr().err
+
+
+def test_stores_of_several_machines_are_merged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hosts = [machine("xeon-gold-6230"), machine("haswell-e5-2630-core")]
+    for number, host in enumerate(hosts):
+        store = BrickStore(tmp_path / f"{number}.sqlite")
+        store.add_machine(host)
+        store.add(Where(host.fingerprint, "torch"), [result("a", 1.0 + number), result("b", 2.0)])
+        store.add_model(1, Composition(f"net{number}", "whole", Table({"a": 2, "b": 1})))
+    one = str(tmp_path / "all.sqlite")
+    stores = [str(tmp_path / "0.sqlite"), str(tmp_path / "1.sqlite")]
+    assert run(["bricks", "merge", one, *stores, "--format", "json"]) == 0
+    assert sorted(row["bricks"] for row in json.loads(capsys.readouterr().out)) == [2, 2]
+    merged = BrickStore.existing(Path(one))
+    assert merged.seconds(hosts[1].fingerprint, "torch", str(Protocol()))["a"] == 2.0
+    assert [model.name for model in merged.models(1)] == ["net0", "net1"]
+    assert merged.take_in(BrickStore(tmp_path / "1.sqlite")) == 0
+    with closing(sqlite3.connect(tmp_path / "1.sqlite")) as database, database:
+        database.execute("UPDATE bricks SET seconds = -1 WHERE identity = 'a'")
+    assert run(["bricks", "merge", one, stores[1]]) == 2
+    assert "want a finite time > 0 s" in capsys.readouterr().err
+    assert run(["bricks", "merge", one, str(tmp_path / "none.sqlite")]) == 2

@@ -182,6 +182,35 @@ class BrickStore:
             for name, whole, bricks in found
         ]
 
+    def take_in(self, other: BrickStore) -> int:
+        """Copy what another store knows and this one does not; how many results that were.
+
+        A result of the same brick, machine, software and protocol that is here already stays as it is.
+
+        Raises
+        ------
+        InputError
+            Where a time, a machine or a model of the other store cannot be used: nothing is copied then.
+        """
+        for machine, software, protocol, _ in other.contents():
+            other.seconds(machine.fingerprint, software, protocol)
+        with other._connection() as database:
+            results = database.execute("SELECT * FROM bricks").fetchall()
+            machines = database.execute("SELECT fingerprint, description FROM machines").fetchall()
+            models = database.execute("SELECT name, granularity, whole, bricks FROM models").fetchall()
+        for fingerprint, description in machines:
+            if other._machine(fingerprint, description).fingerprint != fingerprint:
+                raise InputError(f"{other.path}: machine {str(fingerprint)[:40]}: its description is another machine's")
+        for name, _, _, bricks in models:
+            self._counts(bricks, f"{other.path}: model {name!r}")
+        with self._connection() as database:
+            before = database.total_changes
+            database.executemany(f"INSERT OR IGNORE INTO bricks VALUES ({','.join('?' * 11)})", results)
+            taken = database.total_changes - before
+            database.executemany("INSERT OR IGNORE INTO machines VALUES (?, ?)", machines)
+            database.executemany("INSERT OR IGNORE INTO models VALUES (?, ?, ?, ?)", models)
+        return taken
+
     def _check_seconds(self, what: str, value: object) -> None:
         if not (isinstance(value, (int, float)) and 0 < value < math.inf):
             raise InputError(f"{self.path}: {what} = {str(value)[:40]!r}: want a finite time > 0 s")
