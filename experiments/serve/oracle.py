@@ -144,7 +144,7 @@ class Deployment:
         calibration = serving_calibration()
         known = calibration.knows(engine, version, self.kind)
         words = [
-            f"{engine} {version}".strip() + ("" if known else " (version not among those measured)"),
+            f"{engine} {version}".strip() + ("" if known else _unknown(version)),
             f"weights {self.stored}, cache {self.cache_type}",
             self.layout.text(),
         ]
@@ -155,3 +155,7 @@ class Deployment:
                 f"no measured row is of {self.machine.name}: its data sheet under parameters of others, wider band"
             )
         return (*words, "speculative decoding off, prefix hits as stated")
+
+
+def _unknown(version: str) -> str:
+    return " (version not among those measured)" if version else " (no version given)"

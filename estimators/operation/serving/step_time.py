@@ -154,20 +154,27 @@ def step_parts(
     `amounts` are one stage's; stages of a pipeline follow each other.
     """
     a = amounts
-    weights = _larger(
-        a.weight_bytes / device.bandwidth * q.weights,
-        (a.linear_flop / device.narrow_peak + a.head_flop / device.peak) * q.products,
-    )
-    experts = _larger(
-        a.expert_bytes / device.bandwidth * q.experts, a.expert_flop / device.narrow_peak * q.expert_products
-    )
-    attention = _larger(a.cache_bytes / device.bandwidth * q.cache, a.score_flop / device.peak * q.scores)
-    links = (a.message_bytes + a.exchange_bytes) / device.link * q.link
+    kernels = pace.kernels * stages
+    read, multiplied = a.weight_bytes / device.bandwidth, a.linear_flop / device.narrow_peak + a.head_flop / device.peak
+    weights = _group(read, multiplied, q.weights * kernels, q.products * kernels, stages)
+    read, multiplied = a.expert_bytes / device.bandwidth, a.expert_flop / device.narrow_peak
+    experts = _group(read, multiplied, q.experts * kernels, q.expert_products * kernels, stages)
+    read, multiplied = a.cache_bytes / device.bandwidth, a.score_flop / device.peak
+    attention = _group(read, multiplied, q.cache * kernels, q.scores * kernels, stages)
+    links = (a.message_bytes + a.exchange_bytes) / device.link * q.link * kernels
     fixed = q.layer * layers.layers + q.expert_layer * layers.expert + q.widened_layer * layers.widened
     fixed = fixed + q.fp8_layer * layers.fp8 + q.fp4_layer * layers.fp4
     fixed = fixed + (a.messages * q.all_reduce + a.exchanges * q.exchange) * stages + q.step + q.sequence * sequences
-    kernels = pace.kernels * stages
-    return StepParts(weights * kernels, experts * kernels, attention * kernels, links * kernels, fixed * pace.fixed)
+    return StepParts(weights, experts, attention, links, fixed * pace.fixed)
+
+
+def _group(read: _Numbers, multiplied: _Numbers, slower: _Numbers, busier: _Numbers, stages: _Numbers) -> _Numbers:
+    """Seconds of a group, smoothly the larger of memory and arithmetic, and never below the data sheet's rates."""
+    return _most(_larger(read * slower, multiplied * busier), _most(read, multiplied) * stages)
+
+
+def _most(a: _Numbers, b: _Numbers) -> _Numbers:
+    return (a + b + abs(a - b)) / 2
 
 
 def _larger(a: _Numbers, b: _Numbers) -> _Numbers:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.validation.serving.bench_scores import bench_rows
 from slipstick.experiments.evidence.validation.serving.local_rows import (
     FILE,
     LocalRow,
@@ -35,7 +36,12 @@ ENOUGH = 20
 
 
 def rows(scored: Path | None = None) -> list[ValidationRow]:
-    """The scoreboard."""
+    """The scoreboard: LocalScore, then LLM-Inference-Bench."""
+    return localscore_rows(scored) + bench_rows(scored)
+
+
+def localscore_rows(scored: Path | None) -> list[ValidationRow]:
+    """One user's generation and prompts."""
     known, path = training_file(FILE), scored_file(FILE, scored)
     if known is None or path is None:
         return [skipped(DATASET, why_missing(FILE, scored))]
