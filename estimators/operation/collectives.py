@@ -39,6 +39,8 @@ TRAFFIC = {
 }
 """Times that a ring passes (p - 1) / p of the data."""
 Algorithm = Literal["ring", "tree"]
+SWITCHED_BASE = 55e-6
+"""Seconds that adding in switches takes beyond its data: fitted to NCCL's all-reduces over eight H100 (2.27.3)."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,9 @@ class Collectives(FormulaModel):
         Share of a link's rate that is left where devices add what they receive (all_reduce, reduce_scatter), by link.
     tree_share
         Share of a ring's bandwidth that a tree reaches.
+    in_switch
+        Share of a ring's rate at which switches add what passes them (NVLink SHARP: each device sends and receives an
+        all-reduce's data once), by link; 0 where they do not.
     """
 
     efficiency: Annotated[Table[float], Parameter("1", "share of a link's bandwidth", 1e-4, 2.0)] = Table(default=1.0)
@@ -100,6 +105,7 @@ class Collectives(FormulaModel):
         default=1.0
     )
     tree_share: Annotated[float, Parameter("1", "bandwidth of a tree over a ring's", 1e-3, 1.0)] = 0.9
+    in_switch: Table[float] = Table(default=0.0)
     protocols: Table[Protocol] = PLAIN
     algorithms: tuple[Algorithm, ...] = ("ring",)
 
@@ -108,6 +114,8 @@ class Collectives(FormulaModel):
         for name in ("efficiency", "floor", "launch", "reducing"):
             if "default" not in getattr(self, name):
                 raise InputError(f"{name} of collectives: no entry 'default'")
+        if not all(0 <= share <= 1 for share in self.in_switch.values()):
+            raise InputError(f"in_switch = {dict(self.in_switch)}: want shares between 0 and 1")
         if not self.protocols or not self.algorithms:
             raise InputError("collectives: want at least one protocol and one algorithm")
 
@@ -143,19 +151,35 @@ class Collectives(FormulaModel):
         base, share, latency, tree = (symbol(f"choice.{name}") for name in ("base", "share", "latency", "tree"))
         steps = wait + tree * (depth - wait)
         volume = moved + tree * (2 * data / symbol("parameter.tree_share") - moved)
+        if share_added := self._in_switch(function, machine):
+            switched = symbol("choice.switched")
+            steps += switched * (2 * levels[0].latency - wait)
+            volume += switched * (data / share_added - moved)
+            # the switches of one link see no device beyond it
+            beyond = Largest(0, peers / symbol(f"machine.links.{levels[0].name}.width") - 1)
+            base += switched * (SWITCHED_BASE + sp.ceiling(beyond))  # beyond, seconds: never the least
         least = symbol(f"parameter.floor.{function if function in self.floor else 'default'}")
         launch = symbol(f"parameter.launch.{function if function in self.launch else 'default'}")
         # A group of one has nothing to say and takes no time.
         several = Smallest(1, peers - 1)
         time = several * Largest(least, launch + base + latency * steps + volume * slowest / share)
         terms = Table({level.name: moved * each for level, each in zip(levels, spread, strict=True)})
-        return Least(time, "s", SOURCE, terms, self._ways(function))
+        return Least(time, "s", SOURCE, terms, self._ways(function, machine))
 
-    def _ways(self, function: str) -> Table[tuple[float, ...]]:
-        """The menu: every algorithm by every protocol; only an all-reduce has a tree."""
+    def _in_switch(self, function: str, machine: Machine) -> float:
+        """The share at which the nearest link's switches add, where a call may use them."""
+        nearest = next(iter(machine.links))
+        share = self.in_switch.get(nearest, self.in_switch.get("default", 0.0))
+        return share if function == "all_reduce" else 0.0
+
+    def _ways(self, function: str, machine: Machine) -> Table[tuple[float, ...]]:
+        """The menu: every algorithm by every protocol; only an all-reduce has a tree, or is added in switches."""
         trees = [float(name == "tree") for name in self.algorithms] if function == "all_reduce" else [0.0]
-        rows = [(tree, own.share, own.latency, own.base) for own in self.protocols.values() for tree in trees]
-        names = ("choice.tree", "choice.share", "choice.latency", "choice.base")
+        ways = [(tree, 0.0) for tree in trees]
+        if self._in_switch(function, machine):
+            ways.append((0.0, 1.0))
+        rows = [(tree, own.share, own.latency, own.base, one) for own in self.protocols.values() for tree, one in ways]
+        names = ("choice.tree", "choice.share", "choice.latency", "choice.base", "choice.switched")
         return Table(dict(zip(names, zip(*rows, strict=True), strict=True)))
 
 

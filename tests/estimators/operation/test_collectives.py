@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -171,3 +172,24 @@ def test_what_a_time_hangs_on_is_the_link_that_is_crossed() -> None:
     product = Workload("one", (gemm("g", 4096, 4096, 4096),))
     tiled = Composite(TiledRoofline(), Sequential()).compile(product, linked(), ())
     assert float(sensitivity(tiled).elasticity["machine.clock"]) < -0.3
+
+
+@given(st.integers(2, DEVICES), st.floats(1.0, 1e10))
+def test_switches_that_add_never_slow_a_call_and_serve_their_own_link_alone(p: int, n: float) -> None:
+    on = linked()
+    plain, added = LIBRARY, replace(LIBRARY, in_switch=Table(default=0.0, nvswitch=0.85))
+    one, other = (seconds(model, on, collective("all_reduce", n, p)) for model in (plain, added))
+    assert other <= one * (1 + 1e-12)
+    if p > NODE:
+        assert other == pytest.approx(one)
+    for function in ("all_gather", "all_to_all", "reduce_scatter"):
+        times = [seconds(model, on, collective(function, n, p)) for model in (plain, added)]
+        assert times[0] == pytest.approx(times[1])
+
+
+def test_eight_devices_add_large_data_in_their_switches() -> None:
+    """Each sends its data once instead of 7/4 times: 1.75 x the share is what a large all-reduce gains."""
+    model = Collectives(efficiency=Table(default=1.0), in_switch=Table(default=0.0, nvswitch=0.8))
+    on = linked(latency=0.0)
+    op = collective("all_reduce", 5e10, 8)
+    assert seconds(Collectives(), on, op) / seconds(model, on, op) == pytest.approx(1.75 * 0.8, rel=1e-3)

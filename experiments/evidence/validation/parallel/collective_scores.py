@@ -17,13 +17,24 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import machine_values
 from slipstick.estimators.core.parameters import parameters, with_parameters
 from slipstick.estimators.operation.collectives import NCCL, Collectives
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
-from slipstick.experiments.evidence.validation.parallel.collective_systems import FOLDER, KEYS, SYSTEMS, system, timings
+from slipstick.experiments.evidence.validation.parallel.collective_systems import (
+    FOLDER,
+    KEYS,
+    NCCL_SYSTEMS,
+    QUICKER,
+    SYSTEMS,
+    nccl_timings,
+    system,
+    timings,
+)
+from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import operation
@@ -37,16 +48,20 @@ GOAL, LEVEL = 0.12, 0.8
 NO_DATA_SHEET = ("host", "network")
 """Links that are anchored."""
 START = Collectives(
-    efficiency=Table(default=1.0, nvlink=0.9, nvswitch=0.9, pcie=0.75, host=0.4, network=0.4),
+    efficiency=Table(
+        default=1.0, nvlink=0.9, nvswitch=0.9, nvswitch4=0.9, nvswitch5=0.9, pcie=0.75, host=0.4, network=0.4
+    ),
     floor=Table(default=1e-6, all_reduce=55e-6, send_recv=14e-6),
     launch=Table(default=0.0, all_reduce=20e-6),
-    reducing=Table(default=1.0, nvlink=0.7, nvswitch=0.7, network=0.75),
+    reducing=Table(default=1.0, nvlink=0.7, nvswitch=0.7, nvswitch4=0.75, nvswitch5=0.75, network=0.75),
+    in_switch=Table(default=0.0, nvswitch4=0.85, nvswitch5=0.85),
     protocols=NCCL,
     algorithms=("ring", "tree"),
 )
 SPREADS = {
     "efficiency.nvlink": 0.1,
     "efficiency.nvswitch": 0.1,
+    "efficiency.nvswitch4": 0.1,
     "efficiency.pcie": 0.1,
     "efficiency.host": 0.5,
     "efficiency.network": 1.0,
@@ -55,11 +70,22 @@ SPREADS = {
     "floor.send_recv": 0.5,
     "reducing.nvlink": 0.2,
     "reducing.nvswitch": 0.2,
+    "reducing.nvswitch4": 0.2,
     "reducing.network": 0.2,
 }
 """What is fitted, with the spread of its logarithm before any machine was measured."""
-ALIKE = {"nvlink": "nvswitch", "nvswitch": "nvlink"}
-"""A kind of link that no training machine has takes the numbers of this one."""
+ALIKE = {
+    "nvlink": ("nvswitch", "nvswitch4"),
+    "nvswitch": ("nvlink", "nvswitch4"),
+    "nvswitch4": ("nvswitch", "nvlink"),
+    "nvswitch5": ("nvswitch4", "nvswitch", "nvlink"),
+}
+"""A kind of link that no training machine has takes the numbers of the first of these that one has."""
+OWN_LAUNCH, OWN_SPREAD = 5e-6, 0.5
+"""Seconds of a call where a loop of calls is timed as NCCL's own test does, beyond the protocol's; no floor there."""
+LEFT = "machine left out, and NCCL's own timings of its generation"
+GENERATIONS = (("a100_sxm",), ("h100_sxm", "h200_sxm"))
+"""Of NCCL's own timings, left out together."""
 SOFT, PRIOR = 0.1, 3.0
 SEED = 1
 
@@ -68,11 +94,12 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
     """Each machine left out in turn, or, with `scored`, the machines below that folder."""
     folder = data_folder()
     training = timings(folder) if folder else None
-    if training is None or training.empty:
+    own_timings = nccl_timings(folder) if folder else None
+    if training is None or own_timings is None or training.empty:
         return [skipped("collectives", f"no {FOLDER} here (set SLIPSTICK_DATA; docs/validation.md says where)")]
     if scored is None:
         turns = [(training[training["machine"] != name], own) for name, own in training.groupby("machine")]
-        return _board(turns, "machine left out")
+        return _board(turns, LEFT, own_timings) + _generations(training, own_timings)
     frame = timings(scored)
     if frame.empty:
         return [skipped("collectives", f"{FOLDER} is not in {scored}")]
@@ -82,7 +109,7 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
     files = set(zip(frame["machine"], frame["function"], strict=True))
     kept = [pair not in files for pair in zip(training["machine"], training["function"], strict=True)]
     turns = [(training[kept], own) for _, own in frame.groupby("machine")]
-    return found + (_board(turns, "scored files") if turns else [])
+    return found + (_board(turns, "scored files", own_timings) if turns else [])
 
 
 def predicted(model: Collectives, on: Machine, frame: pd.DataFrame) -> FloatArray:
@@ -109,11 +136,28 @@ def _formula(model: Collectives, on: Machine, function: str) -> Formula:
     return model.formula(operation("row", "collective", dims, "float16", {"function": function}), on)
 
 
-def fitted(training: pd.DataFrame) -> Collectives:
-    """The model with its parameters fitted to machines in log time, outliers held down, priors kept."""
+def looped(model: Collectives, launch: float) -> Collectives:
+    """The same library in a loop of calls: no floor, and one launch for every function."""
+    return replace(model, floor=Table(default=1e-9), launch=Table(default=launch))
+
+
+def fitted(training: pd.DataFrame, own_timings: pd.DataFrame | None = None) -> tuple[Collectives, float]:
+    """The model with its parameters fitted to machines in log time, outliers held down, priors kept.
+
+    Parameters
+    ----------
+    own_timings
+        NCCL's own timings on other systems: they share links and protocols, not floors and launches.
+
+    Returns
+    -------
+    The model, and the launch that NCCL's own timings show.
+    """
     sample = one_an_octave(training)
     machines = [(system(str(name)), part) for name, part in sample.groupby("machine")]
-    seen = {link for on, _ in machines for link in on.links}
+    loops = one_an_octave(own_timings) if own_timings is not None else sample.iloc[:0]
+    machines_looped = [(system(str(name)), part) for name, part in loops.groupby("machine")]
+    seen = {link for on, _ in (*machines, *machines_looped) for link in on.links}
     names = list(SPREADS)
     known = parameters(START)
     start = np.log([known[name][0] for name in names])
@@ -122,19 +166,25 @@ def fitted(training: pd.DataFrame) -> Collectives:
 
     def put(point: FloatArray) -> Collectives:
         values = dict(zip(names, map(float, np.exp(point)), strict=True))
-        for link, other in ALIKE.items():
-            if link not in seen and other in seen:
+        for link, others in ALIKE.items():
+            other = next((name for name in others if name in seen), None)
+            if link not in seen and other:
                 values |= {f"{part}.{link}": values[f"{part}.{other}"] for part in ("efficiency", "reducing")}
         fitted_model: Collectives = with_parameters(START, values)
         return fitted_model
 
     def residuals(point: FloatArray) -> FloatArray:
-        model = put(point)
-        misses = [np.log(predicted(model, on, part) / part["time"].to_numpy()) for on, part in machines]
+        model = put(point[:-1])
+        own = looped(model, float(np.exp(point[-1])))
+        asked = [*((model, *one) for one in machines), *((own, *one) for one in machines_looped)]
+        misses = [np.log(predicted(each, on, part) / part["time"].to_numpy()) for each, on, part in asked]
         return np.concatenate([*misses, PRIOR * (point - start) / spread])
 
-    found = least_squares(residuals, start, bounds=(low, high), loss="soft_l1", f_scale=SOFT, diff_step=1e-3)
-    return put(found.x)
+    start = np.append(start, np.log(OWN_LAUNCH))
+    spread = np.append(spread, OWN_SPREAD)
+    limits = np.append(low, np.log(1e-7)), np.append(high, np.log(1e-3))
+    found = least_squares(residuals, start, bounds=limits, loss="soft_l1", f_scale=SOFT, diff_step=1e-3)
+    return put(found.x[:-1]), float(np.exp(found.x[-1]))
 
 
 def one_an_octave(frame: pd.DataFrame) -> pd.DataFrame:
@@ -168,11 +218,44 @@ def anchored(model: Collectives, on: Machine, frame: pd.DataFrame) -> tuple[Mach
     return on, used
 
 
-def _board(turns: Sequence[tuple[pd.DataFrame, pd.DataFrame]], held_out: str) -> list[ValidationRow]:
+def _generations(training: pd.DataFrame, own_timings: pd.DataFrame) -> list[ValidationRow]:
+    """NCCL's own all-reduces inside a node, a generation of devices left out of both collections; no anchors."""
+    found = []
+    for group in GENERATIONS:
+        family = machine_by_name(NCCL_SYSTEMS[group[0]][0]).family
+        others = training[[not _kin(str(name), family) for name in training["machine"]]]
+        rest = own_timings[~own_timings["machine"].isin(group)]
+        model, launch = fitted(others, rest)
+        half = _band(looped(model, launch), rest)
+        for name in group:
+            own = own_timings[own_timings["machine"] == name]
+            ours = predicted(looped(model, launch), system(name), own)
+            row = _row(f"NCCL's own all-reduces, {name}", " + ".join(group), own, ours, _baselines(rest, own), half)
+            found.append(row)
+    return found
+
+
+def _kin(name: str, family: str) -> bool:
+    """Whether a system's device is of a family's generation."""
+    own = machine_by_name({**NCCL_SYSTEMS, **SYSTEMS}[name][0]).family
+    return shared_words(own, family) >= 2
+
+
+def _quicker(on: Machine) -> float:
+    """What is left of a floor that was measured on Ampere's links."""
+    return QUICKER if {"nvswitch4", "nvswitch5"} & set(on.links) else 1.0
+
+
+def _board(
+    turns: Sequence[tuple[pd.DataFrame, pd.DataFrame]], held_out: str, own_timings: pd.DataFrame
+) -> list[ValidationRow]:
     found, pooled = [], []
     for training, own in turns:
         name = str(own["machine"].iloc[0])
-        model = fitted(training)
+        kin = machine_by_name({**NCCL_SYSTEMS, **SYSTEMS}[name][0]).family
+        strange = [other for other in own_timings["machine"].unique() if not _kin(str(other), kin) or held_out != LEFT]
+        model, _ = fitted(training, own_timings[own_timings["machine"].isin(strange)])
+        model = replace(model, floor=Table({k: v * _quicker(system(name)) for k, v in model.floor.items()}))
         known = training[training["machine"] == name]
         # A transfer of the same machine that is in the training data anchors before one of those that are scored.
         before, _ = anchored(model, system(name), known)
