@@ -5,7 +5,7 @@ RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 EXTRAS ?= dev,measure,onnx,dask,torch
 
-.PHONY: demo test lint validate bench docs clean
+.PHONY: demo test lint validate bench docs clean engines
 
 demo: $(VENV)/.light
 	$(RUN) -m slipstick demo
@@ -44,3 +44,8 @@ docs: $(VENV)/.light
 
 clean:
 	rm -rf $(VENV) slipstick-out dist
+
+engines: ## the same study on real engines of one machine; mpi4py needs an MPI library (Debian: libopenmpi-dev openmpi-bin)
+	$(PYTHON) -m venv $(VENV)-engines
+	$(VENV)-engines/bin/python -m pip --disable-pip-version-check install --quiet --editable ".[dask]" mpi4py parsl executorlib
+	$(VENV)-engines/bin/python tests/engines/run_engines.py

@@ -1,0 +1,80 @@
+"""The same study on real engines of one machine, one process each: equal bytes, and what each part costs.
+
+Run by ``make engines``, in an environment of its own that has mpi4py, parsl and executorlib.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+HERE = Path(__file__).parent
+STUDY = """
+schema = "slipstick-study-1"
+name = "engines"
+workloads = ["gemm"]
+machines = ["v100-sxm"]
+estimator = "roofline"
+chunk = 20000
+
+[vary]
+"machine.clock" = "1GHz..2GHz:1000"
+"workload.m" = "100..50000:1000"
+"""
+ENGINES = {
+    "serial": [],
+    "processes": ["--executor", "processes"],
+    "dask": ["--executor", "dask"],
+    "mpi4py": ["--executor", "own_engines:mpi"],
+    "parsl": ["--executor", "own_engines:parsl"],
+    "executorlib": ["--executor", "own_engines:executorlib"],
+}
+
+
+def command(engine: str, folder: str) -> list[str]:
+    start = [sys.executable, "-m"]
+    if engine == "mpi4py":
+        start = ["mpiexec", "--allow-run-as-root", "--oversubscribe", "-n", "3", *start, "mpi4py.futures", "-m"]
+    return [*start, "slipstick", "study", "run", "engines.toml", "--folder", folder, *ENGINES[engine]]
+
+
+def content(folder: Path) -> str:
+    parts = sorted((folder / "results").iterdir())
+    return hashlib.sha256(b"".join(path.name.encode() + path.read_bytes() for path in parts)).hexdigest()[:16]
+
+
+def main() -> int:
+    failed = 0
+    with TemporaryDirectory() as place:
+        Path(place, "engines.toml").write_text(STUDY)
+        shutil.copy(HERE / "own_engines.py", place)
+        env = {**os.environ, "PYTHONPATH": f"{HERE.parents[1]}{os.pathsep}{place}", "OMP_NUM_THREADS": "1"}
+        known, base = "", 0.0
+        for engine in ENGINES:
+            began = time.monotonic()
+            done = subprocess.run(
+                command(engine, engine), cwd=place, env=env, capture_output=True, text=True, timeout=900, check=False
+            )
+            took = time.monotonic() - began
+            if done.returncode:
+                failed += 1
+                print(f"{engine:12} failed: {done.stderr.strip().splitlines()[-1:]}")
+                continue
+            digest = content(Path(place, engine))
+            known, base = known or digest, base or took
+            failed += digest != known
+            extra = (took - base) / 50
+            print(f"{engine:12} {digest} {'same bytes' if digest == known else 'DIFFERENT'} {took:6.1f} s", end="")
+            print(f", {extra * 1e3:+.0f} ms a part beside serial" if engine != "serial" else "")
+    print(f"{len(ENGINES) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
