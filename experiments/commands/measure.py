@@ -18,6 +18,7 @@ def register(app: typer.Typer) -> None:
     measures = typer.Typer(no_args_is_help=True, help="Take measurements on this host, all with one timing discipline.")
     app.add_typer(measures, name="measure")
     measures.command("host")(host)
+    measures.command("decoders")(decoders)
     measures.command("bricks")(bricks)
     measures.command("pipeline")(pipeline)
     measures.command("spmv")(spmv)
@@ -65,6 +66,26 @@ def host(
         save_machine(measured.machine(name), save)
         notes.append(f"written: {save}")
     emit(rows, format, notes=notes)
+
+
+def decoders(
+    decoder: Annotated[
+        str, typer.Argument(help="your own MODULE:FUNCTION, which makes an example (it is imported and run); or usual")
+    ] = "usual",
+    repeats: Annotated[int, typer.Option(help="samples of each", min=3)] = 15,
+    format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+) -> None:
+    """Seconds of one core to make a training example: run.host_seconds and run.example_bytes of estimate."""
+    from slipstick.experiments.measure.host.decoders import own, timed, usual
+    from slipstick.experiments.pages.output import emit
+    from slipstick.hwmodels.files.readers import unknown_name
+
+    if ":" not in decoder and decoder != "usual":
+        raise unknown_name("decoder", decoder, ["usual", "MODULE:FUNCTION"])
+    rows = timed([own(decoder)] if ":" in decoder else usual(), repeats)
+    first = rows[0]
+    said = f"--set run.host_seconds={first['host_seconds']:.3g} --set run.example_bytes={first['example_bytes']:g}"
+    emit(rows, format, notes=[f"thread CPU time of one core; for the first: slipstick estimate ... {said}"])
 
 
 def pipeline(
