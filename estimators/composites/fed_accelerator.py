@@ -118,4 +118,5 @@ class FedAccelerator(Composite):
         size = numbers.get("example_bytes", feed.example_bytes if feed else 0.0)
         workers = numbers.get("workers", 16.0)
         parts.append(f"{seconds * 1e3:.4g} ms of a host core and {size:.4g} bytes an example, {workers:g} workers")
-        return (*parts, *([f"input: {feed.source}"] if feed and feed.source else []))
+        own = feed is not None and feed.source and seconds == feed.host_seconds
+        return (*parts, *([f"input: {feed.source}"] if feed and own else []))

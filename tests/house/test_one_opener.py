@@ -24,6 +24,7 @@ OWN = {
     "experiments/measure/clocks/core_clock.py": "/proc and /sys",
     "experiments/measure/threads/shared_cores.py": "/sys",
     "hwmodels/importers/cpuinfo.py": "/proc and /sys",
+    "experiments/measure/host/decoders.py": "pictures in memory that it packed itself",
 }
 CALLS = {"open", "read_text", "read_bytes", "read_csv", "read_parquet", "loadtxt", "GzipFile", "ZipFile", "mmread"}
 OF_MODULES = {"read_text", "read_bytes", "read_csv"}  # also names of our own functions
