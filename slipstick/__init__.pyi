@@ -72,6 +72,9 @@ from .experiments.question.question import question as question
 from .experiments.question.registry import estimator as estimator
 from .experiments.question.registry import estimator_names as estimator_names
 from .experiments.question.space import Space as Space
+from .experiments.serve.by_name import plan_serving as plan_serving
+from .experiments.serve.by_name import serve as serve
+from .experiments.serve.by_name import serve_locally as serve_locally
 from .experiments.studies.runner import run_study as run_study
 from .experiments.studies.store import Store as Store
 from .experiments.studies.study import Study as Study
@@ -116,6 +119,8 @@ from .workloads.kernels.pagerank import pagerank_problem as pagerank_problem
 from .workloads.kernels.sparse import SparseMatrix as SparseMatrix
 from .workloads.kernels.sparse_files import read_matrix as read_matrix
 from .workloads.kernels.spmv import spmv as spmv
+from .workloads.language.language_catalog import language_model as language_model
+from .workloads.language.language_model import LanguageModel as LanguageModel
 from .workloads.layers.single import convolution as convolution
 from .workloads.layers.single import dense as dense
 from .workloads.layers.single import elementwise as elementwise

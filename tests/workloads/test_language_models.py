@@ -124,6 +124,7 @@ def test_own_config(tmp_path: Path) -> None:
         ({"model_type": "bert"}, "unknown model_type"),
         ({"hidden_size": "many"}, "hidden_size = 'many'"),
         ({"num_hidden_layers": 0}, "num_hidden_layers"),
+        ({"num_hidden_layers": 10**9, "num_experts": 4, "num_experts_per_tok": 2}, "want at most 10,000"),
         ({"num_key_value_heads": 3}, "kv_heads = 3"),
         ({"vocab_size": None}, "vocab_size"),
         ({"num_experts": 4, "num_experts_per_tok": 9}, "experts a token = 9"),

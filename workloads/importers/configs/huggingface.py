@@ -16,6 +16,7 @@ from slipstick.workloads.language.language_model import Experts, LanguageModel, 
 
 _LIMIT_BYTES = 4_000_000
 _LARGEST = 10**9
+MOST_LAYERS = 10_000
 
 _HABITS: Mapping[str, Mapping[str, int]] = {
     "llama": {},
@@ -80,6 +81,8 @@ def from_config(document: Mapping[str, Any], where: object, name: str) -> Langua
     habits = dict(_HABITS[kind])
     heads, width = fields.whole("num_attention_heads"), fields.whole("hidden_size")
     layers = fields.whole("num_hidden_layers")
+    if layers > MOST_LAYERS:
+        raise InputError(f"{where}: num_hidden_layers = {layers:,}: want at most {MOST_LAYERS:,}")
     experts = _experts(fields, kind)
     latent = _latent(fields)
     size = fields.optional("head_dim") or (latent.plain + latent.rotary if latent else None)

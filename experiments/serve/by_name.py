@@ -1,0 +1,100 @@
+"""Serving questions in one call, for notebooks: names and numbers in, an answer with its page out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from slipstick.experiments.serve.local import Local, local
+from slipstick.experiments.serve.planning import Plan, Search
+from slipstick.experiments.serve.serving import Serving
+from slipstick.experiments.serve.serving import serve as _serve
+from slipstick.experiments.serve.serving_question import Wanted
+from slipstick.experiments.serve.traffic import Traffic
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.records import Table
+
+
+def serve(
+    model: str,
+    on: str,
+    *,
+    devices: int = 1,
+    dtype: str | None = None,
+    engine: str = "vllm",
+    users: int | None = None,
+    rate: float | None = None,
+    input_tokens: int = 1024,
+    output_tokens: int = 256,
+    limits: Mapping[str, float] | None = None,
+) -> Serving:
+    """A language model's server, simulated request by request.
+
+    Parameters
+    ----------
+    model, on
+        A config.json, a .gguf file or a name; a machine's name or YAML file.
+    devices
+        That share each product (tensor ranks).
+    dtype
+        How weights are stored ("bf16", "fp8", "nvfp4", ...); None: as the model's file says.
+    users, rate
+        A closed loop of so many users, or requests a second; one of the two.
+    limits
+        Seconds by measure (ttft, tpot, latency).
+
+    Raises
+    ------
+    InputError
+        Where a name is unknown, the model does not fit, or the traffic is not clear.
+
+    Examples
+    --------
+    >>> answer = serve("llama-3.1-8b", "h100-sxm", dtype="fp8", users=4, output_tokens=32)
+    >>> answer.served.output_rate > 100
+    True
+    """
+    wanted = Wanted(model, on, devices=devices, dtype=dtype, engine=engine)
+    return _serve(wanted.deployment(), Traffic(input_tokens, output_tokens, users, rate), limits)
+
+
+def serve_locally(model: str, on: str, *, dtype: str | None = None, anchor: str | None = None) -> Local:
+    """A model for one user under llama.cpp; `anchor` is one run there, "MODEL:TYPE=TOKENS_PER_S".
+
+    Raises
+    ------
+    InputError
+        Where a name is unknown or the model does not fit.
+    """
+    return local(model, machine(on), dtype, 1024, 256, anchor)
+
+
+def plan_serving(
+    model: str,
+    machines: Sequence[str],
+    *,
+    dtypes: Sequence[str] = (),
+    devices: int = 8,
+    input_tokens: int = 1024,
+    output_tokens: int = 256,
+    limits: Mapping[str, float] | None = None,
+    prices: Mapping[str, float] | None = None,
+) -> Plan:
+    """Layouts of at most `devices` devices on each machine: the front, and the cheapest that keeps the limits.
+
+    Parameters
+    ----------
+    limits
+        Seconds by measure (ttft, tpot, latency), on means.
+    prices
+        Dollars an hour of one device by machine.
+
+    Raises
+    ------
+    InputError
+        Where nothing fits at all.
+    """
+    types = tuple(dtypes) or (None,)
+    return Search(
+        model, tuple(machines), types, float(input_tokens), float(output_tokens), devices,
+        limits=Table(dict(limits or {})), prices=Table(dict(prices or {})),
+    ).run()  # fmt: skip
