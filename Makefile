@@ -5,7 +5,7 @@ RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 EXTRAS ?= dev,measure,onnx,dask,torch
 
-.PHONY: demo test lint validate bench docs clean engines
+.PHONY: demo test lint validate bench attack docs clean engines
 
 demo: $(VENV)/.light
 	$(RUN) -m slipstick demo
@@ -21,6 +21,9 @@ lint: $(VENV)/.full
 
 validate: $(VENV)/.full
 	-$(RUN) -m slipstick validate all --page docs/validation.md
+
+attack: $(VENV)/.full
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(RUN) -m tests.attack --cases 50000
 
 bench: $(VENV)/.full
 	OMP_NUM_THREADS=1 $(RUN) -m pytest -q -m timed

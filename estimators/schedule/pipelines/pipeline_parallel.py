@@ -216,13 +216,13 @@ def _check(workload: Workload, run: Mapping[str, float]) -> None:
     for name, high in (("recompute", 3), ("sequence_parallel", 2), ("overlap_gradients", 2), ("shard", 4)):
         if run.get(name, 1) not in range(1, high + 1):
             raise InputError(f"run.{name} = {run[name]:g}: want a whole number from 1 to {high}")
-    if run.get("shard", 1) >= 3 and run["pipeline_parallel"] > 1:
+    if run.get("shard", 1) >= 3 and run.get("pipeline_parallel", 1) > 1:
         raise InputError(
             f"run.shard = {run['shard']:g} with run.pipeline_parallel = {run['pipeline_parallel']:g}: gradients and "
             "parameters are shared out where there is one stage (frameworks refuse it too, for every microbatch would "
             "sum its gradients); run.shard=optimizer goes with any"
         )
-    layers, groups = workload.metadata.get("layers"), run["pipeline_parallel"] * run["interleave"]
+    layers, groups = workload.metadata.get("layers"), run.get("pipeline_parallel", 1) * run.get("interleave", 1)
     if isinstance(layers, int) and groups > layers:
         raise InputError(
             f"run.pipeline_parallel x run.interleave = {groups:g}: more than the {layers} layers of {workload.name!r}"

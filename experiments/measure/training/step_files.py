@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from slipstick.hwmodels.files.readers import read_csv_rows, read_number
+from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_number, whole_number
 from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
 
@@ -35,18 +35,25 @@ def read_steps(path: Path) -> list[Step]:
     by_model: dict[str, list[tuple[dict[str, str], float]]] = {}
     for line, row in read_csv_rows(path, required=columns):
         by_model.setdefault(row["model"], []).append((row, read_number(row["time_s"], path, line, "time_s", 0, 1e4)))
-    return [_step(name, rows) for name, rows in by_model.items()]
+    return [_step(name, rows, path) for name, rows in by_model.items()]
 
 
-def _step(name: str, rows: list[tuple[dict[str, str], float]]) -> Step:
-    call = min(time for row, time in rows if row["operation"] == "call")
+def _step(name: str, rows: list[tuple[dict[str, str], float]], path: Path) -> Step:
+    calls = [time for row, time in rows if row["operation"] == "call"]
     steps = [time for row, time in rows if row["operation"] == "step"]
+    if not calls or not steps or min(steps) <= 0:
+        raise InputError(f"{path}: model {name[:60]!r}: want a row 'call', and rows 'step' of more than 0 s")
+    call = min(calls)
     counts: dict[str, int] = {}
     totals: dict[str, float] = {}
     alone = 0.0
     for row, time in rows:
         if row["operation"] not in ("call", "step"):
-            key, count = f"{name}: {row['phase']} {row['kind']}", int(row["count"])
+            key, count = f"{name}: {row['phase']} {row['kind']}", whole_number(row["count"])
+            if not count:
+                raise InputError(
+                    f"{path}: model {name[:60]!r}: count = {row['count'][:40]!r}: want a whole number >= 1"
+                )
             counts[key] = counts.get(key, 0) + count
             totals[key] = totals.get(key, 0.0) + max(0.0, time - call) * count
             alone += time * count

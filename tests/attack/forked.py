@@ -1,0 +1,265 @@
+"""Cases in forked workers, each under a clock, its memory and what it executes watched; a lost worker is one case."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import multiprocessing
+import os
+import random
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis.strategies import SearchStrategy
+
+from tests.attack.edits import FIRED, MARK
+
+SECONDS = 10.0
+MEGABYTES = 1_000
+ADDRESS_SPACE = 12 << 30
+Try = Callable[[Any, Path], str | None]
+"""Runs one case in an empty folder; says what went wrong, None where all is well."""
+
+
+@dataclass
+class Report:
+    """What an attack found."""
+
+    cases: int = 0
+    failures: dict[str, Any] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+    most_megabytes: float = 0.0
+    longest_s: float = 0.0
+    seconds: float = 0.0
+
+    def add(self, what: str, case: Any) -> None:
+        """Count a failure; of each kind the first case is kept."""
+        self.counts[what] += 1
+        self.failures.setdefault(what, case)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.cases} cases in {self.seconds:.0f} s, {self.counts.total()} failures of {len(self.counts)} kinds; "
+            f"longest case {self.longest_s:.1f} s, most memory {self.most_megabytes:.0f} MB"
+        ]
+        lines += [
+            f"  {count} x {what}\n      first: {self.failures[what]}" for what, count in self.counts.most_common()
+        ]
+        return "\n".join(lines)
+
+
+def attack(cases: SearchStrategy[Any], one: Try, count: int, start: int = 0, workers: int = 2) -> Report:
+    """Run `count` cases over forked workers; `start` seeds what hypothesis draws."""
+    report, began = Report(), time.monotonic()
+    slots = [
+        _Slot(cases, one, count // workers + (number < count % workers), start * 1000 + number)
+        for number in range(workers)
+    ]
+    busy = [slot for slot in slots if slot.start_worker()]
+    while busy:
+        for ready in wait([slot.pipe for slot in busy], timeout=0.5):
+            next(slot for slot in busy if slot.pipe is ready).hear(report)
+        for slot in busy:
+            slot.check_clock(report)
+        busy = [slot for slot in busy if not slot.over or slot.start_worker()]
+    report.seconds = time.monotonic() - began
+    return report
+
+
+@dataclass
+class _Slot:
+    """A place for workers: one that hangs or dies is followed by another, until the cases are done."""
+
+    cases: SearchStrategy[Any]
+    one: Try
+    left: int
+    start: int
+    over: bool = True
+    case: Any = None
+    since: float = 0.0
+
+    def start_worker(self) -> bool:
+        """Start the next worker; False where no case is left."""
+        if self.left <= 0:
+            return False
+        fork = multiprocessing.get_context("fork")
+        self.pipe, theirs = fork.Pipe()
+        self.worker = fork.Process(
+            target=_work, args=(self.cases, self.one, self.left, self.start, theirs), daemon=True
+        )
+        self.worker.start()
+        theirs.close()
+        self.start += 7919
+        self.over, self.case, self.since = False, None, time.monotonic()
+        return True
+
+    def hear(self, report: Report) -> None:
+        """Take one message of the worker."""
+        try:
+            kind, *said = self.pipe.recv()
+        except EOFError:
+            if self.case is None:
+                self.end()
+                self.left -= 1  # or a worker that cannot start would be started for ever
+            else:
+                self.lost("the worker died", report)
+            return
+        if kind == "begin":
+            self.case, self.since = said[0], time.monotonic()
+        elif kind == "end":
+            what, megabytes, seconds = said
+            report.cases += 1
+            self.left -= 1
+            report.most_megabytes = max(report.most_megabytes, megabytes)
+            report.longest_s = max(report.longest_s, seconds)
+            if what:
+                report.add(what, self.case)
+            self.case = None
+        else:
+            self.left = max(0, self.left) if said else 0
+            self.end()
+
+    def check_clock(self, report: Report) -> None:
+        """End a worker whose case takes too long."""
+        if not self.over and self.case is not None and time.monotonic() - self.since > SECONDS:
+            self.lost(f"hangs: more than {SECONDS:g} s", report)
+
+    def lost(self, what: str, report: Report) -> None:
+        """The worker is given up, and its case is the finding."""
+        report.add(what, self.case)
+        report.cases += 1
+        self.left -= 1
+        self.end()
+
+    def end(self) -> None:
+        """Let the worker go."""
+        self.over = True
+        self.worker.kill()
+        self.worker.join()
+        self.pipe.close()
+
+
+def _work(cases: SearchStrategy[Any], one: Try, count: int, start: int, pipe: Connection) -> None:
+    os.setsid()
+    home = Path(tempfile.mkdtemp(prefix="attack-"))
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    warnings.simplefilter("ignore")
+    watched = _Watch(home)
+    sys.addaudithook(watched.hear)
+    quiet = open(os.devnull, "w")  # noqa: SIM115 - as long as the worker
+    sys.stdin = open(os.devnull)  # noqa: SIM115
+    random.seed(start)
+
+    @seed(start)
+    @settings(
+        max_examples=count,
+        phases=[Phase.generate],
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(cases)
+    def run(case: Any) -> None:
+        pipe.send(("begin", repr(case)))
+        signal.alarm(int(SECONDS) + 5)  # should the parent be gone
+        began = time.monotonic()
+        folder = home / "case"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        os.chdir(folder)
+        watched.heard = ""
+        watched.on = True
+        with contextlib.redirect_stdout(quiet), contextlib.redirect_stderr(quiet):
+            try:
+                what = one(case, folder)
+            except BaseException as error:
+                what = _where(error)
+        watched.on = False
+        if watched.heard or (folder / FIRED).exists():
+            what = f"CODE RUN: {watched.heard or 'canary'}"
+        megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        if megabytes > MEGABYTES and not what:
+            what = f"memory above {MEGABYTES} MB"
+        pipe.send(("end", what, megabytes, time.monotonic() - began))
+        if megabytes > MEGABYTES:
+            pipe.send(("over", "the next worker starts small"))
+            os._exit(0)
+
+    try:
+        run()
+        pipe.send(("over",))
+    finally:
+        os.chdir("/")
+        shutil.rmtree(home, ignore_errors=True)
+        gc.disable()
+        os._exit(0)
+
+
+def _where(error: BaseException) -> str:
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/slipstick/" in frame.filename]
+    last = frames[-1] if frames else traceback.extract_tb(error.__traceback__)[-1]
+    text = str(error).partition("\n")[0][:80]
+    return f"{type(error).__name__} in {Path(last.filename).name}:{last.lineno} ({last.name}): {_general(text)}"
+
+
+def _general(text: str) -> str:
+    """The message without its numbers and quoted texts, so that one mistake counts as one kind."""
+    import re
+
+    return re.sub(r"'[^']*'|\"[^\"]*\"|-?\d[\d.e+-]*", "_", text)
+
+
+class _Watch:
+    """An audit hook: processes, sockets, unpickling, our own marks executed, files written elsewhere."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = str(home)
+        self.on = False
+        self.heard = ""
+
+    def hear(self, event: str, args: tuple[Any, ...]) -> None:
+        if not self.on:
+            return
+        if event == "pickle.find_class" and _while_importing():
+            return  # libraries copy their own objects by pickle
+        if event in ("os.system", "os.exec", "os.posix_spawn", "os.spawn", "pickle.find_class", "socket.connect"):
+            self.heard = f"{event} {str(args)[:80]}"
+        elif event == "subprocess.Popen" and not _harmless(args):
+            self.heard = f"{event} {str(args[:2])[:80]}"
+        elif event == "exec" and MARK in str(getattr(args[0], "co_names", "")) + str(getattr(args[0], "co_consts", "")):
+            self.heard = "exec of a marked text"
+        elif event == "open" and isinstance(args[0], str) and args[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            path = os.path.realpath(args[0])
+            allowed = path.startswith((self.home, "/dev/", os.path.realpath(tempfile.gettempdir())))
+            if not allowed and "__pycache__" not in path and ".cache" not in path:
+                self.heard = f"writes {path}"
+
+
+def _while_importing() -> bool:
+    frame: Any = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _harmless(args: tuple[Any, ...]) -> bool:
+    """Processes that the project starts itself: git for the version, lscpu, its own training worker, a compiler."""
+    words = " ".join(map(str, args[1])) if isinstance(args[1], (list, tuple)) else str(args[1])
+    return words.split(" ")[0].rpartition("/")[2] in ("git", "lscpu", "nvidia-smi", "uname", "ldconfig", "gcc")

@@ -1,0 +1,162 @@
+"""Command lines with one or two words broken: every verb and every option, found by looking at the command itself."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from tests.attack.edits import CODE, NUMBERS, WORDS
+
+GOOD: dict[str, list[str]] = {
+    "estimate": ["gemm", "--on", "v100-sxm"],
+    "whatif": ["gemm", "--on", "v100-sxm", "--vary", "machine.cores=10,20"],
+    "extrapolate": ["series.csv", "--to", "64"],
+    "explain": ["gemm", "--on", "v100-sxm"],
+    "replay": ["trace.json", "--on", "v100-sxm"],
+    "seqpoint": ["log.csv"],
+    "phases": ["steps.jsonl"],
+    "calibrate": ["study.toml"],
+    "bricks split": ["mlp"],
+    "bricks compose": ["mlp", "--store", "bricks.sqlite"],
+    "bricks advise": ["mlp", "--store", "bricks.sqlite"],
+    "bricks score": ["--store", "bricks.sqlite"],
+    "bricks similarity": ["mlp", "gemm"],
+    "spmv predict": ["matrix.mtx"],
+    "study run": ["study.toml", "--folder", "out"],
+    "study resume": ["study.toml", "--folder", "store"],
+    "study report": ["study.toml", "--folder", "store"],
+    "machines show": ["h100-sxm"],
+    "machines compare": ["h100-sxm", "v100-sxm"],
+    "machines import": ["kerncraft.yml"],
+    "workloads show": ["gemm"],
+    "workloads diff": ["gemm", "mlp"],
+    "workloads draw": ["gemm", "out.html"],
+    "workloads import": ["model.onnx", "--save", "out.json"],
+    "serve": ["config.json", "--on", "h100-sxm"],
+    "plan serving": ["config.json", "--on", "h100-sxm"],
+}
+"""Words that make a verb answer; a verb that is not here is attacked with broken words alone."""
+WITHOUT = {
+    "measure scaling": "runs the program that its words are",
+    "measure contention": "writes calibrations by the clock",
+}
+LONG = ("measure", "demo", "reproduce", "validate", "tune", "spmv train", "spmv search", "calibrate")
+"""Verbs that work for minutes where their words are good: they are interrupted."""
+FILES = (
+    "series.csv",
+    "log.csv",
+    "xeon-phi-7120p.yaml",
+    "gemm.json",
+    "trace.json",
+    "study.toml",
+    "calibration-gpus.json",
+)
+FILES += ("matrix.npz", "bricks.sqlite", "config.json", "store", "nope.yaml", "model.onnx", "times.csv", "spmv.npz")
+NAMES = ("gpus", "roofline", "json", "csv", "float16", "run.threads=3", "workload.m=64", "machine.clock=1GHz", "a=b")
+NAMES += (
+    "machine.memory.HBM2.bandwidth=1e-5",
+    "estimator.operation.overhead=1",
+    "run.threads=1..5:3",
+    "v100-sxm",
+    "0..1:1e9",
+)
+PIECES = (*NUMBERS, *WORDS, *CODE[:7], *FILES, *NAMES)
+SECONDS = 8.0
+
+
+@dataclass(frozen=True)
+class LineCase:
+    """The words after `slipstick`."""
+
+    words: tuple[str, ...]
+
+
+@cache
+def verbs() -> dict[str, tuple[str, ...]]:
+    """Every verb with its options."""
+    from typer.main import get_command
+
+    from slipstick.experiments.commands.cli import build
+
+    def walk(command: Any, name: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+        inner = getattr(command, "commands", None)
+        if inner is None:
+            yield name, tuple(opt for param in command.params for opt in param.opts if opt.startswith("-"))
+        for word, one in (inner or {}).items():
+            yield from walk(one, f"{name} {word}".strip())
+
+    return dict(walk(get_command(build()), ""))
+
+
+def line_cases(names: Sequence[str] = ()) -> SearchStrategy[LineCase]:
+    """Any verb (or one of `names`) with good words, one to three of them changed, left out, or added as options."""
+
+    def broken(verb: str, changes: list[tuple[int, int, int]]) -> LineCase:
+        words = list(GOOD.get(verb, []))
+        options = verbs()[verb]
+        for kind, where, piece in changes:
+            text = PIECES[piece]
+            if kind == 0 and words:
+                words[where % len(words)] = text
+            elif kind == 1 and words:
+                del words[where % len(words)]
+            elif kind == 2 and options:
+                words += [options[where % len(options)], text]
+            elif kind == 3 and options:
+                words.append(f"{options[where % len(options)]}={text}")
+            else:
+                words.insert(where % (len(words) + 1), text)
+        return LineCase((*verb.split(), *(word.replace("\0", "%00") for word in words)))
+
+    change = st.tuples(st.sampled_from([0, 1, 2, 2, 2, 3, 4]), st.integers(0, 99), st.integers(0, len(PIECES) - 1))
+    some = list(names) or [verb for verb in verbs() if verb not in WITHOUT]
+    return st.builds(broken, st.sampled_from(some), st.lists(change, min_size=1, max_size=3))
+
+
+def line_case(case: LineCase, folder: Path, seeds: Path) -> str | None:
+    """Run one line in this process, among the seeds; exit codes 0, 1, 2 and one line on stderr are the good answer."""
+    from slipstick.experiments.commands.cli import run
+
+    for path in seeds.iterdir():
+        (folder / path.name).symlink_to(path)
+    (folder / "store").unlink()
+    errors = io.StringIO()
+    long = " ".join(case.words).startswith(LONG)
+    rung: list[int] = []
+
+    def interrupt(number: int, frame: object) -> None:
+        rung.append(number)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 2.0 if long else SECONDS)
+    try:
+        with contextlib.redirect_stderr(errors):
+            code = run([*case.words, "--traceback"])
+    except (Exception, SystemExit, KeyboardInterrupt) as error:
+        if long and rung:
+            return None  # an import that is cut half-way leaves its library broken in this process
+        if isinstance(error, Exception):
+            raise
+        return f"{type(error).__name__} comes through"
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        sys.stdout.flush()
+    if long and rung:
+        return None
+    if code == 130:
+        return f"takes more than {SECONDS:g} s: {' '.join(case.words[:2])}"
+    said = [line for line in errors.getvalue().splitlines() if line and not line.startswith("slipstick: ")]
+    if code == 2 and said:
+        return f"more than lines of its own on stderr: {said[0][:80]}"
+    return None if code in (0, 1, 2, 130) else f"exit code {code}"
