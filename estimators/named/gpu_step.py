@@ -24,6 +24,7 @@ from slipstick.estimators.named.class_sharing import standing_for
 from slipstick.estimators.operation.by_kind import DeviceAndLinks
 from slipstick.estimators.operation.collectives import Collectives
 from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
+from slipstick.estimators.operation.gpu.recurrences import recurrent_kernels
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.estimators.schedule.host_issue import HostIssue
 from slipstick.hwmodels.files.records import Table
@@ -38,6 +39,8 @@ HOST = 0.4
 """Scatter of the time that a host takes to issue an operation, from host to host (KernelBench: 7 to 59 us)."""
 LINKS = 0.3
 """Scatter of collectives (`slipstick validate collectives`)."""
+OTHER_TYPE = 0.2
+"""Added to the scatter of recurrent steps in another data type than the measured float32."""
 CERTAIN = 1.0
 """No efficiency above: a fit to kernels timed one by one may exceed it, a bound must hold."""
 
@@ -75,6 +78,11 @@ def measured_kernels(known: DeviceCalibration, machine: Machine, classes: Iterab
     said: dict[str, str] = {}
     for kind, dtype in sorted(set(classes)):
         name, standing = f"{kind}.{dtype}", standing_for(kind, dtype, belief.noise)
+        if standing is None and kind == "recurrent":  # one library call a layer: its launches are its own
+            found = recurrent_kernels(machine)
+            spread = float(np.hypot(found.spread, 0.0 if dtype == "float32" else OTHER_TYPE))
+            kernels[name], scatter[name], said[name] = found.kernels, Scatter(spread, spread), found.said
+            continue
         source = standing.measured if standing else DEFAULT
         values = {n: float(np.clip(v, bounds[n].low, bounds[n].high)) for n, v in belief.values(source).items()}
         values |= {n: min(values[n], CERTAIN) for n in ("compute_efficiency", "memory_efficiency") if n in values}
