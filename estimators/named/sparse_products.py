@@ -30,6 +30,7 @@ from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.kernels.sparse import SparseMatrix
 from slipstick.workloads.kernels.spmv import rows_operation
 
+KERNEL = "kernel: rows from 32-bit row and column positions, one thread (slipstick measure spmv); a library's differs"
 UNKNOWN_SPREAD = 0.3
 """Of a model that was trained on too few matrices to tell its own: twice that of the one that ships."""
 
@@ -92,7 +93,7 @@ class OnCore:
         """See `Predictor`."""
         first = f"{self.model.label} labels: {self.model.source}"
         where = () if self.machine is None else (f"clock and caches of {self.machine.name}",)
-        return (first, f"blocks of {self.model.block} non-zeros, one thread", *where)
+        return (first, f"blocks of {self.model.block} non-zeros", KERNEL, *where)
 
     @property
     def spreads(self) -> tuple[float, float]:
@@ -120,7 +121,7 @@ class OnNetwork:
         """See `Predictor`."""
         first = f"{self.products.label} labels: {self.products.source}"
         where = () if self.machine is None else (f"times the reuse model's ratio of {self.machine.name} to that core",)
-        return (first, f"blocks of {self.products.block} non-zeros, one thread", *where)
+        return (first, f"blocks of {self.products.block} non-zeros", KERNEL, *where)
 
     @property
     def spreads(self) -> tuple[float, float]:

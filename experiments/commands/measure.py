@@ -129,13 +129,22 @@ def bricks(
     ] = None,
     name: Annotated[str, typer.Option(help="of this machine in the store")] = "host",
     price: Annotated[float | None, typer.Option(help="of this machine, $/h", min=0)] = None,
+    device: Annotated[str, typer.Option(help="cpu (one thread) | cuda (with --on)")] = "cpu",
+    on: Annotated[str | None, typer.Option(help="the machine that the GPU is, of the catalogue or a YAML file")] = None,
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """Measure the unique layer sequences of torch models on this host; stop and start again as you like."""
     from slipstick.experiments.measure.bricks.brick_runs import host, measure_models
     from slipstick.experiments.measure.bricks.brick_store import BrickStore
+    from slipstick.experiments.measure.clocks.torch_device import torch_device
     from slipstick.experiments.pages.output import emit
+    from slipstick.hwmodels.catalog import machine as machine_by_name
+    from slipstick.hwmodels.files.readers import InputError
 
+    place = torch_device(device)
+    if place.launches and on is None:
+        raise InputError(f"--device {device} needs --on MACHINE: which machine is {place.model}?")
+    described = machine_by_name(on) if on else host().model_copy(update={"name": name, "price": price})
     kept = BrickStore(store)
     failed = measure_models(
         models,
@@ -144,7 +153,8 @@ def bricks(
         protocol,
         say=lambda text: print(f"slipstick: {text}", file=sys.stderr),
         shapes=given or (),
-        machine=host().model_copy(update={"name": name, "price": price}),
+        machine=described,
+        device=place,
     )
     rows = [
         {"machine": on.name, "software": software, "protocol": how, "bricks": count}

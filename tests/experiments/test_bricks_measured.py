@@ -443,3 +443,39 @@ def test_stores_of_several_machines_are_merged(tmp_path: Path, capsys: pytest.Ca
     assert run(["bricks", "merge", one, stores[1]]) == 2
     assert "want a finite time > 0 s" in capsys.readouterr().err
     assert run(["bricks", "merge", one, str(tmp_path / "none.sqlite")]) == 2
+
+
+def test_bricks_of_a_gpu_are_waited_for_on_the_wall_clock_and_kept_under_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The code path of a GPU, with the processor in its place."""
+    torch = pytest.importorskip("torch", reason="bricks of torch models need the extra torch")
+    from slipstick.experiments.measure.bricks import brick_runs
+    from slipstick.experiments.measure.clocks.torch_device import TorchDevice
+
+    waited: list[int] = []
+    gpu = TorchDevice("cpu:0", "a GPU of the test", lambda: waited.append(1))
+    short = Protocol(repeats=3, warmups=1, sample_seconds=0.0, budget_seconds=2.0)
+    monkeypatch.setitem(brick_runs.PROTOCOLS, "turns", short)
+    monkeypatch.setattr(brick_runs, "build", lambda name, shapes: _net(torch))
+    store, on = BrickStore(tmp_path / "gpu.sqlite"), machine("tesla-v100-sxm2-16gb")
+    assert brick_runs.measure_models(["m:net"], (1,), store, machine=on, device=gpu) == []
+    ((where, software, protocol, count), *_) = store.contents()
+    assert where.name == on.name and "a GPU of the test" in software and "wall" in protocol and count > 1
+    assert len(waited) > 10
+    assert brick_runs.protocol_keys("turns", gpu)["cold"] in {row[2] for row in store.contents()}
+
+
+def _net(torch):
+    from slipstick.experiments.measure.bricks.brick_modules import layer_model
+
+    return layer_model("net", torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU()), (torch.rand(1, 8),))
+
+
+def test_a_gpu_that_is_not_here_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    torch = pytest.importorskip("torch", reason="bricks of torch models need the extra torch")
+    assert run(["measure", "bricks", "zoo:resnet18", "--device", "tpu"]) == 2
+    assert "unknown device 'tpu'" in capsys.readouterr().err
+    if not torch.cuda.is_available():
+        assert run(["measure", "bricks", "zoo:resnet18", "--device", "cuda"]) == 2
+        assert "sees no such device here" in capsys.readouterr().err

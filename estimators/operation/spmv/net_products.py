@@ -94,10 +94,18 @@ def shipped_net(label: LabelKind = "hot") -> NetProducts:
     InputError
         Where none ships for this kind of label.
     """
-    path = TRAINED / f"spmv-net-{label}.npz"
-    if not path.exists():
+    if not has_net(label):
         raise InputError(f"no network ships for {label} labels; known: hot (slipstick spmv train --kind network)")
-    return NetProducts(load_net(path))
+    return NetProducts(load_net(_shipped(label)))
+
+
+def has_net(label: LabelKind) -> bool:
+    """Whether a network ships for this kind of label."""
+    return _shipped(label).exists()
+
+
+def _shipped(label: LabelKind) -> Path:
+    return TRAINED / f"spmv-net-{label}.npz"
 
 
 def load_block_model(path: str | Path) -> SpmvModel | NetProducts:

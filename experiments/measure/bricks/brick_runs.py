@@ -17,6 +17,7 @@ from slipstick.experiments.measure.bricks.brick_store import COLD, WARM, BrickSt
 from slipstick.experiments.measure.bricks.turns import Turn, run_session
 from slipstick.experiments.measure.clocks.one_thread import one_thread
 from slipstick.experiments.measure.clocks.timing import Protocol, measure
+from slipstick.experiments.measure.clocks.torch_device import CPU, TorchDevice
 from slipstick.experiments.measure.host.host_topology import detect
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table
@@ -41,7 +42,7 @@ PROTOCOLS = {
 paper's (100 runs, 20 % trimmed mean; it asks for fixed clocks, no turbo, no SMT)."""
 
 
-def protocol_keys(name: str) -> dict[str, str]:
+def protocol_keys(name: str, device: TorchDevice = CPU) -> dict[str, str]:
     """Under which protocol text a store keeps the results of a named protocol, by cache state.
 
     Raises
@@ -51,15 +52,18 @@ def protocol_keys(name: str) -> dict[str, str]:
     """
     if name not in PROTOCOLS:
         raise unknown_name("protocol", name, list(PROTOCOLS))
+    protocol = device.protocol(PROTOCOLS[name])
     if name == TURNS:
-        return {"cold": f"{PROTOCOLS[name]}, in turn{COLD}", "warm": f"{PROTOCOLS[name]}, in turn{WARM}"}
-    return {"warm": str(PROTOCOLS[name])}
+        return {"cold": f"{protocol}, in turn{COLD}", "warm": f"{protocol}, in turn{WARM}"}
+    return {"warm": str(protocol)}
 
 
-def software() -> str:
-    """The software that decides a measured time."""
+def software(device: TorchDevice = CPU) -> str:
+    """The software that decides a measured time, on a GPU with its name."""
     import torch
 
+    if device.launches:
+        return f"torch {torch.__version__}, {device.place} {torch.version.cuda or ''}, {device.model}"
     return f"torch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}, {torch.get_num_threads()} thread"
 
 
@@ -165,6 +169,7 @@ def measure_models(
     say: Callable[[str], None] = lambda text: None,
     shapes: Sequence[str] = (),
     machine: Machine | None = None,
+    device: TorchDevice = CPU,
 ) -> list[str]:
     """Measure what the store does not hold yet; returns the models that could not be built, with the reason.
 
@@ -174,15 +179,15 @@ def measure_models(
     """
     import torch
 
-    keys = protocol_keys(protocol_name)
+    keys = protocol_keys(protocol_name, device)
     machine = machine or host()
-    where = Where(machine.fingerprint, software())
+    where = Where(machine.fingerprint, software(device))
     store.add_machine(machine)
     failed = []
     begun = time.perf_counter()
     for number, name in enumerate(names, 1):
         if name.endswith(".json"):
-            _sheet(Path(name), store, where, protocol_name, seed)
+            _sheet(Path(name), store, where, protocol_name, seed, device)
             continue
         try:
             model = build(name, shapes)
@@ -202,28 +207,30 @@ def measure_models(
         try:
             with torch.inference_mode():
                 if protocol_name == TURNS and new:
-                    _session(model, {identity: bricks[identity] for identity in new}, store, where, seed)
+                    _session(model, {identity: bricks[identity] for identity in new}, store, where, seed, device)
                 elif new:
                     for begin in range(0, len(new), BATCH):
                         some = {identity: bricks[identity] for identity in new[begin : begin + BATCH]}
-                        _alone(model, some, store, where, PROTOCOLS[protocol_name])
+                        _alone(model, some, store, where, PROTOCOLS[protocol_name], device)
         except InputError as error:
             failed.append(f"model {name!r}: {error}")
     return failed
 
 
-def _sheet(path: Path, store: BrickStore, where: Where, protocol_name: str, seed: int) -> None:
+def _sheet(path: Path, store: BrickStore, where: Where, protocol_name: str, seed: int, device: TorchDevice) -> None:
     """The bricks of somebody's sheet, without the models that they come from."""
     import torch
 
     if protocol_name != TURNS:
         raise InputError(f"{path}: a sheet is measured in turn, not by protocol {protocol_name!r}")
-    keys, built = protocol_keys(TURNS), load_sheet(path)
+    keys, built = protocol_keys(TURNS, device), load_sheet(path)
     new = store.missing(list(built), where.machine, where.software, keys["warm"])
     with torch.inference_mode():
         for begin in range(0, len(new), SHEET_BATCH):
-            turns = {identity: _stranger(path, *built[identity]) for identity in new[begin : begin + SHEET_BATCH]}
-            session = run_session(turns, None, _empty(), _reference(), PROTOCOLS[TURNS], seed)
+            some = new[begin : begin + SHEET_BATCH]
+            turns = {identity: _stranger(path, *built[identity], device) for identity in some}
+            protocol = device.protocol(PROTOCOLS[TURNS])
+            session = run_session(turns, None, _empty(device), _reference(device), protocol, seed)
             results = [
                 Result(identity, keys[state], timing, "from a sheet")
                 for state, timings in (("cold", session.cold), ("warm", session.warm))
@@ -232,9 +239,9 @@ def _sheet(path: Path, store: BrickStore, where: Where, protocol_name: str, seed
             store.add(where, results, session.reference.median)
 
 
-def _stranger(path: Path, module: Any, inputs: tuple[Any, ...]) -> Turn:
+def _stranger(path: Path, module: Any, inputs: tuple[Any, ...], device: TorchDevice) -> Turn:
     """A brick of a sheet that has run once: an error of its own values is said before the session begins."""
-    turn = _callable(module, inputs)
+    turn = _callable(module, inputs, device)
     try:
         turn.touch()
         turn.call()
@@ -243,19 +250,22 @@ def _stranger(path: Path, module: Any, inputs: tuple[Any, ...]) -> Turn:
     return turn
 
 
-def _empty() -> Turn:
+def _empty(device: TorchDevice) -> Turn:
     import torch
     from torch import fx
 
-    return _callable(fx.symbolic_trace(torch.nn.Identity()), (torch.zeros(1),))
+    return _callable(fx.symbolic_trace(torch.nn.Identity()), (torch.zeros(1),), device)
 
 
-def _session(model: LayerModel, bricks: Mapping[str, Brick], store: BrickStore, where: Where, seed: int) -> None:
+def _session(
+    model: LayerModel, bricks: Mapping[str, Brick], store: BrickStore, where: Where, seed: int, device: TorchDevice
+) -> None:
     """One session in turn: new bricks with the whole model between them, new or not."""
     whole = find_bricks(model.workload, len(model.workload))[0]
-    turns = {identity: _turn(model, brick) for identity, brick in bricks.items() if identity != whole.identity}
-    session = run_session(turns, _turn(model, whole), _empty(), _reference(), PROTOCOLS[TURNS], seed)
-    keys, speed = protocol_keys(TURNS), session.reference.median
+    turns = {name: _turn(model, brick, device) for name, brick in bricks.items() if name != whole.identity}
+    protocol = device.protocol(PROTOCOLS[TURNS])
+    session = run_session(turns, _turn(model, whole, device), _empty(device), _reference(device), protocol, seed)
+    keys, speed = protocol_keys(TURNS, device), session.reference.median
     results = []
     for state, timings in (("cold", session.cold), ("warm", session.warm)):
         results += [
@@ -266,19 +276,28 @@ def _session(model: LayerModel, bricks: Mapping[str, Brick], store: BrickStore, 
     store.add(where, results, speed)
 
 
-def _alone(model: LayerModel, bricks: Mapping[str, Brick], store: BrickStore, where: Where, protocol: Protocol) -> None:
+def _alone(
+    model: LayerModel,
+    bricks: Mapping[str, Brick],
+    store: BrickStore,
+    where: Where,
+    protocol: Protocol,
+    device: TorchDevice,
+) -> None:
     """Each brick in a loop of its own, the loops interleaved."""
-    timings = measure({identity: _turn(model, brick).call for identity, brick in bricks.items()}, protocol)
+    protocol = device.protocol(protocol)
+    timings = measure({identity: _turn(model, brick, device).call for identity, brick in bricks.items()}, protocol)
     results = [Result(identity, str(protocol), timing, _what(bricks[identity])) for identity, timing in timings.items()]
     store.add(where, results)
 
 
-def _turn(model: LayerModel, brick: Brick) -> Turn:
-    return _callable(*brick_module(model, brick))
+def _turn(model: LayerModel, brick: Brick, device: TorchDevice) -> Turn:
+    return _callable(*brick_module(model, brick), device)
 
 
-def _callable(module: Any, inputs: tuple[Any, ...]) -> Turn:
-    return Turn(task(module, inputs), touch(inputs))
+def _callable(module: Any, inputs: tuple[Any, ...], device: TorchDevice) -> Turn:
+    module, inputs = device.moved(module, inputs)
+    return Turn(device.ended(task(module, inputs)), device.ended(touch(inputs)))
 
 
 def _what(brick: Brick) -> str:
@@ -287,13 +306,13 @@ def _what(brick: Brick) -> str:
     return str(brick.workload.operations[0].attributes["does"])[:500]
 
 
-def _reference() -> Callable[[], object]:
+def _reference(device: TorchDevice) -> Callable[[], object]:
     """A few milliseconds of what models are made of: a convolution, a pass over memory, small layers."""
     import torch
     from torch.nn.functional import conv2d, relu
 
-    image, weights = torch.rand(1, 32, 56, 56), torch.rand(32, 32, 3, 3)
-    large, small = torch.rand(1 << 20), torch.rand(64)
+    sizes = ((1, 32, 56, 56), (32, 32, 3, 3), (1 << 20,), (64,))
+    image, weights, large, small = (torch.rand(size, device=device.place) for size in sizes)
 
     def once() -> object:
         conv2d(image, weights, padding=1)
@@ -303,4 +322,4 @@ def _reference() -> Callable[[], object]:
             value = relu(value)
         return value
 
-    return once
+    return device.ended(once)

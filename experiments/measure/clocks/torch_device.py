@@ -1,0 +1,86 @@
+"""Where torch runs what is timed: the processor, by its thread's clock, or a GPU, whose work has to be waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from slipstick.experiments.measure.clocks.timing import Protocol, Task
+from slipstick.hwmodels.files.readers import InputError, unknown_name
+
+DEVICES = ("cpu", "cuda")
+
+
+def _nothing() -> None:
+    """A processor's call has ended when it returns."""
+
+
+@dataclass(frozen=True)
+class TorchDevice:
+    """A device by torch's name.
+
+    Parameters
+    ----------
+    place
+        torch's name: "cpu", "cuda".
+    model
+        What the device calls itself; part of the software that results are kept under. Empty for the processor.
+    finish
+        Waits until everything that was launched has ended.
+    """
+
+    place: str = "cpu"
+    model: str = ""
+    finish: Callable[[], None] = _nothing
+
+    @property
+    def launches(self) -> bool:
+        """Whether calls return before their work has ended."""
+        return self.place != "cpu"
+
+    def protocol(self, protocol: Protocol) -> Protocol:
+        """The same by the clock that sees the device: a GPU's work is not on the thread's."""
+        from dataclasses import replace
+
+        return replace(protocol, clock="wall") if self.launches else protocol
+
+    def moved(self, module: Any, inputs: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+        """A module and its inputs on the device."""
+        if not self.launches:
+            return module, inputs
+        return module.to(self.place), tuple(value.to(self.place) for value in inputs)
+
+    def ended(self, task: Task) -> Task:
+        """The task, over when its work is."""
+        if not self.launches:
+            return task
+
+        def once() -> object:
+            value = task()
+            self.finish()
+            return value
+
+        return once
+
+
+CPU = TorchDevice()
+
+
+def torch_device(name: str) -> TorchDevice:
+    """A device by name.
+
+    Raises
+    ------
+    InputError
+        Where the name is unknown, or torch sees no such device here.
+    """
+    if name not in DEVICES:
+        raise unknown_name("device", name, DEVICES)
+    if name == "cpu":
+        return CPU
+    import torch
+
+    if not torch.cuda.is_available():
+        raise InputError(f"--device {name}: torch {torch.__version__} sees no such device here")
+    return TorchDevice(name, str(torch.cuda.get_device_name()), torch.cuda.synchronize)
