@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +18,9 @@ def register(app: typer.Typer) -> None:
     def validate(
         names: Annotated[list[str], typer.Argument(help="scoreboards, or 'all'")],
         data: Annotated[Path | None, typer.Option(help="score the files below this folder instead")] = None,
+        machines: Annotated[
+            Path | None, typer.Option(help="folder of machine files for devices that the catalogue lacks")
+        ] = None,
         page: Annotated[Path | None, typer.Option(help="put each table into this page as soon as it is there")] = None,
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> int:
@@ -24,10 +28,15 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.evidence import catalog
         from slipstick.experiments.evidence.validation.page import put
         from slipstick.experiments.pages.output import emit
+        from slipstick.hwmodels.catalog import OWN
         from slipstick.hwmodels.files.readers import InputError
 
         if data is not None and not data.is_dir():
             raise InputError(f"--data {data}: no such folder")
+        if machines is not None:
+            if not machines.is_dir():
+                raise InputError(f"--machines {machines}: no such folder")
+            os.environ[OWN] = str(machines.resolve())
         boards = {name: catalog.scoreboard(name) for name in (sorted(catalog.SCOREBOARDS) if "all" in names else names)}
         found = []
         for name, board in boards.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from functools import cache
 from pathlib import Path
@@ -17,25 +18,44 @@ HEAD = 4096
 _ALIASES = re.compile(r"^aliases: *\[(.*)\]$", re.MULTILINE)
 
 
+OWN = "SLIPSTICK_MACHINES"
+"""Environment variable: a folder of machine files of your own, known by their names beside the shipped ones."""
+
+
 def machine_names() -> list[str]:
-    """Names of the shipped machines."""
-    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+    """Names of the shipped machines, and of those in the folder that SLIPSTICK_MACHINES names."""
+    return sorted(_files(os.environ.get(OWN, "")))
+
+
+def aliases() -> dict[str, tuple[str, ...]]:
+    """Machine -> its own name and its `aliases`, read off the files without building the machines."""
+    return _aliases(os.environ.get(OWN, ""))
 
 
 @cache
-def aliases() -> dict[str, tuple[str, ...]]:
-    """Machine -> its own name and its `aliases`, read off the files without building the machines."""
+def _files(own: str) -> dict[str, Path]:
+    """Files by name; the user's own come after the shipped ones and win."""
+    folders = [FOLDER, *([Path(own)] if own else [])]
+    return {path.stem: path for folder in folders for path in sorted(folder.glob("*.yaml"))}
+
+
+@cache
+def _aliases(own: str) -> dict[str, tuple[str, ...]]:
     found = {}
-    for name in machine_names():
-        line = _ALIASES.search(head(FOLDER / f"{name}.yaml", HEAD))
+    for name, path in sorted(_files(own).items()):
+        line = _ALIASES.search(head(path, HEAD))
         written = [part.strip().strip("\"'") for part in line[1].split(",")] if line else []
         found[name] = (name, *filter(None, written))
     return found
 
 
-@cache
 def _shipped(name: str) -> Machine:
-    return load_machine(FOLDER / f"{name}.yaml")
+    return _loaded(_files(os.environ.get(OWN, ""))[name])
+
+
+@cache
+def _loaded(path: Path) -> Machine:
+    return load_machine(path)
 
 
 def machine(name: str) -> Machine:

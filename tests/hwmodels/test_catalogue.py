@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from slipstick.experiments.commands.cli import run
 from slipstick.hwmodels.catalog import FOLDER, machine, machine_names
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 
 # The papers' tables: field, value in SI.
@@ -159,3 +161,13 @@ def test_kerncrafts_cpus_are_there() -> None:
         "thunderx2-cn9980",
     ]
     assert set(wanted) <= set(machine_names())
+
+
+def test_a_folder_of_ones_own_machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = (FOLDER / "l4.yaml").read_text().replace("name: L4", "name: My accelerator")
+    (tmp_path / "my-accelerator.yaml").write_text(own)
+    monkeypatch.setenv("SLIPSTICK_MACHINES", str(tmp_path))
+    assert machine("my-accelerator").name == "My accelerator" and "h100-sxm" in machine_names()
+    monkeypatch.delenv("SLIPSTICK_MACHINES")
+    with pytest.raises(InputError, match="unknown machine 'my-accelerator'"):
+        machine("my-accelerator")

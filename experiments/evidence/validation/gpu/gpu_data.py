@@ -12,7 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slipstick.hwmodels.catalog import machine_names
+from slipstick.hwmodels.catalog import aliases, machine_names
+from slipstick.hwmodels.catalog.names import exact
 from slipstick.hwmodels.files.frames import csv_frame, parquet_frame
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ ELEMENTWISE_READS = {"add": 2, "mul": 2, "div": 2, "pow": 2}
 def machine_of(device: str) -> str:
     """The catalogue's name of a device; "" where it is not there."""
     name = MACHINES.get(device.replace("_", " ").strip(), MACHINES.get(device, ""))
-    return name if name in machine_names() else ""
+    return name if name in machine_names() else exact(device.replace("_", " "), aliases()) or ""
 
 
 def neusight_products(folder: Path, operation: str) -> pd.DataFrame:

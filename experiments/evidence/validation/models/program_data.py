@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slipstick.hwmodels.catalog import aliases
+from slipstick.hwmodels.catalog.names import exact
 from slipstick.hwmodels.files.frames import csv_frame
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op
@@ -36,6 +38,11 @@ MACHINES = {
 """Devices of the table in the catalogue."""
 UNROLLED = 400
 """A product that stands more often in one program is a step of an unrolled recurrence."""
+
+
+def machine_of(device: str) -> str:
+    """The catalogue's name of a device of the table; "" where it is not there."""
+    return MACHINES.get(device) or exact(device, aliases()) or ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
-from slipstick.experiments.evidence.validation.models.program_data import MACHINES, Program, programs, times
+from slipstick.experiments.evidence.validation.models.program_data import Program, machine_of, programs, times
 from slipstick.experiments.evidence.validation.models.program_fit import Rows, classes, columns, fit, modelled
 from slipstick.hwmodels.catalog import machine
 
@@ -63,7 +63,7 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
     tested = training if scored is None else times(scored)
     if tested.empty or not known:
         return [skipped(DATASET, f"no times of programs in {scored or folder}")]
-    strange = sorted(set(tested["device"]) - set(MACHINES))
+    strange = sorted(device for device in set(tested["device"]) if not machine_of(str(device)))
     found = [skipped(DATASET, f"the catalogue lacks {device}") for device in strange]
     unread = sorted(set(tested["source"]) - set(known))
     if unread:
@@ -80,7 +80,7 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
 
 
 def _timed(part: pd.DataFrame, sources: Sequence[str], known: Mapping[str, Program], names: Sequence[str]) -> Timed:
-    device = MACHINES[str(part["device"].iloc[0])]
+    device = machine_of(str(part["device"].iloc[0]))
     index = np.array([sources.index(source) for source in part["source"]])
     logs = np.log(part["mean_s"].to_numpy())
     return Timed(str(part["machine"].iloc[0]), device, columns(sources, known, names, device), index, logs)
