@@ -194,10 +194,20 @@ def _unmeasured(workload: Workload, machine: Machine, kind: str) -> Default:
     from slipstick.estimators.operation.roofline import Roofline
     from slipstick.estimators.schedule.sequential import Sequential
 
-    if kind == "systolic":
+    if kind == "systolic" and _at_rate_of_cells(workload, machine):
         made = Calibration(registry.estimator("systolic"), (), residual_std=0.5, source="no measurement: a closed form")
         return Default(workload, machine, made, f"a systolic array's cycles, no measurement of this machine; {PLAIN}")
     usual = Roofline(compute_efficiency=0.7, memory_efficiency=0.75)
     part = Composite(usual, Sequential(), "roofline at the usual share of the data sheet's rates")
     made = Calibration(part, (), residual_std=0.6, source="no measurement: 70 % of the peaks, 75 % of the bandwidth")
     return Default(workload, machine, made, f"no public measurement of a {kind} machine like this one; {PLAIN}")
+
+
+def _at_rate_of_cells(workload: Workload, machine: Machine) -> bool:
+    """Whether each cell of the array does one multiply-add a cycle in the workload's types: cycles count only those."""
+    matrix = machine.engines["matrix"]
+    cells = 2 * matrix.rows * matrix.columns * matrix.arrays
+    dtypes = {
+        name.removeprefix("flop.matrix.") for op in workload for name in op.cost if name.startswith("flop.matrix.")
+    }
+    return all(abs(matrix.flop_per_cycle.get(dtype, 0.0) / cells - 1) < 0.05 for dtype in dtypes)

@@ -26,6 +26,8 @@ POINTWISE = "elementwise"
 PRODUCTS = ("gemm", "convolution", "attention")
 ROWWISE = ("norm", "softmax")
 FREE = ("view",)
+CAST = "cast"
+"""The function of a conversion to another data type: it joins what reads it, since products write their own type."""
 
 
 @lru_cache(maxsize=16)
@@ -102,6 +104,8 @@ def fusible(first: Op, second: Op) -> bool:
     if first.times != second.times or first.body or second.body or first.payload or second.payload:
         return False
     if first.attributes.get("phase") != second.attributes.get("phase"):
+        return False
+    if second.attributes.get("function") == CAST and first.kind in PRODUCTS:
         return False
     if second.kind == POINTWISE:
         return first.kind in (POINTWISE, *PRODUCTS, *ROWWISE) and _same(_output(first), second.dims["elements"])

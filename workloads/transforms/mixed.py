@@ -16,6 +16,7 @@ from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.work import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.transforms.dtype import in_dtype
+from slipstick.workloads.transforms.fusion import CAST
 
 KEPT = ("softmax", "norm")
 HALF = ("float16", "bfloat16")
@@ -93,6 +94,6 @@ def _cast(op: Op, elements: Amount, before: str, after: str) -> Op:
     name = f"{op.name}.{'in' if after == op.dtype else 'out'}_{after}"
     kept = {key: value for key, value in op.attributes.items() if key == "phase"}
     dims = {"elements": elements, "reads": elements, "writes": elements}
-    made = operation(name, "elementwise", dims, before, {"function": "cast", **kept}, times=op.times)
+    made = operation(name, "elementwise", dims, after, {"function": CAST, **kept}, times=op.times)
     sizes = {"read": SIZE_BYTES[before] * elements, "written": SIZE_BYTES[after] * elements}
     return replace(made, cost=Cost({**made.cost, **sizes}))

@@ -181,9 +181,13 @@ def _bounds() -> list[ValidationRow]:
     """Every machine of the catalogue by its default against the data sheet's bound, of a product and of a sum."""
     made = []
     for name, sizes in KERNELS.items():
-        ratios = {}
+        ratios, refused = {}, []
         for on in machine_names():
-            ours, bound = (question(name, on, of, sizes, "float32").answer().time for of in (None, "roofline"))
+            try:
+                ours, bound = (question(name, on, of, sizes, "float32").answer().time for of in (None, "roofline"))
+            except InputError:
+                refused.append(on)
+                continue
             ratios[on] = ours / bound
         nearest, farthest = min(ratios, key=ratios.__getitem__), max(ratios, key=ratios.__getitem__)
         made.append(
@@ -197,7 +201,8 @@ def _bounds() -> list[ValidationRow]:
                 ratios[farthest],
                 goal=FARTHEST,
                 ok=ratios[nearest] >= 0.999 and ratios[farthest] <= FARTHEST,
-                reason=f"{farthest}; nearest {nearest} with {ratios[nearest]:.3f}: none may be below 1",
+                reason=f"{farthest}; nearest {nearest} with {ratios[nearest]:.3f}: none may be below 1; "
+                f"{len(refused)} refused{': ' if refused else ''}{', '.join(refused)}",
             )
         )
     return made
