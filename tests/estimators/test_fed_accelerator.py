@@ -143,3 +143,15 @@ def test_more_cores_share_the_batch_and_the_memory() -> None:
     seconds = function({"machine.cores": np.array([4.0, 8.0])})
     half = question("mlp", "tpu-v2-8", None, ["machine.cores=4"]).answer()
     assert seconds == pytest.approx([half.time, ask("mlp").time], rel=1e-9)
+
+
+def test_where_nothing_is_handed_over_nothing_starts() -> None:
+    """A product by itself, and a network whose input is there, do not wait for an infeed."""
+    alone = question("gemm", "tpu-v2-8", None, []).answer()
+    assert alone.metrics["infeed"] == 0 and alone.time < 1e-3
+    assert ask("mlp").metrics["link"] == 0
+    assert ask("mlp", "run.example_bytes=4000").metrics["link"] > 0
+    one, eight = ask("bert-base-inference", "workload.batch=1"), ask("bert-base-inference", "workload.batch=8")
+    assert one.metrics["matrix"] == pytest.approx(eight.metrics["matrix"] / 8)  # seven cores have nothing to do
+    chip = question("resnet18", "tpu-v2", None, ["workload.batch=64"]).answer()
+    assert 0 < chip.metrics["matrix"] < 0.6

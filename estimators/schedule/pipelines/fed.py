@@ -23,6 +23,7 @@ from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.kinds import MATRIX_KINDS
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.runs.feed import run_of
+from slipstick.workloads.transforms.on_cores import stands_on_cores
 
 SOURCE = "the slowest of device, infeed and host sets the step; start-up, evaluations and checkpoints come on top"
 ONE_STEP = {"steps": 1.0, "sessions": 0.0, "evaluations": 0.0, "evaluation_steps": 0.0, "checkpoints": 0.0}
@@ -30,6 +31,8 @@ ONE_STEP = {"steps": 1.0, "sessions": 0.0, "evaluations": 0.0, "evaluation_steps
 MOMENTS = {"sgd": 0, "momentum": 1, "adam": 2, "adamw": 2, "adagrad": 1, "rmsprop": 1}
 """Numbers that an optimizer keeps, and a checkpoint holds, beside each parameter."""
 STATE_BYTES = 4.0
+SHORTEST = 1e-9
+"""Seconds: less is no transfer."""
 LANES = ("device", "infeed", "host")
 SHARES = ("infeed", "idle", "device", "link", "host")
 
@@ -107,7 +110,8 @@ class Fed(InfeedOverlap):
         metrics = {name: float(found[name]) for name in SHARES}
         flop = sum(float(op.cost.flop) * float(op.times) for op in workload if op.kind in MATRIX_KINDS)
         dtype = next(iter(machine.engines["matrix"].flop_per_cycle))
-        useful = flop * machine.cores / machine.peak("matrix", dtype)
+        cores = machine.cores if stands_on_cores(workload) else 1  # whose work the operations are
+        useful = flop * cores / machine.peak("matrix", dtype)
         metrics["matrix"] = useful * float(found["work"] / found["seen"])
         said = _said(run, float(found["step"]))
         return replace(outcome, metrics=Table(metrics), assumptions=said)
@@ -140,6 +144,7 @@ class Fed(InfeedOverlap):
         parts = (*_step(), self.accelerator_time(workload), self.client_time(workload))
         step, busy, seen, client = (Formula(part, "s", SOURCE).evaluate(values) for part in parts)
         work = run["steps"] + run["evaluations"] * run["evaluation_steps"] / 3
+        handed = np.asarray(lanes["infeed"]) + self.start * (np.asarray(lanes["infeed"]) > SHORTEST)
         seen = work * step + (seen - work * step) * start
         return {
             "time": seen + client * start,
@@ -149,7 +154,7 @@ class Fed(InfeedOverlap):
             "infeed": work * (step - busy) / seen,
             "idle": np.maximum(0.0, 1 - work * busy / seen),
             "device": work * np.asarray(lanes["device"]) / seen,
-            "link": work * (self.start + np.asarray(lanes["infeed"])) / seen,
+            "link": work * handed / seen,
             "host": work * np.asarray(lanes["host"]) / seen,
         }
 
@@ -164,7 +169,8 @@ class Fed(InfeedOverlap):
 def _step() -> tuple[sp.Expr, sp.Expr]:
     """A step, and its time in which the device does not wait; symbols time.LANE, run.prefetch, parameter.*."""
     device, host = symbol("time.device"), symbol("time.host")
-    infeed = symbol("parameter.start") + symbol("time.infeed")
+    # where nothing is handed over, nothing starts
+    infeed = symbol("parameter.start") * sp.Min(1, symbol("time.infeed") / SHORTEST) + symbol("time.infeed")
     overlap = sp.Max(device, infeed) + symbol("parameter.exposed") * sp.Min(device, infeed)
     alone = sp.Max(0, 1 - symbol("run.prefetch")) * sp.Min(overlap, host)
     busy = overlap - sp.Max(0, infeed - device)
