@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -161,3 +162,13 @@ def test_what_cannot_be_served_is_refused() -> None:
         simulate(drawn(2, 1000, 10), seconds, Scheduler(cache_tokens=512), users=1)
     with pytest.raises(InputError, match="users"):
         simulate(drawn(2, 10, 10), seconds, Scheduler())
+
+
+@pytest.mark.timed
+@pytest.mark.parametrize("users", [8, 64])
+def test_twenty_thousand_requests_in_twelve_seconds_of_cpu(users: int) -> None:
+    """A fifth of 1e5 requests of 256 tokens in a fifth of a minute."""
+    started = time.process_time()
+    served = simulate(drawn(20_000, 512, 256, 0.2), seconds, Scheduler(), users=users)
+    assert time.process_time() - started < 12
+    assert served.steps > 60_000
