@@ -34,6 +34,8 @@ from .estimators.extrapolation import extrapolate as extrapolate
 from .estimators.extrapolation import extrapolate_many as extrapolate_many
 from .estimators.extrapolation.laws.families import AMDAHL as AMDAHL
 from .estimators.extrapolation.laws.families import USL as USL
+from .estimators.extrapolation.surfaces import SurfacePrediction as SurfacePrediction
+from .estimators.extrapolation.surfaces import extrapolate_surface as extrapolate_surface
 from .estimators.named.sparse_products import estimate_spmv as estimate_spmv
 from .estimators.operation.cpu.cpu_roofline import CpuRoofline as CpuRoofline
 from .estimators.operation.gpu.tiled import TiledRoofline as TiledRoofline

@@ -1,0 +1,15 @@
+"""Threads x size: a program measured on 1 to 8 threads at four sizes, asked for on 64 threads at 4 times the size."""
+
+import slipstick as ss
+
+threads, sizes = (1, 2, 4, 8), (1000, 2000, 4000, 8000)
+points = [(p, n) for p in threads for n in sizes]
+seconds = [2e-8 * n**2 / p + 1e-5 * n for p, n in points]  # all pairs, and a part that no thread shares
+
+prediction = ss.extrapolate_surface(points, seconds, ["threads", "n"], [(16, 8000), (64, 32000)])
+print("; ".join(prediction.assumptions))
+for answer in prediction.answers:
+    print(f"T = {answer.law.text(answer.point)}")
+    print(
+        f"{answer.point}: {answer.time:.3g} s, 80 % between {answer.low:.3g} and {answer.high:.3g} s: {answer.verdict.word}"
+    )
