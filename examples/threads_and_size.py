@@ -10,6 +10,5 @@ prediction = ss.extrapolate_surface(points, seconds, ["threads", "n"], [(16, 800
 print("; ".join(prediction.assumptions))
 for answer in prediction.answers:
     print(f"T = {answer.law.text(answer.point)}")
-    print(
-        f"{answer.point}: {answer.time:.3g} s, 80 % between {answer.low:.3g} and {answer.high:.3g} s: {answer.verdict.word}"
-    )
+    between = f"80 % between {answer.low:.3g} and {answer.high:.3g} s"
+    print(f"{answer.point}: {answer.time:.3g} s, {between}: {answer.verdict.word}")
