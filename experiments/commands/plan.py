@@ -60,3 +60,31 @@ def register(app: typer.Typer) -> None:
             emit([{"best": best, "front": front, "refused": dict(found.refused), "candidates": count}], format)
             return
         emit(found.rows(), format, notes=plan_lines(found))
+
+    @group.command("power-limit")
+    def power_limit(
+        time: Annotated[str, typer.Option(help="time of the run without a limit: 240s")],
+        power: Annotated[str, typer.Option(help="its mean power: 220W")],
+        rated: Annotated[str, typer.Option(help="the board's rated power: 250W")],
+        loss: Annotated[float, typer.Option(help="how much longer it may take: 0.03 is 3 %", min=0.0)] = 0.03,
+        format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
+    ) -> None:
+        """Time and energy of a measured run under each power limit, and the limit that saves most energy."""
+        from slipstick.experiments.pages.output import emit
+        from slipstick.experiments.question.settings import number_of
+        from slipstick.experiments.subjects.power.power_plan import power_plan
+
+        found = power_plan(
+            number_of("--time", time, "s"), number_of("--power", power, "W"), number_of("--rated", rated, "W"), loss
+        )
+        chosen = next((row for row in found.table if row["limit_W"] == found.best), found.table[0])
+        saved = 1 - chosen["energy_ratio"]
+        emit(
+            found.rows(),
+            format,
+            notes=[
+                f"limit {found.best:.0f} W: {saved:.0%} less energy for {chosen['time_ratio'] - 1:.1%} more time "
+                f"(at most {loss:.0%})",
+                "assuming: training on one GPU; fitted on P100, V100 and RTX 6000 (validate energy); bands 80 %",
+            ],
+        )

@@ -1,0 +1,1 @@
+"""Scoreboards: energy and power."""
