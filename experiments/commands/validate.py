@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
     ) -> int:
         """Accuracy on measurements that the models were not fitted to; exit code 1 where a goal is missed."""
         from slipstick.experiments.evidence import catalog
-        from slipstick.experiments.evidence.validation.page import put
+        from slipstick.experiments.evidence.scoreboard_page import put
         from slipstick.experiments.pages.output import emit
         from slipstick.hwmodels.catalog import OWN
         from slipstick.hwmodels.files.readers import InputError

@@ -17,7 +17,7 @@ OWN = {
     "experiments/studies/store.py": "the lock of a store, no link is followed",
     "experiments/studies/versions.py": "its own source",
     "experiments/question/own.py": "the source of code that the user named",
-    "experiments/evidence/validation/page.py": "a page of this project",
+    "experiments/evidence/scoreboard_page.py": "a page of this project",
     "experiments/measure/training/epochs.py": "appends to its own log; /proc/cpuinfo",
     "experiments/measure/spmv/block_energy.py": "counters of the system",
     "experiments/measure/clocks/clocked.py": "/proc/cpuinfo",

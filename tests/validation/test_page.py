@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from slipstick.experiments.evidence.rows import ValidationRow
-from slipstick.experiments.evidence.validation.page import MARK, put
+from slipstick.experiments.evidence.scoreboard_page import MARK, put
 
 
 def row(case: str, ours: float) -> ValidationRow:

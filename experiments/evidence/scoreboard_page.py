@@ -11,7 +11,7 @@ from pathlib import Path
 from slipstick.experiments.evidence.rows import ValidationRow
 from slipstick.hwmodels.files.readers import atomic_write
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 MARK = "<!-- below this line: one section a scoreboard, each written by `slipstick validate NAME --page FILE` -->"
 
 
