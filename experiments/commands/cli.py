@@ -41,6 +41,7 @@ VERBS = (
 
 TRACEBACK = "--traceback"
 LONGEST_LINE = 2_000
+INTERRUPTED = 130
 HOME = Path(__file__).resolve().parents[2]
 _USAGE_ERROR: type[Any] = typer.BadParameter.__mro__[2]  # click's base error, which typer carries but does not export
 
@@ -103,8 +104,7 @@ def _run(arguments: list[str]) -> int:
     except typer.Exit as leave:
         return int(leave.exit_code)
     except (typer.Abort, KeyboardInterrupt):
-        print("slipstick: interrupted", file=sys.stderr)
-        return 130
+        return _interrupted()
     except _USAGE_ERROR as error:
         print(f"slipstick: {_one_line(error.format_message())}", file=sys.stderr)
         return 2
@@ -122,7 +122,14 @@ def _run(arguments: list[str]) -> int:
         where = f"{error.filename}: " if error.filename else ""
         print(f"slipstick: {_one_line(f'{where}{error.strerror or error}')}", file=sys.stderr)
         return 2
+    if code == INTERRUPTED:  # what typer makes of Ctrl-C
+        return _interrupted()
     return code if isinstance(code, int) else 0
+
+
+def _interrupted() -> int:
+    print("slipstick: interrupted", file=sys.stderr)
+    return INTERRUPTED
 
 
 def _defect(words: list[str], error: Exception) -> str:

@@ -48,7 +48,9 @@ def register(app: typer.Typer) -> None:
             limits(slo) if slo else Table(), prices(price or "", names), Scheduler(budget, 1024),
         ).run()  # fmt: skip
         if everything:
-            found.to_frame().to_csv(everything, index=False)
+            from slipstick.experiments.pages.output import write_csv
+
+            write_csv(found.to_frame(), everything)
         if report:
             from slipstick.experiments.pages.serving_report import write_plan
 

@@ -17,7 +17,7 @@ from slipstick.experiments.extrapolate.series_files import read
 from slipstick.experiments.extrapolate.surface_rows import predict_surfaces, say_surfaces
 from slipstick.experiments.pages.output import emit, visible
 from slipstick.hwmodels.catalog import machine as load_machine
-from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.hwmodels.files.readers import InputError, atomic_write, unknown_name
 
 MAX_TARGETS = 10_000
 CONFLICT = 3.0
@@ -205,5 +205,6 @@ def _plot(predictions: Sequence[Prediction], path: str) -> None:
         for axis in axes.flat[len(shown) :]:
             axis.set_visible(False)
     figure.tight_layout()
-    figure.savefig(path, dpi=120)
+    with atomic_write(path, "wb") as stream:
+        figure.savefig(stream, format=Path(path).suffix[1:] or "png", dpi=120)
     plt.close(figure)

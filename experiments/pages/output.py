@@ -5,15 +5,19 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from slipstick.hwmodels.files.readers import unknown_name
+from slipstick.hwmodels.files.readers import atomic_write, unknown_name
 
 SCHEMA_VERSION = 1
 """Of all JSON answers: it grows when a key leaves or changes its meaning, not when one is added (docs/json.md)."""
+if TYPE_CHECKING:
+    import pandas as pd
+
 FORMATS = ("table", "json", "csv")
 FORMAT_HELP = "table | json | csv"
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -58,6 +62,14 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(entry) for entry in value]
     return value
+
+
+def write_csv(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
+    """A frame as a CSV file, whole or not at all; texts as in `emit`."""
+    texts = frame.select_dtypes(exclude="number").columns
+    safe = frame.assign(**{name: frame[name].map(_csv_value) for name in texts}).rename(columns=csv_text)
+    with atomic_write(path) as stream:
+        safe.to_csv(stream, index=False)
 
 
 def csv_text(text: str) -> str:

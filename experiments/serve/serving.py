@@ -14,9 +14,10 @@ from slipstick.estimators.operation.serving.prompts import prompt_seconds
 from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.estimators.schedule.serving.served import Served
 from slipstick.estimators.schedule.serving.server import simulate
+from slipstick.experiments.pages.output import write_csv
 from slipstick.experiments.serve.oracle import Deployment, serving_calibration
 from slipstick.experiments.serve.traffic import Traffic
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.readers import InputError, atomic_write
 from slipstick.hwmodels.files.records import Table
 
 if TYPE_CHECKING:
@@ -122,9 +123,10 @@ class Serving:
         frame = self.to_frame()
         text = os.fspath(path)
         if text.endswith(".parquet"):
-            frame.to_parquet(path, index=False)
+            with atomic_write(path, "wb") as stream:
+                frame.to_parquet(stream, index=False)
         elif text.endswith(".csv"):
-            frame.to_csv(path, index=False)
+            write_csv(frame, path)
         else:
             raise InputError(f"{path}: want a name that ends in .parquet or .csv")
 

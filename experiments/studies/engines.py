@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
@@ -99,6 +102,23 @@ def _first_line(error: Exception) -> str:
     return (str(error).partition("\n")[0] or type(error).__name__)[:100]
 
 
+def _ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Processes started inside ignore Ctrl-C, from their first line on: the one that the user runs ends them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    usual = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
+
+
 @contextmanager
 def executor(kind: str = "serial", workers: int = 2, scheduler: str | None = None) -> Iterator[Executor | None]:
     """An executor by name: serial (None), threads, processes, or dask (a scheduler's address, else a local cluster).
@@ -118,7 +138,11 @@ def executor(kind: str = "serial", workers: int = 2, scheduler: str | None = Non
     elif kind == "processes":
         import multiprocessing
 
-        with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        spawn = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(workers, mp_context=spawn, initializer=_ignore_interrupts) as pool:
+            with _deaf_children():
+                for _ in range(workers):
+                    pool.submit(int)  # starts a worker
             yield pool
     else:
         try:
@@ -129,6 +153,9 @@ def executor(kind: str = "serial", workers: int = 2, scheduler: str | None = Non
             with Client(scheduler) as client:
                 yield client.get_executor()
         else:
-            cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+            with _deaf_children():
+                cluster = LocalCluster(
+                    n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
+                )
             with cluster, Client(cluster) as client:
                 yield client.get_executor()
