@@ -98,6 +98,11 @@ def test_the_studies_that_ship_miss_their_formula(name: str) -> None:
         (("device: step", "device: stop"), "device 'stop' is no stage"),
         (("machine: v100-sxm", "machine: nothing"), "unknown machine 'nothing'"),
         (("steps: 60", "stepps: 60"), "unknown field 'stepps'"),
+        (("resources: {cores: 4}", "resources: {cores: 0}"), "resources.cores = 0"),
+        (("name: decode", "name: de.code"), "stages.0.name = 'de.code'"),
+        (("steps: 60", "steps: 60000000"), "more than 20,000,000"),
+        (("steps: 60", "population: 3"), "go round need gather 1"),
+        (("steps: 60", "failures: {between: 1 us}"), "is too many"),
         (("name: my", "name: !!python/object:os.system my"), "only plain values are accepted"),
     ],
 )
@@ -125,6 +130,13 @@ def test_wrong_settings_are_one_line(
     code = run(["estimate", own, "--simulate", *words])
     assert code == (2 if said else 0)
     assert said in capsys.readouterr().err
+
+
+def test_a_job_of_no_time_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text("{name: idle, stages: [{name: nothing, service: 0 s}]}")
+    assert run(["estimate", str(path), "--simulate"]) == 2
+    assert "all its stages take 0 s" in capsys.readouterr().err
 
 
 def test_a_formula_of_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -38,6 +38,9 @@ class Pipeline:
             raise InputError(f"stage names {names} are not unique")
         if self.device not in names:
             raise InputError(f"device {self.device!r} is no stage; stages: {', '.join(names)}")
+        for name, capacity in self.resources.items():
+            if capacity < 1:
+                raise InputError(f"resource {name!r}: capacity is {capacity}; it must be at least 1")
         for stage in self.stages:
             if stage.resource is not None and stage.resource not in self.resources:
                 raise InputError(

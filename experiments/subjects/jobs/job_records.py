@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, field_validator
 
@@ -16,7 +16,7 @@ Part: TypeAlias = Literal["whole", "host", "infeed", "device"]
 class StageFile(Record):
     """One stage: its seconds as written, or those of a workload on a machine, or of a part of it; see `Stage`."""
 
-    name: str
+    name: str = Field(pattern=r"^[^.=]+$", max_length=100)
     service: tuple[Seconds, ...] | None = None
     workload: str | None = None
     machine: str | None = None
@@ -24,7 +24,7 @@ class StageFile(Record):
     dtype: str | None = None
     part: Part = "whole"
     set: tuple[str, ...] = ()
-    workers: int = Field(default=1, ge=1)
+    workers: int = Field(default=1, ge=1, le=1_000_000)
     gather: int = Field(default=1, ge=1)
     buffer: int | None = Field(default=1, ge=1)
     variation: float = Field(default=0.0, ge=0)
@@ -83,7 +83,7 @@ class JobFile(Record):
     copies: int = Field(default=1, ge=1, le=100_000)
     population: int | None = Field(default=None, ge=1, le=1_000_000)
     device: str | None = None
-    resources: dict[str, int] = Field(default_factory=dict)
+    resources: dict[str, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
     checkpoint: CheckpointFile | None = None
     failures: FailuresFile | None = None
     stages: tuple[StageFile, ...] = Field(min_length=1, max_length=100)

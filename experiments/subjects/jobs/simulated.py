@@ -147,6 +147,8 @@ def _runs_of(asked: JobQuestion, runs: int | None, seed: int) -> Simulated:
     for number in range(runs):
         one = job.simulate(seed + number)
         first = first or one
+        if not one.time > 0:
+            raise InputError(f"job {job.name!r}: all its stages take 0 s; give one of them a time")
         every.append(one.numbers())
         ends = one.step_ends()
         between.append(np.diff(ends[len(ends) // 10 :]) if len(ends) > 1 else ends)
