@@ -41,6 +41,7 @@ SCOREBOARDS: dict[str, str] = {
     "local-llm": "slipstick.experiments.evidence.validation.serving.local_scores",
     "serving": "slipstick.experiments.evidence.validation.serving.serving_scores",
     "programs": "slipstick.experiments.evidence.validation.models.program_scores",
+    "experts": "slipstick.experiments.evidence.validation.models.expert_scores",
 }
 
 
