@@ -119,7 +119,8 @@ def workload(name: str, dtype: str | None = None) -> Workload:
 
     Networks are training steps (forward, backward, update); ``NAME-inference`` is the forward pass, ``NAME-decode`` one
     new word from a cache of keys and values. A matrix file (.mtx, .edges, .triplet0, each also .gz, or .npz) is a
-    sparse product with it, ``pagerank:FILE`` PageRank on it.
+    sparse product with it, ``pagerank:FILE`` PageRank on it. A language model's config.json or .gguf file, or
+    ``decode:MODEL``, is a step of serving that makes a token for each sequence; ``prompt:MODEL`` reads prompts.
 
     Parameters
     ----------
@@ -137,8 +138,11 @@ def workload(name: str, dtype: str | None = None) -> Workload:
         return in_dtype(workload(name), dtype)
     if name.endswith((".json", ".json.gz")):
         from slipstick.workloads.graph.workload_file import load_workload
+        from slipstick.workloads.importers.configs.huggingface import is_config
 
-        return load_workload(name)
+        return _served(name) if is_config(name) else load_workload(name)
+    if name.startswith(("decode:", "prompt:")) or name.endswith(".gguf"):
+        return _served(name)
     if name.startswith("pagerank:") or name.removesuffix(".gz").endswith(MATRIX_FILES):
         from slipstick.workloads.kernels.examples import of_file
 
@@ -203,3 +207,12 @@ def built_outline(name: str) -> Outline:
 
 def _graph(name: str) -> Path:
     return graphs_folder() / f"{name.removeprefix('imported/')}.json.gz"
+
+
+def _served(name: str) -> Workload:
+    """A step of serving a language model."""
+    from slipstick.workloads.language.language_catalog import language_model
+    from slipstick.workloads.language.language_step import language_step
+
+    model = language_model(name.removeprefix("decode:").removeprefix("prompt:"))
+    return language_step(model, purpose="prompt" if name.startswith("prompt:") else "decode")

@@ -190,3 +190,17 @@ def test_layouts_that_cannot_be() -> None:
     with pytest.raises(InputError, match="no experts"):
         Layout(tensor=2, expert=2).check(dense)
     Layout(tensor=2, data=4, expert=8).check(experts)
+
+
+def test_a_config_is_a_workload_of_a_step(tmp_path: Path) -> None:
+    from slipstick.workloads.catalog import workload
+
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(CONFIG))
+    step = workload(str(path))
+    assert step.symbols == {"decodes", "context", "tensor", "pipeline"}
+    step.save(tmp_path / "step.json")
+    assert workload(str(tmp_path / "step.json")).cost.keys() == step.cost.keys()
+    assert workload("prompt:llama-3.1-8b").bind(prompt=8192, chunk=8192).bound().cost[
+        "flop.matrix.bfloat16"
+    ] == pytest.approx(131.9e12, rel=1e-3)

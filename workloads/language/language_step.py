@@ -8,9 +8,10 @@ it; `finished` prompts are scored; `tensor`, `pipeline`, `data` and `expert` are
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import sympy as sp
 
@@ -25,7 +26,18 @@ from slipstick.workloads.language.weight_types import WeightType, weight_type
 DEGREES = ("tensor", "pipeline", "data", "expert")
 
 
-def language_step(model: LanguageModel, stored: str | None = None, cache_bytes: float = 2.0) -> Workload:
+Purpose = Literal["mixed", "decode", "prompt"]
+_FIXED: Mapping[Purpose, Mapping[str, Amount]] = {
+    "mixed": {},
+    "decode": {"prompt": 0, "past": 0, "chunk": 1, "finished": 0},
+    "prompt": {"decodes": 0, "context": 1, "past": 0, "finished": 1},
+}
+_DEFAULTS = {"decodes": 1.0, "context": 1024.0, "prompt": 1024.0, "chunk": 1024.0, "finished": 1.0}
+
+
+def language_step(
+    model: LanguageModel, stored: str | None = None, cache_bytes: float = 2.0, purpose: Purpose = "mixed"
+) -> Workload:
     """One step of serving `model` on one device.
 
     Parameters
@@ -34,24 +46,28 @@ def language_step(model: LanguageModel, stored: str | None = None, cache_bytes: 
         How weights are stored (`weight_types.WEIGHT_TYPES`); None: as the model's file says.
     cache_bytes
         Of one number of the cache of keys and values.
+    purpose
+        decode: new tokens alone (`decodes`, `context`); prompt: prompts alone, nothing before them (`prompt`, `chunk`);
+        mixed: both, every symbol open.
 
     Examples
     --------
     >>> from slipstick.workloads.language.language_catalog import language_model
-    >>> step = language_step(language_model("llama-3.1-8b"))
-    >>> step.bind(decodes=1, context=1000, prompt=0, past=0, chunk=1, finished=0).bound().cost["flop.matrix.bfloat16"]
-    15533604864.0
+    >>> step = language_step(language_model("llama-3.1-8b"), purpose="decode")
+    >>> step.bind(context=1000).bound().cost["flop.matrix.bfloat16"]
+    15533604864
     """
     writer = _Step(model, weight_type(stored or model.weights), cache_bytes)
     writer.write()
-    defaults = Table({"decodes": 1.0, "context": 1024.0, "prompt": 0.0, "past": 0.0, "chunk": 1.0, "finished": 0.0})
-    defaults = defaults.using(**dict.fromkeys(DEGREES, 1.0))
-    names = [op.name for op in writer.operations]
-    used = frozenset().union(*(op.symbols for op in writer.operations))
-    kept = Table({name: value for name, value in defaults.items() if name in used})
+    absent = {"decode": ".prompt", "prompt": ".decode"}.get(purpose, "(none)")
+    operations = tuple(op for op in writer.operations if not op.name.endswith(absent))
+    names = [op.name for op in operations]
     edges = tuple(pairwise(names))
     metadata: Table[Attribute] = Table({"parameters": model.parameters, "weights": writer.kind.name})
-    return Workload(f"{model.name}-step", tuple(writer.operations), edges, kept, metadata)
+    open_ = Workload(f"{model.name}-{purpose}", operations, edges, metadata=metadata)
+    bound = open_.bind_known(_FIXED[purpose])
+    defaults = {**_DEFAULTS, **dict.fromkeys(DEGREES, 1.0)}
+    return replace(bound, defaults=Table({name: value for name, value in defaults.items() if name in bound.symbols}))
 
 
 class _Step:

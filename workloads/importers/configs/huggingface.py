@@ -60,6 +60,17 @@ def read_config(path: str | os.PathLike[str]) -> LanguageModel:
     return from_config(document, path, str(document.get("_name_or_path") or name))
 
 
+def is_config(path: str | os.PathLike[str]) -> bool:
+    """Whether a JSON file is the configuration of a model: it names its type."""
+    if os.fspath(path).endswith(".gz"):
+        return False
+    try:
+        document = read_json(path, _LIMIT_BYTES)
+    except InputError:
+        return False
+    return isinstance(document, Mapping) and "model_type" in document
+
+
 def from_config(document: Mapping[str, Any], where: object, name: str) -> LanguageModel:
     """The model that a configuration in Hugging Face's words describes; the text part of one that also sees or hears.
 
