@@ -71,10 +71,9 @@ def register(app: typer.Typer) -> None:
             raise InputError("give --measured FILE and --fit NAME together: times, and what is fitted to them")
         from slipstick.experiments.commands.numbers import named_settings, today_and_varied
         from slipstick.experiments.pages.output import emit
-        from slipstick.experiments.question.objectives import known_only, with_front
+        from slipstick.experiments.question.objectives import with_front
         from slipstick.experiments.studies.study import Fitting, Study
         from slipstick.experiments.studies.whatif import answer, frame_rows
-        from slipstick.hwmodels.units import format_quantity
 
         settings, vary = today_and_varied(named_settings(workload, set, number), vary)
         study = Study.of_question(workload, on, estimator, settings, vary, where or [], objective or [], dtype)
@@ -95,25 +94,9 @@ def register(app: typer.Typer) -> None:
         if format != "table":
             emit(frame_rows(frame, said), format)
             return
-        band = found.today.interval()
-        between = f" (80 %: {format_quantity(band[0], 's')} .. {format_quantity(band[1], 's')})" if band else ""
-        notes = [
-            "assuming: " + "; ".join(found.today.assumptions),
-            f"today, {asked.machine.name}: {format_quantity(found.today.time, 's')}{between}"
-            + ("" if band else "; no band: the estimator is not calibrated"),
-        ]
-        if band and "low_ratio" in frame:
-            notes.append("bands of ratios: what was fitted, and most of what the fit misses, is one for both times")
-        notes += [*found.unknown, *said]
-        if names:
-            notes.append(
-                f"{int(frame.front.sum())} of {len(frame)} points are beaten by no other in {', '.join(names)}:"
-            )
-            frame = frame[frame.front]
-        if len(frame) > rows:
-            notes.append(f"the {rows} fastest of {len(frame)} points (--format csv gives all):")
-            frame = frame.nsmallest(rows, "time_ratio")
-        emit(known_only(frame_rows(frame)), format, notes=notes)
+        from slipstick.experiments.question.answers.sweeps import print_sweep_table
+
+        print_sweep_table(found, frame, names, rows, said)
         if save:
             print(f"study: {save} (slipstick study run {save})")
         if report:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from slipstick.estimators.composites.composite import as_compiled
@@ -178,6 +179,21 @@ def _throughput(workload: Workload, sizes: dict[str, float], time: float) -> Thr
     else:
         items, unit = batch, "samples"
     return Throughput(items, unit, items / time)
+
+
+def unit_of(asked: Question) -> str:
+    """What a question makes: tokens, images, samples; "" where the workload has no batch."""
+    made = _throughput(asked.workload, {**asked.workload.defaults, **asked.sizes, **asked.run, "batch": 1.0}, 1.0)
+    known = {"batch"} & ({*asked.workload.symbols, *asked.workload.defaults} | set(asked.sizes) | set(asked.run))
+    return made.unit if made and known else ""
+
+
+def items_of(asked: Question, point: Mapping[str, float]) -> float:
+    """How many of them at a point of free quantities (``workload.batch``, ``run.seq_len``)."""
+    sizes = {**asked.workload.defaults, **asked.sizes, **asked.run}
+    sizes |= {name.partition(".")[2]: value for name, value in point.items() if name.startswith(("workload.", "run."))}
+    made = _throughput(asked.workload, sizes, 1.0)
+    return made.items if made else 0.0
 
 
 def _utilisation(bound: Workload, machine: Machine, time: float) -> tuple[float | None, str]:

@@ -1,0 +1,57 @@
+"""What `slipstick whatif` prints: today first, then ratios; a rate where the points make different amounts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from slipstick.experiments.pages.output import emit
+from slipstick.experiments.question.answers.facts import items_of, unit_of
+from slipstick.experiments.question.answers.lines import assumptions, count_shown, headline
+from slipstick.experiments.question.answers.printed import emit_line
+from slipstick.experiments.question.objectives import known_only
+from slipstick.experiments.studies.whatif import WhatIf, frame_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+AMOUNTS = ("batch", "seq_len")
+
+
+def print_sweep_table(found: WhatIf, frame: pd.DataFrame, front: Sequence[str], rows: int, said: Sequence[str]) -> None:
+    """The table of a what-if; `front`: the objectives whose Pareto front it is."""
+    notes = [f"today: {headline(found.question, found.today)}"]
+    if found.today.interval() and "low_ratio" in frame:
+        notes.append("bands of ratios: what was fitted, and most of what the fit misses, is one for both times")
+    notes += [*found.unknown, *said]
+    rate = _with_rate(found, frame)
+    if rate:
+        at = int(frame[rate].to_numpy(float).argmax())
+        where = ", ".join(f"{name} = {float(frame[name].iloc[at]):g}" for name in found.space.names)
+        notes.append(f"most {rate}: {count_shown(float(frame[rate].iloc[at]))} at {where}")
+    if front:
+        notes.append(f"{int(frame.front.sum())} of {len(frame)} points are beaten by no other in {', '.join(front)}:")
+        frame = frame[frame.front]
+    if len(frame) > rows:
+        order = "with the most " + rate if rate else "fastest"
+        notes.append(f"the {rows} {order} of {len(frame)} points (--format csv gives all):")
+        frame = frame.nlargest(rows, rate) if rate else frame.nsmallest(rows, "time_ratio")
+    shown = known_only(frame_rows(frame))
+    if rate:
+        shown = [{**row, rate: count_shown(float(value))} for row, value in zip(shown, frame[rate], strict=True)]
+    emit(shown, "table", notes=notes)
+    for text in assumptions(found.question, found.today, verbose=False):
+        emit_line(text)
+
+
+def _with_rate(found: WhatIf, frame: pd.DataFrame) -> str:
+    """Adds the column of a rate where points make different amounts; its name, else ""."""
+    unit = unit_of(found.question)
+    names = [name for name in found.space.names if name.partition(".")[2] in AMOUNTS and name in frame]
+    if not (unit and names) or not len(frame):
+        return ""
+    columns = {str(name): frame[name].to_numpy(float) for name in found.space.names}
+    times = frame.time_s.to_numpy(float)
+    points = ({name: float(column[i]) for name, column in columns.items()} for i in range(len(times)))
+    frame[f"{unit}/s"] = [items_of(found.question, point) / time for point, time in zip(points, times, strict=True)]
+    return f"{unit}/s"
