@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import sympy as sp
+from sympy.core.function import AppliedUndef
 from sympy.printing.numpy import NumPyPrinter
 
 from slipstick.hwmodels.files.expressions import symbol
@@ -45,6 +46,17 @@ class _ArrayPrinter(NumPyPrinter):  # type: ignore[misc]
         return str(reduce(lambda a, b: f"numpy.minimum({a}, {b})", map(self._print, expr.args)))
 
 
+def refuse_strays(expression: sp.Basic, arguments: Sequence[sp.Symbol]) -> None:
+    """Raise InputError where a formula holds more than its arguments and known functions.
+
+    The printer writes names of symbols and unknown functions into Python source as they are: none may come from a file.
+    """
+    strays = sorted(map(str, expression.free_symbols - set(arguments)))
+    strays += sorted({str(node.func) for node in expression.atoms(AppliedUndef)})
+    if strays:
+        raise InputError(f"formula: no value for {', '.join(name[:60] for name in strays[:5])}")
+
+
 @lru_cache(maxsize=4096)
 def compiled(expression: sp.Expr, names: tuple[str, ...]) -> Callable[..., Any]:
     """A numpy function of the named symbols, with common sub-expressions computed once."""
@@ -52,6 +64,7 @@ def compiled(expression: sp.Expr, names: tuple[str, ...]) -> Callable[..., Any]:
     # Dotted names are no Python names. Put in at once, and without a docstring: half of lambdify's time otherwise.
     arguments = [symbol(f"a{i}") for i in range(len(names))]
     plain = expression.xreplace(dict(zip(map(symbol, names), arguments, strict=True)))
+    refuse_strays(plain, arguments)
     function: Callable[..., Any] = sp.lambdify(
         arguments, plain, modules="numpy", printer=printer, cse=True, docstring_limit=0
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from slipstick.experiments.pages.sliderule import data_of, slider_html
 from slipstick.experiments.pages.whatif_report import formula_sections, part_rows, source_sections
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.studies.whatif import WhatIf
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.units import format_quantity
 
 TORNADO_BARS = 14
@@ -30,7 +32,7 @@ def write(
     path: str | Path,
 ) -> Path:
     """Write the page; returns its path."""
-    script, names = data_of(asked)
+    script, sliders = _slide_rule(asked)
     tornado = tables["tornado"][:TORNADO_BARS]
     ends = [[row["divided"] or 1.0, row["multiplied"] or 1.0] for row in tornado]
     bars = Bars(
@@ -41,7 +43,7 @@ def write(
         [max(pair) for pair in ends],
     )
     sections = [
-        Section("The slide rule", slider_html(names)),
+        Section("The slide rule", sliders),
         Section("What the time hangs on", figure_html(plotly_bars(bars), "tornado")),
         Section("Elasticities", table_html(tables["elasticities"], "elasticities")),
         Section("Two together", _interaction_html(asked, [str(row["quantity"]) for row in tables["elasticities"]])),
@@ -64,6 +66,15 @@ def write(
     cards = [Card(format_quantity(answer.time, "s"), f"today's time; {sure}")]
     lead = f"{asked.workload.name} on {asked.machine.name}. Assuming: {'; '.join(answer.assumptions)}."
     return write_page(path, f"Slide rule: {asked.workload.name} on {asked.machine.name}", lead, cards, sections, script)
+
+
+def _slide_rule(asked: Question) -> tuple[str, str]:
+    """The script and its sliders; a sentence instead where a page cannot compute what the estimator does."""
+    try:
+        script, names = data_of(asked)
+    except InputError as error:
+        return "", f"<p class=note>{escape(str(error))}</p>"
+    return script, slider_html(names)
 
 
 def _interaction_html(asked: Question, names: Sequence[str]) -> str:

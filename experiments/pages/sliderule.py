@@ -34,6 +34,8 @@ class _Printer(JavascriptCodePrinter):  # type: ignore[misc]
         self._places = places
 
     def _print_Symbol(self, expr: sp.Symbol) -> str:
+        if expr.name not in self._places:
+            raise InputError(f"this estimator chooses by {expr.name}, which a page cannot: its page has no sliders")
         return self._places[expr.name]
 
     def _print_Float(self, expr: sp.Float) -> str:
@@ -83,6 +85,7 @@ def _group_script(group: Group, places: Mapping[str, str], inside: Mapping[str, 
     terms = ", ".join(
         f"[{script_value(name)}, (v, o) => {_expression(sp.sympify(term, strict=True), known)}]"
         for name, term in named.terms.items()
+        if all(str(one) in known for one in sp.sympify(term, strict=True).free_symbols)  # else the page cannot say it
     )
     return (
         f"{{rows: v => [{amounts}],\n weights: v => [{', '.join(weights)}],\n"

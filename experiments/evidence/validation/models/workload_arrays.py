@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import sympy as sp
 
+from slipstick.estimators.core.lambdified import refuse_strays
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Workload
@@ -89,6 +90,8 @@ def compile_workload(workload: Workload) -> CompiledWorkload:
     plain = {names[name]: sp.Symbol(f"x{index}") for index, name in enumerate(symbols) if name in names}
     arguments = [sp.Symbol(f"x{index}") for index in range(len(symbols))]
     bodies = [sp.sympify(expression, strict=True).xreplace(plain) for expression in expressions]
+    for body in bodies:
+        refuse_strays(body, arguments)
     evaluate = sp.lambdify(arguments, bodies, modules="numpy", cse=True)
     indices = {name: np.array(positions, dtype=np.intp) for name, positions in slots.items()}
     return CompiledWorkload(tuple(op.name for op in workload), symbols, evaluate, indices)
