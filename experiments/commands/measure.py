@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from slipstick.experiments.commands import measure_threads
+from slipstick.experiments.commands import measure_anchors, measure_threads
 
 FORMAT = "table | json | csv"
 
@@ -25,6 +25,7 @@ def register(app: typer.Typer) -> None:
     measures.command("training")(training)
     measures.command("steps")(steps)
     measure_threads.register(measures)
+    measure_anchors.register(measures)
 
 
 def host(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,11 +12,14 @@ from scipy.optimize import minimize_scalar
 
 from slipstick.estimators.across_devices.anchors.conditioning import FREEDOM, AnchorModel
 from slipstick.estimators.across_devices.anchors.fade import LENGTH, fading
+from slipstick.estimators.across_devices.anchors.next_rows import candidates, next_rows
 from slipstick.estimators.across_devices.devices import DeviceCalibration, fit_devices
 from slipstick.estimators.across_devices.kernel_class import PREFIX
 from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula
 from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
+from slipstick.experiments.calibrate.operation_measurements import read_operation_times
+from slipstick.experiments.commands.cli import run
 from slipstick.hwmodels.catalog import machine
 
 EFFICIENCY = {"a100-sxm-80gb": 0.85, "h100-sxm": 0.89, "l4": 0.80, "t4": 0.74, "mi210": 0.65}
@@ -100,3 +105,33 @@ def test_what_anchors_say_fades_beyond_them(made: DeviceCalibration) -> None:
     assert np.allclose(before.time, after.time, rtol=0.05)
     assert fading(np.log([1.0]), 0.0, 1.0)[0] == 1.0
     assert fading(np.log([2.0**-LENGTH]), 0.0, 1.0)[0] == pytest.approx(np.exp(-0.5))
+
+
+def test_next_rows_narrow_what_is_left(made: DeviceCalibration) -> None:
+    """Each row lowers the mean spread, as Bayes' rule says; one short and one long addition tell launch and rate."""
+    on = machine("l40s")
+    belief = made.forecast(on).belief
+    offered = candidates([NAME], on)
+    found = next_rows(belief, offered, 4)
+    left = [row.left for row in found]
+    assert left == sorted(left, reverse=True) and left[0] < found[0].spread
+    sizes = [dict(row.dims)["elements"] for row in found[:2]]
+    assert min(sizes) < 2**20 < max(sizes)
+
+
+def test_anchors_are_named_filled_in_and_read_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "anchors.csv"
+    words = ["measure", "anchors", "--on", "rtx-4090", "--next", "3", "--save", str(path), "--format", "json"]
+    assert run(words) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert len(rows) == 3 and all(row["told_s"] > 0 for row in rows)
+    head, *lines = path.read_text().splitlines()
+    place = head.split(",").index("time_s")
+    filled = [
+        ",".join([*cells[:place], str(row["told_s"]), *cells[place + 1 :]])
+        for cells, row in zip((line.split(",") for line in lines), rows, strict=True)
+    ]
+    path.write_text("\n".join([head, *filled]) + "\n")
+    read = read_operation_times(path, {"new": machine("rtx-4090")}, {"machine": "new"})
+    assert sum(map(len, read)) == 3
+    assert run(["measure", "anchors", "--on", "rtx-4090", "--dtype", "int3"]) == 2

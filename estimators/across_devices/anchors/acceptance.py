@@ -74,7 +74,7 @@ def accepted(before: Belief, anchors: Sequence[OperationTimes], factors: FloatAr
     names = np.concatenate([np.full(len(form), form.name) for form in anchors])
     told = kin.at(np.zeros(kin.roots.shape[1]))
     chosen = _tried(kin, told)
-    other = _tried(replace(kin, roots=np.concatenate([kin.roots, _other_stack(before)], axis=1)), told)
+    other = _tried(replace(kin, roots=np.concatenate([kin.roots, other_stack(before)], axis=1)), told)
     if len(told) < FEW or other.least < OTHER_FALLS * chosen.least:
         chosen = other
     shares, errors, ranges = {}, {}, {}
@@ -118,7 +118,7 @@ def _tried(model: AnchorModel, told: FloatArray) -> _Tried:
     return _Tried(model, best, _left_out(model, best, told))
 
 
-def _other_stack(before: Belief) -> FloatArray:
+def other_stack(before: Belief) -> FloatArray:
     """Directions of a software stack that is no relative's, a parameter each, shape (parameters, directions)."""
     spreads = [STACKS.get(parameter, 0.0) for _, parameter in before.names]
     kept = np.flatnonzero(spreads)

@@ -93,7 +93,7 @@ class AnchorModel:
         if start is None:  # wide noise first: where all rows are far off, a narrow one takes them all for outliers
             start = replace(self, noise=COARSE * self.noise).likeliest(keep, np.zeros(self.roots.shape[1]))
         point, damping = start, 1e-2
-        here, slope = self._linear(point)
+        here, slope = self.linear(point)
         cost = self._cost(here, point, keep)
         for _ in range(STEPS):
             error, noise = (self.measured - here)[keep], self.noise[keep]
@@ -113,12 +113,12 @@ class AnchorModel:
             point, gained, cost, damping = point + step, cost - better, better, max(damping / 5, 1e-4)
             if gained < GAINED:
                 return point
-            here, slope = self._linear(point)
+            here, slope = self.linear(point)
         return point
 
     def left(self, coordinates: FloatArray) -> FloatArray:
         """Covariance of the coordinates that the rows leave, at the most likely ones."""
-        here, slope = self._linear(coordinates)
+        here, slope = self.linear(coordinates)
         error = self.measured - here
         weight = (FREEDOM + 1) / (FREEDOM + (error / self.noise) ** 2) / self.noise**2
         return np.asarray(np.linalg.inv(slope.T @ (weight[:, None] * slope) + np.eye(len(coordinates))), dtype=float)
@@ -128,7 +128,7 @@ class AnchorModel:
         error = ((self.measured - modelled) / self.noise)[keep]
         return float(point @ point / 2 + (FREEDOM + 1) / 2 * np.log1p(error**2 / FREEDOM).sum())
 
-    def _linear(self, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def linear(self, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Log seconds, and their derivatives by the coordinates."""
         point = self.mean + self.roots @ coordinates
         moved = point + np.concatenate([np.zeros((1, len(point))), STEP * np.eye(len(point))])

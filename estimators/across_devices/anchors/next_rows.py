@@ -1,0 +1,108 @@
+"""Which operations to measure first on a machine: those after which all others are known best.
+
+Every candidate's log time is linear in the unknown parameters near what is believed; measuring one narrows them as
+Bayes' rule says for normal laws, whatever it shows. The rows are chosen one after the other, each for the largest fall
+of the mean variance over all candidates (sequential A-optimal design; Fedorov, Theory of Optimal Experiments, 1972).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from slipstick.estimators.across_devices.anchors.acceptance import other_stack
+from slipstick.estimators.across_devices.anchors.conditioning import AnchorModel
+from slipstick.estimators.across_devices.beliefs import Belief
+from slipstick.estimators.across_devices.operation_times import OperationTimes
+from slipstick.hwmodels.machine import Machine
+
+SIZES = (16, 256, 4096)
+GRIDS: dict[str, list[dict[str, float]]] = {
+    "gemm": [{"batch": 1, "m": m, "n": n, "k": k} for m in (1024, 8192) for n in SIZES for k in (1024, 8192)],
+    "elementwise": [{"elements": 2.0**e, "reads": 2.0 ** (e + 1), "writes": 2.0**e} for e in (12, 18, 22, 26, 28)],
+    "softmax": [{"rows": r, "columns": c} for r in (64, 4096, 65536) for c in (256, 4096)],
+    "norm": [{"elements": r * c, "groups": r} for r in (64.0, 4096.0, 65536.0) for c in (256.0, 4096.0)],
+    "attention": [
+        {"batch": b, "heads": 32, "kv_heads": 8, "queries": q, "keys": k, "head_dim": 128, "value_dim": 128}
+        for b, q, k in ((1, 512, 512), (1, 4096, 4096), (8, 2048, 2048), (1, 1, 4096), (64, 1, 4096), (256, 1, 16384))
+    ],
+}
+"""Sizes between which nearly all operations of networks lie, by kind."""
+
+
+@dataclass(frozen=True)
+class NextRow:
+    """An operation worth measuring.
+
+    Parameters
+    ----------
+    name
+        Its class ("gemm.bfloat16").
+    time
+        Seconds that are told before it is measured.
+    spread
+        Standard deviation of its log time as it is known now.
+    left
+        Mean standard deviation of the log times of all candidates once this one and those before it are measured.
+    """
+
+    name: str
+    dims: tuple[tuple[str, float], ...]
+    time: float
+    spread: float
+    left: float
+
+
+def candidates(names: Sequence[str], machine: Machine) -> list[OperationTimes]:
+    """Operations of some classes at usual sizes; their times are not looked at."""
+    found = []
+    for name in names:
+        kind, _, dtype = name.partition(".")
+        for dims in GRIDS.get(kind, ()):
+            facts = (
+                {"causal": dims["queries"] > 1}
+                if kind == "attention"
+                else {"function": "add"}
+                if kind == "elementwise"
+                else {}
+            )
+            columns = {dim: [size] for dim, size in dims.items()}
+            found.append(OperationTimes.of(machine, kind, dtype, columns, [1.0], facts))
+    return found
+
+
+def next_rows(belief: Belief, offered: Sequence[OperationTimes], count: int) -> list[NextRow]:
+    """The rows to measure, the most telling first.
+
+    Parameters
+    ----------
+    offered
+        One row each, of classes that the belief knows.
+    """
+    model = AnchorModel.of(belief.names, belief.mean, belief.roots, belief.noise, offered, np.zeros(len(offered)))
+    model = replace(model, roots=np.concatenate([belief.roots, other_stack(belief)], axis=1))
+    logs, slope = model.linear(np.zeros(model.roots.shape[1]))
+    kinds = np.array([form.name for form in offered])
+    weight = 1 / np.array([np.sum(kinds == name) for name in kinds])
+    known = np.eye(slope.shape[1])
+    chosen: list[NextRow] = []
+    taken: list[int] = []
+    for _ in range(min(count, len(offered))):
+        shared = slope @ known @ slope.T
+        variance = np.diag(shared) + model.noise**2
+        fall = weight @ (shared**2 / variance[None, :])
+        fall[taken] = -1.0
+        best = int(np.argmax(fall))
+        taken.append(best)
+        spread = float(np.sqrt(np.diag(shared)[best]))
+        gain = known @ slope[best] / variance[best]
+        known = known - np.outer(gain, slope[best] @ known)
+        left = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", slope, known, slope), 0.0))
+        form = offered[best]
+        dims = tuple((dim, float(form.column(dim)[0])) for dim in form.op.dims)
+        chosen.append(
+            NextRow(form.name, dims, float(np.exp(logs[best])), spread, float(np.average(left, weights=weight)))
+        )
+    return chosen
