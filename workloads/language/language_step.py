@@ -32,7 +32,7 @@ _FIXED: Mapping[Purpose, Mapping[str, Amount]] = {
     "decode": {"prompt": 0, "past": 0, "chunk": 1, "finished": 0},
     "prompt": {"decodes": 0, "context": 1, "past": 0, "finished": 1},
 }
-_DEFAULTS = {"decodes": 1.0, "context": 1024.0, "prompt": 1024.0, "chunk": 1024.0, "finished": 1.0}
+_DEFAULTS: Mapping[str, float] = {"decodes": 1, "context": 1024, "prompt": 1024, "chunk": 1024, "finished": 1}
 
 
 def language_step(
@@ -66,7 +66,7 @@ def language_step(
     metadata: Table[Attribute] = Table({"parameters": model.parameters, "weights": writer.kind.name})
     open_ = Workload(f"{model.name}-{purpose}", operations, edges, metadata=metadata)
     bound = open_.bind_known(_FIXED[purpose])
-    defaults = {**_DEFAULTS, **dict.fromkeys(DEGREES, 1.0)}
+    defaults = {**_DEFAULTS, **dict.fromkeys(DEGREES, 1)}
     return replace(bound, defaults=Table({name: value for name, value in defaults.items() if name in bound.symbols}))
 
 
@@ -138,10 +138,12 @@ class _Step:
 
         one, value = (m.latent.rank + m.latent.rotary, m.latent.rank) if m.latent else (m.head_dim, m.head_dim)
         keys = within(self.context)
-        dims = {"batch": self.decodes, "heads": heads, "queries": 1, "keys": keys, "head_dim": one, "value_dim": value}
+        shared: Amount = 1 if m.latent else m.kv_heads / self.cache_ranks
+        dims = {"batch": self.decodes, "heads": heads, "kv_heads": shared, "queries": 1, "keys": keys}
+        dims |= {"head_dim": one, "value_dim": value}
         self.read_cache(f"{name}.decode", dims, times, self.decodes * (keys + 1) * size)
         if m.latent:
-            one, value = m.latent.plain + m.latent.rotary, m.latent.value
+            one, value, dims["kv_heads"] = m.latent.plain + m.latent.rotary, m.latent.value, heads
         chunks = self.prompt / self.chunk
         keys = within(self.past + (self.chunk + 1) / 2)
         dims = {**dims, "batch": chunks, "queries": self.chunk, "keys": keys, "head_dim": one, "value_dim": value}
@@ -150,7 +152,6 @@ class _Step:
 
     def read_cache(self, name: str, dims: dict[str, Any], times: Amount, numbers: Amount) -> None:
         """Attention whose keys and values lie in the cache: their bytes are the cache's, not the data type's."""
-        dims = {**dims, "kv_heads": dims["heads"]}
         made = operation(name, "attention", dims, "bfloat16", times=times)
         amounts = {key: amount for key, amount in made.cost.items() if key != "read"}
         self.operations.append(replace(made, cost=Cost({**amounts, "read": numbers * self.cache_bytes})))
