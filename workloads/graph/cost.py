@@ -48,6 +48,8 @@ class Cost(Mapping[str, Amount]):
         for resource, amount in (amounts or {}).items():
             if resource.partition(".")[0] not in RESOURCES:
                 raise InputError(f"unknown resource {resource!r} (known: {', '.join(RESOURCES)})")
+            if resource.partition(".")[0] == "flop" and resource.count(".") != 2:
+                raise InputError(f"resource {resource[:60]!r}: want flop.UNIT.DTYPE, such as flop.matrix.float32")
             if not isinstance(amount, sp.Basic) and not amount >= 0:
                 raise InputError(f"resource {resource!r} = {amount!r}: want an amount >= 0")
         self._amounts = Table({name: amount for name, amount in (amounts or {}).items() if amount != 0})

@@ -142,7 +142,7 @@ class Columns:
             values = np.full(len(arguments), np.nan)
             for index in [i for i, text in enumerate(arguments) if key in text]:
                 if match := search(arguments[index]):
-                    values[index] = float(match.group(1))
+                    values[index] = _number(match.group(1))
             found.append(values)
         start, duration = _microseconds(starts, self.origin or 0), _microseconds(durations, 0)
         # a comparison with not-a-number is false; such events are counted one by one on the general road
@@ -229,3 +229,10 @@ class Columns:
             origin=(self.origin or 0) * 1e-6,
             notes=notes,
         )
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")  # no number: as if it were not there
