@@ -16,6 +16,7 @@ from slipstick.estimators.core.parameters import Parameter, check_parameters, pa
 from slipstick.estimators.core.schedule_model import FormulaSchedule, Outcome
 from slipstick.estimators.schedule.infeed import InfeedOverlap
 from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.readers import unknown_name
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.units import format_quantity
@@ -109,6 +110,8 @@ class Fed(InfeedOverlap):
         found = self.account(workload, machine, run, self.lanes(workload, times))
         metrics = {name: float(found[name]) for name in SHARES}
         flop = sum(float(op.cost.flop) * float(op.times) for op in workload if op.kind in MATRIX_KINDS)
+        if "matrix" not in machine.engines:
+            raise unknown_name(f"engine of machine {machine.name!r}", "matrix", list(machine.engines))
         dtype = next(iter(machine.engines["matrix"].flop_per_cycle))
         cores = machine.cores if stands_on_cores(workload) else 1  # whose work the operations are
         useful = flop * cores / machine.peak("matrix", dtype)
