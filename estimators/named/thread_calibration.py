@@ -29,8 +29,8 @@ CARRIED_OVER = 0.7
 """Scatter of the logarithm of operation factors between networks on one host: a factor of 2.5 either way."""
 UNSEEN = 0.2
 """Relative error of a contention where two counts cannot show their scatter (Table IV: 4-15 % around its lines)."""
-SCATTER_FLOOR = 0.15 * math.sqrt(math.pi / 2)
-"""Where too few thread counts were measured to tell: the mean deviation of Table IX (15 %) as a standard deviation."""
+PUBLISHED, PUBLISHED_WEIGHT = 0.15 * math.sqrt(math.pi / 2), 4
+"""Scatter of the method, from the mean deviation of Table IX (15 %), and of how many measured misses it counts."""
 
 
 @dataclass(frozen=True)
@@ -167,8 +167,8 @@ def carried_over(made: Calibration, network: str) -> Calibration:
 def strategy(measured: ThreadMeasurement, name: Strategy) -> Calibration:
     """A strategy for the measured network on the measured machine, with the band that its own misses leave.
 
-    The scatter is that of the foretold training times at the other thread counts; where fewer than three are left,
-    the published one of the method, if that is wider.
+    The scatter is that of the foretold training times at the other thread counts, pooled with the published one of
+    the method, which counts as four of them: one or two counts cannot say how far to trust themselves.
     """
     line = contention_line(measured.contention)
     entry = Contention(max(-1.0, line.values[0]), max(0.0, line.values[1]), measured.contention)
@@ -192,9 +192,8 @@ def strategy(measured: ThreadMeasurement, name: Strategy) -> Calibration:
         for threads, seconds in measured.training
         if name == "timed" or threads != measured.fitted_at
     ]
-    scatter = float(np.sqrt(np.mean(np.square(misses)))) if misses else 0.0
-    if len(misses) < 3:
-        scatter = max(scatter, SCATTER_FLOOR)
+    known = PUBLISHED_WEIGHT + len(misses)
+    scatter = math.sqrt((PUBLISHED_WEIGHT * PUBLISHED**2 + float(np.sum(np.square(misses)))) / known)
     covariance = _line_covariance(line, measured.contention)
     names = tuple(f"schedule.contention.{measured.network}.{part}" for part in line.names)
     return Calibration(
@@ -203,7 +202,7 @@ def strategy(measured: ThreadMeasurement, name: Strategy) -> Calibration:
         covariance,
         tuple(misses),
         scatter,
-        float(max(line.degrees_of_freedom, len(misses), 1)),
+        float(known),
         content_digest([measured.network, measured.fingerprint, measured.contention, measured.training]),
         source,
     )

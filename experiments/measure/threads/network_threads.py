@@ -110,7 +110,7 @@ def measure_network(
             preparation=passes.preparation,
             cycles_per_instruction=cycles,
             cores=machine.cores,
-            protocol=f"{when}: wall time, medians of {repeats} rounds, largest spread {spread:.0%}",
+            protocol=f"{when}: CPU time, medians of {repeats} rounds, largest spread {spread:.0%}",
         ),
         step,
     )
