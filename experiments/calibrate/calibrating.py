@@ -128,7 +128,7 @@ def _bands(objective: Objective, fit: Fit, how: str, level: float) -> Mapping[st
     ):
         if name in fit.held or not np.isfinite(error):
             continue
-        if low >= 0 and value > 0:  # of its logarithm: a positive parameter has a positive interval
+        if low >= 0 and 0 < error <= value:  # of its logarithm: a positive parameter has a positive interval
             factor = math.exp(min(reach * error / value, 700.0))
             ends = value / factor, value * factor
         else:

@@ -46,3 +46,19 @@ def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
         assert same(shown, said.out, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE), f"{command}\n{said.out}"
     sys.modules.pop("my_model", None)
     assert (tmp_path / "report.html").stat().st_size > 1e6
+
+
+def test_an_own_network_by_four_methods(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for file in (DOCS / "own-network").iterdir():
+        shutil.copy(file, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    same = doctest.OutputChecker().check_output
+    steps = _steps(DOCS / "own-network.md")
+    assert len(steps) == 8
+    for command, shown in steps:
+        code = run(shlex.split(command))
+        said = capsys.readouterr()
+        assert code == 0, said.err
+        assert same(shown, said.out, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE), f"{command}\n{said.out}"
