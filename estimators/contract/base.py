@@ -75,6 +75,10 @@ class EstimatorBase:
         """The workload's symbols."""
         return workload.symbols | frozenset(workload.defaults)
 
+    def graph(self, workload: Workload, machine: Machine) -> Workload:
+        """The operations that it takes the time of: the workload's."""
+        return workload
+
     def run_defaults(self, machine: Machine) -> Mapping[str, float]:
         """None."""
         return {}

@@ -168,6 +168,10 @@ class Estimator(Protocol):
         """Numbers of the run that it reads; others are refused."""
         ...
 
+    def graph(self, workload: Workload, machine: Machine) -> Workload:
+        """The operations that it takes the time of: a whole run, where one step was given."""
+        ...
+
     def run_defaults(self, machine: Machine) -> Mapping[str, float]:
         """Numbers of the run that it takes where none are given."""
         ...

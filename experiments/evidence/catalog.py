@@ -38,6 +38,7 @@ SCOREBOARDS: dict[str, str] = {
     "megatron": "slipstick.experiments.evidence.validation.parallel.megatron_scores",
     "dlbricks": "slipstick.experiments.evidence.validation.bricks.dlbricks_scores",
     "defaults": "slipstick.experiments.evidence.validation.defaults.default_scores",
+    "calibrations": "slipstick.experiments.evidence.validation.scaling.calibration_scores",
     "local-llm": "slipstick.experiments.evidence.validation.serving.local_scores",
     "serving": "slipstick.experiments.evidence.validation.serving.serving_scores",
     "programs": "slipstick.experiments.evidence.validation.models.program_scores",

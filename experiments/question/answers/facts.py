@@ -97,9 +97,12 @@ def facts(asked: Question, answer: Estimate) -> Facts:
     sizes = {**asked.workload.defaults, **asked.sizes, **asked.run}
     bound = as_compiled(asked.workload, asked.machine).bind_known(sizes)
     known = not bound.symbols
-    mfu, of = _utilisation(bound, asked.machine, answer.time) if known else (None, "")
+    graph = asked.estimator.model.graph(asked.workload, asked.machine)
+    whole = bound if graph is asked.workload else graph.bind_known({**graph.defaults, **sizes})  # a run of many steps
+    known = known and not whole.symbols
+    mfu, of = _utilisation(whole, asked.machine, answer.time) if known else (None, "")
     free = asked.machine.runtime.free_kinds
-    moved = sum(float(op.cost.bytes_moved * op.times) for op in bound if op.kind not in free) if known else 0.0
+    moved = sum(float(op.cost.bytes_moved * op.times) for op in whole if op.kind not in free) if known else 0.0
     there = asked.machine.bandwidth(asked.machine.main_memory) * answer.time
     return Facts(
         _throughput(asked.workload, sizes, answer.time),
