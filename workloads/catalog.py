@@ -210,9 +210,9 @@ def _graph(name: str) -> Path:
 
 
 def _served(name: str) -> Workload:
-    """A step of serving a language model."""
+    """A step of serving a language model on one device."""
     from slipstick.workloads.language.language_catalog import language_model
-    from slipstick.workloads.language.language_step import language_step
+    from slipstick.workloads.language.language_step import language_step, on_one_device
 
     model = language_model(name.removeprefix("decode:").removeprefix("prompt:"))
-    return language_step(model, purpose="prompt" if name.startswith("prompt:") else "decode")
+    return on_one_device(language_step(model, purpose="prompt" if name.startswith("prompt:") else "decode"))

@@ -198,7 +198,7 @@ def test_a_config_is_a_workload_of_a_step(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps(CONFIG))
     step = workload(str(path))
-    assert step.symbols == {"decodes", "context", "tensor", "pipeline"}
+    assert step.symbols == {"decodes", "context"}
     step.save(tmp_path / "step.json")
     assert workload(str(tmp_path / "step.json")).cost.keys() == step.cost.keys()
     assert workload("prompt:llama-3.1-8b").bind(prompt=8192, chunk=8192).bound().cost[

@@ -70,6 +70,13 @@ def language_step(
     return replace(bound, defaults=Table({name: value for name, value in defaults.items() if name in bound.symbols}))
 
 
+def on_one_device(step: Workload) -> Workload:
+    """A step with all degrees one: no messages, so that a machine needs no links."""
+    bound = step.bind_known(dict.fromkeys(DEGREES, 1))
+    kept = tuple(op for op in bound if op.kind != "collective")
+    return replace(bound, operations=kept, edges=tuple(pairwise(op.name for op in kept)))
+
+
 class _Step:
     """A step being written down."""
 
