@@ -87,7 +87,7 @@ def believed(
     for one in (*classes, KernelClass(DEFAULT, ())):
         own = None if on.name in without else one.of(on.name)
         fits = [fit for fit in one.fits if fit.machine not in (*without, on.name)]
-        share = weights(fits, on.family) if fits else np.zeros(0)
+        share = weights(fits, on.family, on.runtime.library) if fits else np.zeros(0)
         rough = {name: prior.value for name, prior in one.priors.items()}
         values = own.values if own else pooled(fits, on, one.priors) if fits else rough
         start = len(names)

@@ -181,7 +181,7 @@ def _factor(one: KernelClass, fits: Sequence[MachineFit], on: Machine, share: fl
     """Of several machines' residuals, relatives counting more."""
     if not fits:
         return ShapeFactor(one, {})
-    each = weights(fits, on.family)
+    each = weights(fits, on.family, on.runtime.library)
     each = share * each / each.sum()
     return ShapeFactor(one, {fit.machine: float(part) for fit, part in zip(fits, each, strict=True)})
 

@@ -231,3 +231,24 @@ def test_thinning_keeps_every_form() -> None:
     forms = [streams("l4", 0.8, 90), streams("t4", 0.8, 10)]
     assert [len(form) for form in thinned(forms, 20)] == [18, 2]
     assert thinned(forms, 1000) == forms
+
+
+def test_who_names_a_library_is_told_by_what_ran_it() -> None:
+    """Machines of one family, of which two run kernels that reach half: the new one is as the library it names."""
+    slow, fast = {"a100-sxm-80gb": 0.42, "a30": 0.40}, {"a100-pcie-80gb": 0.85, "a40": 0.83}
+
+    def ran(name: str, efficiency: float, library: str) -> OperationTimes:
+        form = streams(name, efficiency)
+        return replace(form, machine=form.machine.using({"runtime.library": library}))
+
+    forms = [ran(name, share, "slow kernels") for name, share in slow.items()]
+    known = fit_devices([*forms, *(ran(name, share, "fast kernels") for name, share in fast.items())])
+    new = machine("h100-sxm")
+    told = {
+        library: known.forecast(new.using({"runtime.library": library} if library else {})).belief.values(
+            "elementwise.float32"
+        )["memory_efficiency"]
+        for library in ("slow kernels", "", "fast kernels")
+    }
+    assert told["slow kernels"] < told[""] < told["fast kernels"]
+    assert told["fast kernels"] / told["slow kernels"] > 1.5

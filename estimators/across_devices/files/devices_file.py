@@ -155,7 +155,7 @@ def _fit(entry: Any, name: str, machines: Mapping[str, Machine], path: object) -
         values[parameter] = _number(value, path, f"{name}.{parameter}", 1e-30)
     scatter = _number(fields.get("median_log_error"), path, f"{name}.median_log_error", 0.0, LARGEST_SPREAD)
     count = int(_number(fields.get("measurements"), path, f"{name}.measurements", 1.0, 1e12))
-    return MachineFit(on.name, on.family, technology(on), Table(values), scatter, count)
+    return MachineFit(on.name, on.family, technology(on), Table(values), scatter, count, on.runtime.library)
 
 
 def _scatters(fields: Mapping[str, Any], name: str, path: object) -> tuple[Scatter, ...]:
