@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 FEW = 3
 """Fewer operations are kernels to be timed by themselves, not a step that a host issues."""
-PLAIN = "--estimator roofline for the data sheet's bound"
+PLAIN = "plain: --estimator roofline"
 SUBJECTS = {
     "tpu": "its own calibration: training steps of fully connected networks on a TPU v2",
     "collectives": "rings and trees by NCCL's protocols",

@@ -85,7 +85,9 @@ def _print_one(asked: Question, answer: Estimate, known: Facts, parts: int, *, v
             }
             for one in operations(answer, parts)
         ]
-    emit(rows, "table", notes=notes)
+    for text in notes:
+        emit_line(text, "bold" if text is notes[0] else "red" if "DOES NOT FIT" in text else "")
+    emit(rows, "table")
     for text in [
         *lines.assumptions(asked, answer, verbose=verbose),
         *(unknown if verbose or asked.estimator.alone else []),
@@ -93,13 +95,14 @@ def _print_one(asked: Question, answer: Estimate, known: Facts, parts: int, *, v
         emit_line(text)
 
 
-def emit_line(text: str) -> None:
-    """A line below a table."""
+def emit_line(text: str, style: str = "") -> None:
+    """A line above or below a table; `style` ("red") is seen on terminals alone."""
     from rich.console import Console
 
     from slipstick.experiments.pages.output import visible
 
-    Console(width=None if sys.stdout.isatty() else 200, highlight=False).print(visible(text), markup=False)
+    console = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
+    console.print(visible(text), markup=False, style=style)
 
 
 def _row(asked: Question, answer: Estimate, known: Facts, parts: int, *, full: bool) -> dict[str, Any]:

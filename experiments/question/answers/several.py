@@ -37,10 +37,10 @@ def rows(answers: Sequence[Answered]) -> list[dict[str, Any]]:
         if known.throughput:
             row[f"{known.throughput.unit}/s"] = count_shown(known.throughput.rate)
         row["MFU"] = "" if known.mfu is None else shown(100 * known.mfu, "%")
-        row["memory"] = "" if need is None else f"{shown(need.needed, 'byte')} of {shown(need.there, 'byte')}"
-        row["fits"] = "" if need is None else "yes" if need.fits else "NO"
-        row["times the fastest"] = f"{answer.time / best.time:.3g}"
-        row["surely slower"] = "" if answer is best or sure is None else shown(100 * sure, "%")
+        row["memory"] = "" if need is None else f"{'' if need.fits else 'NO: '}{shown(need.needed, 'byte')}"
+        row["there"] = "" if need is None else shown(need.there, "byte")
+        row["slower"] = f"{answer.time / best.time:.3g} x"
+        row["sure"] = "" if answer is best or sure is None else shown(100 * sure, "%")
         found.append(row)
     return found
 
