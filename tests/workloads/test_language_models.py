@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import random
 import struct
 from pathlib import Path
 
 import pytest
 
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.importers.configs.huggingface import from_config
 from slipstick.workloads.language.language_catalog import language_model, language_model_names, language_model_source
 from slipstick.workloads.language.language_step import language_step
 from slipstick.workloads.language.layout import Layout
@@ -204,3 +207,20 @@ def test_a_config_is_a_workload_of_a_step(tmp_path: Path) -> None:
     assert workload("prompt:llama-3.1-8b").bind(prompt=8192, chunk=8192).bound().cost[
         "flop.matrix.bfloat16"
     ] == pytest.approx(131.9e12, rel=1e-3)
+
+
+def test_damaged_files_end_in_a_model_or_in_one_line(tmp_path: Path) -> None:
+    rng = random.Random(2)
+    whole, path = gguf(TENSORS, FACTS), tmp_path / "damaged.gguf"
+    odd = [0, -1, 10**12, 1.5, "x", None, True, [], {}, [1, 2], {"a": 1}, "gpt_oss"]
+    more = ["layer_types", "mlp_only_layers", "decoder_sparse_step", "text_config", "quantization_config"]
+    for _ in range(300):
+        damaged = bytearray(whole)
+        for _ in range(rng.randint(1, 6)):
+            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        path.write_bytes(damaged)
+        changed = {**CONFIG, **{rng.choice([*CONFIG, *more]): rng.choice(odd) for _ in range(3)}}
+        with contextlib.suppress(InputError):
+            assert language_model(str(path)).parameters > 0
+        with contextlib.suppress(InputError):
+            assert from_config(changed, "a config", "odd").parameters > 0
