@@ -32,13 +32,13 @@ from slipstick.hwmodels.files.readers import InputError
 BINS = (("2x", 1.5, 2.9), ("4x", 2.9, 5.7), ("8x", 5.7, 11.4), (">11x", 11.4, np.inf))
 ENOUGH = 50
 GOALS = {
-    "strong": {"2x": 8.0, "4x": 9.0, "8x": 16.0, ">11x": 18.0},
-    "problem_size": {"2x": 4.0, "4x": 5.0, "8x": 7.0, ">11x": 9.0},
+    "strong": {"2x": 8.0, "4x": 9.0, "8x": 15.0, ">11x": 18.0},
+    "problem_size": {"2x": 3.0, "4x": 4.0, "8x": 5.0, ">11x": 9.0},
 }
 EXTRAP_FIVE = {"strong": 8.7, "collective": 8.1, "weak": 13.7}
 WIDTH_GOALS = {"2x": 2.0, "4x": 3.0}
 COVERAGE_GOALS = {"2x": (0.75, 0.85), "4x": (0.75, 0.85), "8x": (0.70, 0.90)}
-REFUSED_AT_MOST = 0.15
+REFUSED_AT_MOST = 0.20
 BASELINES = {"amdahl_nnls": "amdahl", "four_terms_nnls": "four", "last_value": "last"}
 
 
