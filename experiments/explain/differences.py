@@ -47,6 +47,8 @@ def slope(dials: Dials, name: str) -> float | None:
     """d log time / d log quantity between a step below and one above; None where neither can be taken."""
     whole = name in dials.whole or name.startswith(("run.", "workload."))
     today = dials.today[name]
+    if not today:
+        return None
     factor = max(STEP, (today + 1) / today) if whole else STEP
     ends = [(dials.turned(name, scale), dials.ratio(name, scale)) for scale in (1 / factor, factor)]
     points = sorted({(value, ratio) for value, ratio in [(today, 1.0), *ends] if ratio is not None})

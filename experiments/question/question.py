@@ -18,6 +18,7 @@ from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import workload as workload_by_name
 from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.runs.feed import run_of
 from slipstick.workloads.transforms.dtype import dtype_name, in_dtype
 
 
@@ -96,6 +97,9 @@ def question(
     if values["estimator"]:
         chosen = set_parameters(chosen, parameter_values(chosen, values["estimator"]))
     check_run_names(chosen, asked, on, run)
+    if own := run_of(asked):  # the workload is a run, whose numbers hold where none are given
+        known = chosen.run_names(asked, on)
+        run = {**{name: value for name, value in own.items() if name in known}, **run}
     numbers = {name: number_of(f"workload.{name}", value) for name, value in sizes.items()}
     return Question(asked, on, chosen, Run(run), why, Run(numbers))
 

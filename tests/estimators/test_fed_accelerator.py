@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,6 +14,7 @@ from slipstick.estimators.core.estimate import Estimate
 from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.operation.tpu.tpu_layout import laid_out, padding
 from slipstick.estimators.operation.tpu.tpu_step import TpuOperations
+from slipstick.experiments.commands.cli import run
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
@@ -77,12 +80,12 @@ def test_a_slow_host_sets_the_step_and_the_shares_follow() -> None:
 
 
 def test_a_run_is_its_steps_and_what_stands_around_them() -> None:
-    step, run = ask("mlp"), ask("mlp", "run.steps=1000")
+    step, short = ask("mlp"), ask("mlp", "run.steps=1000")
     longer = ask("mlp", "run.steps=3000")
-    assert longer.time - run.time == pytest.approx(2000 * step.time)
-    assert run.metrics["idle"] > longer.metrics["idle"] > 0.2
+    assert longer.time - short.time == pytest.approx(2000 * step.time)
+    assert short.metrics["idle"] > longer.metrics["idle"] > 0.2
     many = ask("mlp", "run.steps=1000", "run.sessions=3", "run.evaluations=2", "run.checkpoints=5")
-    assert many.time > run.time
+    assert many.time > short.time
     text = " ".join(many.assumptions)
     assert "1000 steps, 3 sessions, 2 evaluations, 5 checkpoints" in text
     assert "the global batch of 1024 divided over 8 cores" in text
@@ -155,3 +158,13 @@ def test_where_nothing_is_handed_over_nothing_starts() -> None:
     assert one.metrics["matrix"] == pytest.approx(eight.metrics["matrix"] / 8)  # seven cores have nothing to do
     chip = question("resnet18", "tpu-v2", None, ["workload.batch=64"]).answer()
     assert 0 < chip.metrics["matrix"] < 0.6
+
+
+def test_a_run_s_rates_are_those_of_its_steps_and_it_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["estimate", "mlp", "--on", "tpu-v2-8", "--set", "run.steps=100000", "--format", "json"]) == 0
+    (long,) = json.loads(capsys.readouterr().out)
+    assert run(["estimate", "mlp", "--on", "tpu-v2-8", "--format", "json"]) == 0
+    (step,) = json.loads(capsys.readouterr().out)
+    assert long["rate_per_s"] == pytest.approx(step["rate_per_s"], rel=0.2)
+    assert long["rate_per_s"] < step["rate_per_s"]
+    assert run(["explain", "tpupoint-dcgan-cifar10", "--on", "tpu-v3-8"]) == 0

@@ -120,4 +120,7 @@ class TpuOperations(FormulaModel):
     def _rate(self, machine: Machine, paths: tuple[str, ...]) -> sp.Expr:
         """A rate of the whole machine, or of one core."""
         whole = sp.Mul(*(symbol(f"machine.{path}") for path in paths))
-        return whole / symbol("machine.cores") if self.work_of == "one_core" else whole
+        if self.work_of == "all_cores":
+            return whole
+        # by number: other cores would be another graph
+        return whole / (symbol("machine.cores") if "cores" in paths else machine.cores)

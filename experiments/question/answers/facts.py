@@ -13,6 +13,7 @@ from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.footprint import attends_to_cache, resident_bytes
 from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.runs.feed import run_of
 
 NOT_KEPT = ("view", "optimizer", "host", "collective")
 """Kinds whose results are no activations."""
@@ -98,14 +99,18 @@ def facts(asked: Question, answer: Estimate) -> Facts:
     bound = as_compiled(asked.workload, asked.machine).bind_known(sizes)
     known = not bound.symbols
     graph = asked.estimator.model.graph(asked.workload, asked.machine)
-    whole = bound if graph is asked.workload else graph.bind_known({**graph.defaults, **sizes})  # a run of many steps
+    shared = "cores" in graph.metadata  # one core's share of a step, which a run does so often
+    steps = {**run_of(asked.workload), **asked.run}.get("steps", 1.0) if shared else 1.0
+    time = answer.time / steps
+    alone = shared or graph is asked.workload
+    whole = bound if alone else graph.bind_known({**graph.defaults, **sizes})  # a run of many steps
     known = known and not whole.symbols
-    mfu, of = _utilisation(whole, asked.machine, answer.time) if known else (None, "")
+    mfu, of = _utilisation(whole, asked.machine, time) if known else (None, "")
     free = asked.machine.runtime.free_kinds
     moved = sum(float(op.cost.bytes_moved * op.times) for op in whole if op.kind not in free) if known else 0.0
-    there = asked.machine.bandwidth(asked.machine.main_memory) * answer.time
+    there = asked.machine.bandwidth(asked.machine.main_memory) * time
     return Facts(
-        _throughput(asked.workload, sizes, answer.time),
+        _throughput(asked.workload, sizes, time),
         mfu,
         of,
         moved / there if moved and there else None,
