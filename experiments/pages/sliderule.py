@@ -16,6 +16,7 @@ from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.formula import Formula
 from slipstick.experiments.explain.explanation import Dials, numbers_of
 from slipstick.experiments.question.question import Question
+from slipstick.experiments.studies.sweep import OTHER_SIZES, SAME_OPERATIONS
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.graph.cost import Amount
 
@@ -148,6 +149,7 @@ def data_of(asked: Question, level: float = DEFAULT_LEVEL) -> tuple[str, list[st
         "fitted": fitted,
         "draws": draws,
         "residual": residual,
+        "kept": [SAME_OPERATIONS, OTHER_SIZES],
         "seconds": seconds,
         "width": width,
         "tail": tail,
@@ -205,8 +207,11 @@ const slipstick = {
     const same = dials.every((value, i) => value === about.today[i]);
     const scatter = point => about.tail * Math.hypot(about.residual || 0, about.seconds / this.time(point));
     const time = Math.hypot(here.length ? about.width * this.spread(here) : 0, scatter(dials));
+    const sizes = dials.some((value, i) => value !== about.today[i] && !model.names[i].startsWith('machine.'));
+    const apart = Math.sqrt(1 - Math.exp(-Math.abs(Math.log(this.time(dials) / this.time(about.today)))
+                                         / about.kept[sizes ? 1 : 0]));
     const ratio = same ? 0 : Math.hypot(here.length ? about.width * this.spread(here.map((x, i) => x - today[i])) : 0,
-                                        scatter(dials), scatter(about.today));
+                                        Math.hypot(scatter(dials), scatter(about.today)) * apart);
     return {time: Math.exp(time), ratio: Math.exp(ratio)};
   },
   unit(seconds) {

@@ -31,6 +31,7 @@ SUBJECTS = {
     "spmv": "the sparse matrix product's own model",
     "phi-a": "the paper's thread formula, fitted to this network",
 }
+THREADS = "threads that share the cores: instructions counted and contention, strategy (a) of Viebke et al. 2019"
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,9 @@ def default(
         return Default(
             asked, machine, registry.estimator_for(subject, workload, machine), f"{SUBJECTS[subject]}; {PLAIN}"
         )
+    if "threads" in run and kind in ("cpu", "many-core"):
+        threads = registry.estimator_for("threads-counted", workload, machine)
+        return Default(in_dtype(workload, dtype) if dtype else workload, machine, threads, f"{THREADS}; {PLAIN}")
     if "pipeline_parallel" in workload.symbols | set(workload.defaults):
         return _parallel_training(workload, machine, dtype)
     if kind == "gpu":

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.browser
 ASKED = {
     "phi": ("phi-cnn-medium", "xeon-phi-7120p", "phi-a", ["run.threads=240"]),
     "gnmt": ("gnmt", "v100-sxm", "roofline", []),
-    "resnet": ("resnet50", "tpu-v3-8", None, []),
+    "resnet": ("resnet50", "tpu-v3-8", "roofline", []),
 }
 
 

@@ -60,7 +60,7 @@ MACHINES: dict[str, tuple[str, str]] = {
     "too many cores": (changed("cores: 4", "cores: 100000000000"), "less than or equal to 10000000"),
     "missing clock": (changed("clock: 2 GHz\n", ""), "field 'clock' is missing"),
     "missing sources": (changed("sources: {clock: data sheet}\n", ""), "field 'sources' is missing"),
-    "unknown field": (GOOD + "colour: blue\n", "unknown field 'colour' (known: aliases, clock, cores"),
+    "unknown field": (GOOD + "colour: blue\n", "unknown field 'colour' (known: aliases, base_clock, clock, cores"),
     "unknown field below": (changed("32 KiB,", "32 KiB, speed: 1,"), "unknown field 'memory.L1.speed'"),
     "field twice": (GOOD + "clock: 3 GHz\n", "line 10: field 'clock' is given twice"),
     "negative capacity": (changed("16 GiB", "-16 GiB"), "memory.DRAM.capacity"),

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import sympy as sp
 
+from slipstick.estimators.core.extrema import Largest
 from slipstick.estimators.core.parameters import Parameter, check_parameters
 from slipstick.hwmodels.files.expressions import symbol
 
@@ -31,8 +32,10 @@ class Contention:
         check_parameters(self)
 
     def formula(self, prefix: str, threads: sp.Expr) -> sp.Expr:
-        """Seconds at so many threads; parameters are named below `prefix`. Never below 0."""
-        line = sp.Max(0, symbol(f"{prefix}.intercept") + symbol(f"{prefix}.slope") * threads)
+        """Seconds at so many threads; parameters are named below `prefix`. Never below what fewest threads wait."""
+        least = sp.Float(min(seconds for _, seconds in self.measured)) if self.measured else sp.Integer(0)
+        # a maximum that stays: sympy takes the intercept for positive and would drop it
+        line = Largest(least, symbol(f"{prefix}.intercept") + symbol(f"{prefix}.slope") * threads)
         pairs = [(sp.Float(seconds), sp.Eq(threads, count)) for count, seconds in self.measured]
         return sp.Piecewise(*pairs, (line, True)) if pairs else line
 

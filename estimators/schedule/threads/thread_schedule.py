@@ -155,6 +155,8 @@ def cycles_per_instruction(machine: Machine, threads: sp.Expr = THREADS) -> sp.E
     table = machine.cycles_per_instruction
     on_a_core = sp.Min(sp.ceiling(threads / symbol("machine.cores")), symbol("machine.threads_per_core"))
     last = len(table) - 1
-    pairs = [(symbol(f"machine.cycles_per_instruction.{n}"), on_a_core <= n + 1) for n in range(last)]
+    # whole steps: ceiling(x) <= n where x <= n, and without it a point between two steps is at no border
+    spread = sp.Min(threads / symbol("machine.cores"), symbol("machine.threads_per_core"))
+    pairs = [(symbol(f"machine.cycles_per_instruction.{n}"), spread <= n + 1) for n in range(last)]
     end = symbol(f"machine.cycles_per_instruction.{last}") * sp.Max(1, on_a_core / len(table))
     return sp.Piecewise(*pairs, (end, True))
