@@ -1,0 +1,47 @@
+"""The longer of device and host, beside the recurrence that issues operation by operation."""
+
+from __future__ import annotations
+
+import pytest
+
+from slipstick.estimators.composites.composite import Composite
+from slipstick.estimators.operation.roofline import Roofline
+from slipstick.estimators.schedule.dispatch import AsynchronousDispatch
+from slipstick.estimators.schedule.host_issue import HostIssue
+from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.hwmodels.catalog import machine
+from slipstick.workloads.catalog import workload
+
+NETWORK, ON = workload("resnet18-inference"), machine("v100-sxm")
+
+
+def seconds(schedule: HostIssue | AsynchronousDispatch | Sequential, mode: str = "eager") -> float:
+    return Composite(Roofline(), schedule).estimate(NETWORK, ON.using({"runtime.mode": mode}), {"batch": 8}).time
+
+
+@pytest.mark.parametrize("issue", [0.0, 1e-6, 1e-5, 1e-4, 1e-3])
+def test_the_sums_bound_the_recurrence_from_below(issue: float) -> None:
+    """Nothing is faster than either side, and the recurrence adds at most the shorter one."""
+    closed, step_by_step = seconds(HostIssue(issue=issue)), seconds(AsynchronousDispatch(issue=issue))
+    device = seconds(Sequential())
+    host = issue * sum(op.kind != "view" for op in NETWORK)
+    assert closed == pytest.approx(max(device, host))
+    assert closed <= step_by_step * (1 + 1e-9) <= (closed + min(device, host)) * (1 + 1e-8)
+
+
+def test_a_recorded_graph_has_no_host() -> None:
+    assert seconds(HostIssue(issue=1.0e-2), "graph_replay") == seconds(Sequential(), "graph_replay")
+
+
+def test_compiling_leaves_the_host_its_work() -> None:
+    """torch.compile fuses kernels; a run that the host bounds takes as long."""
+    eager, compiled = (seconds(HostIssue(issue=1e-3), mode) for mode in ("eager", "compiled"))
+    assert compiled == pytest.approx(eager, rel=0.05)
+
+
+def test_compiled_and_estimated_are_one() -> None:
+    made = Composite(Roofline(), HostIssue())
+    function = made.compile(NETWORK, ON, ("machine.clock",), {"batch": 8})
+    assert float(function({"machine.clock": [ON.clock]})[0]) == pytest.approx(
+        made.estimate(NETWORK, ON, {"batch": 8}).time
+    )
