@@ -164,7 +164,8 @@ def _not_known(node: Node) -> Piece:
 
 def _unique_name(node: Node, piece: Piece, used: dict[str, int]) -> str:
     backward = "backward" if node.phase == "backward" and "backward" not in node.name else ""
-    name = ".".join(word for word in (node.layer, backward, node.name, piece.suffix) if word)
+    called = node.name.replace("_for_cpu", "")  # the host that traced it is not the machine that is asked about
+    name = ".".join(word for word in (node.layer, backward, called, piece.suffix) if word)
     used[name] = used.get(name, 0) + 1
     return name if used[name] == 1 else f"{name}#{used[name]}"
 
