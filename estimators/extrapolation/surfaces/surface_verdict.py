@@ -10,6 +10,9 @@ from slipstick.estimators.extrapolation.surfaces.surface_band import missed, sur
 from slipstick.estimators.extrapolation.surfaces.weighing import Weighed
 from slipstick.estimators.extrapolation.verdict import USUAL_REFUSED, USUAL_WIDE, Verdict, Word
 
+REACH = 2.0
+"""Farther than the farthest point left out, to this power, an answer is wide however well those were foretold."""
+
 
 def surface_verdicts(
     weighed: Weighed, parameters: tuple[str, ...], x: FloatArray, to: FloatArray, values: FloatArray
@@ -22,6 +25,7 @@ def surface_verdicts(
     below, above = surface_band(scale, ratios, 0.80)
     half, doubling = (below + above) / 2, scale
     low, high = x.min(axis=0), x.max(axis=0)
+    tried = float(weighed.ahead_ratios.max())
     missing = f"points left out in this direction were missed by {missed(weighed):.0%}"
     found = []
     for i, target in enumerate(to):
@@ -33,6 +37,8 @@ def surface_verdicts(
             f"{parameters[k]} = {target[k]:g}: {beyond[k]:.3g} times beyond the data, which span {spans[k]:.3g} times"
             for k in np.flatnonzero(beyond > spans)
         ]
+        if ratios[i] > tried**REACH:
+            far.append(f"{ratios[i]:.3g} times beyond the data: points left out were tried up to {tried:.3g} times")
         refused = doubling[i] > USUAL_REFUSED or (beyond > spans**2).any()
         reasons = [missing] if half[i] > USUAL_WIDE else []
         word: Word = "do not extrapolate" if refused else "wide" if reasons or far else "trust"
