@@ -137,7 +137,7 @@ def _add(study: typer.Typer, name: str, text: str, check: Callable[[Path, str, s
         from slipstick.experiments.studies.study import load_study, study_path
 
         asked = load_study(study_path(file), trusted or ())
-        made, share = plan(asked), share_of(part)
+        made, share, workers_of = plan(asked), share_of(part), engine(executor, workers, scheduler)
         place = _folder(asked.name if part is None else f"{asked.name}-part-{share}", folder)
         check(place, made.fingerprint, file)
         counts = f"{made.points:,} points in {len(made.chunks):,} chunks, {len(made.cases):,} cases"
@@ -147,7 +147,7 @@ def _add(study: typer.Typer, name: str, text: str, check: Callable[[Path, str, s
         mine = share.of(len(made.chunks))
         points = sum(made.chunks[number][2] - made.chunks[number][1] for number in mine)
         with shown(asked.name, points) as progress:
-            store = run_on(made, place, engine(executor, workers, scheduler), progress, share)
+            store = run_on(made, place, workers_of, progress, share)
         print(f"{asked.name}: {points} points in {len(mine)} chunks: {store.results.resolve()}")
         if part is not None:
             print(f"merge: slipstick study merge {file} FOLDER ... (those of all {share.parts} parts)")

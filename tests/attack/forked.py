@@ -262,4 +262,6 @@ def _while_importing() -> bool:
 def _harmless(args: tuple[Any, ...]) -> bool:
     """Processes that the project starts itself: git for the version, lscpu, its own training worker, a compiler."""
     words = " ".join(map(str, args[1])) if isinstance(args[1], (list, tuple)) else str(args[1])
+    if " -m slipstick." in words:
+        return True
     return words.split(" ")[0].rpartition("/")[2] in ("git", "lscpu", "nvidia-smi", "uname", "ldconfig", "gcc")
