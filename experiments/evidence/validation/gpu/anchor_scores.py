@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slipstick.estimators.across_devices.anchors import Anchor, taken
-from slipstick.estimators.across_devices.devices import fit_devices
+from slipstick.estimators.across_devices.devices import DeviceCalibration, fit_devices
 from slipstick.estimators.across_devices.forecast import Forecast
 from slipstick.estimators.across_devices.operation_times import OperationTimes, joined_times, thinned
+from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.experiments.calibrate.devices_left_out import Score, four_numbers, mape, noise_floor, roofline, scored
 from slipstick.experiments.calibrate.public_data import data_folder
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 LEVEL = 0.8
 SAMPLE, SCORED = 250, 800
+DRAWN, DRAWS = 8, 6
 ANCHORS = (
     Anchor("gemm.float32", {"m": 4096, "n": 4096, "k": 4096}),
     Anchor("elementwise.float32", {"elements": 2**26, "reads": 2**27}),
@@ -71,7 +73,42 @@ def rows(scored_at: Path | None = None) -> list[ValidationRow]:
             others = [f for f in training if f.name == form.name and f.machine.name != on.name]
             if any(one.name == form.name for one in made.classes) and others and len(form) > 1:
                 found += _rows_of(on, form, others, measured, before, after)
+                found += _at_random(made, on, form)
     return found
+
+
+def _at_random(made: DeviceCalibration, on: Machine, form: OperationTimes) -> list[ValidationRow]:
+    """What rows that nobody chose are worth: worst and middle of some draws, machine and generation left out."""
+    kin = [other for other, there in made.machines.items() if shared_words(there.family, on.family) >= 2]
+    without = (on.name, *kin)
+    if len(form) < 4 * DRAWN or not any(
+        f.machine not in without for c in made.classes if c.name == form.name for f in c.fits
+    ):
+        return []
+    part = thinned([form], SCORED)
+    truth = joined_times(part)
+    alone = mape(made.forecast(on, without, ()).predict(part, LEVEL).time, truth)
+    errors = []
+    for draw in range(DRAWS):
+        index = np.random.default_rng(draw).choice(len(form), DRAWN, replace=False)
+        told = made.forecast(on, without, [form.some(index)])
+        errors.append(mape(told.predict(part, LEVEL).time, truth))
+    base, count = {"no anchors": alone}, len(truth)
+    return [
+        ValidationRow(
+            DATASET,
+            f"{form.source}, {on.name}, {DRAWN} rows drawn at random: {words} of {DRAWS} draws",
+            "its generation",
+            count,
+            "MAPE",
+            "1",
+            value,
+            base,
+            share * alone,
+            value <= share * alone,
+        )
+        for words, value, share in (("worst", max(errors), 1.05), ("median", float(np.median(errors)), 0.6))
+    ]
 
 
 def _rows_of(
