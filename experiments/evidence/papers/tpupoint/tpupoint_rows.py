@@ -1,4 +1,4 @@
-"""Wang and others, "TPUPoint: Automatic Characterization of Hardware-Accelerated Machine-Learning Workloads",
+"""Wudenhe and Tseng, "TPUPoint: Automatic Characterization of Hardware-Accelerated Machine-Learning Behavior",
 ISPASS 2021.
 
 The runs themselves need Cloud TPUs, TensorFlow 1.15 and storage that are not public. What can be checked: sums and
