@@ -109,7 +109,9 @@ def test_what_is_not_measured_is_said() -> None:
     with pytest.raises(InputError, match="missing: forward, backward and preparation times"):
         question("resnet18", eight, "threads-timed", []).answer()
     with pytest.raises(InputError, match="is one device's share of a parallel run"):
-        question("gpt2-data-parallel", eight, "threads-counted", []).answer()
+        question("megatron-22b", eight, "threads-counted", []).answer()
+    one, shared = (question(name, eight, "threads-counted").answer().time for name in ("gpt2", "gpt2-data-parallel"))
+    assert shared == pytest.approx(one, rel=1e-6)
 
 
 def test_the_alias_keeps_the_published_band_on_the_studys_machine_alone() -> None:

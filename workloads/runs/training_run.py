@@ -18,13 +18,13 @@ from slipstick.workloads.graph.workload import Op, Workload
 
 LANES = ("serial", "image", "parallel", "contended", "exchange")
 NOT_FORWARD = ("backward", "optimizer")
-OTHER_RUNS = ("data_parallel", "tensor_parallel", "layers")
+OTHER_RUNS = ("tensor_parallel", "layers")
 """Symbols and metadata of graphs that are already one device's share of a parallel run."""
 
 
 def is_training_run(workload: Workload) -> bool:
     """Whether the operations already say how threads share them (attribute `lane`)."""
-    return any("lane" in op.attributes for op in workload)
+    return any(op.attributes.get("lane") in LANES for op in workload)
 
 
 def weights_of(workload: Workload) -> float | None:
@@ -53,6 +53,8 @@ def training_run(step: Workload, preparation: float = 0.0, exchanging: str = "")
     InputError
         Where the graph is one device's share of a parallel run already, or its weights are needed and not known.
     """
+    if "data_parallel" in step.symbols and "tensor_parallel" not in step.symbols:
+        step = _of_one_device(step)
     if any(name in step.symbols or name in step.metadata for name in OTHER_RUNS) or "devices" in step.metadata:
         raise InputError(
             f"workload {step.name!r} is one device's share of a parallel run: threads share the images of a plain "
@@ -90,6 +92,14 @@ def training_run(step: Workload, preparation: float = 0.0, exchanging: str = "")
         Table({**step.metadata, **known, "network": name}),
         step.uncounted,
     )
+
+
+def _of_one_device(step: Workload) -> Workload:
+    """A data-parallel step on one device: nothing is shared out, and nobody is told of gradients."""
+    alone = step.bind_known({"data_parallel": 1, "shard": 1})
+    kept = tuple(op for op in alone if op.kind != "collective")
+    facts = {name: value for name, value in step.metadata.items() if name in ("parameters", "network")}
+    return replace(_part(alone, "one-device", kept), name=step.name, metadata=Table(facts))
 
 
 def _part(step: Workload, name: str, operations: tuple[Op, ...]) -> Workload:
