@@ -142,8 +142,10 @@ def _kernel(op: Op, has: Resources, prefix: str, flop_time: sp.Expr) -> Formula:
             return kernel_classes.recurrent(op.dtype, has, prefix)
         case "softmax", _:
             return kernel_classes.rowwise(has, prefix, symbol("operation.rows"), symbol("operation.columns"), size)
-        case "norm", _:
+        case "norm", shared:
             groups = symbol("operation.groups")
+            if shared:  # a batch norm has few, long rows: all cores work on each
+                groups = Largest(groups, has.cores * kernel_classes.ROWS_IN_FLIGHT)
             return kernel_classes.rowwise(has, prefix, groups, symbol("operation.elements") / groups, size)
     if op.cost.bytes_moved == 0:
         return Formula(flop_time, "s", kernel_classes.SOURCE)
@@ -161,7 +163,7 @@ def _variant(op: Op) -> tuple[object, ...]:
         return forward, bool(taps == [1, 3, 3] and unit and op.dtype == "float32")
     if op.kind == "attention" and op.attributes.get("pass", "forward") == "forward":
         return "causal" if op.attributes.get("causal") else "full", str(op.attributes.get("kv_dtype", op.dtype))
-    return ()
+    return ("batch",) if op.kind == "norm" and op.attributes.get("function") == "batch" else ()
 
 
 def _arithmetic(op: Op, machine: Machine, prefix: str) -> tuple[sp.Expr, sp.Expr]:
