@@ -33,7 +33,7 @@ class PhysicalBound:
     --------
     >>> from slipstick.hwmodels.catalog import machine
     >>> from slipstick.workloads.catalog import workload
-    >>> op = workload("gemm").bound(m=4096, n=4096, k=4096).operations[0]
+    >>> op = workload("gemm").bind(m=4096, n=4096, k=4096).bound().operations[0]
     >>> seconds, bound = PhysicalBound(machine("h100-sxm")).least(op)
     >>> bound
     'arithmetic'
