@@ -34,7 +34,7 @@ SHARE_POINTS = 200
 SAME_OPERATIONS, OTHER_SIZES = 2.0, 0.1
 """Log ratio of times over which two errors of a model part by 1 - 1/e in variance: of the same operations on a changed
 machine (residuals of equal shapes on kin GPUs correlate by 0.6 to 0.9, docs/notes/gpu-operations.md), and of operations
-of other sizes. Judgement: 119 pairs of public GPU and class support that errors of other sizes are nearly independent."""
+of other sizes. Judgement: 119 public pairs of GPU and class support that errors of sizes are nearly independent."""
 BAND_POINTS = 200_000
 """Up to this many points, bands are given unless asked otherwise."""
 
