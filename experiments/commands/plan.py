@@ -1,4 +1,4 @@
-"""slipstick plan serving CONFIG.json --machines ..."""
+"""slipstick plan serving CONFIG.json --machines ..., plan training CONFIG.json --on MACHINE --devices N."""
 
 from __future__ import annotations
 
@@ -62,6 +62,28 @@ def register(app: typer.Typer) -> None:
             emit([{"best": best, "front": front, "refused": dict(found.refused), "candidates": count}], format)
             return
         emit(found.rows(), format, notes=plan_lines(found))
+
+    @group.command()
+    def training(
+        model: Annotated[str, typer.Argument(help="a config.json, or a name (llama-3.1-70b)")],
+        on: Annotated[str, typer.Option(help="a machine with links to the others: a name or YAML file")],
+        devices: Annotated[int, typer.Option(help="at most so many", min=1)],
+        batch: Annotated[int, typer.Option(help="sequences of a step", min=1)],
+        sequence: Annotated[int, typer.Option(help="tokens of a sequence", min=1)] = 8192,
+        precision: Annotated[str, typer.Option(help="of the layers' products: bf16, fp8, mxfp8, nvfp4")] = "bf16",
+        best: Annotated[int, typer.Option(help="layouts to list", min=1, max=64)] = 8,
+        format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
+    ) -> None:
+        """The fastest layout of training on at most so many devices, what bounds it, why the second is worse."""
+        from slipstick.experiments.pages.output import emit
+        from slipstick.experiments.subjects.training_plan.training_search import TrainingSearch
+        from slipstick.experiments.subjects.training_plan.training_text import training_lines, training_rows_shown
+        from slipstick.hwmodels.catalog import machine
+        from slipstick.workloads.language.language_catalog import language_model
+
+        found = TrainingSearch(language_model(model), machine(on), devices, batch, sequence, precision).run(best)
+        rows = training_rows_shown(found) if format == "table" else found.rows()
+        emit(rows, format, notes=training_lines(found))
 
     @group.command("power-limit")
     def power_limit(

@@ -1,0 +1,195 @@
+"""Published training runs as layouts on machines: MLPerf training, Megatron-Bridge, llm-foundry.
+
+Left out, and why: rows marked suspicious; LoRA and fine-tuning; models whose configuration does not ship (Nemotron,
+DeepSeek V4); MLPerf rows without a layout of their own folder ("folder and size"); the v5.1 row that says GB200 and ran
+a GB300 configuration in NVFP4; the same submitter's step time repeated in a later round; layouts that do not divide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.frames import csv_frame
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.link import Link
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.language.language_catalog import language_model
+from slipstick.workloads.language.language_model import LanguageModel
+from slipstick.workloads.language.training_layout import Recompute, TrainingLayout
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SOURCES = ("mlperf", "megatron-bridge", "llm-foundry")
+FILES = {
+    "mlperf": "training_at_scale/mlperf_training.csv",
+    "megatron-bridge": "training_at_scale/megatron_bridge.csv",
+    "llm-foundry": "training_at_scale/llm_foundry.csv",
+}
+MACHINES = {
+    "a100_40gb": "a100-sxm-40gb",
+    "a100_80gb": "a100-80-dgx",
+    "h100": "h100-dgx",
+    "h200": "h200-sxm",
+    "b200": "b200-sxm",
+    "gb200": "gb200",
+}
+PORTS = {"a100_40gb": 25e9, "a100_80gb": 25e9, "h100": 50e9, "h200": 50e9, "b200": 50e9, "gb200": 50e9}
+"""Bytes a second of one device's network port: 1600 Gbit/s a node of eight (llm-foundry's tables), NDR 400 Gbit/s."""
+FAR_LATENCY, MOST_DEVICES = 9.6e-6, 100_000
+MODELS = {
+    "DeepSeekV3": "deepseek-v3",
+    "GPT OSS 120B": "gpt-oss-120b",
+    "Qwen3_30B_a3B": "qwen3-30b-a3b",
+    "Qwen3_235B_a22B": "qwen3-235b-a22b",
+    "LLAMA3.1_405B": "llama-3.1-405b",
+    "LLAMA3_70B": "llama-3.1-70b",
+    "llama31_405b": "llama-3.1-405b",
+}
+MPT = {
+    "mpt-125m": (12, 768, 12),
+    "mpt-350m": (24, 1024, 16),
+    "mpt-760m": (24, 1536, 12),
+    "mpt-1b": (24, 2048, 16),
+    "mpt-3b": (32, 2560, 20),
+    "mpt-7b": (32, 4096, 32),
+    "mpt-13b": (40, 5120, 40),
+    "mpt-30b": (48, 7168, 56),
+    "mpt-70b": (80, 8192, 64),
+}
+"""Layers, width and heads (llm-foundry, scripts/train/yamls/pretrain); vocabulary 50368, inner width four times."""
+CHUNKS_OF_MLPERF = 8
+"""Chunks a stage of the Llama 3.1 405B submissions; the rows do not say it, so it is assumed."""
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """One published run: what it was and the seconds of a step."""
+
+    source: str
+    system: str
+    model: LanguageModel
+    layout: TrainingLayout
+    batch: int
+    sequence: int
+    precision: str
+    devices: int
+    seconds: float
+    release: str
+
+    @property
+    def machine(self) -> Machine:
+        """The machine with its network."""
+        return machine_of(self.system)
+
+
+@cache
+def machine_of(system: str) -> Machine:
+    """A machine whose last link joins any number of devices."""
+    base = machine(MACHINES[system])
+    nearest = next(iter(base.links.items()))
+    port = Link(bandwidth=PORTS[system], latency=FAR_LATENCY, width=MOST_DEVICES)
+    return base.model_copy(update={"links": Table({nearest[0]: nearest[1], "network": port})})
+
+
+@cache
+def mpt(name: str) -> LanguageModel:
+    """An MPT model (two matrices a feed-forward, tied embedding)."""
+    layers, width, heads = MPT[name]
+    return LanguageModel(
+        name, layers, width, heads, heads, width // heads, 4 * width, 50368, matrices=2, tied=1
+    )  # fmt: skip
+
+
+def training_runs(source: str, path: Path) -> tuple[list[TrainingRun], int]:
+    """The runs of a file, and how many of its rows are left out."""
+    frame = csv_frame(path)
+    found: list[TrainingRun] = []
+    left = 0
+    reader = {"mlperf": _mlperf, "megatron-bridge": _bridge, "llm-foundry": _foundry}[source]
+    for row in _rows(frame):
+        try:
+            run = reader(row)
+            if run is not None:
+                run.layout.check(run.model, run.batch, run.sequence)
+        except InputError:
+            run = None
+        if run is None or any(_same(run, other) for other in found):
+            left += 1
+        else:
+            found.append(run)
+    return found, left
+
+
+def _rows(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    for record in frame.to_dict("records"):
+        yield {str(name): value for name, value in record.items() if value == value}  # not-a-number is left out
+
+
+def _same(one: TrainingRun, other: TrainingRun) -> bool:
+    """The same measurement, published twice (MLPerf repeats rows between rounds)."""
+    return one.source == "mlperf" and (one.system, one.devices, one.seconds) == (
+        other.system, other.devices, other.seconds,
+    )  # fmt: skip
+
+
+def _system(text: str) -> str:
+    words = text.lower()
+    for name in ("gb200", "b200", "h200", "h100"):
+        if name in words:
+            return name
+    raise InputError(f"accelerator {text!r}: not among {', '.join(MACHINES)}")
+
+
+def _mlperf(row: dict[str, Any]) -> TrainingRun | None:
+    layout = row.get("layout_matched") == "folder and size" and row.get("division") == "closed"
+    if "suspicious" in row or row["benchmark"] not in MODELS or not layout or "step_s" not in row:
+        return None
+    system = _system(row["accelerator"])
+    if row["round"] == "v5.1" and system == "gb200":
+        return None
+    t, p, c = (int(row[f"{name}_parallel"]) for name in ("tensor", "pipeline", "context"))
+    devices, batch = int(row["accelerators"]), int(row["global_batch_size"])
+    data = devices // (t * p * c)
+    micro = max(1, batch // (data * int(row["minibatch"])))
+    at = TrainingLayout(t, p, data, c, 1, CHUNKS_OF_MLPERF if p > 1 else 1, micro, 1)
+    model = language_model(MODELS[row["benchmark"]])
+    return TrainingRun(
+        "mlperf", system, model, at, batch, int(row["sequence_length"]), "fp8", devices, row["step_s"], row["round"]
+    )
+
+
+def _bridge(row: dict[str, Any]) -> TrainingRun | None:
+    if "suspicious" in row or row["model"] not in MODELS or row["phase"] != "Pre-Training Performance":
+        return None
+    t, p, c = (int(row[f"{name}_parallel"]) for name in ("tensor", "pipeline", "context"))
+    expert, chunks = int(row.get("expert_parallel", 1)), int(row.get("virtual_pipeline", 1))
+    devices = int(row["gpus"])
+    shard = 3 if row.get("fsdp", 0.0) > 0 else 1
+    micro = int(row["micro_batch_size"])
+    at = TrainingLayout(t, p, devices // (t * p * c), c, expert, chunks if p > 1 else 1, micro, shard)
+    return TrainingRun(
+        "megatron-bridge", _system(row["system"]), language_model(MODELS[row["model"]]), at,
+        int(row["global_batch_size"]), int(row["sequence_length"]), str(row["precision"]).lower(), devices,
+        row["step_s"], row["release"],
+    )  # fmt: skip
+
+
+def _foundry(row: dict[str, Any]) -> TrainingRun | None:
+    if row["model"] not in MPT or row.get("cpu_offload"):
+        return None
+    system = str(row["gpu"]) if str(row["gpu"]).startswith("a100") else "h100"
+    shard = 3 if row["sharding"] == "FULL_SHARD" else 2
+    recompute: Recompute = "full" if row["activation_checkpointing"] else "selective"
+    at = TrainingLayout(data=int(row["gpus"]), micro=int(row["micro_batch_size"]), shard=shard, recompute=recompute)
+    precision = "fp8" if "fp8" in str(row["precision"]) else "bf16"
+    return TrainingRun(
+        "llm-foundry", system, mpt(row["model"]), at, int(row["global_batch_size"]), int(row["sequence_length"]),
+        precision, int(row["gpus"]), row["step_s"], str(row["table"]),
+    )  # fmt: skip

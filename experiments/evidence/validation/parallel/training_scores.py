@@ -1,0 +1,208 @@
+"""Scoreboard: steps of published training runs, held out by scale, accelerator, model and cluster size.
+
+Two stacks are fitted apart, a dozen terms each: Megatron (MLPerf and Megatron-Bridge) and FSDP (llm-foundry). What is
+left out of a fit is left out of all sources of its stack. Baselines: a roofline with one fitted share of the peak, and
+the nearest known run at the same flop/s a device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.schedule.pipelines.training_step import PRECISIONS
+from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
+from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.validation.parallel.training_fit import anchored, fitted_terms, log_errors
+from slipstick.experiments.evidence.validation.parallel.training_rows import FILES, TrainingRun, training_runs
+from slipstick.workloads.language.training_layout import training_flop
+
+MOST_KNOWN = 512
+"""Accelerators of the largest MLPerf run that the fit of larger ones may see."""
+MEGATRON, FSDP = ("mlperf", "megatron-bridge"), ("llm-foundry",)
+
+
+@dataclass(frozen=True)
+class Board:
+    """Runs of one source, in groups of which each is predicted from the others."""
+
+    source: str
+    case: str
+    group: Callable[[TrainingRun], Hashable]
+    goals: tuple[float, float]
+    noise: tuple[float, float] | None = None
+
+
+BOARDS = (
+    Board("megatron-bridge", "accelerator unseen", lambda run: run.system, (0.10, 0.28), (0.029, 0.15)),
+    Board("megatron-bridge", "model unseen", lambda run: run.model.name, (0.13, 0.22), (0.029, 0.15)),
+    Board("llm-foundry", "system left out", lambda run: run.system, (0.12, 0.30)),
+    Board("llm-foundry", "cluster size left out", lambda run: run.devices, (0.05, 0.12)),
+)
+
+
+def rows(scored: Path | None = None) -> list[ValidationRow]:
+    """Medians and 90th percentiles of every board."""
+    missing = [FILES[source] for source in FILES if training_file(FILES[source]) is None]
+    if missing:
+        return [skipped("training", why_missing(missing[0]))]
+    known = {source: _runs(source, training_file(FILES[source])) for source in FILES}
+    if scored is not None:
+        return _kept_aside(known, scored)
+    found = _scale(known)
+    for board in BOARDS:
+        found += _left_out(board, known)
+    return found
+
+
+def _runs(source: str, path: Path | None) -> list[TrainingRun]:
+    return training_runs(source, path)[0] if path else []
+
+
+def _stack(source: str, known: Mapping[str, Sequence[TrainingRun]]) -> list[TrainingRun]:
+    return [run for name in (MEGATRON if source in MEGATRON else FSDP) for run in known[name]]
+
+
+def _scale(known: Mapping[str, Sequence[TrainingRun]]) -> list[ValidationRow]:
+    """MLPerf above 512 accelerators: from the terms alone, and anchored to the nearest smaller run."""
+    small = [run for run in _stack("mlperf", known) if run.devices <= MOST_KNOWN]
+    large = [run for run in known["mlperf"] if run.devices > MOST_KNOWN]
+    terms = fitted_terms(small)
+    plain = log_errors(large, terms)
+    spread = _spread(log_errors(small, terms))
+    own = [run for run in small if run.source == "mlperf"]
+    # the anchored error is that of scaling: how each small run follows from the others of its kind
+    with_anchor = np.array(
+        [error + (anchored(run, own, terms) or 0.0) for run, error in zip(large, plain, strict=True)]
+    )
+    case = f"Llama 3.1 405B above {MOST_KNOWN} accelerators"
+    base = _baselines(large, own)
+    return [
+        *_rows("mlperf", f"{case}, terms alone", "scale", plain, np.full(len(large), spread), base, (0.08, 0.20)),
+        *_rows(
+            "mlperf", f"{case}, anchored to the nearest known run", "scale", with_anchor,
+            np.full(len(large), spread), base, (0.03, 0.08),
+        ),
+    ]  # fmt: skip
+
+
+def _left_out(board: Board, known: Mapping[str, Sequence[TrainingRun]]) -> list[ValidationRow]:
+    """Each group predicted from the others; its band from the errors of the other groups."""
+    stack = _stack(board.source, known)
+    errors: dict[Hashable, FloatArray] = {}
+    runs: dict[Hashable, list[TrainingRun]] = {}
+    base: dict[str, list[float]] = {}
+    for group in sorted({board.group(run) for run in known[board.source]}, key=str):
+        mine = [run for run in known[board.source] if board.group(run) == group]
+        others = [run for run in stack if board.group(run) != group]
+        runs[group] = mine
+        errors[group] = log_errors(mine, fitted_terms(others))
+        for name, values in _baselines(mine, others).items():
+            base.setdefault(name, []).extend(values)
+    spreads = {
+        group: _spread(np.concatenate([errors[other] for other in errors if other != group])) for group in errors
+    }
+    together = np.concatenate(list(errors.values()))
+    widths = np.concatenate([np.full(len(errors[group]), spreads[group]) for group in errors])
+    worst = max(errors, key=lambda group: float(np.median(np.abs(errors[group]))))
+    said = f"worst: {worst} ({np.median(np.abs(np.expm1(errors[worst]))):.0%} median)"
+    return _rows(board.source, board.case, board.case, together, widths, base, board.goals, said, board.noise)
+
+
+def _kept_aside(known: Mapping[str, Sequence[TrainingRun]], scored: Path) -> list[ValidationRow]:
+    """Rows of other files, from terms fitted to all rows here."""
+    found: list[ValidationRow] = []
+    for source, file in FILES.items():
+        path = scored_file(file, scored)
+        if path is None:
+            found.append(skipped(f"training: {source}", why_missing(file, scored)))
+            continue
+        runs, left = training_runs(source, path)
+        if not runs:
+            found.append(skipped(f"training: {source}", f"none of {left} rows has a layout and a model that is known"))
+            continue
+        stack = _stack(source, known)
+        terms = fitted_terms(stack)
+        errors = log_errors(runs, terms) + np.array([anchored(run, known[source], terms) or 0.0 for run in runs])
+        spread = np.full(len(runs), _spread(log_errors(stack, terms)))
+        said = f"{left} rows are left out"
+        found += _rows(source, "rows kept aside", "file", errors, spread, _baselines(runs, stack), (0.10, 0.28), said)
+    return found
+
+
+def _baselines(runs: Sequence[TrainingRun], known: Sequence[TrainingRun]) -> dict[str, list[float]]:
+    """Log errors of one share of the peak, and of the nearest known run's flop/s a device.
+
+    The nearest has the same accelerator where there is one, then the same model, then the nearest number of devices;
+    across accelerators its share of the peak counts.
+    """
+    shares = {run: _share(run) for run in (*known, *runs)}
+    fitted = float(np.median([np.log(shares[run]) for run in known]))
+    roofline, nearest = [], []
+    for run in runs:
+        roofline.append(float(np.log(shares[run])) - fitted)
+
+        def apart(other: TrainingRun, run: TrainingRun = run) -> tuple[bool, bool, bool, float]:
+            size = abs(float(np.log(other.devices / run.devices)))
+            return other.system != run.system, other.model != run.model, other.precision != run.precision, size
+
+        nearest.append(float(np.log(shares[run] / shares[min(known, key=apart)])))
+    return {"roofline with one fitted share": roofline, "nearest known run, scaled": nearest}
+
+
+def _share(run: TrainingRun) -> float:
+    """Of the peak in the run's precision."""
+    flop = training_flop(run.model, run.sequence) * run.sequence * run.batch
+    return flop / (run.seconds * run.devices * run.machine.peak("matrix", PRECISIONS[run.precision]))
+
+
+def _spread(errors: FloatArray) -> float:
+    """Log spread whose 80 % band holds 80 % of the errors."""
+    return float(np.quantile(np.abs(errors), DEFAULT_LEVEL)) / quantile(DEFAULT_LEVEL, None)
+
+
+def _rows(
+    source: str,
+    case: str,
+    held_out: str,
+    errors: FloatArray,
+    spreads: FloatArray,
+    baselines: Mapping[str, Sequence[float]],
+    goals: tuple[float, float],
+    reason: str = "",
+    noise: tuple[float, float] | None = None,
+) -> list[ValidationRow]:
+    """Median and 90th percentile of one case."""
+    width = quantile(DEFAULT_LEVEL, None)
+    found = []
+    for place, (label, share) in enumerate((("median", 0.5), ("90th percentile", 0.9))):
+
+        def statistic(values: Sequence[float] | FloatArray, share: float = share) -> float:
+            return float(np.quantile(np.abs(np.expm1(np.asarray(values))), share))
+
+        ours = statistic(errors)
+        found.append(
+            ValidationRow(
+                dataset=f"training: {source}",
+                case=f"{case}, {label}",
+                held_out=held_out,
+                n=len(errors),
+                metric=f"{label} of |predicted / measured - 1| of a step",
+                unit="1",
+                ours=ours,
+                baselines={name: statistic(values) for name, values in baselines.items()},
+                goal=goals[place],
+                ok=ours <= goals[place],
+                interval_level=DEFAULT_LEVEL,
+                interval_coverage=float(np.mean(np.abs(errors) <= width * spreads)),
+                interval_width=float(np.median(np.exp(2 * width * spreads))),
+                noise_floor=noise[place] if noise else None,
+                reason=reason,
+            )
+        )
+    return found

@@ -1,0 +1,66 @@
+"""The first lines of a training plan."""
+
+from __future__ import annotations
+
+from slipstick.experiments.subjects.training_plan.training_search import TrainingChoice, TrainingPlan
+
+WORDS = {
+    "products": "matrix products",
+    "attention": "the attention's core",
+    "elementwise": "element-wise passes over memory",
+    "overhead": "work a layer beyond its products (launches, routing)",
+    "tensor": "tensor-parallel traffic",
+    "context": "context-parallel traffic",
+    "expert": "the experts' all-to-all",
+    "pipeline": "hand-overs between stages",
+    "bubble": "the pipeline's bubble",
+    "data": "gradients and weights between data ranks",
+    "optimizer": "the optimizer",
+    "stragglers": "stragglers",
+}
+SHOWN = ("layout", "devices", "step_s", "low_s", "high_s", "tokens_per_s", "mfu", "memory_gb", "largest_part")
+
+
+def training_lines(plan: TrainingPlan) -> list[str]:
+    """What was asked, the pick, what bounds it, why the second is worse."""
+    best = plan.best[0]
+    row = best.row(plan)
+    found = [
+        f"training {plan.model} on at most {plan.devices} x {plan.machine}: {plan.batch} sequences of {plan.sequence} "
+        f"tokens, {plan.precision}, {plan.flop / 1e9:,.1f} Gflop a token",
+        f"{plan.fitted:,} layouts fit; {plan.short:,} do not fit in memory, {plan.refused:,} do not divide",
+        f"pick: {best.layout.text()} on {best.layout.devices} devices: {row['step_s']:.4g} s a step "
+        f"({row['low_s']:.3g} to {row['high_s']:.3g} with 80 %), {row['tokens_per_s']:,.0f} tokens/s, "
+        f"MFU {row['mfu']:.1%} of the {plan.precision} peak",
+        f"bound by: {shares(best)}; no layout is below {plan.bound:.4g} s (model flop at the peak of all devices)",
+        f"memory of its fullest device: {memory_text(best)}",
+    ]
+    if len(plan.best) > 1:
+        found.append(f"second: {plan.best[1].layout.text()}: {why_worse(best, plan.best[1])}")
+    return found
+
+
+def shares(choice: TrainingChoice) -> str:
+    """The three largest parts of a step."""
+    largest = sorted(choice.time.parts.items(), key=lambda part: -part[1])[:3]
+    return ", ".join(f"{WORDS[name]} {seconds / choice.time.seconds:.0%}" for name, seconds in largest)
+
+
+def memory_text(choice: TrainingChoice) -> str:
+    """Parts of the memory."""
+    parts = ", ".join(f"{name} {size / 1e9:.3g}" for name, size in choice.memory.parts().items() if size > 0)
+    return f"{choice.memory.total / 1e9:.3g} GB ({parts})"
+
+
+def why_worse(best: TrainingChoice, other: TrainingChoice) -> str:
+    """Which parts of a step make another layout slower."""
+    slower = other.time.seconds / best.time.seconds - 1
+    gaps = {name: other.time.parts[name] - best.time.parts[name] for name in best.time.parts}
+    worst = [name for name, gap in sorted(gaps.items(), key=lambda part: -part[1]) if gap > 0][:2]
+    reasons = ", ".join(f"{WORDS[name]} +{gaps[name]:.2g} s" for name in worst) or "the same parts"
+    return f"{slower:.1%} slower: {reasons}"
+
+
+def training_rows_shown(plan: TrainingPlan) -> list[dict[str, object]]:
+    """The columns of the table; JSON and CSV have all."""
+    return [{name: row[name] for name in SHOWN} for row in plan.rows()]

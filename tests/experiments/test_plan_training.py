@@ -1,0 +1,57 @@
+"""Layouts of training searched, on a model and a machine of one's own."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from slipstick.experiments.subjects.training_plan.training_search import TrainingSearch
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.language.language_catalog import language_model
+
+CONFIG = {
+    "model_type": "llama", "hidden_size": 2048, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,
+    "intermediate_size": 8192, "num_hidden_layers": 20, "vocab_size": 64000,
+}  # fmt: skip
+
+
+def test_a_config_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from slipstick.experiments.commands.cli import run
+
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    asked = ["plan", "training", str(tmp_path / "config.json"), "--on", "h100-dgx", "--devices", "24", "--batch", "48"]
+    assert run([*asked, "--sequence", "4096"]) == 0
+    said = capsys.readouterr().out
+    for words in ("pick: tp ", "bound by: ", "memory of its fullest device", "second: ", "slower: "):
+        assert words in said
+    assert run([*asked, "--format", "json", "--best", "3"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert len(rows) == 3
+    assert all(row["low_s"] < row["step_s"] < row["high_s"] and row["devices"] <= 24 for row in rows)
+    assert [row["step_s"] for row in rows] == sorted(row["step_s"] for row in rows)
+
+
+def test_more_devices_never_make_the_best_slower() -> None:
+    """A plan uses at most so many devices, so that it may leave some idle."""
+    times = [
+        TrainingSearch(language_model("llama-3.1-8b"), machine("h100-dgx"), devices, 64, 8192)
+        .run()
+        .best[0]
+        .time.seconds
+        for devices in (16, 20, 32)
+    ]
+    assert times == sorted(times, reverse=True)
+
+
+def test_what_does_not_fit_is_said() -> None:
+    with pytest.raises(InputError, match="the smallest needs .* GB a device"):
+        TrainingSearch(language_model("llama-3.1-405b"), machine("h100-dgx"), 8, 8, 8192).run()
+    with pytest.raises(InputError, match="joins 8 devices"):
+        TrainingSearch(language_model("llama-3.1-8b"), machine("h100-sxm"), 16, 16, 8192).run()
+
+
+def test_layouts_that_deal_experts_out_are_searched() -> None:
+    search = TrainingSearch(language_model("qwen3-30b-a3b"), machine("gb200"), 8, 16, 4096, "mxfp8")
+    assert {layout.expert for layout in search.layouts(72)} == {1, 2, 4, 8}
+    assert search.run().best[0].time.seconds > 0

@@ -1,0 +1,166 @@
+"""Memory of one device in training: weights, gradients, optimizer states, activations; by stage.
+
+Sources: Rajbhandari et al., "ZeRO", SC 2020, arXiv 1910.02054, section 3 and figure 1 (states); Korthikanti et al.,
+"Reducing Activation Recomputation in Large Transformer Models", arXiv 2205.05198, section 4 (activations).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.language.language_model import LanguageModel
+from slipstick.workloads.language.training_layout import TrainingLayout
+
+WEIGHT_BYTES, GRADIENT_BYTES, OPTIMIZER_BYTES = 2.0, 4.0, 12.0
+"""Of a parameter: half-precision weight, float32 gradient, float32 weight and two moments of Adam."""
+
+
+@dataclass(frozen=True)
+class TrainingMemory:
+    """Bytes of one device of one stage."""
+
+    weights: float
+    gradients: float
+    optimizer: float
+    activations: float
+    logits: float
+
+    @property
+    def total(self) -> float:
+        """All parts."""
+        return sum(self.parts().values())
+
+    def parts(self) -> Mapping[str, float]:
+        """Bytes by part."""
+        return {
+            "weights": self.weights,
+            "gradients": self.gradients,
+            "optimizer": self.optimizer,
+            "activations": self.activations,
+            "logits": self.logits,
+        }
+
+
+def state_parts(
+    parameters: float, replicas: int, shard: int, gradient: float = GRADIENT_BYTES
+) -> tuple[float, float, float]:
+    """Bytes of weights, gradients and optimizer states that one of `replicas` holds at a ZeRO stage.
+
+    Examples
+    --------
+    7.5 billion parameters on 64 devices (Rajbhandari et al., figure 1, half-precision gradients):
+
+    >>> [round(sum(state_parts(7.5e9, 64, stage, gradient=2.0)) / 1e9, 1) for stage in (0, 1, 2, 3)]
+    [120.0, 31.4, 16.6, 1.9]
+    """
+    sizes = (WEIGHT_BYTES, gradient, OPTIMIZER_BYTES)
+    weights, gradients, optimizer = (
+        parameters * size / (replicas if shard >= level else 1) for size, level in zip(sizes, (3, 2, 1), strict=True)
+    )
+    return weights, gradients, optimizer
+
+
+def layer_numbers(model: LanguageModel) -> float:
+    """Width of what one token leaves behind in one layer for its backward pass, the attention's scores apart.
+
+    Inputs of norms, of products and of the activation function; of experts those that a token visits (and its copy in
+    their order). Half-precision bytes are twice that.
+    """
+    if model.latent:
+        m = model.latent
+        queries = model.heads * (m.plain + m.rotary)
+        heads = 2 * queries + 2 * model.heads * m.value + m.query_rank + m.rank
+    else:
+        heads = 2 * model.heads * model.head_dim + 2 * model.kv_heads * model.head_dim
+    dense = model.width + model.matrices * model.feed_forward
+    feed = float(dense)
+    if model.experts:
+        e = model.experts
+        routed = e.per_token * (2 * model.width + model.matrices * e.feed_forward)
+        experts = model.width + routed + model.matrices * e.shared_feed_forward
+        feed = (model.expert_layers * experts + model.plain_layers * dense) / model.layers
+    return 2.0 * model.width + model.width + heads + feed
+
+
+def layer_activation_bytes(
+    model: LanguageModel, sequence: int, layout: TrainingLayout | None = None, dropout: int = 0
+) -> float:
+    """Bytes that one microbatch leaves in one layer of one device.
+
+    Parameters
+    ----------
+    sequence
+        Tokens of a sequence.
+    layout
+        None is one device, one sequence, scores kept.
+    dropout
+        1 where the two dropouts of a layer and that of the attention keep masks (as GPT-3 did), else 0.
+
+    Examples
+    --------
+    GPT-3 (Korthikanti et al., equation 1: s b h (34 + 5 a s / h)):
+
+    >>> gpt3 = LanguageModel("gpt-3", 96, 12288, 96, 96, 128, 49152, 51200, matrices=2)
+    >>> round(layer_activation_bytes(gpt3, 2048, dropout=1) / 1e9, 3)
+    2.869
+    """
+    at = layout or TrainingLayout(recompute="none")
+    ranks = at.tensor * at.context
+    tokens = sequence * at.micro / ranks
+    if at.recompute == "full":
+        return 2.0 * model.width * tokens
+    kept = tokens * (2.0 * layer_numbers(model) + 2.0 * dropout * model.width)
+    if at.recompute == "none":
+        kept += tokens * (2 + 3 * dropout) * model.heads * sequence * model.attention_layers / model.layers
+    return kept
+
+
+def parameters_of(model: LanguageModel, layers: float, ends: float) -> tuple[float, float]:
+    """Parameters of so many layers and so many embeddings (or heads): those of experts last, the others first."""
+    routed = model.expert_layers * (model.experts.count if model.experts else 0) * model.expert_weights
+    embeddings = model.head_weights * (1 if model.tied else 2)
+    dense = model.parameters - routed - embeddings
+    share = layers / model.layers
+    return dense * share + ends * model.head_weights, routed * share
+
+
+def stage_memory(
+    model: LanguageModel, layout: TrainingLayout, batch: int, sequence: int, stage: int = 0
+) -> TrainingMemory:
+    """Memory of one device of a stage, 0 the first.
+
+    A stage of 1F1B holds the activations of as many microbatches as stages come after it, and its own; interleaved,
+    the first holds (p - 1) / (p v) of the model's more (Korthikanti et al., section 4.2.3). Weights that ZeRO 3 shares
+    out are whole for two layers at a time.
+
+    Raises
+    ------
+    InputError
+        Where model, batch or sequence do not divide so.
+    """
+    layout.check(model, batch, sequence)
+    p, v = layout.pipeline, layout.chunks
+    if not 0 <= stage < p:
+        raise InputError(f"stage {stage}: want 0 to {p - 1}")
+    first, middle, last = layout.stage_layers(model.layers)
+    layers = first if stage == 0 else last if stage == p - 1 else middle
+    ends = (stage == 0) + (stage == p - 1 and (not model.tied or p > 1))
+    plain, routed = parameters_of(model, layers, ends)
+    replicas = layout.data * layout.context
+    states = state_parts(plain / layout.tensor, replicas, layout.shard)
+    experts = state_parts(routed / layout.expert, layout.stage // layout.expert, layout.shard)
+    weights, gradients, optimizer = (a + b for a, b in zip(states, experts, strict=True))
+    if layout.shard == 3:
+        one, own = parameters_of(model, 1, 0)
+        weights += 2 * WEIGHT_BYTES * (one / layout.tensor + own / layout.expert)
+    rounds = layout.microbatches(batch)
+    in_flight = float(min(p - stage, rounds))
+    if v > 1:
+        in_flight = min(p - stage + (p - 1) / v, rounds * 1.0)
+    kept = layer_activation_bytes(model, sequence, layout)
+    tokens = sequence * layout.micro / (layout.context * layout.tensor)
+    again = 2.0 * layer_numbers(model) * tokens if layout.recompute == "full" else 0.0
+    logits = tokens * model.vocabulary * 6.0 if stage == p - 1 else 0.0  # half and single precision
+    return TrainingMemory(weights, gradients, optimizer, kept * layers * in_flight + again, logits)
