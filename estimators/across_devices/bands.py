@@ -8,19 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.tuned.tuned_devices import BORDER, LARGEST, ROWS, TAILS
 from slipstick.hwmodels.files.readers import InputError
-
-KINSHIP_ERROR = (1.4, 1.2, 1.0, 0.6)
-"""How large errors are where the closest relative shares 0, 1, 2, 3 words of the family, against two words. Measured
-on public GPU data by taking relatives away: each step costs a third, a twin halves; rounded towards one because few
-machines told it."""
-BORDER = 20e-6
-"""Seconds that part short operations from long ones."""
-LARGEST = 0.6
-"""Log errors beyond count as this: an outlier in a hundred is no reason for a band that holds it."""
-TAILS = 0.88
-"""Errors have longer tails than a normal law: 80 % of them lie within so much of its band. Of 0.78, 0.88 and 1 the one
-with the least interval score over all public GPU data, every machine left out; it covers 80 % on the mean."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +52,6 @@ def scatter(errors: Sequence[FloatArray], predicted: Sequence[FloatArray], share
     if short is None and long is None:
         raise InputError("no error to tell a scatter from")
     return Scatter(long if short is None else short, short if long is None else long)  # type: ignore[arg-type]
-
-
-ROWS = 4.0
-"""How many rows of a machine's own its relatives' scatter stands for."""
 
 
 def widened(known: Scatter, errors: FloatArray, predicted: FloatArray) -> Scatter:

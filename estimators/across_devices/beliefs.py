@@ -20,20 +20,17 @@ import numpy as np
 
 from slipstick.estimators.across_devices.kernel_class import KernelClass
 from slipstick.estimators.across_devices.pooling import MachineFit, pooled, weights
-from slipstick.estimators.core.kinship import PRIOR_WEIGHT
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.tuned.tuned_devices import UNKNOWN
+from slipstick.estimators.tuned.tuned_kinship import PRIOR_WEIGHT
 from slipstick.hwmodels.machine import Machine
 
 DRAWS = 200
 SEED = 20_240_301
-LEAST_NOISE = 0.03
-"""No time is known better: the spread of repeated measurements."""
 NORMAL = 1.4826
 """Standard deviation over median absolute deviation, of a normal law."""
 DEFAULT = "default"
 """What stands for operations of a class that was not measured on any machine."""
-UNKNOWN = 0.6
-"""Standard deviation of the log error of a class that nobody measured."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from slipstick.estimators.across_devices.beliefs import DEFAULT, UNKNOWN, Belief
+from slipstick.estimators.across_devices.beliefs import DEFAULT, Belief
 from slipstick.estimators.across_devices.forecast import Forecast, Rule
 from slipstick.estimators.across_devices.kernel_class import MODEL, PREFIX, KernelClass
 from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula, joined_times, thinned
@@ -22,6 +22,7 @@ from slipstick.estimators.composites.composite import Composite, as_compiled
 from slipstick.estimators.core.parameters import declared
 from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
 from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.estimators.tuned.tuned_devices import MOST_SURE, UNKNOWN
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table, content_digest
 from slipstick.hwmodels.machine import Machine
@@ -33,8 +34,6 @@ SAMPLE = 400
 """Rows of a machine, class and source that a fit looks at."""
 KEPT = 5000
 """Rows of a machine, class and source that are kept for their shapes."""
-MOST_SURE = 0.9
-"""Of a band, what uncertain parameters may explain: the rest scatters from operation to operation."""
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from functools import cached_property
 import numpy as np
 
 from slipstick.estimators.across_devices.anchors.acceptance import Accepted, accepted
-from slipstick.estimators.across_devices.bands import KINSHIP_ERROR, Scatter, scatter, widened
-from slipstick.estimators.across_devices.beliefs import LEAST_NOISE, NORMAL, UNKNOWN, Belief, believed
+from slipstick.estimators.across_devices.bands import Scatter, scatter, widened
+from slipstick.estimators.across_devices.beliefs import NORMAL, Belief, believed
 from slipstick.estimators.across_devices.kernel_class import ASKED, KernelClass, kind_of, times
 from slipstick.estimators.across_devices.operation_times import OperationTimes, joined_times, thinned
 from slipstick.estimators.across_devices.pooling import MachineFit, pooled, weights
@@ -26,10 +26,8 @@ from slipstick.estimators.across_devices.trials import Trial, left, repeats
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.tuned.tuned_devices import KINSHIP_ERROR, LEAST_NOISE, UNKNOWN, WORD
 from slipstick.hwmodels.machine import Machine
-
-WORD = (0.3, 0.6, 1.0, 1.5)
-"""How much a source says about the rule of a target with which it shares 0, 1, 2, 3 words of the family."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ from slipstick.estimators.across_devices.pooling import MachineFit, Prior, prior
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.operation.gpu.kernel_classes import KERNELS
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
+from slipstick.estimators.tuned.tuned_devices import CUT, NEIGHBOURS, REACH
 from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.graph.workload import Op
 
@@ -23,11 +24,6 @@ MODEL = TiledRoofline(Table({"default": KERNELS["default"]}))
 """One class at a time: whatever it is, its parameters are the default's."""
 ASKED = 300
 """Rows of a machine at which is learned how far others tell it."""
-CUT = 1.5
-"""Log residuals beyond are cut: they are outliers."""
-NEIGHBOURS = 6
-REACH = 0.1
-"""Octaves within which neighbouring shapes count alike."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,25 +15,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.core.kinship import PRIOR_WEIGHT, RELATIVES, shared_words
+from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.operation.gpu.kernel_classes import KERNELS, ROWWISE
+from slipstick.estimators.tuned.tuned_devices import (
+    OTHER_LIBRARY,
+    OTHER_MEMORY,
+    PRIOR_STRENGTH,
+    SAME_MEMORY,
+    SCATTER,
+    SOFT,
+)
+from slipstick.estimators.tuned.tuned_kinship import PRIOR_WEIGHT, RELATIVES
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
-
-SCATTER = 0.05
-"""Added to a machine's median error before machines are weighed by it: below it one fit is as good as another."""
-OTHER_LIBRARY = 0.1
-"""Weight of a machine that ran another kernel library than the one asked for: of 1, 0.3, 0.1 and 0.03 (mean MAPE 0.199,
-0.184, 0.180, 0.179 over 18 pairs of machine and stack, generation left out) the largest
-that is nearly as good as leaving the others out."""
-SAME_MEMORY, OTHER_MEMORY = 4.0, 0.3
-"""Weights for the efficiency of main memory, of machines with the same and with another technology (HBM, GDDR)."""
-PRIOR_STRENGTH = 0.3
-"""How many residuals of size one a deviation from the prior by one spread stands for."""
-SOFT = 0.1
-"""Residual beyond which its weight in the fit falls."""
 
 
 @dataclass(frozen=True)

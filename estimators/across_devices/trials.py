@@ -9,14 +9,8 @@ import numpy as np
 
 from slipstick.estimators.across_devices.bands import Scatter, scatter
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.tuned.tuned_devices import NOISE, SHARE, SOFT, STRENGTH
 from slipstick.hwmodels.files.readers import InputError
-
-SHARE = 0.7
-"""Of residuals that repeat from machine to machine, where nothing is known ..."""
-STRENGTH, NOISE = 10.0, 0.05
-"""... which counts for so many machines, at so large an error of the share."""
-SOFT = 0.1
-"""Log error beyond which a row's weight falls."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,22 +20,24 @@ import numpy as np
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.extrapolation.laws.nonnegative import fit_prefixes
 from slipstick.estimators.extrapolation.laws.selection import FIRST_ORIGIN, ORIGINS, Mixture
+from slipstick.estimators.tuned.tuned_intervals import (
+    BASE,
+    BELOW,
+    BENDING,
+    DISAGREEMENT,
+    GROWTH,
+    LEVELS,
+    MISSES,
+    NEAREST_RATIO,
+    PLAUSIBLE,
+    QUANTILES,
+    SHORTFALL,
+    SKEW,
+    STRONG,
+    WORST,
+)
 from slipstick.hwmodels.files.readers import InputError
 
-BASE, MISSES, DISAGREEMENT, SHORTFALL, BENDING = 0.055, 0.10, 0.80, 0.85, 0.305
-BELOW = 1.0
-"""Weight of what earlier values were missed by, for targets below the first one."""
-GROWTH = 0.35
-SKEW = 0.35
-"""The band reaches exp(SKEW) times the scale up, exp(-SKEW) times it down."""
-PLAUSIBLE = 0.03
-"""Families that disagree count by how close their earlier error comes to this."""
-NEAREST_RATIO = 1.2
-WORST = 1.5
-LEVELS = (0.0, 0.50, 0.68, 0.80, 0.90, 0.95)
-QUANTILES = (0.0, 0.52, 0.92, 1.52, 2.6, 3.8)
-STRONG = 1.4
-"""Strong scaling missed that much more on the tuning sources."""
 NEUTRAL_SLOPE = {"strong": 0.0, "weak": 1.0, "problem_size": 1.0, "collective": 1.0}
 
 

@@ -8,27 +8,22 @@ from typing import Literal
 import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.extrapolation.intervals import (
+from slipstick.estimators.extrapolation.intervals import Doubt, beyond
+from slipstick.estimators.extrapolation.series import Series
+from slipstick.estimators.tuned.tuned_intervals import (
     BELOW,
     BENDING,
     DISAGREEMENT,
     MISSES,
+    REFUSED,
     SHORTFALL,
-    Doubt,
-    beyond,
+    USUAL_REFUSED,
+    USUAL_WIDE,
+    WIDE,
 )
-from slipstick.estimators.extrapolation.series import Series
 
 Word = Literal["trust", "wide", "do not extrapolate"]
 ENOUGH_POINTS = 4
-WIDE = {"strong": 0.25}
-USUAL_WIDE = 0.20
-"""Half-width of the 80 % band in log time beyond which an answer is wide."""
-REFUSED = {"problem_size": 0.23}
-USUAL_REFUSED = 0.42
-"""The same as it would be at twice the last value: beyond that a series is not to be extrapolated (about 15 % of the
-tuning predictions); nor beyond the square of what the data span. It sorts out the worst better than the width at the
-target, which distance alone makes large."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slipstick.estimators.across_devices.bands import Scatter
-from slipstick.estimators.across_devices.beliefs import DEFAULT, UNKNOWN
+from slipstick.estimators.across_devices.beliefs import DEFAULT
 from slipstick.estimators.across_devices.devices import DeviceCalibration
 from slipstick.estimators.calibration.calibration import Calibration
 from slipstick.estimators.composites.composite import Composite, as_compiled
@@ -27,6 +27,7 @@ from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
 from slipstick.estimators.operation.gpu.recurrences import recurrent_kernels
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.estimators.schedule.host_issue import HostIssue
+from slipstick.estimators.tuned.tuned_devices import UNKNOWN
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload

@@ -9,16 +9,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from slipstick.estimators.across_devices.bands import LARGEST, TAILS, scatter
+from slipstick.estimators.across_devices.bands import scatter
 from slipstick.estimators.across_devices.devices import fit_devices
 from slipstick.estimators.across_devices.files import devices_file
 from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula
 from slipstick.estimators.across_devices.pooling import MachineFit, pooled, priors_of, weights
-from slipstick.estimators.across_devices.trials import SHARE, Trial, left, repeats
+from slipstick.estimators.across_devices.trials import Trial, left, repeats
 from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.estimators.operation.power.energy import PowerModel, fit_power
+from slipstick.estimators.tuned.tuned_devices import LARGEST, SHARE, TAILS
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.validation.gpu import gpu_data, gpu_scores
 from slipstick.experiments.evidence.validation.gpu.gpu_cases import cases

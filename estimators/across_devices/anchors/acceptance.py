@@ -19,16 +19,8 @@ from slipstick.estimators.across_devices.anchors.fade import fading
 from slipstick.estimators.across_devices.beliefs import Belief
 from slipstick.estimators.across_devices.operation_times import OperationTimes
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.tuned.tuned_anchors import CAPPED, FALLS, OTHER_FALLS, SHARES, STACKS
 
-SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-"""Of the way to the most likely parameters."""
-FALLS, OTHER_FALLS = 0.95, 0.6
-"""What is left of the left-out error where anchors are believed at all, and where another software stack is."""
-CAPPED = 0.7
-"""Log errors beyond count as this."""
-STACKS = {"overhead": 1.5, "memory_efficiency": 0.25, "compute_efficiency": 0.25}
-"""How far (standard deviation of the log) a software stack that no measured machine runs may be from theirs: tried
-where the rows foretell each other better so."""
 FOLDS = 24
 """Rows beyond are left out together."""
 ODD = 1.6

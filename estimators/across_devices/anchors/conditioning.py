@@ -16,11 +16,8 @@ import numpy as np
 from slipstick.estimators.across_devices.kernel_class import MODEL, PREFIX
 from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula, joined_times
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.tuned.tuned_anchors import FREEDOM, LEAST_NOISE, NOISE
 
-FREEDOM = 4.0
-"""Degrees of freedom of the noise's t law: of 1.5, 3 and 4 the one that hurts least (docs/notes/gpu-operations.md)."""
-NOISE, LEAST_NOISE = 2.5, 0.1
-"""The noise of an anchor over the scatter of the sources' own fits, and the least: those fits saw hundreds of rows."""
 FEW, REPEATED = 3, 0.03
 """Fewer rows cannot be held against each other, and count as the sources' own; no time is known better."""
 STEP = 1e-3

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
-
-LENGTH = 2.0
-"""Octaves of time beyond the anchors' within which what they say fades (a Gaussian's standard deviation)."""
+from slipstick.estimators.tuned.tuned_anchors import LENGTH
 
 
 def fading(logs: FloatArray, low: float, high: float) -> FloatArray:

@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.across_devices.bands import KINSHIP_ERROR, Scatter
+from slipstick.estimators.across_devices.bands import Scatter
 from slipstick.estimators.across_devices.devices import DeviceCalibration
 from slipstick.estimators.across_devices.kernel_class import KernelClass
 from slipstick.estimators.across_devices.operation_times import OperationTimes
 from slipstick.estimators.across_devices.pooling import MachineFit, technology
 from slipstick.estimators.core.parameters import declared
 from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
+from slipstick.estimators.tuned.tuned_devices import KINSHIP_ERROR
 from slipstick.hwmodels.files.readers import InputError, atomic_write, read_json, require_mapping, unknown_name
 from slipstick.hwmodels.files.records import Table, validated
 from slipstick.hwmodels.machine import Machine

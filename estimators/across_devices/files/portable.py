@@ -10,14 +10,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from slipstick.estimators.across_devices.bands import KINSHIP_ERROR, Scatter
-from slipstick.estimators.across_devices.beliefs import UNKNOWN
+from slipstick.estimators.across_devices.bands import Scatter
 from slipstick.estimators.across_devices.devices import DeviceCalibration
 from slipstick.estimators.across_devices.kernel_class import KernelClass, times
 from slipstick.estimators.across_devices.operation_times import joined_times
 from slipstick.estimators.across_devices.pooling import pooled
 from slipstick.estimators.across_devices.trials import Trial, left
 from slipstick.estimators.core.kinship import shared_words
+from slipstick.estimators.tuned.tuned_devices import KINSHIP_ERROR, UNKNOWN
 from slipstick.hwmodels.machine import Machine
 
 

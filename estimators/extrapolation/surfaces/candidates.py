@@ -13,9 +13,8 @@ from slipstick.estimators.extrapolation.laws.terms import Power
 from slipstick.estimators.extrapolation.surfaces.search import short_laws
 from slipstick.estimators.extrapolation.surfaces.surface_law import Product, products_of, values_of
 from slipstick.estimators.extrapolation.surfaces.vocabulary import SCREENED, Shape, screened, shapes
+from slipstick.estimators.tuned.tuned_surfaces import POWERS_BAR, SEARCH_BAR
 
-SEARCH_BAR, POWERS_BAR = 0.6, 0.3
-"""A law found by search replaces the usual shapes where its error on points left out is below this times theirs."""
 SHORT_LAWS = 6
 SEARCH, POWERS = "search", "powers"
 MOST_SHAPES = 48

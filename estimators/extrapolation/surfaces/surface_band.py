@@ -11,13 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.extrapolation.intervals import LEVELS, NEAREST_RATIO, QUANTILES
 from slipstick.estimators.extrapolation.surfaces.weighing import Weighed
+from slipstick.estimators.tuned.tuned_intervals import LEVELS, NEAREST_RATIO, QUANTILES
+from slipstick.estimators.tuned.tuned_surfaces import BASE, DISAGREEMENT, GROWTH, MISSES, SCATTER, SHORTFALL, WORST
 from slipstick.hwmodels.files.readers import InputError
-
-BASE, MISSES, DISAGREEMENT, SHORTFALL, SCATTER = 0.01, 0.3, 0.62, 1.75, 2.8
-GROWTH = 0.45
-WORST = 1.0
 
 
 def surface_scale(weighed: Weighed, to: FloatArray) -> FloatArray:

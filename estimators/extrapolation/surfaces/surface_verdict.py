@@ -8,7 +8,8 @@ from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.extrapolation.surfaces.splits import distances
 from slipstick.estimators.extrapolation.surfaces.surface_band import missed, surface_band, surface_scale
 from slipstick.estimators.extrapolation.surfaces.weighing import Weighed
-from slipstick.estimators.extrapolation.verdict import USUAL_REFUSED, USUAL_WIDE, Verdict, Word
+from slipstick.estimators.extrapolation.verdict import Verdict, Word
+from slipstick.estimators.tuned.tuned_intervals import USUAL_REFUSED, USUAL_WIDE
 
 REACH = 2.0
 """Farther than the farthest point left out, to this power, an answer is wide however well those were foretold."""

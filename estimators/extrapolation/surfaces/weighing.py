@@ -12,10 +12,8 @@ from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.extrapolation.surfaces.candidates import Candidate
 from slipstick.estimators.extrapolation.surfaces.splits import Direction, distances
 from slipstick.estimators.extrapolation.surfaces.surface_fits import TINY, SurfaceFit
+from slipstick.estimators.tuned.tuned_surfaces import CLEAN, CLEANEST, FLOOR, SHARPNESS, WINNERS_FLOOR
 
-SHARPNESS, FLOOR, WINNERS_FLOOR = 4.0, 0.03, 0.01
-CLEAN, CLEANEST = 6.0, 0.002
-"""As in one parameter: where one shape is very good, the floor below which shapes count alike falls with its error."""
 ERROR_CAP = 1.0
 ROUNDING = 1e-9
 

@@ -17,12 +17,13 @@ import numpy.typing as npt
 import sympy as sp
 
 from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.core.kinship import PRIOR_WEIGHT, RELATIVES, shared_words
+from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import FormulaModel, machine_values
 from slipstick.estimators.core.parameters import Parameter, check_parameters
 from slipstick.estimators.core.residency import share_beyond
 from slipstick.estimators.operation.spmv.spmv_costs import is_accelerator
+from slipstick.estimators.tuned.tuned_kinship import PRIOR_WEIGHT, RELATIVES
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping
 from slipstick.hwmodels.files.records import Table

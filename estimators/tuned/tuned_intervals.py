@@ -1,0 +1,39 @@
+"""The band and the verdict of an extrapolation in one parameter (`estimators/extrapolation`).
+
+version: 1
+chosen on: the tuning sources of scaling series, 1,949 predictions of six codes, groups weighed by the root of their
+    count (docs/notes/extrapolation.md).
+refit: none by a command; change a value and score it with ``slipstick validate scaling``.
+scored on the same data: yes for the sources of the data folder; sources given as ``scored`` were not used.
+"""
+
+from __future__ import annotations
+
+BASE, MISSES, DISAGREEMENT, SHORTFALL, BENDING = 0.055, 0.10, 0.80, 0.85, 0.305
+"""Weights of the parts of the band, as the first lines of `intervals` name them: relative standard deviations at twice
+the last value."""
+BELOW = 1.0
+"""Weight of what earlier values were missed by, for targets below the first one."""
+GROWTH = 0.35
+"""Power of log2(ratio) with which the band grows."""
+SKEW = 0.35
+"""The band reaches exp(SKEW) times the scale up, exp(-SKEW) times it down."""
+PLAUSIBLE = 0.03
+"""Families that disagree count by how close their earlier error comes to this."""
+NEAREST_RATIO = 1.2
+"""Targets nearer to the data have the band of this ratio."""
+WORST = 1.5
+"""Log errors of values below the first beyond this count as this."""
+LEVELS = (0.0, 0.50, 0.68, 0.80, 0.90, 0.95)
+QUANTILES = (0.0, 0.52, 0.92, 1.52, 2.6, 3.8)
+"""Half-widths over the scale, at each of `LEVELS`."""
+STRONG = 1.4
+"""Strong scaling missed that much more on the tuning sources."""
+WIDE = {"strong": 0.25}
+USUAL_WIDE = 0.20
+"""Half-width of the 80 % band in log time beyond which an answer is wide."""
+REFUSED = {"problem_size": 0.23}
+USUAL_REFUSED = 0.42
+"""The same as it would be at twice the last value: beyond that a series is not to be extrapolated (about 15 % of the
+tuning predictions); nor beyond the square of what the data span. It sorts out the worst better than the width at the
+target, which distance alone makes large."""
