@@ -65,6 +65,7 @@ from .experiments.explain.explanation import cheapest_changes as cheapest_change
 from .experiments.explain.explanation import elasticity_rows as elasticity_rows
 from .experiments.pages.plots import draw_charts as draw_charts
 from .experiments.pages.plots import plotly_chart as plotly_chart
+from .experiments.pages.report import page as page
 from .experiments.pages.whatif_report import ratio_chart as ratio_chart
 
 # Questions, what-ifs and studies

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
@@ -141,6 +141,10 @@ class Estimate:
             return None
         factor = math.exp(half)
         return self.time / factor, self.time * factor
+
+    def rows(self) -> list[dict[str, Any]]:
+        """`to_frame` as plain values, one row an operation."""
+        return [{str(name): value for name, value in row.items()} for row in self.to_frame().to_dict("records")]
 
     def to_frame(self) -> pd.DataFrame:
         """One row an operation: time_s of one execution, times, total_s, share, bound_by."""

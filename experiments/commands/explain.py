@@ -87,7 +87,7 @@ def register(app: typer.Typer) -> None:
             from slipstick.experiments.explain.cheapest import cheapest_together
 
             solved = cheapest_together(asked, target, prices(price))
-            tables["together"] = [dict(row) for row in solved.rows]
+            tables["together"] = solved.rows()
         if against:
             others = {name: question(workload, name, estimator, settings, dtype) for name in [on, *against]}
             tables["ranking"] = why.ranking(others)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from slipstick.estimators.sensitivity.elasticities import sensitivity
 from slipstick.experiments.explain.explanation import FARTHEST, Dials
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.files.readers import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ROUNDS = 80
 CLOSE = 1e-4
@@ -25,7 +28,7 @@ class Together:
 
     Parameters
     ----------
-    rows
+    changes
         quantity, today, needed, factor, price: of each quantity that was given a price.
     price
         Of all: the sum of price per doubling times |log2 factor|.
@@ -36,10 +39,24 @@ class Together:
         sums and maxima of products are); the price itself where the search closed the gap.
     """
 
-    rows: tuple[dict[str, Any], ...]
+    changes: tuple[dict[str, Any], ...]
     price: float
     ratio: float
     at_least: float
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a quantity: quantity, today, needed, factor, price."""
+        return [dict(row) for row in self.changes]
+
+    def to_frame(self) -> pd.DataFrame:
+        """`rows` as a table."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows())
+
+    def _repr_html_(self) -> str:
+        head = f"<p><b>price {self.price:.4g}</b> (at least {self.at_least:.4g}), time ratio {self.ratio:.4g}</p>"
+        return head + str(self.to_frame().to_html(index=False))
 
 
 def cheapest_together(asked: Question, target: float, prices: Mapping[str, float]) -> Together:

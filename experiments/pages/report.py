@@ -6,12 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from slipstick.estimators.core.formula import Formula
 from slipstick.hwmodels.files.readers import atomic_write
 from slipstick.hwmodels.machine import Machine, describe
 from slipstick.hwmodels.units import format_quantity
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MAX_TABLE_ROWS = 500
 
@@ -67,6 +70,20 @@ document.querySelectorAll('input.filter, input.front').forEach(box =>
 """
 
 
+class Answer(Protocol):
+    """The face that all answers share: an estimate, a what-if, an extrapolation, a replay, a plan, a simulation."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        """What it says, one dictionary a row, units in the keys."""
+        ...
+
+    def to_frame(self) -> pd.DataFrame:
+        """As a table; of a simulation one row a run or request."""
+        ...
+
+    def _repr_html_(self) -> str: ...
+
+
 @dataclass(frozen=True)
 class Card:
     """One headline number."""
@@ -101,6 +118,19 @@ def write_page(
         stream.write(f"<h1>{escape(title)}</h1><p>{escape(lead)}</p><div class=cards>{heads}</div>{body}")
         stream.write(f"<script>{SCRIPT}{script}</script></body></html>")
     return Path(path)
+
+
+def page(answer: Answer, path: str | Path, title: str = "") -> Path:
+    """Write any answer as one page: what a notebook shows of it, and its rows as a table that sorts and filters.
+
+    Parameters
+    ----------
+    title
+        The name of the answer's class where left out.
+    """
+    table = Section("Rows", table_html(answer.rows(), "rows"))
+    shown = Section("Summary", f"<div class=scroll>{answer._repr_html_()}</div>")
+    return write_page(path, title or type(answer).__name__, "", [], [shown, table])
 
 
 def figure_html(figure: Any, name: str) -> str:

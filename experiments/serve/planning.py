@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from typing import Any
 
 from slipstick.estimators.core.estimate import quantile
@@ -132,6 +133,11 @@ class Plan:
         import pandas as pd
 
         return pd.DataFrame([c.row() for c in self.found])
+
+    def _repr_html_(self) -> str:
+        import pandas as pd
+
+        return f"<p>{escape(self.text())}</p>{pd.DataFrame(self.rows()).to_html(index=False)}"
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,10 @@ class WhatIf:
         """The tidy table."""
         return self.frame
 
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a point: the names that vary, then ratio, time, bands, energy and cost; see `frame_rows`."""
+        return frame_rows(self.frame, self.notes)
+
     def to_xarray(self) -> Any:
         """The table over its axes; for a full grid."""
         return self.frame.drop(columns="point").set_index(list(self.space.names)).to_xarray()

@@ -28,14 +28,7 @@ def rows(
                 "machine": change.other.name if change.other else None,
                 "host_ratio": change.host_ratio,
                 "runtime": change.runtime,
-                "time_ratio": answer.after.step / answer.before.step,
-                "step_s": answer.after.step,
-                "low_s": answer.low,
-                "high_s": answer.high,
-                "measured_step_s": answer.before.step,
-                "busy": answer.after.busy,
-                "bottleneck": answer.bottleneck,
-                **{f"{term}_s": seconds for term, seconds in answer.account.items()},
+                **answer.rows()[0],
             }
         )
     return found

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,9 @@ from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 from slipstick.workloads.importers.traces.trace_graph import Node, TraceGraph
 from slipstick.workloads.transforms.fusion import fusible
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DRAWS = 48
 SEED = 11
@@ -89,6 +92,30 @@ class TraceAnswer:
         """What most of the changed run's critical path is spent on, with its share."""
         name, share = next(iter(self.critical.items()), ("host", 1.0))
         return f"{name} {share:.0%}"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row: ratio to the trace, the step with its 80 % band, the bottleneck, and the account in seconds."""
+        return [
+            {
+                "time_ratio": self.after.step / self.before.step,
+                "step_s": self.after.step,
+                "low_s": self.low,
+                "high_s": self.high,
+                "measured_step_s": self.before.step,
+                "busy": self.after.busy,
+                "bottleneck": self.bottleneck,
+                **{f"{term}_s": seconds for term, seconds in self.account.items()},
+            }
+        ]
+
+    def to_frame(self) -> pd.DataFrame:
+        """`rows` as a table."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows())
+
+    def _repr_html_(self) -> str:
+        return str(self.to_frame().to_html(index=False))
 
 
 def trace_whatif(

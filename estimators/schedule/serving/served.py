@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -135,6 +135,20 @@ class Served:
             values = getattr(self, "tpot" if measure == "itl" else measure)
             good &= ~(values > limit)
         return float(good.mean())
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a measure and statistic (mean, p50, p90, p99), in seconds."""
+        return [
+            {"measure": measure, "statistic": statistic, "value_s": value}
+            for measure in MEASURES
+            for statistic, value in self.quantiles(measure).items()
+        ]
+
+    def _repr_html_(self) -> str:
+        import pandas as pd
+
+        head = f"<p><b>{self.output_rate:.4g} tokens/s</b>, {len(self.last)} requests in {self.span:.4g} s</p>"
+        return head + str(pd.DataFrame(self.rows()).to_html(index=False))
 
     def to_frame(self) -> pd.DataFrame:
         """One row a request, times in seconds."""

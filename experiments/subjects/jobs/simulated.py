@@ -83,6 +83,13 @@ class Simulated:
 
         return pd.DataFrame({"seed": np.arange(self.seed, self.seed + self.runs), **self.numbers})
 
+    def _repr_html_(self) -> str:
+        import pandas as pd
+
+        low, high = self.band()
+        head = f"<p><b>{float(np.mean(self.numbers['time_s'])):.6g} s</b> ({low:.4g} .. {high:.4g} s, 80 %)</p>"
+        return head + str(pd.DataFrame(self.rows()).to_html(index=False))
+
     def write_trace(self, path: str | Path) -> Path:
         """The first run as a Chrome trace (chrome://tracing, Perfetto).
 
