@@ -44,6 +44,14 @@ def test_more_devices_never_make_the_best_slower() -> None:
     assert times == sorted(times, reverse=True)
 
 
+def test_networks_larger_than_the_machine_file_says_are_an_assumption() -> None:
+    from slipstick.experiments.subjects.training_plan.training_text import training_lines
+
+    small = machine("h100-dgx").using({"links.infiniband.width": 16})
+    lines = training_lines(TrainingSearch(language_model("llama-3.1-8b"), small, 32, 32, 8192).run())
+    assert any("join 16 devices; beyond, the last link's rate is kept" in line for line in lines)
+
+
 def test_what_does_not_fit_is_said() -> None:
     with pytest.raises(InputError, match="the smallest needs .* GB a device"):
         TrainingSearch(language_model("llama-3.1-405b"), machine("h100-dgx"), 8, 8, 8192).run()

@@ -28,7 +28,7 @@ class Network:
     domain
         Devices that the nearest link joins.
     devices
-        Devices that all links join.
+        Devices that all links join, as the machine's file says.
     """
 
     near: float
@@ -45,7 +45,8 @@ class Network:
         Raises
         ------
         InputError
-            Where they do not join so many devices.
+            Where there is no link beyond the nearest and it joins fewer devices. Beyond the last of several its rate is
+            kept: ask `devices`.
         """
         links = [(name, link) for name, link in machine.links.items() if name not in HOST]
         if devices < 1:

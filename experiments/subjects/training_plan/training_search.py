@@ -78,6 +78,8 @@ class TrainingPlan:
         Flop/s of a device in the precision of the layers' products, by which MFU counts.
     bound
         Seconds below which no layout of these devices comes.
+    joined
+        Devices that the machine's links join by its file; beyond them the last link's rate is assumed to hold.
     fitted, short, refused
         Layouts answered; those that do not fit in memory; those that do not divide.
     """
@@ -91,6 +93,7 @@ class TrainingPlan:
     flop: float
     peak: float
     bound: float
+    joined: int
     best: tuple[TrainingChoice, ...]
     fitted: int
     short: int
@@ -177,7 +180,7 @@ class TrainingSearch:
         return TrainingPlan(
             self.model.name, self.machine.name, self.devices, self.batch, self.sequence, self.precision,
             training_flop(self.model, self.sequence), self.machine.peak("matrix", PRECISIONS[self.precision]),
-            step.bound(self.devices, self.batch), chosen, fitted, short, refused,
+            step.bound(self.devices, self.batch), step.network.devices, chosen, fitted, short, refused,
         )  # fmt: skip
 
     def fullest(self, layout: TrainingLayout) -> TrainingMemory:

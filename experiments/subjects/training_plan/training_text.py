@@ -35,6 +35,10 @@ def training_lines(plan: TrainingPlan) -> list[str]:
         f"bound by: {shares(best)}; no layout is below {plan.bound:.4g} s (model flop at the peak of all devices)",
         f"memory of its fullest device: {memory_text(best)}",
     ]
+    if best.layout.devices > plan.joined:
+        found.append(
+            f"assuming: the links of {plan.machine} join {plan.joined} devices; beyond, the last link's rate is kept"
+        )
     if len(plan.best) > 1:
         found.append(f"second: {plan.best[1].layout.text()}: {why_worse(best, plan.best[1])}")
     return found
