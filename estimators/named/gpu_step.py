@@ -27,21 +27,12 @@ from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
 from slipstick.estimators.operation.gpu.recurrences import recurrent_kernels
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.estimators.schedule.host_issue import HostIssue
+from slipstick.estimators.tuned.tuned_defaults import HOST, LINKS, OTHER_TYPE, WHOLE
 from slipstick.estimators.tuned.tuned_devices import UNKNOWN
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 
-WHOLE = 0.15
-"""Scatter of whole networks beyond that of their kernels: caches, clocks, libraries' versions, what a graph leaves out.
-Over the 60 whole models of NeuSight that are not in the list of public figures the log error is 0.18 (rms), kernels
-included, and 93 % lie in the band: the rest is for other software and for mixed precision, which those models lack."""
-HOST = 0.4
-"""Scatter of the time that a host takes to issue an operation, from host to host (KernelBench: 7 to 59 us)."""
-LINKS = 0.3
-"""Scatter of collectives (`slipstick validate collectives`)."""
-OTHER_TYPE = 0.2
-"""Added to the scatter of recurrent steps in another data type than the measured float32."""
 CERTAIN = 1.0
 """No efficiency above: a fit to kernels timed one by one may exceed it, a bound must hold."""
 

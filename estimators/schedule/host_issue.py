@@ -20,6 +20,7 @@ from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.parameters import Parameter, check_parameters
 from slipstick.estimators.core.schedule_model import FormulaSchedule, Outcome
+from slipstick.estimators.tuned.tuned_defaults import ISSUE
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
@@ -27,9 +28,6 @@ from slipstick.workloads.graph.cost import symbols_of
 from slipstick.workloads.graph.workload import Op, Workload
 
 SOURCE = "the longer of the device's kernels and the host that issues them"
-ISSUE = 15e-6
-"""Seconds of PyTorch for one operation: the median of KernelBench v0.1's networks of MobileNet, EfficientNet and ResNet
-kind that the host bounds, on two H100 and an L40S, those in the list of public figures left out."""
 NOT_ISSUED = ("view", "optimizer")
 """Views cost nothing; an update of all parameters is a few launches (PyTorch's foreach)."""
 

@@ -135,8 +135,8 @@ def _gpu(
     from slipstick.estimators.named.gpu_step import gpu_step
     from slipstick.estimators.named.parallel_training import nccl
     from slipstick.estimators.schedule.dispatch import AsynchronousDispatch
-    from slipstick.estimators.schedule.host_issue import ISSUE
     from slipstick.estimators.schedule.sequential import Sequential
+    from slipstick.estimators.tuned.tuned_defaults import ISSUE
 
     asked = precision(workload, machine, dtype)
     graphs = any(map(attends_to_cache, workload)) and machine.runtime.mode == "eager" and "runtime.mode" not in chosen

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slipstick.estimators.operation.gpu.kernel_classes import RECURRENT, KernelParameters
+from slipstick.estimators.tuned.tuned_defaults import KNOWN, RELATED, UNRELATED
 from slipstick.hwmodels.machine import Machine
 
 MEASURED = {
@@ -24,9 +25,6 @@ RELATIVES = {
     "nvidia-": "nvidia-volta",
 }
 """Who stands for families that nobody measured; the first that fits."""
-KNOWN, RELATED, UNRELATED = 0.25, 0.5, 0.7
-"""Standard deviation of log time: of a measured family (rms of its own fit), of a relative and of any other machine
-(rms of families left out)."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,16 @@ import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.parameters import Parameter, check_parameters
+from slipstick.estimators.tuned.tuned_power import (
+    CLOCK_SHARE,
+    DUTY_SLOPE,
+    DUTY_START,
+    EXPONENT,
+    IDLE,
+    POWER_SPREAD,
+    STATIC,
+    TIME_SPREAD,
+)
 from slipstick.hwmodels.files.errors import InputError
 
 LEAST_DUTY, MOST_BUSY, SLOWEST = 0.02, 1.3, 0.15
@@ -36,14 +46,18 @@ class PowerLimit:
         a run that it leaves alone (noise of an epoch).
     """
 
-    idle: Annotated[float, Parameter("1", "idle power over rated power", 0.02, 0.25)] = 0.249
-    exponent: Annotated[float, Parameter("1", "power of the clock with which busy power grows", 1.0, 6.0)] = 3.0
-    clock_share: Annotated[float, Parameter("1", "share of the busy time that follows the clock", 0.1, 1.3)] = 0.461
-    static: Annotated[float, Parameter("1", "busy power beyond idle that no clock lowers", 0.0, 0.3)] = 0.125
-    duty_slope: Annotated[float, Parameter("1", "how fast the duty cycle grows with mean power", 0.0, 30.0)] = 4.47
-    duty_start: Annotated[float, Parameter("1", "log odds of the duty cycle at idle power", -6.0, 8.0)] = -0.92
-    time_spread: tuple[float, float] = (0.074, 0.038)
-    power_spread: tuple[float, float] = (0.039, 0.038)
+    idle: Annotated[float, Parameter("1", "idle power over rated power", 0.02, 0.25)] = IDLE
+    exponent: Annotated[float, Parameter("1", "power of the clock with which busy power grows", 1.0, 6.0)] = EXPONENT
+    clock_share: Annotated[float, Parameter("1", "share of the busy time that follows the clock", 0.1, 1.3)] = (
+        CLOCK_SHARE
+    )
+    static: Annotated[float, Parameter("1", "busy power beyond idle that no clock lowers", 0.0, 0.3)] = STATIC
+    duty_slope: Annotated[float, Parameter("1", "how fast the duty cycle grows with mean power", 0.0, 30.0)] = (
+        DUTY_SLOPE
+    )
+    duty_start: Annotated[float, Parameter("1", "log odds of the duty cycle at idle power", -6.0, 8.0)] = DUTY_START
+    time_spread: tuple[float, float] = TIME_SPREAD
+    power_spread: tuple[float, float] = POWER_SPREAD
 
     def __post_init__(self) -> None:
         check_parameters(self)

@@ -15,11 +15,30 @@ from typing import Annotated, Any, TypeAlias
 
 from slipstick.estimators.core.parameters import Parameter
 from slipstick.estimators.operation.serving.step_amounts import Amounts, Batch, Shares
+from slipstick.estimators.tuned.tuned_serving import (
+    ALL_REDUCE,
+    CACHE,
+    EXCHANGE,
+    EXPERT_LAYER,
+    EXPERT_PRODUCTS,
+    EXPERTS,
+    FP4_LAYER,
+    FP8_LAYER,
+    LAYER,
+    LINK,
+    PRODUCTS,
+    PROMPT,
+    SCORES,
+    SEQUENCE,
+    STEP,
+    VISITS,
+    WEIGHTS,
+    WIDENED_LAYER,
+)
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 
 _SHARPNESS = 3.0
-VISITS = 8
 _Numbers: TypeAlias = Any
 """A float, or an array of one for each of many steps: the formula is the same."""
 
@@ -28,23 +47,23 @@ _Numbers: TypeAlias = Any
 class StepParameters:
     """What is fitted to measured steps; the defaults are what was expected before (`experiments` fits them)."""
 
-    weights: Annotated[float, Parameter("1", "time of reading weights over bytes / bandwidth", 0.5, 5.0)] = 1.14
-    experts: Annotated[float, Parameter("1", "the same for routed experts", 0.5, 10.0)] = 1.54
-    cache: Annotated[float, Parameter("1", "the same for the cache of keys and values", 0.5, 10.0)] = 1.43
-    products: Annotated[float, Parameter("1", "time of products with weights over flop / peak", 0.5, 10.0)] = 1.54
-    expert_products: Annotated[float, Parameter("1", "the same for routed experts", 0.5, 20.0)] = 2.5
-    scores: Annotated[float, Parameter("1", "the same for attention, at the bfloat16 peak", 0.5, 20.0)] = 2.86
-    layer: Annotated[float, Parameter("s", "kernels of a layer that no bytes explain", 0.0, 1e-2)] = 35e-6
-    expert_layer: Annotated[float, Parameter("s", "more of a layer, for 8 experts visited", 0.0, 1e-2)] = 25e-6
-    widened_layer: Annotated[float, Parameter("s", "more where 4-bit weights are widened", 0.0, 1e-2)] = 50e-6
-    fp8_layer: Annotated[float, Parameter("s", "more where activations become 8-bit floats", 0.0, 1e-2)] = 15e-6
-    fp4_layer: Annotated[float, Parameter("s", "more where activations become 4-bit floats", 0.0, 1e-2)] = 25e-6
-    all_reduce: Annotated[float, Parameter("s", "an all-reduce of no bytes", 0.0, 1e-2)] = 4e-6
-    exchange: Annotated[float, Parameter("s", "an exchange of tokens between experts' ranks", 0.0, 1e-2)] = 10e-6
-    link: Annotated[float, Parameter("1", "time of messages over bytes / link bandwidth", 0.5, 20.0)] = 2.0
-    step: Annotated[float, Parameter("s", "the host's part of a step", 0.0, 1.0)] = 0.3e-3
-    sequence: Annotated[float, Parameter("s", "the host's part of a sequence in a step", 0.0, 1.0)] = 8e-6
-    prompt: Annotated[float, Parameter("1", "what a prompt adds to a step, over this model's", 0.1, 10.0)] = 1.0
+    weights: Annotated[float, Parameter("1", "time of reading weights over bytes / bandwidth", 0.5, 5.0)] = WEIGHTS
+    experts: Annotated[float, Parameter("1", "the same for routed experts", 0.5, 10.0)] = EXPERTS
+    cache: Annotated[float, Parameter("1", "the same for the cache of keys and values", 0.5, 10.0)] = CACHE
+    products: Annotated[float, Parameter("1", "time of products with weights over flop / peak", 0.5, 10.0)] = PRODUCTS
+    expert_products: Annotated[float, Parameter("1", "the same for routed experts", 0.5, 20.0)] = EXPERT_PRODUCTS
+    scores: Annotated[float, Parameter("1", "the same for attention, at the bfloat16 peak", 0.5, 20.0)] = SCORES
+    layer: Annotated[float, Parameter("s", "kernels of a layer that no bytes explain", 0.0, 1e-2)] = LAYER
+    expert_layer: Annotated[float, Parameter("s", "more of a layer, for 8 experts visited", 0.0, 1e-2)] = EXPERT_LAYER
+    widened_layer: Annotated[float, Parameter("s", "more where 4-bit weights are widened", 0.0, 1e-2)] = WIDENED_LAYER
+    fp8_layer: Annotated[float, Parameter("s", "more where activations become 8-bit floats", 0.0, 1e-2)] = FP8_LAYER
+    fp4_layer: Annotated[float, Parameter("s", "more where activations become 4-bit floats", 0.0, 1e-2)] = FP4_LAYER
+    all_reduce: Annotated[float, Parameter("s", "an all-reduce of no bytes", 0.0, 1e-2)] = ALL_REDUCE
+    exchange: Annotated[float, Parameter("s", "an exchange of tokens between experts' ranks", 0.0, 1e-2)] = EXCHANGE
+    link: Annotated[float, Parameter("1", "time of messages over bytes / link bandwidth", 0.5, 20.0)] = LINK
+    step: Annotated[float, Parameter("s", "the host's part of a step", 0.0, 1.0)] = STEP
+    sequence: Annotated[float, Parameter("s", "the host's part of a sequence in a step", 0.0, 1.0)] = SEQUENCE
+    prompt: Annotated[float, Parameter("1", "what a prompt adds to a step, over this model's", 0.1, 10.0)] = PROMPT
 
 
 @dataclass(frozen=True)

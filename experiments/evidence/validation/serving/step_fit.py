@@ -28,21 +28,12 @@ from slipstick.estimators.operation.serving.step_time import (
     StepTime,
     step_parts,
 )
+from slipstick.estimators.tuned.tuned_serving import FAMILY_ROWS, POOL, SCATTER, WIDTH
 from slipstick.experiments.evidence.validation.serving.silicon import Case
 from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.language.weight_types import weight_type
 
 FloatArray = npt.NDArray[np.float64]
-FAMILY_ROWS = 2.0
-SCATTER = 0.2
-WIDTH = {
-    "weights": 0.08, "experts": 0.25, "cache": 0.25, "products": 0.25, "expert_products": 0.4, "scores": 0.4,
-    "layer": 0.3, "expert_layer": 0.5, "widened_layer": 0.7, "fp8_layer": 0.4, "fp4_layer": 0.4, "all_reduce": 0.6,
-    "exchange": 0.5, "link": 0.5, "step": 0.7, "sequence": 0.7, "prompt": 0.15,
-}  # fmt: skip
-"""Standard deviations of log parameters around what is expected (the defaults of `StepParameters`)."""
-POOL = {"engines": 0.15, "systems": 0.1, "versions": 0.3}
-"""Standard deviations of log factors around one."""
 BUDGET = 8192
 
 
