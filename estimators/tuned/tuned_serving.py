@@ -3,7 +3,8 @@
 version: 1
 chosen on: the measured rows of serving steps that ``slipstick validate serving`` reads (docs/notes/serving.md).
 refit: none by a command; change a value and score it with ``slipstick validate serving``, which fits the parameters.
-scored on the same data: yes; each row is foretold by a fit without its model, but these values saw all rows.
+scored on the same data: yes; the fit sees nothing of the models, systems, versions and generations held out, but these
+    values saw all rows.
 """
 
 from __future__ import annotations
