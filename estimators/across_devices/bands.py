@@ -1,4 +1,4 @@
-"""How far measured times scatter around what is said of a machine, told by machines that were left out."""
+"""How far measured times scatter around a machine's forecast, from machines that were left out."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def scatter(errors: Sequence[FloatArray], predicted: Sequence[FloatArray], share
 
 
 def widened(known: Scatter, errors: FloatArray, predicted: FloatArray) -> Scatter:
-    """The scatter of a machine after a few of its own rows were foretold, wider or narrower than its relatives say.
+    """The scatter of a machine after a few of its own rows were predicted, wider or narrower than its relatives say.
 
     Parameters
     ----------
     known
         What the relatives say.
     errors, predicted
-        Log(measured / foretold) of rows that were left out, and foretold seconds.
+        Log(measured / predicted) of rows that were left out, and predicted seconds.
     """
     share = np.minimum(np.abs(errors), LARGEST) / (known.of(predicted) / TAILS)
     factor = float(np.sqrt((ROWS + np.sum(share**2)) / (ROWS + len(share))))

@@ -1,7 +1,7 @@
 """What is known of a machine's parameters, before and after a few rows were measured on it: a normal law.
 
 A machine without a fit of its own takes the mean of its family (`pooling.pooled`), and its parameters are known as well
-as that mean foretold the machines that were fitted: the log parameters of the new machine are normal around the mean,
+as that mean predicted the machines that were fitted: the log parameters of the new machine are normal around the mean,
 with the covariance of the deviations d_j of machine j from the mean that the *others* gave it, relatives of the new
 machine counting more,
 

@@ -1,6 +1,6 @@
 """Calibration across devices: few parameters a machine, pooled over its family, narrowed by a few anchors.
 
-Every machine with enough rows of a class of operations has its own fit; `Forecast` says what that tells of any machine,
+Every machine with enough rows of a class of operations has its own fit; `Forecast` predicts any machine from them,
 and `DeviceCalibration.on` makes an estimator of it.
 """
 
@@ -38,7 +38,7 @@ KEPT = 5000
 
 @dataclass(frozen=True)
 class DeviceCalibration:
-    """Fits of many machines by class of operations; asked of any machine it gives a `Calibration` for it.
+    """Fits of many machines by class of operations; for any machine it gives a `Calibration`.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class DeviceCalibration:
     def forecast(
         self, on: Machine, without: Sequence[str] = (), anchors: Sequence[OperationTimes] | None = None
     ) -> Forecast:
-        """What is said of a machine.
+        """The forecast for a machine.
 
         Parameters
         ----------
@@ -121,7 +121,7 @@ def fit_devices(
     progress: Callable[[str], None] | None = None,
     typical: Sequence[str] = (),
 ) -> DeviceCalibration:
-    """Fit every machine that has enough rows of a class by itself; what is left over are anchors.
+    """Fit every machine that has enough rows of a class by itself; the remaining rows are anchors.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def fit_devices(
     progress
         Hears the machine and class that is done.
     typical
-        Sources whose rows resemble those that will be asked for: how far machines tell each other is learned there.
+        Sources whose rows resemble the target's: how well machines predict each other is learned there.
 
     Raises
     ------

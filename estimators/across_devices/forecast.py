@@ -3,7 +3,7 @@
 The time of an operation is that of the tiled roofline with the machine's parameters (its own, or its relatives' mean,
 moved by anchors), times what the relatives took over their own fits at the nearest shapes, as far as such residuals
 repeat from machine to machine. How far they do, and how far measured times scatter, is learned on the sources: each is
-left out in turn and told by the others, with anchors of its own where the target has some. Relatives closer than the
+left out in turn and predicted from others, with anchors of its own where the target has some. Relatives closer than the
 target's closest are taken away there as well, so that a source with a twin does not speak for a target without.
 """
 
@@ -32,7 +32,7 @@ from slipstick.hwmodels.machine import Machine
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """What is said of rows of one machine, in seconds."""
+    """Forecast of rows of one machine, in seconds."""
 
     time: FloatArray
     low: FloatArray
@@ -49,7 +49,7 @@ class Rule:
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """What is said of one machine.
+    """The forecast for one machine.
 
     Parameters
     ----------

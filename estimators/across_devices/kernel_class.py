@@ -35,7 +35,7 @@ class KernelClass:
     rows
         By machine: measured rows, at whose shapes the fit's residual is known.
     typical
-        Sources whose rows resemble those that will be asked for; all where empty.
+        Sources whose rows resemble the target's; all where empty.
     scatters
         Where no rows are kept: the scatter of a machine whose closest relative shares 0, 1, 2, 3 words of the family.
     """
@@ -57,7 +57,7 @@ class KernelClass:
 
     @cached_property
     def asked(self) -> dict[str, list[OperationTimes]]:
-        """By machine: rows such as will be asked for."""
+        """By machine: rows that resemble the target's."""
         found = {}
         for machine, forms in self.rows.items():
             alike = [form for form in forms if form.source in self.typical]

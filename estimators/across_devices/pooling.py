@@ -2,7 +2,7 @@
 
 Few physical parameters, each with a prior, are fitted to every measured machine by itself. A new machine takes a mean
 of those machines, in which relatives weigh more (same chip, same generation, same vendor) and badly described machines
-less, drawn towards the prior. How well that works is told by leaving each measured machine out in turn: those residuals
+less, drawn towards the prior. Its error is measured by leaving each measured machine out in turn: those residuals
 are also the band of a new machine.
 """
 
@@ -158,7 +158,7 @@ def weights(fits: Sequence[MachineFit], family: str, library: str = "") -> Float
     Parameters
     ----------
     library
-        Kernels that are asked for: what ran others counts less; "" asks for a mixture of all.
+        Kernels of the target: what ran others counts less; "" asks for a mixture of all.
     """
     kinship = np.array([RELATIVES[shared_words(fit.family, family)] for fit in fits])
     scatter = SCATTER + np.array([fit.scatter for fit in fits])

@@ -137,7 +137,7 @@ class ShapedRoofline(TiledRoofline):
 
 @dataclass(frozen=True)
 class ShapedComposite(Composite):
-    """Compiles while dims are numbers; where they vary, points are asked one by one."""
+    """Compiles while dims are numbers; where they vary, points are evaluated one by one."""
 
     def compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None

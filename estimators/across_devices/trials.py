@@ -15,7 +15,7 @@ from slipstick.hwmodels.files.readers import InputError
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A measured machine told by others; arrays of one shape (rows,), log seconds.
+    """A measured machine predicted from others; arrays of one shape (rows,), log seconds.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class Trial:
     weight
         How much the machine counts.
     scale
-        How large errors of the machine that is asked for are against those of this one.
+        How large errors of the target machine are against those of this one.
     """
 
     plain: FloatArray
@@ -47,7 +47,7 @@ def repeats(trials: Sequence[Trial]) -> float:
     from scipy.optimize import least_squares
 
     if any(not len(trial.measured) for trial in trials):
-        raise InputError("a machine without measured rows cannot say how its times are told best")
+        raise InputError("a machine without measured rows cannot score its forecast")
     if not trials:
         return SHARE
     mean = sum(trial.weight for trial in trials) / len(trials)
@@ -64,7 +64,7 @@ def repeats(trials: Sequence[Trial]) -> float:
 
 
 def left(trials: Sequence[Trial], share: float) -> Scatter:
-    """How far measured times scatter around what is said with that share.
+    """How far measured times scatter around the forecast with that share.
 
     Raises
     ------

@@ -33,7 +33,7 @@ def condition_number(jacobian: FloatArray) -> float:
 
 
 def warnings(fit: Fit, low: FloatArray, high: FloatArray, jacobian: FloatArray) -> list[str]:
-    """What keeps the parameters from being told apart, one line each; empty where nothing does."""
+    """What keeps the parameters from being identified, one line each; empty where nothing does."""
     found = []
     lengths = np.max(np.abs(jacobian), axis=0)
     for i, name in enumerate(fit.names):

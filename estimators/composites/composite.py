@@ -87,7 +87,7 @@ class Composite(EstimatorBase):
     ) -> Compiled | PointByPoint:
         """The time as a function of arrays of the free quantities (machine.*, workload.*, run.*, estimator.*).
 
-        Formula parts compile once and run vectorised; others are asked point by point behind the same call.
+        Formula parts compile once and run vectorised; others are evaluated point by point behind the same call.
         """
         check_free(free)
         run = Table({**self.schedule.run_defaults(machine), **(run or {})})
@@ -132,7 +132,7 @@ class Composite(EstimatorBase):
         )
 
     def graph(self, workload: Workload, machine: Machine) -> Workload:
-        """The operations whose times are combined: those of the workload, if nothing else is said."""
+        """The operations whose times are combined: by default those of the workload."""
         return workload
 
     def handed_over(self, workload: Workload, machine: Machine) -> Workload:

@@ -100,7 +100,7 @@ def energy(
     flop = _sum(part for op in worked for part in _float32_flop(op, machine))
     moved = _sum(op.times * op.cost.bytes_moved for op in worked)
     if flop == 0 and moved == 0:
-        raise InputError(f"workload {workload.name!r} counts neither flop nor bytes: its energy cannot be told")
+        raise InputError(f"workload {workload.name!r} counts neither flop nor bytes: its energy is unknown")
     joules = Formula(watts.expression * symbol("time") * symbol("operation.devices"), "J", watts.source)
     symbols = {name: float(value) for name, value in {**workload.defaults, **(run or {})}.items()}
     own = {f"parameter.{name}": value for name, (value, _) in parameters(power).items()}
@@ -125,7 +125,7 @@ def energy_of(
 ) -> tuple[float | None, tuple[str, ...]]:
     """Joules of a bound workload that takes `time` seconds, all devices together, and a line where they pass the cap.
 
-    None where they cannot be told.
+    None where they are unknown.
     """
     try:
         told = energy(workload, machine, run, clock=clock)
@@ -170,7 +170,7 @@ def cost(machine: Machine, workload: Workload | None = None, run: Mapping[str, f
         Where the machine states no price.
     """
     if machine.price is None:
-        raise InputError(f"machine {machine.name!r} gives no price in $/h: a cost cannot be told")
+        raise InputError(f"machine {machine.name!r} gives no price in $/h: its cost is unknown")
     price = symbol("machine.price") * symbol("operation.devices")
     dollars = Formula(symbol("time") * price / SECONDS_PER_HOUR, "$", "price times time")
     defaults = workload.defaults if workload else {}

@@ -22,7 +22,7 @@ CHUNK = 200_000
 INNER = 100
 """Numbers of an inner loop, from which numpy's cost of starting one no longer counts."""
 LARGE = 4_000_000
-"""Numbers of a block that is asked for and given back before large evaluations: the C library then keeps what smaller
+"""Numbers of a block that is allocated and freed before large evaluations: the C library then keeps what smaller
 blocks give back, in place of mapping every array anew, page by page (a third of the time)."""
 
 

@@ -50,7 +50,7 @@ class FormulaModel(OperationModel, Protocol):
         return amount_of(op, name)
 
     def caches(self, machine: Machine) -> str:
-        """What the times take for granted of the caches, in words; empty where caches have no say."""
+        """What the times take for granted of the caches, in words; empty where caches do not matter."""
         return ""
 
     def runs_at(self) -> Clock:

@@ -49,7 +49,7 @@ class Schedule(Protocol):
         return frozenset(self.run_defaults(machine))
 
     def metric_at(self, name: str, metrics: Mapping[str, float], factor: float) -> float:
-        """A metric if what it is measured by were `factor` times as large: a share itself, if nothing else is said."""
+        """A metric if what it is measured by were `factor` times as large: by default the share itself."""
         return min(1.0, metrics[name] * factor)
 
 

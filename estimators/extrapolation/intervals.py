@@ -1,4 +1,4 @@
-"""How far off an extrapolation may be: a band in log time from what the series itself tells.
+"""How far off an extrapolation may be: a band in log time from the series' own residuals.
 
 Parts, all seen before the answer is known: a base (residual scatter), the error of earlier extrapolations in the
 same series (parameters), families that disagree at the target (model choice), earlier extrapolations that all fell
@@ -96,7 +96,7 @@ def doubt(mixture: Mixture, kind: str, x: FloatArray, y: FloatArray, to: FloatAr
     step = np.log(x[-1] / x[-2])
     slope, neutral = float(np.log(y[-1] / y[-2]) / step), NEUTRAL_SLOPE[kind]
     if mixture.replaced:
-        # a law that is steeper by itself and foretold the later points: only what bends beyond it is in doubt
+        # a law that is steeper by itself and predicted the later points: only what bends beyond it is in doubt
         last = mixture(x[-2:])
         neutral = max(neutral, float(np.log(last[1] / last[0]) / step))
     whole = np.ones_like(to)

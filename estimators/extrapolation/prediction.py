@@ -35,9 +35,9 @@ class Prediction:
     x, value
         The targets and the times there, in seconds.
     low, high
-        The band; None where the uncertainty is unknown (too few points, or not asked for), never equal to `value`.
+        The band; None where the uncertainty is unknown (too few points, or not requested), never equal to `value`.
     verdicts
-        One a target; empty where no band was asked for.
+        One a target; empty where no band was requested.
     law
         The sum of terms that gave the values.
     shares

@@ -82,7 +82,7 @@ def _worst(doubt: Doubt, i: int) -> str:
     parts = {
         _missed(doubt, i): MISSES * doubt.misses[i],
         f"laws that fit about as well differ by {doubt.disagreement[i]:.0%} here": DISAGREEMENT * doubt.disagreement[i],
-        "the last points were slower than foretold: a change point may be under way": (SHORTFALL * doubt.shortfall[i]),
+        "the last points were slower than predicted: a change point may be under way": (SHORTFALL * doubt.shortfall[i]),
         "the last step bends upward: non-monotone, or a change point under way": BENDING * doubt.bending[i],
         f"the first points, predicted from the later ones, were missed by {doubt.below[i]:.0%}": BELOW * doubt.below[i],
     }

@@ -44,7 +44,7 @@ class MeasuredKernels:
     Parameters
     ----------
     model
-        With parameters for each class that was asked for.
+        With parameters for each requested class.
     scatter
         By class (``gemm.bfloat16``).
     said

@@ -67,7 +67,7 @@ class LearnedSpmv:
 
 
 class Predictor(Protocol):
-    """Products on a machine: their seconds, what is said of them, and how far off they may be."""
+    """Products on a machine: their seconds, their assumptions, and how far off they may be."""
 
     @property
     def said(self) -> tuple[str, ...]:
@@ -174,7 +174,7 @@ def predictor(
     """
     if isinstance(model, TrainedDevices):
         if machine is None:
-            raise InputError("a model of whole devices: want a machine that it is asked for")
+            raise InputError("a model of whole devices: needs a target machine")
         return OnDevice(model, machine)
     if machine is None or not is_accelerator(machine):
         if isinstance(model, NetProducts):
@@ -256,7 +256,7 @@ def learned_estimator(
 ) -> Calibration:
     """A model of 'slipstick spmv train' as an estimator of workloads: PageRank, or a product with one of the matrices.
 
-    The other loops are asked of the levels that their vectors are in. The interval is the model's scatter over matrices
+    The other loops run on the levels that their vectors are in. The interval is the model's scatter over matrices
     left out, and how far processors differ.
 
     Raises

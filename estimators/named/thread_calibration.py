@@ -95,7 +95,7 @@ class ThreadMeasurement:
         table = self.cycles_per_instruction
         return table[min(math.ceil(threads / self.cores), len(table)) - 1]
 
-    def foretold(self, strategy: Strategy, threads: int) -> float:
+    def predicted(self, strategy: Strategy, threads: int) -> float:
         """Seconds of an image at a thread count, by a strategy: what `training` is compared with."""
         alone = (
             self.operation_factor * self.instructions / self.clock
@@ -167,7 +167,7 @@ def carried_over(made: Calibration, network: str) -> Calibration:
 def strategy(measured: ThreadMeasurement, name: Strategy) -> Calibration:
     """A strategy for the measured network on the measured machine, with the band that its own misses leave.
 
-    The scatter is that of the foretold training times at the other thread counts, pooled with the published one of
+    The scatter is that of the predicted training times at the other thread counts, pooled with the published one of
     the method, which counts as four of them: one or two counts cannot say how far to trust themselves.
     """
     line = contention_line(measured.contention)
@@ -188,7 +188,7 @@ def strategy(measured: ThreadMeasurement, name: Strategy) -> Calibration:
         )
     )
     misses = [
-        math.log(measured.foretold(name, threads) / seconds)
+        math.log(measured.predicted(name, threads) / seconds)
         for threads, seconds in measured.training
         if name == "timed" or threads != measured.fitted_at
     ]

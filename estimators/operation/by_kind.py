@@ -23,9 +23,9 @@ class DeviceAndLinks(FormulaModel):
     Parameters
     ----------
     device
-        Asked for every kind but "collective".
+        Evaluated for every kind but "collective".
     links
-        Asked for collectives.
+        Evaluated for collectives.
     """
 
     device: FormulaModel

@@ -19,7 +19,7 @@ from slipstick.workloads.graph.workload import Op
 
 @dataclass(frozen=True)
 class Piecewise:
-    """Each operation is asked of the model of its kind, or of `otherwise`.
+    """Each operation is evaluated by the model of its kind, or of `otherwise`.
 
     Parameters
     ----------

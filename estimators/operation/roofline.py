@@ -1,7 +1,7 @@
 """The roofline: an operation takes as long as its arithmetic or its traffic, whichever is longer.
 
 Each byte is moved once, from the level that holds it (main memory, or what `machine.runtime.cache` says is kept)
-through all nearer ones. What is read again because tiles overflow a cache, `gpu.tiled` tells.
+through all nearer ones. `gpu.tiled` counts what is read again because tiles overflow a cache.
 """
 
 from __future__ import annotations

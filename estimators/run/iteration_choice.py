@@ -66,8 +66,8 @@ class Selection:
     whole
         Seconds of that whole run.
     drawn
-        random: each group's representatives were drawn at random, so their own scatter tells the error; chosen: they
-        were picked, so `noise` has to; single: one iteration stands for all, which tells nothing.
+        random: each group's representatives were drawn at random, so their own scatter gives the error; chosen: they
+        were picked, so `noise` has to; single: one iteration stands for all: the error is unknown.
     noise
         Shape (groups,): relative standard deviation of one iteration around what its length predicts, in the run they
         were chosen on.

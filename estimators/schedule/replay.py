@@ -197,7 +197,7 @@ def with_workers(graph: TraceGraph, workers: int, fetch: float = FETCH, prefetch
     """The same training loop fed by `workers` loading processes (0: loading in the loop itself).
 
     Each worker makes one batch at a time and as long as the loop took to load it; up to `prefetch` batches a worker
-    are under way, asked for when one is taken. The batches that the first steps take are ready: a run in its middle.
+    are under way, requested when one is taken. The batches that the first steps take are ready: a run in its middle.
 
     Raises
     ------

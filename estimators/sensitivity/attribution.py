@@ -21,7 +21,7 @@ def shapley(terms: Sequence[str], value: Callable[[frozenset[str]], float]) -> d
     Parameters
     ----------
     value
-        Of a set of terms that have changed; asked once for each of the 2^n sets.
+        Of a set of terms that have changed; evaluated once for each of the 2^n sets.
 
     Raises
     ------

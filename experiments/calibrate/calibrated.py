@@ -1,4 +1,4 @@
-"""A question asked of a calibration that was kept as a file."""
+"""A question answered by a calibration that was kept as a file."""
 
 from __future__ import annotations
 

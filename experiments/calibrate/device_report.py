@@ -35,7 +35,7 @@ def report_devices(study: DeviceStudy, folder: Path, out: str | None, form: str)
         f"{len(made.classes)} classes of operations ({', '.join(one.name for one in made.classes)})",
         *_anchored(answer),
         *impossible_lines(answer.violations, study.fit.impossible),
-        f"each machine foretold from the others; its band is of {study.level:.0%}:",
+        f"each machine predicted from the others; its band is of {study.level:.0%}:",
     ]
     emit([{key: value for key, value in row.items() if value is not None} for row in _filled(table)], form, notes=heads)
     if out:
@@ -100,7 +100,7 @@ def _anchored(answer: DeviceAnswer) -> list[str]:
 
 
 def _filled(table: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The columns that any row fills; the level is said above, the interval score and more stand in CSV and JSON."""
+    """The columns that any row fills; the level is given above, the interval score and more stand in CSV and JSON."""
     hidden = {"interval_level", "interval_score", "ninetieth_log_error"}
     kept = (
         [key for key in table[0] if key not in hidden and any(row[key] is not None for row in table)] if table else []

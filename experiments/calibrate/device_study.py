@@ -43,7 +43,7 @@ class DeviceFit(Record):
     anchors
         What would be measured first on a new machine: its gain is part of the table.
     typical
-        Those of the files whose rows resemble what will be asked for; all where left out.
+        Those of the files whose rows resemble the target's; all where left out.
     impossible
         Whether rows faster than the machine allows are kept (and warned of) or dropped.
     """

@@ -46,7 +46,7 @@ class LeftOut:
     pooled
         The machine new, nothing known of it but its data sheet.
     anchored
-        After the anchors were measured on it; None where none were asked for, or it has no such rows.
+        After the anchors were measured on it; None where none were requested, or it has no such rows.
     roofline, calibrated_roofline
         MAPE of the baselines.
     noise_floor
@@ -71,7 +71,7 @@ def leave_devices_out(
     machines: Sequence[str] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> list[LeftOut]:
-    """Every fitted machine (or the named ones) foretold from the others, with and without anchors.
+    """Every fitted machine (or the named ones) predicted from the others, with and without anchors.
 
     Rows that stand for anchors are not scored.
     """

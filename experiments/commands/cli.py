@@ -133,7 +133,7 @@ def _interrupted() -> int:
 
 
 def _defect(words: list[str], error: Exception) -> str:
-    """What is said of an error that nobody foresaw: the verb, the files, the error and where it was raised."""
+    """The message for an error that nobody foresaw: the verb, the files, the error and where it was raised."""
     verb = next((word for word in words if not word.startswith("-")), "")
     files = [word for word in words if len(word) < 4096 and Path(word).is_file()]
     frames = [frame for frame in extract_tb(error.__traceback__) if Path(frame.filename).is_relative_to(HOME)]

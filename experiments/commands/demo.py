@@ -15,7 +15,7 @@ def register(app: typer.Typer) -> None:
         folder: Annotated[str, typer.Option(help="where the report goes")] = "slipstick-out/xeon-phi",
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
-        """The Xeon Phi job: run times known at 1..240 threads, asked for 3,840, a faster clock, more cores."""
+        """The Xeon Phi job: run times known at 1..240 threads, predicted for 3,840, a faster clock, more cores."""
         from slipstick.experiments.evidence.papers.xeon_phi import xeon_phi_report
         from slipstick.experiments.pages.output import emit
 

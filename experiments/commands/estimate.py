@@ -117,7 +117,7 @@ OPTIONS = ("--on", "--set", "--estimator", "--calibration", "--anchors", "--part
 
 
 def in_one_kernel(asked: Workload, attention: str) -> Workload:
-    """The workload with its attention in one kernel, where ``flash`` is asked for.
+    """The workload with its attention in one kernel, where ``flash`` is requested.
 
     Raises
     ------

@@ -49,8 +49,8 @@ def contention(
             "threads": count,
             "contention_s": waits[count],
             "image_s": times[count],
-            "counted_s": measured.foretold("counted", count),
-            "timed_s": measured.foretold("timed", count),
+            "counted_s": measured.predicted("counted", count),
+            "timed_s": measured.predicted("timed", count),
         }
         for count in counts
     ]

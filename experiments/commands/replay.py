@@ -15,7 +15,7 @@ def register(app: typer.Typer) -> None:
         trace: Annotated[
             str, typer.Argument(help="a Kineto (Chrome) trace, or a Chakra execution trace; .json or .json.gz")
         ],
-        on: Annotated[str | None, typer.Option(help="the machine asked about, or a YAML file")] = None,
+        on: Annotated[str | None, typer.Option(help="the target machine, or a YAML file")] = None,
         recorded: Annotated[
             str | None, typer.Option("--from", help="the machine it was recorded on, where the trace does not say it")
         ] = None,

@@ -21,7 +21,7 @@ STEP = 1.01
 
 
 def likely_numbers(asked: Question) -> list[str]:
-    """What a question without a formula is asked for where nothing is named.
+    """The quantities varied for a question without a formula where none is named.
 
     The machine's numbers that the formulas of its operations name, those of its runtime, and the open sizes of the
     workload: the schedule may read more.

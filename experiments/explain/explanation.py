@@ -24,7 +24,7 @@ from slipstick.hwmodels.files.readers import InputError
 FARTHEST = 1e3
 """A change is looked for up to this factor."""
 SCAN, SCANS = 40, 7
-"""Factors asked together, and how often between two neighbours of the last: to 1e-12."""
+"""Factors evaluated together, and how often between two neighbours of the last: to 1e-12."""
 SLOW_SCAN, SLOW_SCANS = 8, 3
 """The same where each factor is a simulation: to 0.3 %."""
 
@@ -99,7 +99,7 @@ def notes(asked: Question, dials: Dials, named: Sequence[str]) -> list[str]:
         also = ", ".join(f"workload.{name[4:]}" for name in sizes)
         said.append(f"{', '.join(sizes)}: of the workload, the same as {also}")
     if not dials.is_formula:
-        said.append("no formula: slopes are differences; the smallest changes are told of what --vary NAME names")
+        said.append("no formula: slopes are differences; the smallest changes are those of what --vary NAME names")
     return said
 
 
@@ -114,7 +114,7 @@ def numbers_of(asked: Question) -> list[str]:
 
 
 def elasticity_rows(asked: Question, dials: Dials | None = None) -> list[dict[str, Any]]:
-    """d log time / d log quantity of every quantity, largest first; where a ridge or step turns is said.
+    """d log time / d log quantity of every quantity, largest first; where a ridge or step turns is reported.
 
     Parameters
     ----------

@@ -135,7 +135,7 @@ def _say(predictions: Sequence[Prediction], notes: Sequence[str], request: Reque
         heads.append(f"change points: {name} = {knots}")
     advice = advise(prediction)
     if advice is not None:
-        fastest = "the most asked for" if advice.fastest >= max(prediction.x) else f"{advice.fastest:g}"
+        fastest = "the largest given" if advice.fastest >= max(prediction.x) else f"{advice.fastest:g}"
         heads.append(
             f"best speed-up x efficiency at {name} = {advice.workers:g}; least time at {fastest}; both "
             f"against {name} = {prediction.series.x[0]:g}"

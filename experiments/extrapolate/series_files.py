@@ -41,7 +41,7 @@ _UNIT_SUFFIX = re.compile(r"^(?P<name>.+?)[\s_]*[\[(_ ](?P<unit>s|ms|us|µs|ns|m
 
 
 def read(path: str | os.PathLike[str], time: str | None = None) -> Readings:
-    """Measurements from a file, its format told by its name and content.
+    """Measurements from a file, its format inferred from its name and content.
 
     Known: .csv and .tsv (also .gz), Extra-P text (.txt), JSON and JSON Lines (.jsonl), hyperfine, asv,
     pytest-benchmark and Google Benchmark JSON, a folder of .cubex profiles.

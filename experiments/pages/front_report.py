@@ -54,7 +54,7 @@ def front_section(frame: pd.DataFrame, names: Sequence[str], identifier: str) ->
 
 
 def front_chart(frame: pd.DataFrame, x: str, y: str) -> Chart:
-    """Two objectives of every point; a large table's other points are thinned evenly, and that is said."""
+    """Two objectives of every point; a large table's other points are thinned evenly, and that is reported."""
     front = frame[frame[FRONT]].sort_values([x, y])
     others = frame[~frame[FRONT]]
     step = -(-len(others) // MAX_MARKS) or 1

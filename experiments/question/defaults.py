@@ -41,9 +41,9 @@ class Default:
     Parameters
     ----------
     workload
-        In the data type asked for, with the precision that the machine's usual software chooses.
+        In the requested data type, with the precision that the machine's usual software chooses.
     machine
-        With the runtime that is usual for such a workload, unless one was asked for.
+        With the runtime that is usual for such a workload, unless one was given.
     estimator
         With a band.
     why
@@ -70,7 +70,7 @@ def default(
     workload
         As written down, sizes bound.
     dtype
-        The data type asked for.
+        The requested data type.
     chosen
         Fields of the machine that the question sets: those stay.
 

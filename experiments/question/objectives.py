@@ -28,7 +28,7 @@ FRONT = "front"
 
 
 def consumptions(asked: Question) -> tuple[tuple[Consumption, ...], tuple[str, ...]]:
-    """What can be told of a question beside its time, and a line for each thing that cannot."""
+    """What is known of a question beside its time, and a line for each thing that cannot."""
     inner = asked.estimator.model
     clock = inner.runs_at()
     workload = as_compiled(asked.workload, asked.machine)

@@ -36,7 +36,7 @@ def require_trusted(name: str | None, trusted: Collection[str], place: object) -
 def own_factory(name: str) -> Callable[[], object]:
     """The function that MODULE:FACTORY is, such as one that makes an executor; modules of the current folder too.
 
-    What is imported is said on standard error.
+    What is imported is reported on standard error.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def _search_here() -> None:
 def own_estimator(name: str) -> Any:
     """The estimator that MODULE:ATTRIBUTE is, or returns where it is a function; modules of the current folder too.
 
-    What is imported is said on standard error.
+    What is imported is reported on standard error.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def is_own_program(name: str) -> bool:
 
 
 def own_program(name: str) -> Workload:
-    """The forward pass of the torch program that MODULE:FUNCTION builds; what is imported is said on standard error.
+    """The forward pass of the torch program that MODULE:FUNCTION builds; imports are reported on standard error.
 
     Raises
     ------

@@ -24,7 +24,7 @@ from slipstick.workloads.transforms.dtype import dtype_name, in_dtype
 
 @dataclass(frozen=True)
 class Question:
-    """A workload on a machine in one run, asked of an estimator.
+    """A workload on a machine in one run, evaluated by an estimator.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Which named quantities have no say in a time: not no effect here, but no place in the formula."""
+"""Named quantities that a time does not use: not no effect here, but no place in the formula."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def unread(function: TimeFunction, names: Sequence[str], consumed: Sequence[Cons
     function
         What an estimator compiled with these names left free.
     consumed
-        What is told beside the time, which may read what the time does not.
+        What is given beside the time, which may read what the time does not.
     """
     if function.read is None:
         return ()

@@ -68,7 +68,7 @@ class Deployment:
 
     @property
     def kind(self) -> str:
-        """ "dense" or "experts": what the calibration tells apart."""
+        """ "dense" or "experts": what the calibration distinguishes."""
         return "experts" if self.model.experts else "dense"
 
     @cached_property

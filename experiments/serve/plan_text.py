@@ -11,7 +11,7 @@ from slipstick.hwmodels.files.records import Table
 
 
 def plan_lines(plan: Plan) -> list[str]:
-    """What was asked, what was found, the pick."""
+    """The question, the result, the pick."""
     found = [f"serving {plan.model}: {plan.text()}"]
     found.append(
         f"{len(plan.found)} layouts and loads answered, {sum(plan.refused.values())} layouts left out (they do not fit)"

@@ -121,7 +121,7 @@ class Plan:
         return max(self.sure, key=lambda c: c.per_device)
 
     def text(self) -> str:
-        """What was asked."""
+        """The question."""
         return f"{self.traffic}; {limits_text(self.limits) or 'no limits'} with {SURE:.0%} probability"
 
     def rows(self) -> list[dict[str, Any]]:

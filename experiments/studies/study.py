@@ -68,7 +68,7 @@ class Fitting(Record):
 
 
 class Study(Record):
-    """Every point of a space, for every workload on every machine, asked of one estimator.
+    """Every point of a space, for every workload on every machine, evaluated by one estimator.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ class Study(Record):
         yield from product(self.workloads, self.machines)
 
     def question(self, workload: str, machine: str) -> Question:
-        """What stays, for one case, asked of the estimator, calibrated where the study says so.
+        """What stays, for one case, evaluated by the estimator, calibrated where the study says so.
 
         Raises
         ------
@@ -234,7 +234,7 @@ class Study(Record):
         )
 
     def spaces(self) -> list[Space]:
-        """The points of a workload on each machine, in the order of `machines`: nothing is asked for it."""
+        """The points of a workload on each machine, in the order of `machines`: nothing is evaluated for it."""
         return [self.space(machine(self._path(name))) for name in self.machines]
 
     def notes(self, space: Space) -> tuple[str, ...]:

@@ -30,13 +30,13 @@ MAX_FRAME_POINTS = 50_000_000
 DRAWS = 400
 DRAW_POINTS = 512
 SHARE_POINTS = 200
-"""Up to this many points, shares of the time are told beside it: they are asked point by point."""
+"""Up to this many points, shares of the time are given beside it: they are evaluated point by point."""
 SAME_OPERATIONS, OTHER_SIZES = 2.0, 0.1
 """Log ratio of times over which two errors of a model part by 1 - 1/e in variance: of the same operations on a changed
 machine (residuals of equal shapes on kin GPUs correlate by 0.6 to 0.9, docs/notes/gpu-operations.md), and of operations
 of other sizes. Judgement: 119 public pairs of GPU and class support that errors of sizes are nearly independent."""
 BAND_POINTS = 200_000
-"""Up to this many points, bands are given unless asked otherwise."""
+"""Up to this many points, bands are given by default."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,11 @@ class Task:
     residual, residual_seconds, degrees_of_freedom, residual_freedom
         Scatter of measurements around the fit, in log time; the part of it that is constant in seconds; see `Spread`.
     shares
-        The estimator, asked point by point for the metrics whose scatter it knows; None to leave them out.
+        The estimator, evaluated point by point for the metrics whose scatter it knows; None to leave them out.
     consumed, unknown
-        What is told of each point beside its time (joules, dollars), and a line for each thing that cannot be.
+        What is given for each point beside its time (joules, dollars), and a line for each thing that cannot be.
     notes
-        What varies and has no say in the time.
+        What varies but is unused by the time.
     """
 
     function: TimeFunction

@@ -42,7 +42,7 @@ class WhatIf:
     unknown
         A line for each thing that the machine does not say.
     notes
-        What varies and has no say in the time; that a point draws more than the power cap.
+        What varies but is unused by the time; that a point draws more than the power cap.
     """
 
     question: Question

@@ -54,7 +54,7 @@ class Change:
     Parameters
     ----------
     today, other
-        The machine that the trace comes from, and the one asked about; None for no change of machine.
+        The machine that the trace comes from, and the target; None for no change of machine.
     workers
         Data-loading processes; None as in the trace.
     host_ratio

@@ -156,7 +156,7 @@ def _finite(value: sp.Expr, where: str) -> sp.Expr:
 
 
 def _check_rounded(values: list[sp.Expr], where: str) -> None:
-    """Refuse to round what is no fraction of whole numbers and too large for its digits to be told."""
+    """Refuse to round what is no fraction of whole numbers and too large for exact digits."""
     for value in values:
         for part in (value, *value.args):
             if part.is_number and not part.is_Rational and abs(float(part)) > MAX_ROUNDED:

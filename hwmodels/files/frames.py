@@ -16,7 +16,7 @@ LIMIT_BYTES = 512 * MEGABYTE
 
 
 def csv_frame(path: str | os.PathLike[str], limit_bytes: int = LIMIT_BYTES) -> pd.DataFrame:
-    """A CSV file (also .gz) with a header, types told by pandas.
+    """A CSV file (also .gz) with a header, types inferred by pandas.
 
     Raises
     ------

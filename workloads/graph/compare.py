@@ -1,4 +1,4 @@
-"""What tells two workloads apart: operations by what they are, and totals."""
+"""How two workloads differ: operations by what they are, and totals."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Piece:
     attributes
         What belongs to its identity besides kind and dims.
     suffix
-        Tells the parts of one call apart.
+        Distinguishes the parts of one call.
     after
         Earlier pieces of the same call that it waits for.
     makes
@@ -164,7 +164,7 @@ def _not_known(node: Node) -> Piece:
 
 def _unique_name(node: Node, piece: Piece, used: dict[str, int]) -> str:
     backward = "backward" if node.phase == "backward" and "backward" not in node.name else ""
-    called = node.name.replace("_for_cpu", "")  # the host that traced it is not the machine that is asked about
+    called = node.name.replace("_for_cpu", "")  # the host that traced it is not the machine evaluated
     name = ".".join(word for word in (node.layer, backward, called, piece.suffix) if word)
     used[name] = used.get(name, 0) + 1
     return name if used[name] == 1 else f"{name}#{used[name]}"

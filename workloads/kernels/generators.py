@@ -169,7 +169,7 @@ GENERATORS: dict[str, Callable[..., SparseMatrix]] = {
     "block_diagonal": block_diagonal,
     "stacked": stacked,
 }
-"""By name, for recipes in files; `permuted` is asked for by the word permute_seed of a recipe."""
+"""By name, for recipes in files; `permuted` is requested by the key permute_seed of a recipe."""
 
 
 def from_recipe(name: str, recipe: dict[str, Any]) -> SparseMatrix:

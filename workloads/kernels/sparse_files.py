@@ -21,7 +21,7 @@ FILE_BYTES = 1 << 30
 UNPACKED_RATIO = 50
 """Bytes of a matrix for each packed one beyond the first 16 MB: lists of edges pack 3 to 10 times."""
 LARGEST_NODE = 2**53
-"""Numbers of nodes beyond it are not told apart."""
+"""Numbers of nodes beyond it are not distinguished."""
 NONZEROS_LIMIT = 200_000_000
 
 

@@ -16,7 +16,7 @@ def spmv_operation(matrix: SparseMatrix, name: str = "spmv", times: Any = 1) -> 
     """One product in the blockwise kernel; the payload is the matrix's digest.
 
     Dims are those of `rows_operation` and what its pattern does to a memory hierarchy (`pattern_counts`), so that a
-    saved workload can be asked of any machine without the matrix.
+    saved workload can be evaluated on any machine without the matrix.
     """
     return rows_operation(matrix, name, times, pattern_counts(matrix))
 

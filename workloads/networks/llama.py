@@ -1,4 +1,4 @@
-"""Llama-style decoders, as they learn, read a prompt, and write one word after the other from a cache.
+"""Llama-style decoders, training, prefill, and autoregressive decoding with a KV cache.
 
 Sources: Touvron et al., "LLaMA: Open and Efficient Foundation Language Models", arXiv 2302.13971, 2023, Table 2 (7B:
 4096 wide, 32 heads, 32 layers; SwiGLU of 2/3 x 4 x 4096, up to the next 256); Grattafiori et al., "The Llama 3 Herd of

@@ -95,7 +95,7 @@ def training_run(step: Workload, preparation: float = 0.0, exchanging: str = "")
 
 
 def _of_one_device(step: Workload) -> Workload:
-    """A data-parallel step on one device: nothing is shared out, and nobody is told of gradients."""
+    """A data-parallel step on one device: nothing is shared out, and no gradients are exchanged."""
     alone = step.bind_known({"data_parallel": 1, "shard": 1})
     kept = tuple(op for op in alone if op.kind != "collective")
     facts = {name: value for name, value in step.metadata.items() if name in ("parameters", "network")}

@@ -2,7 +2,7 @@
 
 Sources: PyTorch documentation, "Automatic Mixed Precision package", CUDA ops that autocast to float32 (softmax,
 log_softmax, layer_norm, losses), and "CUDA semantics", TensorFloat-32 on Ampere (allowed in convolutions, not in matrix
-products, unless asked for).
+products, unless requested).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Whether measured rows are believed: only as far as they foretell each other better than the sources do.
 
-Each row is left out in turn and foretold by the others. A class of operations goes from the sources' parameters towards
+Each row is left out in turn and predicted by others. A class of operations goes from the sources' parameters towards
 the most likely ones by the share that makes this error least, and not at all where the error does not fall: then the
 sources' answer stands, and the rows that disagree are named. What anchors say holds for operations about as long as
 they are; beyond the range of their times it fades, since a launch overhead that explains a row of a millisecond is no
@@ -38,7 +38,7 @@ class Accepted:
     shares
         By class: how far towards what the anchors say.
     errors
-        By class: log(measured / foretold) of its anchors, each by the other anchors.
+        By class: log(measured / predicted) of its anchors, each by the other anchors.
     range
         By class: least and largest log seconds that the sources say of its anchors; of all anchors for other classes.
     doubts
@@ -92,7 +92,7 @@ class _Tried:
     Parameters
     ----------
     left_out
-        Log(measured / foretold) of each row by the others at every share, shape (shares, rows).
+        Log(measured / predicted) of each row by the others at every share, shape (shares, rows).
     """
 
     model: AnchorModel
@@ -125,7 +125,7 @@ def _capped(errors: FloatArray) -> FloatArray:
 
 
 def _left_out(model: AnchorModel, best: FloatArray, told: FloatArray) -> FloatArray:
-    """Log(measured / foretold) of each row by the others at every share, shape (shares, rows)."""
+    """Log(measured / predicted) of each row by the others at every share, shape (shares, rows)."""
     count = len(model.measured)
     found = np.empty((len(SHARES), count))
     for fold in range(min(count, FOLDS)):

@@ -41,7 +41,7 @@ class NextRow:
     name
         Its class ("gemm.bfloat16").
     time
-        Seconds that are told before it is measured.
+        Seconds predicted before it is measured.
     spread
         Standard deviation of its log time as it is known now.
     left

@@ -11,7 +11,7 @@ from slipstick.estimators.across_devices.operation_times import OperationTimes
 from slipstick.hwmodels.files.readers import InputError
 
 MAX_DISTANCE = 3.0
-"""How far (in doublings, over all dims) the row that stands for an anchor may lie from what was asked for."""
+"""How far (in doublings, over all dims) the row that stands for an anchor may lie from the requested one."""
 
 
 @dataclass(frozen=True)

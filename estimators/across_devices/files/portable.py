@@ -22,7 +22,7 @@ from slipstick.hwmodels.machine import Machine
 
 
 def without_rows(calibration: DeviceCalibration) -> DeviceCalibration:
-    """The same, asked of parameters alone; scatters are learned from the rows before they go."""
+    """The same, reduced to parameters; scatters are learned from the rows before they go."""
     machines = calibration.machines
     classes = [
         replace(one, rows={}, scatters=tuple(_scatter(one, machines, closest) for closest in range(len(KINSHIP_ERROR))))
@@ -32,7 +32,7 @@ def without_rows(calibration: DeviceCalibration) -> DeviceCalibration:
 
 
 def _scatter(one: KernelClass, machines: Mapping[str, Machine], closest: int) -> Scatter:
-    """Every machine told by the mean of those that share at most `closest` words of its family."""
+    """Every machine predicted from the mean of those that share at most `closest` words of its family."""
     trials = []
     for fit in one.fits:
         others = [other for other in one.fits if other.machine != fit.machine]

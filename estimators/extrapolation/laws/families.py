@@ -121,7 +121,7 @@ STEEPER = tuple(
     )
 )
 """Laws steeper than a size with bends. The gentle ones also stand for a bend still under way and need little evidence;
-the steepest do much harm where they are wrong, and n log n is hardly told from a line: they need much."""
+the steepest do much harm where they are wrong, and n log n hardly differs from a line: they need much."""
 GROWING_WORK = tuple(
     Family(
         f"work-p^{exponent:.3g}{'-log' if log else ''}",

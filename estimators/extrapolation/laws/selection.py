@@ -1,6 +1,6 @@
 """Which law holds: families weighed by how well they predicted the later points from the earlier ones.
 
-Rolling origin: each family is fitted to the first m points and asked for the rest, for the last few m. The answer is
+Rolling origin: each family is fitted to the first m points and evaluated at the rest, for the last few m. The answer is
 the average of the families with weights that fall with that error; an average of sums of terms is a sum of terms
 again, so the answer stays one formula.
 """

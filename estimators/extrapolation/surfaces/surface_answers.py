@@ -42,13 +42,13 @@ class SurfaceAnswer:
     point
         One value a parameter, in the order of the prediction's `parameters`.
     time, low, high
-        Seconds; the band is None where no point could be left out to learn it from, or none was asked for.
+        Seconds; the band is None where no point could be left out to learn it from, or none was requested.
     ratio
         How far the point lies beyond the measured box: the product of the ratios, 1 inside.
     missed
         Root mean square of log(predicted / measured) of points left out in this direction; None where there are none.
     verdict
-        None where no band was asked for.
+        None where no band was requested.
     law
         The sum of products that gives the time at this point.
     shares

@@ -71,9 +71,9 @@ class Nearby:
         weights = _kernel(logs, logs)
         np.fill_diagonal(weights, 0.0)
         known = weights.sum(axis=1) > 1e-6
-        foretold = (weights @ residuals)[known] / weights.sum(axis=1)[known]
-        square = float(foretold @ foretold)
-        share = float(np.clip(foretold @ residuals[known] / square, 0.0, 1.0)) if square > 1e-20 else 0.0
+        predicted = (weights @ residuals)[known] / weights.sum(axis=1)[known]
+        square = float(predicted @ predicted)
+        share = float(np.clip(predicted @ residuals[known] / square, 0.0, 1.0)) if square > 1e-20 else 0.0
         return cls(logs, scale, residuals, share)
 
     def __call__(self, x: FloatArray) -> FloatArray:

@@ -12,7 +12,7 @@ from slipstick.estimators.extrapolation.verdict import Verdict, Word
 from slipstick.estimators.tuned.tuned_intervals import USUAL_REFUSED, USUAL_WIDE
 
 REACH = 2.0
-"""Farther than the farthest point left out, to this power, an answer is wide however well those were foretold."""
+"""Farther than the farthest point left out, to this power, an answer is wide however well those were predicted."""
 
 
 def surface_verdicts(

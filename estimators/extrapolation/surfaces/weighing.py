@@ -1,4 +1,4 @@
-"""Which candidates hold: each is fitted without the farthest points and asked for them."""
+"""Which candidates hold: each is fitted without the farthest points and evaluated at them."""
 
 from __future__ import annotations
 

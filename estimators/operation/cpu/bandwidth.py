@@ -168,7 +168,7 @@ class FittedSaturation:
             return ""
         return (
             f"{self.measured} cores lie in one cluster of {cluster}: its link and the memory of the domain of "
-            f"{self.borders.domain} cannot be told apart; bandwidth of {cluster + 1} cores or more separates them"
+            f"{self.borders.domain} cannot be separated; bandwidth of {cluster + 1} cores or more separates them"
         )
 
     def of(self, benchmark: str) -> Saturation:

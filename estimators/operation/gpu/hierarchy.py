@@ -49,7 +49,7 @@ class GpuMemory:
         """Bytes a second of a level when it is saturated.
 
         A shared cache whose file states bytes a second gives them; bytes a cycle of all slices are rarely reached, and
-        what they are told from is main memory.
+        they are inferred from main memory.
 
         Raises
         ------
@@ -103,4 +103,4 @@ def reached_in_words(machine: Machine) -> str:
     model = GpuMemory()
     levels = [*(name for name in rated_caches(machine) if machine.memory[name].capacity > 0), machine.main_memory]
     rates = ", ".join(f"{name} {format_quantity(model.reached(machine, name), 'byte/s')}" for name in levels)
-    return f"as kernels reach it, foretold from other GPUs (slipstick validate gpu-memory): {rates}"
+    return f"as kernels reach it, predicted from other GPUs (slipstick validate gpu-memory): {rates}"

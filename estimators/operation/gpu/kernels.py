@@ -2,7 +2,7 @@
 
 The name of a kernel says which resource it lives on (matrix arithmetic and its dtype, memory, a link to others); its
 measured duration less a fixed part scales with what a machine of that family reaches of the resource's rate. Where the
-operation behind a kernel and its shapes are known, the tiled roofline is asked on both machines in place of that, and
+operation behind a kernel and its shapes are known, the tiled roofline is taken on both machines in place of that, and
 the kernel keeps its residual (measured over predicted). What a class gets wrong is common to all its kernels, so the
 band draws one factor a class.
 """
@@ -231,7 +231,7 @@ def dtype_on(machine: Machine, name: str, dtype: str) -> str:
 
 
 def _rounds(machine: Machine) -> bool:
-    """Whether the frameworks round float32 products to tfloat32 there: not on AMD's machines unless asked to."""
+    """Whether the frameworks round float32 products to tfloat32 there: not on AMD's machines unless requested."""
     return machine.family.startswith("nvidia")
 
 

@@ -46,7 +46,7 @@ class TiledRoofline(FormulaModel):
             raise InputError("kernels of a tiled roofline: no entry 'default'")
 
     def caches(self, machine: Machine) -> str:
-        """Where the runtime says none, the fitted `rotation` tells what repeated runs leave."""
+        """Where the runtime says none, the fitted `rotation` gives what repeated runs leave."""
         state = machine.runtime.cache
         return f"{state} caches" if state else "caches as repeated runs leave them"
 

@@ -148,4 +148,4 @@ def _values(
 
 def _require(on: Machine) -> None:
     if on.power.cap is None or on.power.per_flop is None:
-        raise InputError(f"machine {on.name!r} states no power.cap or no power.per_flop: its power cannot be told")
+        raise InputError(f"machine {on.name!r} states no power.cap or no power.per_flop: its power is unknown")

@@ -22,7 +22,7 @@ HEAD_BYTES = 64_000_000
 
 @dataclass(frozen=True, eq=False)
 class NetProducts:
-    """A network of seconds a non-zero, asked for whole matrices.
+    """A network of seconds a non-zero, evaluated for whole matrices.
 
     The network sees only distances between columns, of whole blocks: what is smaller than a block, and how much slower
     or faster another processor's core is, the reuse model of the same labels says.
@@ -32,7 +32,7 @@ class NetProducts:
 
     def __post_init__(self) -> None:
         if self.net.quantity != "time":
-            raise InputError(f"a network of {self.net.quantity}: products are asked for their time")
+            raise InputError(f"a network of {self.net.quantity}: products need a network of their time")
         if "unit" in self.net.provenance:
             raise InputError("a network of the published set has labels in the unit of its files, not in seconds")
 

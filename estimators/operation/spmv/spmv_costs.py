@@ -1,7 +1,7 @@
 """SpMV from the counts in an operation's dims: the reuse model of whole matrices as a formula of the machine.
 
 The same costs as `spmv.reuse`, summed over the matrix instead of by block: what needs no blocks can be
-asked of any machine, compiled with cache sizes and clock free, and calibrated.
+evaluated on any machine, compiled with cache sizes and clock free, and calibrated.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A sparse product on a whole device from statistics of its rows: five physical costs, pooled over measured relatives.
 
-Where columns lie is not asked, so this serves devices on which nobody measured blocks. Each measured device has costs
+Where columns lie is not used, so this serves devices on which nobody measured blocks. Each measured device has costs
 of its own; one that nobody measured gets the geometric mean of what the others would take, relatives counting more, and
 of what their usual share of the data sheet's rates would.
 """
@@ -71,19 +71,19 @@ class SpmvDevices(FormulaModel):
     Parameters
     ----------
     devices
-        Those measured; one of them asked for answers alone.
+        Those measured; one of them, if it is the target, answers alone.
     usual
         Median over all products of measured seconds over the terms "call" and "stream" at a cost of one.
     call
         Seconds of a call under the protocol asked: back to back, or each waited for.
     factor
-        What measurements on the machine asked told (`anchors`).
+        What measurements on the target machine showed (`anchors`).
     """
 
     devices: tuple[DeviceCosts, ...]
     usual: float
     call: float = CALL
-    factor: Annotated[float, Parameter("1", "of every time on the machine asked, as anchors tell", 1e-3, 1e3)] = 1.0
+    factor: Annotated[float, Parameter("1", "of every time on the target machine, fitted to anchors", 1e-3, 1e3)] = 1.0
 
     def __post_init__(self) -> None:
         if not self.devices or not (self.call > 0 and self.usual > 0):

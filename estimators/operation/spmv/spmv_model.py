@@ -26,7 +26,7 @@ TRAINED = Path(__file__).parent / "trained"
 LABEL_CLOCK = 3.09e9
 """Hertz of the core that the labels were measured on: 4 cycles a dependent addition took 1.294 ns."""
 SAMPLED_BLOCKS = 8000
-"""Trees are asked for at most so many blocks of a matrix, evenly spread: the rest follow the reuse model's shape."""
+"""Trees are evaluated at at most so many blocks of a matrix, evenly spread: the rest follow the reuse model's shape."""
 
 
 @dataclass(frozen=True)

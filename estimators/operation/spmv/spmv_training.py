@@ -61,7 +61,7 @@ def train(
 
     With `start`, training goes on from another network's weights: another frequency, metric or machine (fine-tuning).
     The network sees labels over their mean, so weights carry over between units and clocks.
-    `progress` is told epoch and validation error (relative root mean square).
+    `progress` is called with epoch and validation error (relative root mean square).
 
     Raises
     ------

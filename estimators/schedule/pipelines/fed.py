@@ -28,7 +28,7 @@ from slipstick.workloads.transforms.on_cores import stands_on_cores
 
 SOURCE = "the slowest of device, infeed and host sets the step; start-up, evaluations and checkpoints come on top"
 ONE_STEP = {"steps": 1.0, "sessions": 0.0, "evaluations": 0.0, "evaluation_steps": 0.0, "checkpoints": 0.0}
-"""A step by itself: what is asked where the run gives no number of steps."""
+"""A step by itself: the default where the run gives no number of steps."""
 MOMENTS = {"sgd": 0, "momentum": 1, "adam": 2, "adamw": 2, "adagrad": 1, "rmsprop": 1}
 """Numbers that an optimizer keeps, and a checkpoint holds, beside each parameter."""
 STATE_BYTES = 4.0
@@ -51,7 +51,7 @@ class Fed(InfeedOverlap):
     tools/colab/bert_finetuning_with_cloud_tpus.ipynb, two runs of 28 March 2019). Between its time stamps: 24 s in
     which the model is built and 15 s in which it is finalised and initialised (570 operations after fusion), 12 s of
     writing the graph, 7.4 s and 1 s to set the TPU up and shut it down, 3.9 s of compilation for the 190 operations of
-    an evaluation, 26.4, 22.1, 23.2 and 25.8 s to save 1.31 GB. One program's log: others are told by their operations.
+    an evaluation, 26.4, 22.1, 23.2 and 25.8 s to save 1.31 GB. One program's log: others follow from their operations.
 
     Numbers of the run: steps, sessions (one at least where there are several steps), evaluations, evaluation_steps (of
     each), checkpoints (after a session's first), prefetch (batches).

@@ -25,7 +25,7 @@ from slipstick.hwmodels.files.readers import InputError
 @dataclass(frozen=True)
 class Pipeline:
     """Stages in a row. `resources` are shared capacities (`{"host cores": 16}`); `device` names the stage whose
-    idle time is asked for.
+    idle time is evaluated.
     """
 
     stages: tuple[Stage, ...]

@@ -1,4 +1,4 @@
-"""What a server's scheduler is told: its budget of tokens, how many sequences, how prompts and decodes share steps."""
+"""Settings of a server's scheduler: its budget of tokens, how many sequences, how prompts and decodes share steps."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def build(name: str, shapes: Sequence[str] = ()) -> LayerModel:
 def _example(
     name: str, inputs: Inputs, hints: Mapping[str, int] = EMPTY, largest_side: float = math.inf
 ) -> tuple[Any, ...] | dict[str, Any]:
-    """Inputs for batch 1, sequences of 64, images of 256 a side where ones above `largest_side` are asked for."""
+    """Inputs for batch 1, sequences of 64, images of 256 a side where ones above `largest_side` are requested."""
     import torch
 
     sizes = {"batch": 1, "seq_len": 64, **hints}
@@ -240,7 +240,7 @@ def _sheet(path: Path, store: BrickStore, where: Where, protocol_name: str, seed
 
 
 def _stranger(path: Path, module: Any, inputs: tuple[Any, ...], device: TorchDevice) -> Turn:
-    """A brick of a sheet that has run once: an error of its own values is said before the session begins."""
+    """A brick of a sheet that has run once: an error of its own values is reported before the session begins."""
     turn = _callable(module, inputs, device)
     try:
         turn.touch()

@@ -49,7 +49,7 @@ class Session:
     cold, warm
         By name of the brick: called after its neighbours' work, and again at once.
     whole
-        The whole model, run between its bricks; None where none was asked for.
+        The whole model, run between its bricks; None where none was requested.
     reference
         Seconds of the reference: the machine's speed in this session.
     rounds

@@ -113,7 +113,7 @@ class Clocked(EstimatorBase):
 
 
 def processor() -> str:
-    """The processor's name, as the system tells it."""
+    """The processor's name, as the system reports it."""
     try:
         with open("/proc/cpuinfo") as lines:
             for line in lines:

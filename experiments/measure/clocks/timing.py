@@ -141,7 +141,7 @@ class Timing:
         if self.scatter > SCATTER_LIMIT:
             found.append(f"unsteady: the reference loop scattered by {self.scatter:.0%}")
         if self.protocol.clock == "wall" and self.load is not None and max(self.load) > BUSY_LIMIT:
-            found.append(f"busy: load {max(self.load):.1f} a core, and wall time was asked for")
+            found.append(f"busy: load {max(self.load):.1f} a core, and wall time was requested")
         return tuple(found)
 
     @property

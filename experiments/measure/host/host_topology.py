@@ -31,7 +31,7 @@ def detect(read: Callable[[list[str]], str] | None = None, clock: float | None =
     Raises
     ------
     InputError
-        Where nothing usable is said, or no clock can be found.
+        Where nothing usable is reported, or no clock can be found.
     """
     run = read or _run
     if read is None and not shutil.which("lscpu"):

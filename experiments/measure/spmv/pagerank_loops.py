@@ -107,7 +107,7 @@ def measure_pagerank(
     Raises
     ------
     InputError
-        Where fewer than two iterations are asked for.
+        Where fewer than two iterations are requested.
     """
     if iterations < 2:
         raise InputError(f"iterations = {iterations}: want at least 2, the first is kept apart")

@@ -92,7 +92,7 @@ def bound_line(known: Facts) -> str:
 
 
 def metric_lines(answer: Estimate) -> list[str]:
-    """Shares that the schedule tells, on one line; those with a band of their own by themselves."""
+    """Shares that the schedule gives, on one line; those with a band of their own by themselves."""
     banded = answer.metric_intervals
     told = {name: value for name, value in answer.metrics.items() if name not in (*banded, "device_busy") and value}
     shares = ", ".join(f"{name} {shown(100 * value, '%')}" for name, value in told.items())

@@ -19,7 +19,7 @@ from slipstick.hwmodels.files.readers import InputError
 def print_answers(
     asked: Sequence[Question], form: str, parts: int, *, verbose: bool, refused: Sequence[str] = ()
 ) -> None:
-    """The answers to one or several questions of one workload; `refused`: a line for each that could not be asked."""
+    """The answers to one or several questions of one workload; `refused`: a line for each that has no answer."""
     known: list[several.Answered] = []
     said = list(refused)
     for one in asked:

@@ -34,7 +34,7 @@ def composed(workload: Workload, granularity: int) -> Workload:
 
 
 def as_workload(composition: Composition) -> Workload:
-    """A model known by its bricks alone; their order is not known, so only their sum can be asked for."""
+    """A model known by its bricks alone; their order is not known, so only their sum is known."""
     return Workload(
         composition.name,
         tuple(

@@ -29,7 +29,7 @@ SPACES = ("job", "machine", "workload", "run", "estimator")
 
 @dataclass(frozen=True)
 class JobQuestion:
-    """A job as it was asked for: its document, and what is set in it.
+    """A job as it was given: its document, and what is set in it.
 
     Parameters
     ----------

@@ -55,5 +55,5 @@ def pooled(known: Mapping[str, Products], costs: Mapping[str, DeviceCosts], name
 
 
 def predict(model: SpmvDevices, asked: Products) -> Floats:
-    """Seconds of the products asked, under their protocol of calls."""
+    """Seconds of the given products, under their protocol of calls."""
     return replace(model, call=asked.call).seconds(asked.dims, asked.machine)

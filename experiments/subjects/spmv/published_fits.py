@@ -54,7 +54,7 @@ def score_published(model: Path, folder: Path, clock: int, metric: str) -> list[
 
     net = load_net(model)
     if net.quantity != metric:
-        raise InputError(f"{model}: a network of {net.quantity}, asked for {metric}")
+        raise InputError(f"{model}: a network of {net.quantity}, wanted {metric}")
     rows = []
     for name, (inputs, labels) in PublishedSet(folder, clock).tests(metric).items():
         predicted = net.predict(inputs)

@@ -83,7 +83,7 @@ def with_products(asked: Question, workload: str, model: Path) -> Question:
     Parameters
     ----------
     workload
-        As it was asked for: a matrix file, or ``pagerank:FILE``; a model of blocks needs the positions themselves.
+        As it was given: a matrix file, or ``pagerank:FILE``; a model of blocks needs the positions themselves.
 
     Raises
     ------

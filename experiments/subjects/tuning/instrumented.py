@@ -128,7 +128,7 @@ def _default(form: Signature, parameter: str) -> Any:
 
 
 def _means_something(call: TunableCall, arguments: Mapping[str, Any]) -> bool:
-    """A loader without workers has nothing to fetch ahead, and refuses to be told how much."""
+    """A loader without workers has nothing to fetch ahead, and refuses a number to fetch."""
     return call.parameter != "prefetch_factor" or bool(arguments.get("num_workers"))
 
 

@@ -181,7 +181,7 @@ class ProgramJob:
 def load_program(target: str, steps: int, step_seconds: float) -> ProgramJob:
     """The job of MODULE:ATTRIBUTE, a function that builds an input pipeline; modules of the current folder too.
 
-    What is imported is said on standard error.
+    What is imported is reported on standard error.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Reading one ATen operation: its name, arguments and results become kinds of the taxonomy with dims.
 
 Serves the recorder and the execution traces alike. About forty readers cover the operations that networks use;
-functions of single elements are known by torch's own tag. What is not known is said to be so, never counted as nothing.
+functions of single elements are known by torch's own tag. What is not known is reported, never counted as nothing.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def make_recorder(environment: Any) -> Any:
         def add(
             self, name: str, call: Call | None, pieces: list[Piece], reads: Sequence[Any], writes: Sequence[Any]
         ) -> int:
-            """One node; `writes` holds the results in order, None for those that were not asked for."""
+            """One node; `writes` holds the results in order, None for those not requested."""
             index = len(self.nodes)
             floating = [str(t.dtype).removeprefix("torch.") for t in reads if t.is_floating_point()]
             dtype = floating[0] if floating else "float32"

@@ -163,7 +163,7 @@ def speedup_errors(network: Network) -> list[ReproductionRow]:
             "qualitative",
             "yes",
             "yes" if least else "no",
-            reason=f"largest errors in percentage points: {shown}; differences below 0.1 are not told apart",
+            reason=f"largest errors in percentage points: {shown}; differences below 0.1 are not distinguished",
             holds=checked(least),
         )
     )

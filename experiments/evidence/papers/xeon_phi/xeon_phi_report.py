@@ -1,4 +1,4 @@
-"""The Xeon Phi job end to end: times at 1..240 threads known, asked for 3,840 threads, a faster clock, more cores."""
+"""The Xeon Phi job end to end: times at 1..240 threads known, wanted at 3,840 threads, a faster clock, more cores."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def headline_rows() -> list[dict[str, Any]]:
 
 
 def other_models() -> list[dict[str, Any]]:
-    """The same question asked of strategy (b): how much the choice of the model decides."""
+    """The same question answered by strategy (b): how much the choice of the model decides."""
     return [_headline_row(size, "b", "(b) measured times of one image") for size in xeon_phi.SIZES]
 
 

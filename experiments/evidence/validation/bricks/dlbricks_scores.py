@@ -99,7 +99,7 @@ def _row(training: Timings, scored: Timings, instance: str, others: list[str]) -
 def _half_width(training: Timings, others: list[str]) -> float:
     """Half of the band in log time: what holds for a machine that is in none of the fits.
 
-    Each known machine is foretold from the other known ones; the level's quantile of those errors (of each machine,
+    Each known machine is predicted from the other known ones; the level's quantile of those errors (of each machine,
     then their mean) holds the models' scatter and how far machines of a family differ. Residuals of the machines fitted
     to alone covered 58-77 % of a new one's models.
     """

@@ -1,7 +1,7 @@
 """Scoreboard: the default answer against public figures of whole models, beside the data sheet's roofline.
 
 The figures were listed before the defaults were chosen (figures.yaml, its own commit); none is left out, and a figure
-that cannot be asked counts as refused. Errors are of time: |ours / published - 1|.
+that cannot be evaluated counts as refused. Errors are of time: |ours / published - 1|.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ KERNELS = {
 
 @dataclass(frozen=True)
 class Answered:
-    """A figure, and what is said of it: seconds, the band, and the roofline's seconds."""
+    """A figure, and its prediction: seconds, the band, and the roofline's seconds."""
 
     figure: Figure
     measured: float
@@ -59,7 +59,7 @@ def answered(figure: Figure, scored: Path | None = None) -> Answered:
     Raises
     ------
     InputError
-        Where it cannot be asked, or its row is missing.
+        Where it cannot be evaluated, or its row is missing.
     """
     measured = figure.measured(scored)
     times = [_times(figure, name, sizes) for name, sizes, _ in _parts(figure)]

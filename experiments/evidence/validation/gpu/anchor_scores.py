@@ -1,7 +1,7 @@
 """What two measurements on a new GPU are worth: one product and one addition, the machine otherwise left out.
 
 `slipstick calibrate` with leave_out = "machine" on NeuSight's public FP32 operations: matrix products (batched and
-linear, one class) and elementwise operations of ten machines. Each machine is foretold from the others, from its data
+linear, one class) and elementwise operations of ten machines. Each machine is predicted from the others, from its data
 sheet alone and after the rows nearest to 4096^3 and to an addition of 2^26 elements were measured on it (these rows are
 not scored). The trivial use of the same anchors is a baseline: the data sheet's roofline times the anchor's own ratio.
 """

@@ -113,7 +113,7 @@ def fitted(known: Mapping[str, Seen], machines: Mapping[str, Machine]) -> GpuMem
 
 
 def rows(scored: Path | None = None) -> list[ValidationRow]:
-    """One row a quantity over devices, each told from other chips (the two A100 are left out together)."""
+    """One row a quantity over devices, each predicted from other chips (the two A100 are left out together)."""
     known_path, path = training_file(FILE), scored_file(FILE, scored)
     if path is None or known_path is None:
         return [skipped(DATASET, why_missing(FILE, scored))]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Board:
-    """Measured operations of one kind and dtype, and what is told from them.
+    """Measured operations of one kind and dtype, and what is predicted from them.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Board:
     sample
         Rows of one machine and file that a fit looks at.
     test
-        Word in the names of the files whose rows resemble those that will be asked for; "" for all.
+        Word in the names of the files whose rows resemble the tested ones; "" for all.
     """
 
     training: pd.DataFrame

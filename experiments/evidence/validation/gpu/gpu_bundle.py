@@ -1,7 +1,7 @@
 """The calibration across devices that ships: fitted to all public times of GPU operations, without the times.
 
 `slipstick validate shipped` says what it is worth: every machine is taken out in turn, with its fits and what its rows
-say of scatter, and foretold by what is left.
+say of scatter, and predicted by what is left.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def public_times() -> list[OperationTimes]:
 
 
 def fitted(forms: list[OperationTimes]) -> DeviceCalibration:
-    """Fits to all rows; rows such as are asked for are those of test files."""
+    """Fits to all rows; the tested rows are those of test files."""
     return fit_devices(forms, SOURCE, typical=sorted({form.source for form in forms if "test" in form.source}))
 
 
@@ -75,7 +75,7 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
 
 
 def _row(whole: DeviceCalibration, one: KernelClass) -> ValidationRow:
-    """Mean over machines, each as its rows that are asked for."""
+    """Mean over machines, each as its tested rows."""
     scores = np.array([_score(whole, one, fit.machine) for fit in one.fits if one.asked.get(fit.machine)])
     ours, plain, covered, width = scores.mean(axis=0)
     return ValidationRow(

@@ -53,7 +53,7 @@ class Case:
 
     @property
     def source(self) -> tuple[str, str, str]:
-        """What lines share that are told from the same fits."""
+        """What lines share that are predicted from the same fits."""
         return repr(self.load), self.kind, repr(sorted(self.facts))
 
     def board(self, frame: pd.DataFrame) -> Board:

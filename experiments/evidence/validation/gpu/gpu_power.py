@@ -38,7 +38,7 @@ LONGEST = 6000
 
 
 def rows(scored: Path | None = None) -> list[ValidationRow]:
-    """Fitted to gemm alone, asked of attention; and with scored data, fitted here and asked there."""
+    """Fitted to gemm alone, tested on attention; and with scored data, fitted here and tested there."""
     folder, title = data_folder(), "power, aiconfigurator"
     if folder is None:
         return [skipped(title, "no public measurements here (set SLIPSTICK_DATA)")]

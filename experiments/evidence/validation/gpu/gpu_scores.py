@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LEVEL = 0.8
 LONG = 20e-6
 ENOUGH = 50
-"""Rows from which a coverage or a ratio is told, and a machine's own fit is used."""
+"""Rows from which a coverage or a ratio is given, and a machine's own fit is used."""
 SCORED_AT_MOST = 8000
 WIDTH, COVERAGE = 1.4, (0.7, 0.9)
 

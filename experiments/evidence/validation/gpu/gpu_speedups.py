@@ -21,7 +21,7 @@ ANCHORS = (
     Anchor("gemm.float32", {"m": 4096, "n": 4096, "k": 4096}),
     Anchor("elementwise.float32", {"elements": 2**26}),
 )
-"""Measured on the new machine first, where that is asked; the rows nearest to them."""
+"""Measured on the new machine first, where wanted; the rows nearest to them."""
 TITLE = "speed-up, one machine measured"
 DIMS = (*gpu_data.GEMM_DIMS, "elements", "reads", "rows", "columns")
 

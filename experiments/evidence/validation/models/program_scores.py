@@ -1,6 +1,6 @@
 """PyTorch programs (KernelBench v0.1) on GPUs: a program nobody timed, a device nobody timed, and compiled or eager.
 
-A program that is new is told from its operations by `ProgramKernels` fitted without it (ten folds). A device that is
+A new program is predicted from its operations by `ProgramKernels` fitted without it (ten folds). A device that is
 new is left out with its family where another family is there; what a program took on the others over what the model
 says there goes with it, as far as such residuals repeat. Baselines: the plain roofline of each operation, and the time
 on the nearest device scaled by bandwidth. Three machines of two generations: no more can be said of devices.

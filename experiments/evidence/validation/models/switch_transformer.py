@@ -36,7 +36,7 @@ NORM_OPERATIONS = 4
 """Passes over the tokens in a root-mean-square norm of separate operations: square, mean, scale, weight."""
 EXPERT_LAUNCHES = 12
 """Operations of one expert: its tokens' indices (3), gathering (2), two products, activation, dropout, scattering (3).
-How many tokens an expert has is asked of the device, so that the host cannot run ahead and hide their launches."""
+How many tokens an expert has is read from the device, so that the host cannot run ahead and hide their launches."""
 
 
 def switch_transformer(model: SwitchConfiguration, batch: int, length: int) -> list[Node]:

@@ -1,7 +1,7 @@
 """Scoreboard: a thousand synthetic calibrations whose truth is known: coverage of the band, and how wide it is.
 
 Efficiencies and overhead of a roofline are drawn, products of drawn sizes are "measured" with log-normal noise, the
-parameters are fitted, and noisy times of other products are foretold. Beside each band stands that of the full
+parameters are fitted, and noisy times of other products are predicted. Beside each band stands that of the full
 posterior (scatter unknown too) by random-walk Metropolis over many chains, written apart from the product's sampler.
 """
 
@@ -32,7 +32,7 @@ NAMES = ("operation.compute_efficiency", "operation.memory_efficiency", "operati
 TRUTHS = ((0.1, 0.9), (0.3, 0.95), (1e-6, 3e-5))
 """Ranges of the true parameters, drawn evenly in their logarithms."""
 CASES = ((5, 0.20), (8, 0.20), (8, 0.05), (20, 0.10))
-CALIBRATIONS, COMPARED, FORETOLD = 250, 25, 6
+CALIBRATIONS, COMPARED, PREDICTED = 250, 25, 6
 CHAINS, STEPS, BURN_IN = 64, 500, 250
 MOST_WIDE = 3.0
 SEED = 7
@@ -59,7 +59,7 @@ def score(count: int, noise: float, generator: np.random.Generator, calibrations
     """Coverage and widths of calibrations on `count` measurements with so much noise."""
     on, plain = machine(MACHINE), Composite(Roofline(), Sequential())
     free = tuple(f"estimator.{name}" for name in NAMES)
-    learned, asked = (_products(generator, n) for n in (count, FORETOLD))
+    learned, asked = (_products(generator, n) for n in (count, PREDICTED))
     template = Objective.of(plain, [Measurement(each, on, 1.0) for each in learned], NAMES)
     functions = [plain.compile(each, on, free) for each in asked]
     covered, widths, ratios = [], [], []
@@ -73,7 +73,7 @@ def score(count: int, noise: float, generator: np.random.Generator, calibrations
         drawn = made.parameter_draws(400)
         if drawn is None or made.residual_std is None:
             continue
-        new = np.log([float(f(point)) for f in functions]) + noise * generator.standard_normal(FORETOLD)
+        new = np.log([float(f(point)) for f in functions]) + noise * generator.standard_normal(PREDICTED)
         middle = _log_times(functions, free, np.array([fit.values]))[:, 0]
         scatter = np.std(_log_times(functions, free, drawn), axis=1, ddof=1)
         spreads = [Spread(float(s), made.residual_std, made.degrees_of_freedom) for s in scatter]
@@ -82,8 +82,8 @@ def score(count: int, noise: float, generator: np.random.Generator, calibrations
         widths.append(2 * half)
         if index < COMPARED:
             full = _full_posterior(objective, Coordinates.of(objective, replace(fit, held=())), generator)
-            foretold = _log_times(functions, free, full[:, :-1]) + full[:, -1] * generator.standard_normal(len(full))
-            tails = np.quantile(foretold, [(1 - DEFAULT_LEVEL) / 2, (1 + DEFAULT_LEVEL) / 2], axis=1)
+            predicted = _log_times(functions, free, full[:, :-1]) + full[:, -1] * generator.standard_normal(len(full))
+            tails = np.quantile(predicted, [(1 - DEFAULT_LEVEL) / 2, (1 + DEFAULT_LEVEL) / 2], axis=1)
             ratios.append(2 * half / (tails[1] - tails[0]))
     return Score(np.concatenate(covered).astype(float), np.concatenate(widths), np.concatenate(ratios))
 
@@ -139,7 +139,7 @@ def _row(case: str, one: Score) -> ValidationRow:
     coverage, worst = float(one.covered.mean()), float(one.ratios.max())
     from scipy.stats import binomtest
 
-    clustered = max(1, len(one.covered) // FORETOLD)  # foretold times of one calibration hang together
+    clustered = max(1, len(one.covered) // PREDICTED)  # predicted times of one calibration hang together
     test = binomtest(round(coverage * clustered), clustered, DEFAULT_LEVEL)
     holds = test.proportion_ci(0.95)
     return ValidationRow(

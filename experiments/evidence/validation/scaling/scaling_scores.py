@@ -1,7 +1,7 @@
 """Extrapolation against public scaling measurements: train on the first values of a series, predict the later ones.
 
 The rule: for every m >= 5 the first m values are known (four, where a series has just five) and every later value is
-asked for; truth is the median of the repeats; errors are binned by ratio = value / largest known value. Constants of
+predicted; truth is the median of the repeats; errors are binned by ratio = value / largest known value. Constants of
 the method were tuned on the folder that `SLIPSTICK_DATA` names; `scored` names other sources. Nothing is fitted here,
 so no key has to leave the training data.
 """

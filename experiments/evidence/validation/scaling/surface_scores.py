@@ -1,9 +1,9 @@
 """Several parameters at once: measured tables (relearn125, hommexx) and published laws with noise.
 
 The rule for a table: of one parameter, or of two, the farthest levels are left out; what lies beyond in all of them is
-asked for. A parameter that makes the program faster the larger it is, and counts no workers, is left out at its small
+predicted. A parameter that makes the program faster the larger it is, and counts no workers, is left out at its small
 end. Ratios are products over the parameters. For a law: the whole grid with noise is known, and one or all parameters
-are asked for at 2 and 4 times their last level; truth has the same noise.
+are predicted at 2 and 4 times their last level; truth has the same noise.
 
 Constants were chosen on hommexx and the laws named "tuning" (`published_laws`); relearn125 and the other laws are held
 out.

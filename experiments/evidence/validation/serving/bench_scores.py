@@ -47,7 +47,7 @@ NOISE, ENOUGH = 0.4, 20
 
 @dataclass(frozen=True)
 class Whole:
-    """One batch: what ran on what, measured and foretold seconds before any factor."""
+    """One batch: what ran on what, measured and predicted seconds before any factor."""
 
     device: str
     devices: int
@@ -103,7 +103,7 @@ def _error(measured: Sequence[float], given: Sequence[float], place: float) -> f
 
 
 def _factors(row: Whole, known: Sequence[Whole], other: Callable[[Whole, Whole], bool]) -> tuple[float, float] | None:
-    """Medians over devices and models of measured over foretold and over the roofline; the same engine where it ran."""
+    """Medians over devices and models of measured over predicted and over roofline; the same engine where it ran."""
     rest = [k for k in known if other(row, k)]
     engine = [k for k in rest if k.engine == row.engine] or rest
     same = [k for k in engine if k.devices == row.devices] or engine
@@ -118,7 +118,7 @@ def _factors(row: Whole, known: Sequence[Whole], other: Callable[[Whole, Whole],
 
 
 def read_batches(path: Path) -> tuple[list[Whole], dict[str, int]]:
-    """Batches of a file that can be asked, and those left out by reason."""
+    """Batches of a file that can be evaluated, and those left out by reason."""
     found, refused = [], dict[str, int]()
     needed = ("device", "devices", "engine", "model", "input_tokens", "output_tokens", "latency_s", "sequences")
     for _, row in read_csv_rows(path, needed):

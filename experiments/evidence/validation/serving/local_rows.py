@@ -48,7 +48,7 @@ GENERATION = ("weights", "layer", "arithmetic", "token")
 
 @dataclass(frozen=True)
 class LocalRow:
-    """One measured run that can be asked."""
+    """One measured run that can be evaluated."""
 
     accelerator: str
     backend: str
@@ -132,11 +132,11 @@ def predicted(fitted: LocalParameters, rows: Sequence[LocalRow]) -> tuple[FloatA
     return np.asarray(fitted.generation(memory, layers, plain)), np.asarray(fitted.prompt(matrix, plain))
 
 
-Foretold = tuple[list[LocalRow], FloatArray, FloatArray]
+Predicted = tuple[list[LocalRow], FloatArray, FloatArray]
 
 
-def left_out(rows: Sequence[LocalRow], group: Callable[[LocalRow], str]) -> Foretold:
-    """Every row foretold by fits that have not seen its group; backends apart."""
+def left_out(rows: Sequence[LocalRow], group: Callable[[LocalRow], str]) -> Predicted:
+    """Every row predicted by fits that have not seen its group; backends apart."""
     asked: list[LocalRow] = []
     tokens, prompts = [], []
     for backend in sorted({r.backend for r in rows}):

@@ -77,7 +77,7 @@ def _newest(known: Sequence[LocalRow]) -> Errors:
 
 
 def _given(known: Sequence[LocalRow], asked: Sequence[LocalRow]) -> Errors:
-    """Rows foretold by a fit to others; a backend without any takes the shipped figures."""
+    """Rows predicted by a fit to others; a backend without any takes the shipped figures."""
     order: list[LocalRow] = []
     tokens, prompts, base = [], [], []
     for backend in sorted({r.backend for r in asked}):

@@ -45,7 +45,7 @@ LOADS = (64, 256, 1024, 4096)
 
 @dataclass(frozen=True)
 class Result:
-    """One Offline result that can be asked."""
+    """One Offline result that can be evaluated."""
 
     benchmark: str
     machine: str
@@ -76,7 +76,7 @@ def mlperf_rows(scored: Path | None) -> list[ValidationRow]:
         peaks.append(scaled * peak_rate(result))
         measured.append(result.each)
     if not measured:
-        return [skipped(DATASET, "no Offline result that can be asked")]
+        return [skipped(DATASET, "no Offline result that can be evaluated")]
     found = []
     reasons = "; ".join(f"{reason}: {count}" for reason, count in sorted(refused.items()))
     for place, name, goal in zip((50, 90), ("median error", "90th percentile of the error"), GOALS, strict=True):
@@ -104,7 +104,7 @@ def mlperf_rows(scored: Path | None) -> list[ValidationRow]:
 
 
 def _factor(others: Sequence[Result], rate: Callable[[Result], float]) -> float | None:
-    """The median over other accelerators (each counts once) of measured over foretold."""
+    """The median over other accelerators (each counts once) of measured over predicted."""
     each: dict[str, list[float]] = {}
     for result in others:
         each.setdefault(result.machine, []).append(math.log(result.each / rate(result)))

@@ -1,4 +1,4 @@
-"""Measured serving rows (`serving/silicon.csv.gz`): what each ran, on what, and what can be asked of it."""
+"""Measured serving rows (`serving/silicon.csv.gz`): what each ran, on what, and what can be predicted for it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ UNRECORDED = "unrecorded"
 
 @dataclass(frozen=True)
 class Case:
-    """One measured row that can be asked."""
+    """One measured row that can be evaluated."""
 
     model: LanguageModel
     machine: Machine
@@ -91,7 +91,7 @@ class Case:
 
 
 def read_cases(path: Path) -> tuple[list[Case], dict[str, int]]:
-    """The rows of a file that can be asked, and how many cannot, by reason."""
+    """The rows of a file that can be evaluated, and how many cannot, by reason."""
     found, refused = [], dict[str, int]()
     for line, row in read_csv_rows(path, COLUMNS):
         try:
