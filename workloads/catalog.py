@@ -18,7 +18,7 @@ MATRIX_FILES = (".mtx", ".edges", ".triplet0", ".npz")
 
 
 def _builders() -> dict[str, Callable[[], Workload]]:
-    from slipstick.workloads.kernels import collective, examples, plain
+    from slipstick.workloads.kernels import collective, examples, loop_kernels, plain
     from slipstick.workloads.networks import (
         data_parallel,
         deepspeech2,
@@ -76,7 +76,7 @@ def _builders() -> dict[str, Callable[[], Workload]]:
     for name, build in decoders.items():
         builders[f"{name}-decode"] = partial(build, purpose="decode")
         builders[f"{name}-inference"] = partial(build, purpose="inference")
-    builders |= collective.builders() | examples.builders()
+    builders |= collective.builders() | examples.builders() | loop_kernels.builders()
     builders |= {name: partial(programs.program, name) for name in programs.PROGRAMS}
     for name, build in networks.items():
         builders[name] = partial(build, purpose="training")

@@ -69,6 +69,14 @@ def _cpu() -> Any:
     return Composite(CpuRoofline(), Sequential(), "roofline of a multi-core CPU, one operation after the other")
 
 
+def _layer_conditions() -> Any:
+    from slipstick.estimators.composites.composite import Composite
+    from slipstick.estimators.operation.cpu.layer_conditions import LayerConditions
+    from slipstick.estimators.schedule.sequential import Sequential
+
+    return Composite(LayerConditions(), Sequential(), "layer conditions and ECM model, one loop after the other")
+
+
 def _spmv() -> Any:
     from slipstick.estimators.named.sparse_products import spmv_estimator
 
@@ -154,6 +162,7 @@ def _estimators() -> dict[str, Callable[[], Any]]:
         "collectives": _collectives,
         "contended-dispatch": _contended_dispatch,
         "cpu": _cpu,
+        "layer-conditions": _layer_conditions,
         "data-parallel-dispatch": _data_parallel_dispatch,
         "parallel-training": _parallel_training,
         "systolic": _systolic,

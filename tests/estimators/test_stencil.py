@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.operation.cpu.loop_kernels import LoopKernel, box, kernel_named, kernels, star
 from slipstick.estimators.operation.cpu.stencil import (
     Traffic,
     cache_traffic,
@@ -23,6 +22,7 @@ from slipstick.experiments.evidence.validation.cpu import kerncraft_scores as sc
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.importers.kerncraft import load_kerncraft
+from slipstick.workloads.kernels.loop_kernels import LoopKernel, box, kernel_named, kernels, star
 
 COD = load_kerncraft(Path(__file__).parents[1] / "data" / "kerncraft_cod.yml")
 HASWELL = COD.machine()

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 
-from slipstick.estimators.operation.cpu.loop_kernels import LoopKernel
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.kernels.loop_kernels import LoopKernel
 
 Bandwidth = Callable[[str, str], float]
 """(level, benchmark) -> bytes a second of traffic."""

@@ -54,6 +54,13 @@ _SHEETS = (
     Sheet(
         "data-parallel-dispatch", "replicas whose gradients are summed beside the backward pass", GPUS, "", "defaults"
     ),
+    Sheet(
+        "layer-conditions",
+        "streams and stencils (jacobi-2d-5pt, stream-triad, ...): layer conditions and the ECM model",
+        "CPUs imported from a kerncraft file, or with bytes_per_cycle for each cache",
+        "transfers equal to kerncraft's; core time is the data sheet's bound",
+        "kerncraft",
+    ),
     Sheet("cpu", "multi-core CPUs by cache level, unfitted", "CPUs with a host or kerncraft file", "", "bandwidth"),
     Sheet(
         "systolic",

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slipstick.estimators.operation.cpu.loop_kernels import kernels
 from slipstick.estimators.operation.cpu.stencil import data_cycles, roofline
 from slipstick.experiments.calibrate.public_data import data_folder, scored_file, why_missing
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
@@ -37,6 +36,7 @@ from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.importers.kerncraft import load_kerncraft
 from slipstick.hwmodels.importers.kerncraft_machine import KerncraftMachine
 from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.kernels.loop_kernels import kernels
 
 FILE = "cpu/kerncraft_cases.json"
 DATASET = "kerncraft 0.8.18 cases"

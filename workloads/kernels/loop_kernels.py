@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 
+from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.graph.cost import Cost
+from slipstick.workloads.graph.workload import Op, Workload
 
 Offsets = tuple[tuple[int, ...], ...]
 
@@ -125,3 +130,44 @@ def kernel_named(name: str) -> LoopKernel:
     if name not in known:
         raise unknown_name("loop kernel", name, sorted(known))
     return known[name]
+
+
+AXES = ("x", "y", "z")
+DEFAULT_SIZES = {1: 100_000_000.0, 2: 10_000.0, 3: 400.0}
+BY_NAME = {
+    "stream-copy": "copy",
+    "stream-triad": "stream-triad",
+    "daxpy": "daxpy",
+    "schoenauer-triad": "triad",
+    "jacobi-2d-5pt": "2d-5pt",
+    "jacobi-3d-7pt": "3d-7pt",
+    "jacobi-3d-27pt": "3d-27pt",
+}
+"""Workload -> its loop kernel."""
+
+
+def loop_workload(name: str, kernel: LoopKernel) -> Workload:
+    """One sweep of a loop kernel over its arrays. Symbols: `x` (the fastest dimension), `y`, `z`, their lengths.
+
+    Bytes are those of each array once, as STREAM counts them; what caches add is the estimator's to say.
+    """
+    lengths = {axis: symbol(axis) for axis in AXES[: kernel.dimensions]}
+    iterations = 1
+    for length in lengths.values():
+        iterations = iterations * length
+    cost = Cost(
+        {
+            "flop.vector.float64": kernel.flop * iterations,
+            "read": kernel.element_bytes * len(kernel.reads) * iterations,
+            "written": kernel.element_bytes * len(kernel.writes) * iterations,
+            "launches": 1,
+        }
+    )
+    dims = Table({"elements": iterations, **lengths})
+    op = Op("sweep", "elementwise", dims, "float64", cost, attributes=Table({"loop": kernel.name}))
+    return Workload(name, (op,), defaults=Table(dict.fromkeys(lengths, DEFAULT_SIZES[kernel.dimensions])))
+
+
+def builders() -> dict[str, Callable[[], Workload]]:
+    """Streams and stencils that ship as workloads."""
+    return {name: partial(loop_workload, name, kernel_named(loop)) for name, loop in BY_NAME.items()}

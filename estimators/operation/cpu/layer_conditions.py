@@ -1,0 +1,95 @@
+"""Streams and stencils on a multi-core CPU: layer conditions, and the ECM model over all cores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Annotated
+
+import numpy as np
+
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.operation_model import Clock, OperationModel
+from slipstick.estimators.core.parameters import Parameter, check_parameters
+from slipstick.estimators.operation.cpu.stencil import core_elements, data_cycles, ecm_cycles
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.workload import Op
+from slipstick.workloads.kernels.loop_kernels import AXES, BY_NAME, LoopKernel, kernel_named
+
+
+@dataclass(frozen=True)
+class LayerConditions(OperationModel):
+    """t = lines of results x max(ECM cycles / cores, memory cycles / NUMA domains in use) / clock.
+
+    * ECM cycles of one line on one core: max(T_OL, T_nOL + sum of the transfers), T_OL the arithmetic at the peak of
+      the vector unit, T_nOL the loads and stores between core and nearest cache at its bytes a cycle.
+    * Transfers: the lines that miss each cache by its layer condition, at its bytes a cycle; main memory at the
+      saturated bandwidth of one NUMA domain. Cores fill one domain after the other and share a cache in equal parts.
+
+    Sources: Stengel et al., ICS 2015, equations 1 and 2; Hammer et al., "Kerncraft", 2017. T_OL and T_nOL are bounds
+    from the data sheet where those papers take an analyser of the machine code.
+    """
+
+    cores: Annotated[float, Parameter("1", "cores that run; 0: all of the machine's", 0.0, 1e6)] = 0.0
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
+    def runs_at(self) -> Clock:
+        """The machine's own clock."""
+        return "nominal"
+
+    def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
+        """Seconds of one sweep of each operation, shape (operations,).
+
+        Raises
+        ------
+        InputError
+            Where an operation is no loop over arrays, or the machine lacks the width of a path or a vector unit.
+        """
+        return np.array([self._seconds(op, machine) for op in operations])
+
+    def _seconds(self, op: Op, machine: Machine) -> float:
+        name = op.attributes.get("loop")
+        if not isinstance(name, str):
+            raise InputError(
+                f"operation {op.name!r} ({op.kind}) is no loop over arrays; layer-conditions knows {', '.join(BY_NAME)}"
+            )
+        kernel = kernel_named(name)
+        shape = tuple(int(float(op.dims[axis])) for axis in reversed(AXES[: kernel.dimensions]))
+        cores = int(self.cores) or machine.cores
+        if cores > machine.cores:
+            raise InputError(f"cores = {cores}: machine {machine.name!r} has {machine.cores}")
+        nearest, level = next(iter(machine.memory.items()))
+        if level.bytes_per_cycle is None:
+            raise InputError(f"machine {machine.name!r}: give memory.{nearest}.bytes_per_cycle")
+        results = level.line / kernel.element_bytes
+        domain = machine.cores_per_numa or machine.cores
+        rate = machine.bandwidth(machine.main_memory) / ceil(machine.cores / domain)
+        data = data_cycles(kernel, shape, machine, rate, _shared(machine, cores))
+        moved = core_elements(kernel, shape, level.line) * level.line / level.bytes_per_cycle
+        one = ecm_cycles(data, results * kernel.flop / _flop_per_cycle(kernel, machine), moved)
+        cycles = max(one / cores, data[machine.main_memory] / ceil(cores / domain))
+        return float(op.dims["elements"]) / results * cycles / machine.clock
+
+
+def _shared(machine: Machine, cores: int) -> Machine:
+    """The machine with each cache as small as the share of one of the running cores."""
+    shares = {}
+    for name, level in machine.memory.items():
+        together = min(cores, machine.cores // max(1, machine.instances(name)))
+        if name != machine.main_memory and together > 1:
+            shares[f"memory.{name}.capacity"] = level.capacity / together
+    return machine.using(shares) if shares else machine
+
+
+def _flop_per_cycle(kernel: LoopKernel, machine: Machine) -> float:
+    """Of one core, on the kernel's floats."""
+    dtype = {4: "float32", 8: "float64"}[kernel.element_bytes]
+    vector = machine.engines.get("vector")
+    rate = vector.flop_per_cycle.get(dtype) if vector is not None else None
+    if not rate:
+        raise InputError(f"machine {machine.name!r}: give engines.vector.flop_per_cycle.{dtype}")
+    return float(rate)
