@@ -25,7 +25,7 @@ from slipstick.hwmodels.machine import Machine
 
 
 def calibrated(
-    asked: Question,
+    question: Question,
     on: str,
     path: str,
     anchors: str | None,
@@ -55,14 +55,14 @@ def calibrated(
     path = _shipped(path)
     fields = require_mapping(read_json(path), path, "file")
     of = (
-        _for_machine(asked, on, path, anchors)
+        _for_machine(question, on, path, anchors)
         if fields.get("schema") == devices_file.SCHEMA
-        else _of_threads(asked, fields, path)
+        else _of_threads(question, fields, path)
         if fields.get("schema") == thread_file.SCHEMA
         else _plain(fields, path, anchors, trusted)
     )
     own = assignments([text for text in settings if text.startswith("estimator.")], ("estimator",))["estimator"]
-    return replace(asked, estimator=set_parameters(of, parameter_values(of, own)) if own else of)
+    return replace(question, estimator=set_parameters(of, parameter_values(of, own)) if own else of)
 
 
 def _shipped(path: str) -> str:
@@ -75,11 +75,11 @@ def _shipped(path: str) -> str:
     return str(registry.CALIBRATIONS / f"{Path(path).name}.json")
 
 
-def _for_machine(asked: Question, on: str, path: str, anchors: str | None) -> Calibration:
+def _for_machine(question: Question, on: str, path: str, anchors: str | None) -> Calibration:
     base = machine(on)
     made = devices_file.load_device_calibration(path)
     rows = _anchors(anchors, on, base) if anchors else []
-    return replace(made, anchors=(*made.anchors, *rows)).on(base, asked.workload, asked.run)
+    return replace(made, anchors=(*made.anchors, *rows)).on(base, question.workload, question.run)
 
 
 def _anchors(path: str, on: str, base: Machine) -> list[OperationTimes]:
@@ -93,12 +93,12 @@ def _anchors(path: str, on: str, base: Machine) -> list[OperationTimes]:
     return found
 
 
-def _of_threads(asked: Question, fields: Mapping[str, Any], path: str) -> Calibration:
+def _of_threads(question: Question, fields: Mapping[str, Any], path: str) -> Calibration:
     """Strategy (b) where the question names an estimator of measured times, else (a)."""
-    timed = isinstance(asked.estimator.operation_formulas, MeasuredTimes)
+    timed = isinstance(question.estimator.operation_formulas, MeasuredTimes)
     measured = thread_file.from_fields(fields, path)
     made = strategy(measured, "timed" if timed else "counted")
-    network = str(asked.workload.metadata.get("network", asked.workload.name))
+    network = str(question.workload.metadata.get("network", question.workload.name))
     return made if timed or network == measured.network else carried_over(made, network)
 
 

@@ -56,8 +56,8 @@ def calibrate_study(
     study = load_study(path, trusted)
     if study.fit is None:
         raise InputError(f"{path}: no [fit]: want measured = FILE.csv and parameters = [...]")
-    asked = study.fitted_question(study.workloads[0], study.machines[0])
-    inner = asked.estimator.model
+    question = study.fitted_question(study.workloads[0], study.machines[0])
+    inner = question.estimator.model
     measured = study.measurements()
     names = [name.removeprefix("estimator.") for name in study.fit.parameters]
     objective = Objective.of(inner, measured, names)
@@ -84,7 +84,7 @@ def calibrate_study(
     said = list(calibration.warnings)
     together = _correlation_rows(fit)
     left_out = _left_out(objective, study.fit.loss, study.fit.starts)
-    estimator_name = study.estimator or default_estimator(asked.workload.name)
+    estimator_name = study.estimator or default_estimator(question.workload.name)
     if out:
         save(calibration, estimator_name, out)
     if plot:

@@ -59,7 +59,7 @@ class Together:
         return head + str(self.to_frame().to_html(index=False))
 
 
-def cheapest_together(asked: Question, target: float, prices: Mapping[str, float]) -> Together:
+def cheapest_together(question: Question, target: float, prices: Mapping[str, float]) -> Together:
     """The change of least price that brings the time down to `target` times today's.
 
     In logarithms a time made of sums and maxima of products is convex and its elasticities are its slopes; each round
@@ -84,7 +84,7 @@ def cheapest_together(asked: Question, target: float, prices: Mapping[str, float
     for name, price in prices.items():
         if not (np.isfinite(price) and price > 0):
             raise InputError(f"price of {name} = {price!r}: want a number > 0")
-    dials = Dials.of(asked, tuple(prices))
+    dials = Dials.of(question, tuple(prices))
     if not dials.is_formula:
         raise InputError("this estimator is no formula: a change of several quantities cannot be solved for")
     search = _Search(dials, tuple(prices), np.array(list(prices.values())) / np.log(2), float(np.log(target)))
@@ -150,7 +150,7 @@ class _Search:
         return change * high
 
     def answer(self, change: FloatArray, at_least: float) -> Together:
-        """The change with counts rounded to whole numbers away from today's, asked once more."""
+        """The change with counts rounded to whole numbers away from today's, evaluated once more."""
         needed = {}
         for name, log in zip(self.names, change, strict=True):
             value = self.dials.today[name] * float(np.exp(log))

@@ -20,7 +20,7 @@ STEP = 1.01
 """Factor on both sides of today's value between which a slope is taken."""
 
 
-def likely_numbers(asked: Question) -> list[str]:
+def likely_numbers(question: Question) -> list[str]:
     """The quantities varied for a question without a formula where none is named.
 
     The machine's numbers that the formulas of its operations name, those of its runtime, and the open sizes of the
@@ -31,16 +31,18 @@ def likely_numbers(asked: Question) -> list[str]:
     InputError
         Where the operations have no formulas either.
     """
-    inner = asked.estimator.model
+    inner = question.estimator.model
     if inner.operation_formulas is None:
         raise InputError("this estimator is no formula: name the quantities to look at (--vary machine.clock)")
-    bound = as_compiled(asked.workload, asked.machine).bind_known(asked.run).bound()
-    formulas = [formula for formula, _ in grouped(inner.operation_formulas, bound.operations, asked.machine)]
+    bound = as_compiled(question.workload, question.machine).bind_known(question.run).bound()
+    formulas = [formula for formula, _ in grouped(inner.operation_formulas, bound.operations, question.machine)]
     inside = frozenset().union(*(names_of(sizes_read(formula.expression)) for formula in formulas))
     own = {name for name in inside if name.startswith("machine.")}
-    own |= {f"machine.{name}" for name in asked.machine.numbers if name.startswith("runtime.")}
-    sizes = {f"run.{name}" for name in asked.workload.symbols if name in {**asked.workload.defaults, **asked.run}}
-    return sorted(sizes | {name for name in own if asked.machine.get(name.removeprefix("machine."))})
+    own |= {f"machine.{name}" for name in question.machine.numbers if name.startswith("runtime.")}
+    sizes = {
+        f"run.{name}" for name in question.workload.symbols if name in {**question.workload.defaults, **question.run}
+    }
+    return sorted(sizes | {name for name in own if question.machine.get(name.removeprefix("machine."))})
 
 
 def slope(dials: Dials, name: str) -> float | None:

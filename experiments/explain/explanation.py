@@ -48,12 +48,12 @@ class Dials:
     whole: frozenset[str]
 
     @classmethod
-    def of(cls, asked: Question, names: Sequence[str] = ()) -> Dials:
+    def of(cls, question: Question, names: Sequence[str] = ()) -> Dials:
         """The named quantities, or all that the estimator's formula names."""
-        chosen = tuple(names or numbers_of(asked))
-        function = asked.estimator.compile(asked.workload, asked.machine, chosen, asked.run)
-        counts = [n for n in chosen if n.startswith("machine.") and isinstance(asked.machine.get(n[8:]), int)]
-        return cls(function, {name: value_of(asked, name) for name in chosen}, frozenset(counts))
+        chosen = tuple(names or numbers_of(question))
+        function = question.estimator.compile(question.workload, question.machine, chosen, question.run)
+        counts = [n for n in chosen if n.startswith("machine.") and isinstance(question.machine.get(n[8:]), int)]
+        return cls(function, {name: value_of(question, name) for name in chosen}, frozenset(counts))
 
     @property
     def is_formula(self) -> bool:
@@ -88,12 +88,12 @@ class Dials:
         return near if len(near) < half else np.concatenate([near, self.ratios(name, factors[half:])])
 
 
-def notes(asked: Question, dials: Dials, named: Sequence[str]) -> list[str]:
+def notes(question: Question, dials: Dials, named: Sequence[str]) -> list[str]:
     """What is to be said of all tables: names without a say, two names of one size, what a simulation leaves out."""
-    sizes = [name for name in dials.today if name.startswith("run.") and name[4:] in asked.workload.symbols]
+    sizes = [name for name in dials.today if name.startswith("run.") and name[4:] in question.workload.symbols]
     said: list[str] = []
     if named:
-        function = asked.estimator.compile(asked.workload, asked.machine, tuple(named), asked.run)
+        function = question.estimator.compile(question.workload, question.machine, tuple(named), question.run)
         said += unread(function, named)
     if sizes:
         also = ", ".join(f"workload.{name[4:]}" for name in sizes)
@@ -103,17 +103,19 @@ def notes(asked: Question, dials: Dials, named: Sequence[str]) -> list[str]:
     return said
 
 
-def numbers_of(asked: Question) -> list[str]:
+def numbers_of(question: Question) -> list[str]:
     """The quantities that the estimator reads: of the machine, the run, the workload and the estimator."""
-    function = asked.estimator.compile(asked.workload, asked.machine, (), asked.run)
+    function = question.estimator.compile(question.workload, question.machine, (), question.run)
     if function.read is None:
-        return likely_numbers(asked)
+        return likely_numbers(question)
     kinds = ("machine.", "estimator.", "run.")
-    symbols = {f"run.{name}" for name in asked.workload.symbols if name in {**asked.workload.defaults, **asked.run}}
+    symbols = {
+        f"run.{name}" for name in question.workload.symbols if name in {**question.workload.defaults, **question.run}
+    }
     return sorted(symbols | {name for name in function.read if name.startswith(kinds) and function.base.get(name)})
 
 
-def elasticity_rows(asked: Question, dials: Dials | None = None) -> list[dict[str, Any]]:
+def elasticity_rows(question: Question, dials: Dials | None = None) -> list[dict[str, Any]]:
     """d log time / d log quantity of every quantity, largest first; where a ridge or step turns is reported.
 
     Parameters
@@ -121,7 +123,7 @@ def elasticity_rows(asked: Question, dials: Dials | None = None) -> list[dict[st
     dials
         Those of the question, where they are made already; so below.
     """
-    dials = dials or Dials.of(asked)
+    dials = dials or Dials.of(question)
     found = sensitivity(dials.function, dials.today) if dials.is_formula else None
     rows = [
         {
@@ -147,20 +149,20 @@ def bottleneck_rows(answer: Estimate) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: -float(str(row["share"])))
 
 
-def crossover_rows(asked: Question, quantities: Sequence[str] = ()) -> list[dict[str, Any]]:
+def crossover_rows(question: Question, quantities: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Where each operation changes what bounds it, for the quantities that its terms name, nearest to today first."""
-    inner = asked.estimator.model
+    inner = question.estimator.model
     model = inner.operation_formulas
     if model is None:
         return []
     own = {f"parameter.{name}": value for name, (value, _) in parameters(model).items()}
-    bound = asked.workload.bind_known(asked.run).bound()
+    bound = question.workload.bind_known(question.run).bound()
     rows, seen = [], set()
-    for formula, indices in grouped(model, bound.operations, asked.machine):
+    for formula, indices in grouped(model, bound.operations, question.machine):
         # Terms may name what the whole does not (bytes, where the whole counts tiles).
         sides = [formula, *(Formula(term, "s", "") for term in formula.terms.values())]
         named = sorted({name for side in sides for name in side.names})
-        on_machine = {name: value for side in sides for name, value in machine_values(side, asked.machine).items()}
+        on_machine = {name: value for side in sides for name, value in machine_values(side, question.machine).items()}
         wanted = quantities or [name for name in formula.names if name.startswith("machine.")]
         for index in indices:
             op = bound.operations[index]
@@ -185,10 +187,10 @@ def crossover_rows(asked: Question, quantities: Sequence[str] = ()) -> list[dict
 
 
 def tornado_rows(
-    asked: Question, names: Sequence[str] = (), factor: float = 2.0, dials: Dials | None = None
+    question: Question, names: Sequence[str] = (), factor: float = 2.0, dials: Dials | None = None
 ) -> list[dict[str, Any]]:
     """Time over today's with each quantity divided and multiplied by a factor, largest span first."""
-    dials, rows = dials or Dials.of(asked, names), []
+    dials, rows = dials or Dials.of(question, names), []
     for name in dials.today:
         ends = [dials.ratio(name, scale) for scale in (1 / factor, factor)]
         known = [end for end in [1.0, *ends] if end is not None]
@@ -196,30 +198,30 @@ def tornado_rows(
     return sorted(rows, key=lambda row: -float(row["span"] or 0.0))
 
 
-def value_of(asked: Question, name: str) -> float:
+def value_of(question: Question, name: str) -> float:
     """Today's value of a quantity."""
     space, _, path = name.partition(".")
     if space == "machine":
-        return float(asked.machine.get(path))
-    inner = asked.estimator.model
+        return float(question.machine.get(path))
+    inner = question.estimator.model
     if space == "estimator":
         return parameters(inner)[path][0]
-    known = {**asked.workload.defaults, **inner.run_defaults(asked.machine), **asked.run}
+    known = {**question.workload.defaults, **inner.run_defaults(question.machine), **question.run}
     if path not in known:
         raise InputError(f"{name} has no value today")
     return float(known[path])
 
 
-def interaction(asked: Question, one: str, other: str, factors: Sequence[float]) -> FloatArray:
+def interaction(question: Question, one: str, other: str, factors: Sequence[float]) -> FloatArray:
     """Time over today's with two quantities times factors, shape (other, one): rows and columns of a heat map."""
-    function = asked.estimator.compile(asked.workload, asked.machine, (one, other), asked.run)
+    function = question.estimator.compile(question.workload, question.machine, (one, other), question.run)
     scales = np.asarray(factors)
-    across, along = value_of(asked, one) * scales[None, :], value_of(asked, other) * scales[:, None]
-    return np.asarray(function({one: across, other: along}) / asked.answer().time)
+    across, along = value_of(question, one) * scales[None, :], value_of(question, other) * scales[:, None]
+    return np.asarray(function({one: across, other: along}) / question.answer().time)
 
 
 def cheapest_changes(
-    asked: Question,
+    question: Question,
     target: float,
     names: Sequence[str] = (),
     price_per_doubling: Mapping[str, float] | None = None,
@@ -235,7 +237,7 @@ def cheapest_changes(
     """
     if not 0 < target < 1:
         raise InputError(f"target = {target!r}: want a ratio to today's time between 0 and 1")
-    dials, rows = dials or Dials.of(asked, names), []
+    dials, rows = dials or Dials.of(question, names), []
     for name in dials.today:
         factor = _factor_to(dials, name, target)
         price = abs(np.log2(factor)) * (price_per_doubling or {}).get(name, 1.0) if factor else None
@@ -274,12 +276,12 @@ def ranking(questions: Mapping[str, Question], draws: int = DRAWS) -> list[dict[
     """
     times: dict[str, FloatArray] = {}
     generator = np.random.default_rng(SEED)
-    for name, asked in questions.items():
-        known = asked.estimator.uncertainty
+    for name, question in questions.items():
+        known = question.estimator.uncertainty
         if known is None:
             raise InputError(f"{name}: a ranking under uncertainty needs a calibrated estimator")
-        drawn = known.draws(asked.workload, asked.machine, asked.run, draws)
-        best = asked.answer().time
+        drawn = known.draws(question.workload, question.machine, question.run, draws)
+        best = question.answer().time
         tails = known.residual_freedom
         unit = generator.standard_normal(draws) if tails is None else generator.standard_t(tails, draws)
         scatter = np.exp((known.residual(best) or 0.0) * unit)

@@ -15,7 +15,7 @@ from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.files.readers import InputError
 
 
-def counter_rows(asked: Question) -> tuple[list[dict[str, Any]], float]:
+def counter_rows(question: Question) -> tuple[list[dict[str, Any]], float]:
     """One row a kind, most cycles first, and `all`; and the vector instructions a cycle, all cores.
 
     Raises
@@ -23,7 +23,7 @@ def counter_rows(asked: Question) -> tuple[list[dict[str, Any]], float]:
     InputError
         Where the estimator's operations are not tiles on a GPU (`tiled-roofline`): others tell no bytes by level.
     """
-    found = counters_at(asked, {})
+    found = counters_at(question, {})
     frame = found.to_frame().drop(columns="operation").groupby("kind").sum().sort_values("cycles", ascending=False)
     sums = {"all": frame.sum(), **{str(kind): row for kind, row in frame.iterrows() if row["cycles"] > 0}}
     named = {name: "time_s" if name == "seconds" else name.replace(".", "_") for name in found.values}
@@ -33,18 +33,18 @@ def counter_rows(asked: Question) -> tuple[list[dict[str, Any]], float]:
     return shown, found.instructions_per_cycle
 
 
-def counters_at(asked: Question, sizes: Mapping[str, float]) -> Counters:
+def counters_at(question: Question, sizes: Mapping[str, float]) -> Counters:
     """Counters of one run with these sizes of the workload (`{"seq_len": 94}`); see `counter_rows`."""
-    of = asked.estimator.estimator if isinstance(asked.estimator, Calibration) else asked.estimator
+    of = question.estimator.estimator if isinstance(question.estimator, Calibration) else question.estimator
     model = of.operation if isinstance(of, Composite) else None
     if not isinstance(model, TiledRoofline):
         raise InputError("--counters: bytes by level are those of tiles; give --estimator tiled-roofline")
-    known = {name: value for name, value in {**asked.run, **sizes}.items() if name in asked.workload.symbols}
-    return counters(asked.workload.bind_known(known).bound(), asked.machine, model)
+    known = {name: value for name, value in {**question.run, **sizes}.items() if name in question.workload.symbols}
+    return counters(question.workload.bind_known(known).bound(), question.machine, model)
 
 
 def selected_counters(
-    asked: Question, lengths: Sequence[float], weights: Sequence[float]
+    question: Question, lengths: Sequence[float], weights: Sequence[float]
 ) -> tuple[list[dict[str, float]], dict[str, float]]:
     """Counters of chosen iterations by their length, and their weighted mean an iteration.
 
@@ -53,7 +53,7 @@ def selected_counters(
     each: dict[float, dict[str, float]] = {}
     for length in lengths:
         if length not in each:
-            found = counters_at(asked, {"seq_len": length})
+            found = counters_at(question, {"seq_len": length})
             each[length] = {name.replace(".", "_"): found.total(name) for name in found.values if name != "seconds"}
     rows = [each[length] for length in lengths]
     whole = math.fsum(weights)
@@ -61,11 +61,11 @@ def selected_counters(
     return rows, {**mean, "instructions_per_cycle": mean["instructions"] / mean["cycles"]}
 
 
-def print_counters(asked: Question, form: str) -> None:
+def print_counters(question: Question, form: str) -> None:
     """The rows, with what they stand for."""
-    rows, per_cycle = counter_rows(asked)
+    rows, per_cycle = counter_rows(question)
     notes = [
-        f"{asked.workload.name} on {asked.machine.name}: {per_cycle:.3g} vector instructions a cycle, all cores",
+        f"{question.workload.name} on {question.machine.name}: {per_cycle:.3g} vector instructions a cycle, all cores",
         "predicted: instructions of 64 elements, bytes out of each level of the memory; a level that is off shows none",
     ]
     emit(rows, form, notes=notes)

@@ -25,14 +25,14 @@ FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
 def write(
-    asked: Question,
+    question: Question,
     answer: Estimate,
     tables: Mapping[str, Sequence[Mapping[str, Any]]],
     target: float,
     path: str | Path,
 ) -> Path:
     """Write the page; returns its path."""
-    script, sliders = _slide_rule(asked)
+    script, sliders = _slide_rule(question)
     tornado = tables["tornado"][:TORNADO_BARS]
     ends = [[row["divided"] or 1.0, row["multiplied"] or 1.0] for row in tornado]
     bars = Bars(
@@ -46,7 +46,7 @@ def write(
         Section("The slide rule", sliders),
         Section("What the time hangs on", figure_html(plotly_bars(bars), "tornado")),
         Section("Elasticities", table_html(tables["elasticities"], "elasticities")),
-        Section("Two together", _interaction_html(asked, [str(row["quantity"]) for row in tables["elasticities"]])),
+        Section("Two together", _interaction_html(question, [str(row["quantity"]) for row in tables["elasticities"]])),
         Section("What bounds the time", table_html(tables["bottlenecks"], "bottlenecks")),
         Section("Where an operation changes what bounds it", table_html(tables["crossovers"], "crossovers")),
         Section(f"What alone brings the time to {target:g} of today's", table_html(tables["changes"], "changes")),
@@ -57,31 +57,33 @@ def write(
     if "ranking" in tables:
         sections.append(Section("How surely which is faster", table_html(tables["ranking"], "ranking")))
     sections.append(Section("What takes the time today", table_html(part_rows(answer), "parts")))
-    found = WhatIf(asked, None, answer, None, 0.8)  # type: ignore[arg-type]
+    found = WhatIf(question, None, answer, None, 0.8)  # type: ignore[arg-type]
     sections += [*formula_sections(found), *source_sections(found, "sources")]
     band = answer.interval()
     sure = (
         f"80 %: {format_quantity(band[0], 's')} .. {format_quantity(band[1], 's')}" if band else "how sure is unknown"
     )
     cards = [Card(format_quantity(answer.time, "s"), f"today's time; {sure}")]
-    lead = f"{asked.workload.name} on {asked.machine.name}. Assuming: {'; '.join(answer.assumptions)}."
-    return write_page(path, f"Slide rule: {asked.workload.name} on {asked.machine.name}", lead, cards, sections, script)
+    lead = f"{question.workload.name} on {question.machine.name}. Assuming: {'; '.join(answer.assumptions)}."
+    return write_page(
+        path, f"Slide rule: {question.workload.name} on {question.machine.name}", lead, cards, sections, script
+    )
 
 
-def _slide_rule(asked: Question) -> tuple[str, str]:
+def _slide_rule(question: Question) -> tuple[str, str]:
     """The script and its sliders; a sentence instead where a page cannot compute what the estimator does."""
     try:
-        script, names = data_of(asked)
+        script, names = data_of(question)
     except InputError as error:
         return "", f"<p class=note>{escape(str(error))}</p>"
     return script, slider_html(names)
 
 
-def _interaction_html(asked: Question, names: Sequence[str]) -> str:
+def _interaction_html(question: Question, names: Sequence[str]) -> str:
     chosen = [name for name in names if name.startswith("machine.")][:2]
     if len(chosen) < 2:
         return "<p class=note>fewer than two quantities of the machine matter</p>"
-    grid = interaction(asked, chosen[0], chosen[1], FACTORS)
+    grid = interaction(question, chosen[0], chosen[1], FACTORS)
     alone = np.outer(grid[:, FACTORS.index(1.0)], grid[FACTORS.index(1.0)])
     title = "Time over today's; rows and columns are factors on today's values"
     figure = plotly_heat(title, (f"{chosen[0]} x", FACTORS), (f"{chosen[1]} x", FACTORS), grid, "ratio")

@@ -115,7 +115,7 @@ def _expression(expression: sp.Expr, places: Mapping[str, str]) -> str:
     return str(_Printer(places).doprint(sp.sympify(expression, strict=True)))
 
 
-def data_of(asked: Question, level: float = DEFAULT_LEVEL) -> tuple[str, list[str]]:
+def data_of(question: Question, level: float = DEFAULT_LEVEL) -> tuple[str, list[str]]:
     """The script of a question's slide rule, and its dials: quantities of machine, run, workload, estimator.
 
     Raises
@@ -123,13 +123,13 @@ def data_of(asked: Question, level: float = DEFAULT_LEVEL) -> tuple[str, list[st
     InputError
         Where the estimator is no formula: a page cannot compute a table or a simulation.
     """
-    names = sorted(numbers_of(asked), key=lambda name: (KINDS.index(name.partition(".")[0]), name))
-    dials = Dials.of(asked, names)
+    names = sorted(numbers_of(question), key=lambda name: (KINDS.index(name.partition(".")[0]), name))
+    dials = Dials.of(question, names)
     if not dials.is_formula:
         raise InputError("this estimator is no formula: its page has no sliders")
     draws: list[list[float]] = []
     residual, seconds, width, tail, fitted = None, 0.0, 0.0, 0.0, []
-    calibration = asked.estimator.uncertainty
+    calibration = question.estimator.uncertainty
     if calibration is not None:
         sample = calibration.parameter_draws(DRAWS)
         known = [f"estimator.{name}" for name in calibration.names]

@@ -38,17 +38,17 @@ def write(study: Study, made: Plan, frame: pd.DataFrame, names: Sequence[str], p
         own = frame[(frame.workload == case.workload) & (frame.machine == case.machine)]
         if not len(own):
             continue
-        asked = study.question(case.workload, case.machine)
+        question = study.question(case.workload, case.machine)
         answers = own.drop(columns=["workload", "machine"]).reset_index(drop=True)
-        found = WhatIf(asked, case.work.space, asked.answer(), answers, study.level)
-        name = f"{asked.workload.name} on {asked.machine.name}"
+        found = WhatIf(question, case.work.space, question.answer(), answers, study.level)
+        name = f"{question.workload.name} on {question.machine.name}"
         chart = whatif_report.ratio_chart(found)
         charts.append(chart)
         assumptions += [text for text in found.today.assumptions if text not in assumptions]
         identifier = f"case{len(cards)}"
         cards.append(Card(whatif_report.cards(found)[0].value, f"{name}: {whatif_report.cards(found)[0].meaning}"))
         sections.append(Section(name, figure_html(plotly_chart(chart), f"{identifier}-ratio")))
-        said = (*case.work.unknown, *case.work.notes, *case.work.over_cap(asked.machine, answers))
+        said = (*case.work.unknown, *case.work.notes, *case.work.over_cap(question.machine, answers))
         sections.append(whatif_report.points_section(answers, identifier, BEST_ROWS, said))
         sections += whatif_report.formula_sections(found)
         sections += whatif_report.source_sections(found, identifier)

@@ -50,12 +50,12 @@ def write(
     objectives
         Of the Pareto front; none where left out.
     """
-    asked, path = found.question, Path(path)
+    question, path = found.question, Path(path)
     frame, names = marked(found.frame, objectives)
     charts = {"ratio": ratio_chart(found)}
     if measured or "low_s" in found.frame:  # else the same picture again, with other numbers along its axis
         charts["time"] = time_chart(found, measured)
-    title = f"What if: {asked.workload.name} on {asked.machine.name}"
+    title = f"What if: {question.workload.name} on {question.machine.name}"
     sections = [
         *(Section(chart.title, figure_html(plotly_chart(chart), name)) for name, chart in charts.items()),
         *front_section(frame, names, "points"),
@@ -64,7 +64,7 @@ def write(
         *formula_sections(found),
         *source_sections(found),
     ]
-    lead = f"Assuming: {'; '.join(found.today.assumptions)}. Today: {asked.machine.name}{_run_text(asked.run)}."
+    lead = f"Assuming: {'; '.join(found.today.assumptions)}. Today: {question.machine.name}{_run_text(question.run)}."
     page = write_page(path, title, lead, cards(found), sections)
     picture = path.with_suffix(".png")
     draw_charts(list(charts.values()), picture)
@@ -156,9 +156,9 @@ def part_rows(today: Estimate) -> list[dict[str, Any]]:
 
 def source_sections(found: WhatIf, name: str = "whatif") -> list[Section]:
     """Where each parameter and each number of the machine comes from."""
-    asked = found.question
-    parameters = table_html(parameter_rows(asked.estimator), f"{name}-parameters")
-    machine = table_html(machine_rows(asked.machine), f"{name}-machine")
+    question = found.question
+    parameters = table_html(parameter_rows(question.estimator), f"{name}-parameters")
+    machine = table_html(machine_rows(question.machine), f"{name}-machine")
     return [
         Section("Where each parameter comes from", parameters),
         Section("Where each number of the machine comes from", machine),

@@ -27,17 +27,17 @@ FRONT = "front"
 """The column that marks the points of the front."""
 
 
-def consumptions(asked: Question) -> tuple[tuple[Consumption, ...], tuple[str, ...]]:
+def consumptions(question: Question) -> tuple[tuple[Consumption, ...], tuple[str, ...]]:
     """What is known of a question beside its time, and a line for each thing that cannot."""
-    inner = asked.estimator.model
+    inner = question.estimator.model
     clock = inner.runs_at()
-    workload = as_compiled(asked.workload, asked.machine)
+    workload = as_compiled(question.workload, question.machine)
     makers: dict[str, Callable[[], Consumption]] = {
-        "energy": lambda: energy(workload, asked.machine, asked.run, clock=clock),
-        "cost": lambda: cost(asked.machine, asked.workload, asked.run),
+        "energy": lambda: energy(workload, question.machine, question.run, clock=clock),
+        "cost": lambda: cost(question.machine, question.workload, question.run),
     }
-    if asked.estimator.alone:
-        return (), (f"energy and cost not known: the time is this host's, not that of {asked.machine.name}",)
+    if question.estimator.alone:
+        return (), (f"energy and cost not known: the time is this host's, not that of {question.machine.name}",)
     found, unknown = [], []
     for name, make in makers.items():
         try:

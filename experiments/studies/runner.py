@@ -82,10 +82,10 @@ def plan(study: Study) -> Plan:
     cases: list[Case] = []
     contents: list[Any] = []
     for (workload, machine), space in zip(study.cases(), spaces * len(study.workloads), strict=True):
-        asked = study.question(workload, machine)
-        cases.append(Case(workload, machine, task(asked, space, study.level, study.bands)))
-        on = [asked.machine.fingerprint, asked.machine.price]
-        contents.append([asked.workload.identity, on, asked.estimator, asked.run, space])
+        question = study.question(workload, machine)
+        cases.append(Case(workload, machine, task(question, space, study.level, study.bands)))
+        on = [question.machine.fingerprint, question.machine.price]
+        contents.append([question.workload.identity, on, question.estimator, question.run, space])
     steps = [study.chunk or case.work.chunk for case in cases]
     count = sum(-(-case.work.space.size // step) for case, step in zip(cases, steps, strict=True))
     if count > MAX_CHUNKS:

@@ -242,23 +242,23 @@ class Study(Record):
         written = ((name, text, len(space.axes[name])) for name, text in self.vary.items() if isinstance(text, str))
         return tuple(filter(None, (merged_steps(*one) for one in written)))
 
-    def space(self, on: Machine) -> Space:
+    def space(self, machine: Machine) -> Space:
         """The points, with units read as the machine's fields have them."""
         axes = {}
         for name, values in self.vary.items():
             text = values if isinstance(values, str) else ",".join(map(str, values))
-            axes[name] = tuple(map(float, counts_axis(f"{name}={text}", on)[1]))
+            axes[name] = tuple(map(float, counts_axis(f"{name}={text}", machine)[1]))
         if self.sample is None:
             return self._said(lambda: Space(Table(axes), where=self.where))
-        ranges = {name: self._range(name, limits, on) for name, limits in self.sample.ranges.items()}
+        ranges = {name: self._range(name, limits, machine) for name, limits in self.sample.ranges.items()}
         sample = self.sample
         return self._said(
             lambda: Space(Table(axes), Table(ranges), sample.count, sample.method, sample.seed, self.where)
         )
 
-    def _range(self, name: str, limits: SampledRange, on: Machine) -> Range:
-        low, high = quantity(name, str(limits.low), on), quantity(name, str(limits.high), on)
-        kind = limits.kind or ("whole" if is_count(name, on) else "real")
+    def _range(self, name: str, limits: SampledRange, machine: Machine) -> Range:
+        low, high = quantity(name, str(limits.low), machine), quantity(name, str(limits.high), machine)
+        kind = limits.kind or ("whole" if is_count(name, machine) else "real")
         return self._said(lambda: Range(low, high, limits.scale, kind), f"sample.ranges.{name}: ")
 
     def _said(self, make: Callable[[], Made], field: str = "") -> Made:

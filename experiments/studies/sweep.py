@@ -43,16 +43,16 @@ BAND_POINTS = 200_000
 class Shares:
     """Metrics whose scatter the estimator knows, with their band, at any points."""
 
-    asked: Question
+    question: Question
     level: float
 
     def columns(self, free: Mapping[str, FloatArray], count: int) -> dict[str, list[float]]:
         """`infeed`, `low_infeed`, `high_infeed` and so on, one value a point."""
-        estimator, known = self.asked.estimator, self.asked.estimator.uncertainty
+        estimator, known = self.question.estimator, self.question.estimator.uncertainty
         found: dict[str, list[float]] = {}
         for index in range(count):
             point = {name: float(values[index]) for name, values in free.items()}
-            answer = estimator.estimate_at(self.asked.workload, self.asked.machine, self.asked.run, point)
+            answer = estimator.estimate_at(self.question.workload, self.question.machine, self.question.run, point)
             bands = answer.metric_intervals if known is None else known.metric_intervals(answer.metrics, self.level)
             for name, (low, high) in bands.items():
                 for key, value in ((name, answer.metrics[name]), (f"low_{name}", low), (f"high_{name}", high)):
@@ -140,11 +140,11 @@ class Task:
             columns[f"high_{unit}"] = value * factor
         return columns
 
-    def over_cap(self, on: Machine, frame: pd.DataFrame) -> tuple[str, ...]:
+    def over_cap(self, machine: Machine, frame: pd.DataFrame) -> tuple[str, ...]:
         """A line where points of a table of `rows` draw more than the machine's power cap."""
         free = {name: frame[name].to_numpy() for name in self.space.names}
         joules = (told for told in self.consumed if told.name == ENERGY)
-        return tuple(text for told in joules for text in over_cap(told, on, free, frame.time_s))
+        return tuple(text for told in joules for text in over_cap(told, machine, free, frame.time_s))
 
     def _parameter_spread(self, free: Mapping[str, FloatArray], count: int) -> tuple[FloatArray, FloatArray]:
         """Standard deviation of log time, and of the log ratio to today, over draws of the fitted parameters."""
@@ -173,7 +173,7 @@ class Task:
         return SLOW_CHUNK_POINTS if not self.function.vectorised else CHUNK_POINTS
 
 
-def task(asked: Question, space: Space, level: float = DEFAULT_LEVEL, bands: Bands = "auto") -> Task:
+def task(question: Question, space: Space, level: float = DEFAULT_LEVEL, bands: Bands = "auto") -> Task:
     """A task from a question; bands need a calibration, and "auto" gives them for at most `BAND_POINTS` points.
 
     Raises
@@ -181,17 +181,17 @@ def task(asked: Question, space: Space, level: float = DEFAULT_LEVEL, bands: Ban
     InputError
         Where a name cannot vary.
     """
-    answer = asked.answer()
+    answer = question.answer()
     today = answer.time
     if today <= 0:
-        raise InputError(f"today's time of {asked.workload.name!r} is 0 s: there is no ratio to it")
-    function = asked.estimator.compile(asked.workload, asked.machine, space.names, asked.run)
-    consumed, unknown = consumptions(asked)
+        raise InputError(f"today's time of {question.workload.name!r} is 0 s: there is no ratio to it")
+    function = question.estimator.compile(question.workload, question.machine, space.names, question.run)
+    consumed, unknown = consumptions(question)
     notes = unread(function, space.names, consumed)
     plain = Task(function, space, today, level, consumed=consumed, unknown=unknown, notes=notes)
-    shares = Shares(asked, level) if answer.metric_intervals and space.size <= SHARE_POINTS else None
+    shares = Shares(question, level) if answer.metric_intervals and space.size <= SHARE_POINTS else None
     wanted = bands == "always" or (bands == "auto" and space.size <= BAND_POINTS)
-    calibration = asked.estimator.uncertainty
+    calibration = question.estimator.uncertainty
     if not wanted:
         return plain
     if calibration is None:  # the estimator's own bands are of the usual level
@@ -200,9 +200,9 @@ def task(asked: Question, space: Space, level: float = DEFAULT_LEVEL, bands: Ban
     drawn = None
     fitted = tuple(f"estimator.{name}" for name in calibration.names)
     if sample is not None and not set(fitted) & set(space.names):
-        once = asked.estimator.compile(asked.workload, asked.machine, fitted, asked.run)
+        once = question.estimator.compile(question.workload, question.machine, fitted, question.run)
         bases = np.asarray(once({name: sample[:, i] for i, name in enumerate(fitted)}))
-        open_ = asked.estimator.compile(asked.workload, asked.machine, (*space.names, *fitted), asked.run)
+        open_ = question.estimator.compile(question.workload, question.machine, (*space.names, *fitted), question.run)
         drawn = (open_, fitted, np.column_stack([sample, bases]))
     return replace(
         plain,

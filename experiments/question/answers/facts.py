@@ -91,30 +91,30 @@ class Facts:
     bounds: tuple[tuple[str, float], ...]
 
 
-def facts(asked: Question, answer: Estimate) -> Facts:
+def facts(question: Question, answer: Estimate) -> Facts:
     """What follows from an answer."""
-    if asked.estimator.alone:  # a time of this host says nothing of the machine that is named
+    if question.estimator.alone:  # a time of this host says nothing of the machine that is named
         return Facts(None, None, "", None, None, groups(answer), ())
-    sizes = {**asked.workload.defaults, **asked.sizes, **asked.run}
-    bound = as_compiled(asked.workload, asked.machine).bind_known(sizes)
+    sizes = {**question.workload.defaults, **question.sizes, **question.run}
+    bound = as_compiled(question.workload, question.machine).bind_known(sizes)
     known = not bound.symbols
-    graph = asked.estimator.model.graph(asked.workload, asked.machine)
+    graph = question.estimator.model.graph(question.workload, question.machine)
     shared = "cores" in graph.metadata  # one core's share of a step, which a run does so often
-    steps = {**run_of(asked.workload), **asked.run}.get("steps", 1.0) if shared else 1.0
+    steps = {**run_of(question.workload), **question.run}.get("steps", 1.0) if shared else 1.0
     time = answer.time / steps
-    alone = shared or graph is asked.workload
+    alone = shared or graph is question.workload
     whole = bound if alone else graph.bind_known({**graph.defaults, **sizes})  # a run of many steps
     known = known and not whole.symbols
-    mfu, of = _utilisation(whole, asked.machine, time) if known else (None, "")
-    free = asked.machine.runtime.free_kinds
+    mfu, of = _utilisation(whole, question.machine, time) if known else (None, "")
+    free = question.machine.runtime.free_kinds
     moved = sum(float(op.cost.bytes_moved * op.times) for op in whole if op.kind not in free) if known else 0.0
-    there = asked.machine.bandwidth(asked.machine.main_memory) * time
+    there = question.machine.bandwidth(question.machine.main_memory) * time
     return Facts(
-        _throughput(asked.workload, sizes, time),
+        _throughput(question.workload, sizes, time),
         mfu,
         of,
         moved / there if moved and there else None,
-        memory_need(bound, asked.machine) if known else None,
+        memory_need(bound, question.machine) if known else None,
         groups(answer),
         bounds(answer),
     )
@@ -189,18 +189,22 @@ def _throughput(workload: Workload, sizes: dict[str, float], time: float) -> Thr
     return Throughput(items, unit, items / time)
 
 
-def unit_of(asked: Question) -> str:
+def unit_of(question: Question) -> str:
     """What a question makes: tokens, images, samples; "" where the workload has no batch."""
-    made = _throughput(asked.workload, {**asked.workload.defaults, **asked.sizes, **asked.run, "batch": 1.0}, 1.0)
-    known = {"batch"} & ({*asked.workload.symbols, *asked.workload.defaults} | set(asked.sizes) | set(asked.run))
+    made = _throughput(
+        question.workload, {**question.workload.defaults, **question.sizes, **question.run, "batch": 1.0}, 1.0
+    )
+    known = {"batch"} & (
+        {*question.workload.symbols, *question.workload.defaults} | set(question.sizes) | set(question.run)
+    )
     return made.unit if made and known else ""
 
 
-def items_of(asked: Question, point: Mapping[str, float]) -> float:
+def items_of(question: Question, point: Mapping[str, float]) -> float:
     """How many of them at a point of free quantities (``workload.batch``, ``run.seq_len``)."""
-    sizes = {**asked.workload.defaults, **asked.sizes, **asked.run}
+    sizes = {**question.workload.defaults, **question.sizes, **question.run}
     sizes |= {name.partition(".")[2]: value for name, value in point.items() if name.startswith(("workload.", "run."))}
-    made = _throughput(asked.workload, sizes, 1.0)
+    made = _throughput(question.workload, sizes, 1.0)
     return made.items if made else 0.0
 
 

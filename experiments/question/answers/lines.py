@@ -43,11 +43,11 @@ def band_shown(answer: Estimate) -> str:
     return f"{number if high.endswith(f' {unit}') else low} .. {high}"
 
 
-def headline(asked: Question, answer: Estimate) -> str:
+def headline(question: Question, answer: Estimate) -> str:
     """Time with its band."""
     band = band_shown(answer)
     said = f" (80 %: {band})" if band else "; no band: this estimator is not calibrated"
-    return f"{asked.workload.name} on {asked.machine.name}: {shown(answer.time, 's')}{said}"
+    return f"{question.workload.name} on {question.machine.name}: {shown(answer.time, 's')}{said}"
 
 
 def summary(answer: Estimate, known: Facts) -> list[str]:
@@ -120,9 +120,9 @@ def _group_row(kind: str, count: float, time: float, share: float, bound_by: str
     return {"kind": kind, "count": count_shown(count), **said}
 
 
-def assumptions(asked: Question, answer: Estimate, *, verbose: bool) -> list[str]:
+def assumptions(question: Question, answer: Estimate, *, verbose: bool) -> list[str]:
     """Why this model, and what the answer takes for granted; cut unless `verbose`."""
-    lines = [f"model: {asked.why}"] if asked.why else []
+    lines = [f"model: {question.why}"] if question.why else []
     texts = [text for text in _grouped(answer.assumptions) if verbose or not text.startswith(ELSEWHERE)]
     lines += [f"{'assuming: ' if index == 0 else ' ' * 10}{text}" for index, text in enumerate(texts)]
     return lines if verbose else [_cut(line) for line in lines]

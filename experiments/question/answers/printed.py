@@ -17,17 +17,17 @@ from slipstick.hwmodels.files.readers import InputError
 
 
 def print_answers(
-    asked: Sequence[Question], form: str, parts: int, *, verbose: bool, refused: Sequence[str] = ()
+    questions: Sequence[Question], form: str, parts: int, *, verbose: bool, refused: Sequence[str] = ()
 ) -> None:
     """The answers to one or several questions of one workload; `refused`: a line for each that has no answer."""
     known: list[several.Answered] = []
     said = list(refused)
-    for one in asked:
+    for one in questions:
         try:
             answer = one.answer()
             known.append((one, answer, facts(one, answer)))
         except InputError as error:
-            if len(asked) == 1 and not refused:
+            if len(questions) == 1 and not refused:
                 raise
             said.append(f"{one.machine.name}: refused: {error}")
     if not known:
@@ -60,17 +60,17 @@ def operations(answer: Estimate, parts: int | None) -> list[dict[str, Any]]:
     ]
 
 
-def _dollars(asked: Question, answer: Estimate) -> tuple[float | None, list[str]]:
-    consumed, unknown = consumptions(asked)
+def _dollars(question: Question, answer: Estimate) -> tuple[float | None, list[str]]:
+    consumed, unknown = consumptions(question)
     known = {one.name: float(one({}, answer.time)) for one in consumed}
     return known.get(COST), [text for text in unknown if not (text.startswith("energy") and answer.energy is not None)]
 
 
-def _print_one(asked: Question, answer: Estimate, known: Facts, parts: int, *, verbose: bool) -> None:
-    dollars, unknown = _dollars(asked, answer)
-    notes = [lines.headline(asked, answer), *lines.summary(answer, known)]
+def _print_one(question: Question, answer: Estimate, known: Facts, parts: int, *, verbose: bool) -> None:
+    dollars, unknown = _dollars(question, answer)
+    notes = [lines.headline(question, answer), *lines.summary(answer, known)]
     if dollars is not None:
-        notes.append(f"cost: {dollars:.3g} $ at {asked.machine.price:g} $/h")
+        notes.append(f"cost: {dollars:.3g} $ at {question.machine.price:g} $/h")
     notes += lines.metric_lines(answer)
     rows: Sequence[Mapping[str, Any]] = lines.group_rows(known)
     if parts:
@@ -89,8 +89,8 @@ def _print_one(asked: Question, answer: Estimate, known: Facts, parts: int, *, v
         emit_line(text, "bold" if text is notes[0] else "red" if "DOES NOT FIT" in text else "")
     emit(rows, "table")
     for text in [
-        *lines.assumptions(asked, answer, verbose=verbose),
-        *(unknown if verbose or asked.estimator.alone else []),
+        *lines.assumptions(question, answer, verbose=verbose),
+        *(unknown if verbose or question.estimator.alone else []),
     ]:
         emit_line(text)
 
@@ -105,12 +105,12 @@ def emit_line(text: str, style: str = "") -> None:
     console.print(visible(text), markup=False, style=style)
 
 
-def _row(asked: Question, answer: Estimate, known: Facts, parts: int, *, full: bool) -> dict[str, Any]:
+def _row(question: Question, answer: Estimate, known: Facts, parts: int, *, full: bool) -> dict[str, Any]:
     band = answer.interval()
-    dollars, _ = _dollars(asked, answer)
+    dollars, _ = _dollars(question, answer)
     row = {
-        "workload": asked.workload.name,
-        "machine": asked.machine.name,
+        "workload": question.workload.name,
+        "machine": question.machine.name,
         "time_s": answer.time,
         "low_s": band[0] if band else None,
         "high_s": band[1] if band else None,
@@ -123,13 +123,13 @@ def _row(asked: Question, answer: Estimate, known: Facts, parts: int, *, full: b
         "mfu": known.mfu,
         "memory_needed_B": known.memory.needed if known.memory else None,
         "memory_there_B": known.memory.there if known.memory else None,
-        "why": asked.why or None,
+        "why": question.why or None,
     }
     if not full:
         return row
     return {
         **row,
-        "dtype": asked.workload.metadata.get("dtype"),
+        "dtype": question.workload.metadata.get("dtype"),
         "assumptions": list(answer.assumptions),
         "metrics": dict(answer.metrics),
         "metric_intervals": {name: list(ends) for name, ends in answer.metric_intervals.items()},

@@ -30,9 +30,9 @@ def rows(answers: Sequence[Answered]) -> list[dict[str, Any]]:
     ordered = sorted(answers, key=lambda one: one[1].time)
     best = ordered[0][1]
     found = []
-    for asked, answer, known in ordered:
+    for question, answer, known in ordered:
         need, sure = known.memory, surely_faster(best, answer)
-        row: dict[str, Any] = {"machine": asked.machine.name, "time": shown(answer.time, "s")}
+        row: dict[str, Any] = {"machine": question.machine.name, "time": shown(answer.time, "s")}
         row["80 % band"] = band_shown(answer)
         if known.throughput:
             row[f"{known.throughput.unit}/s"] = count_shown(known.throughput.rate)
