@@ -49,7 +49,7 @@ def merge(
 
 def split(
     models: Annotated[list[str], typer.Argument(help=MODEL)],
-    granularity: Annotated[int, typer.Option("--granularity", "-g", help="layers a brick", min=1)] = 1,
+    granularity: Annotated[int, typer.Option("--granularity", "-g", help="layers a brick", min=1, max=1_000_000)] = 1,
     export: Annotated[Path | None, typer.Option(help="write every unique brick as an exported program here")] = None,
     sheet: Annotated[Path | None, typer.Option(help=SHEET)] = None,
     given: Annotated[list[str] | None, typer.Option("--input", help=INPUT)] = None,
@@ -116,7 +116,7 @@ def similarity(
 
 def compose(
     models: Annotated[list[str], typer.Argument(help=MODEL)],
-    granularity: Annotated[int, typer.Option("--granularity", "-g", help="layers a brick", min=1)] = 1,
+    granularity: Annotated[int, typer.Option("--granularity", "-g", help="layers a brick", min=1, max=1_000_000)] = 1,
     store: Annotated[list[Path] | None, typer.Option(help=STORES)] = None,
     schedule: Annotated[str, typer.Option(help="sequential | critical-path | rules")] = "sequential",
     rule: Annotated[list[str] | None, typer.Option(help=RULE)] = None,
@@ -136,7 +136,7 @@ def compose(
 
 def advise(
     models: Annotated[list[str], typer.Argument(help=MODEL)],
-    granularity: Annotated[int, typer.Option("--granularity", "-g", help="layers a brick", min=1)] = 1,
+    granularity: Annotated[int, typer.Option("--granularity", "-g", help="layers a brick", min=1, max=1_000_000)] = 1,
     store: Annotated[list[Path] | None, typer.Option(help=STORES)] = None,
     within: Annotated[str | None, typer.Option(help="latency that must hold, as '50 ms'")] = None,
     given: Annotated[list[str] | None, typer.Option("--input", help=INPUT)] = None,
@@ -154,7 +154,7 @@ def advise(
 
 
 def score(
-    granularity: Annotated[int, typer.Option("--granularity", "-g", help="layers a brick", min=1)] = 1,
+    granularity: Annotated[int, typer.Option("--granularity", "-g", help="layers a brick", min=1, max=1_000_000)] = 1,
     store: Annotated[list[Path] | None, typer.Option(help=STORES)] = None,
     free: Annotated[list[str] | None, typer.Option(help="fitted parameter, as operation.overhead")] = None,
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002

@@ -13,6 +13,8 @@ from slipstick.estimators.extrapolation.series import Series
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 
 MAX_READINGS = 2_000_000
+LARGEST_READING = 1e30
+"""Cubes of numbers beyond it are no longer finite."""
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
 Row = tuple[str, tuple[float, ...], float]
 """Region, point, seconds."""
@@ -41,6 +43,12 @@ class Readings:
     times: FloatArray
     regions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, column in zip(self.parameters, self.points.T, strict=True):
+            beyond = column[np.abs(column) > LARGEST_READING]
+            if beyond.size:
+                raise InputError(f"{name} = {beyond[0]:g}: want numbers within +-{LARGEST_READING:g}")
 
     def varying(self) -> tuple[str, ...]:
         """The parameters that take more than one value; the first one where none does."""

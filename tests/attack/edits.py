@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 from hypothesis import strategies as st
 
-LARGEST = 1 << 20
+LARGEST = 1 << 18
 MARK = "SLIPSTICK_CANARY"
 """Stands in every piece that is code: a worker's audit hook looks for it in whatever is executed."""
 FIRED = "fired"
