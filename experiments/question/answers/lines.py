@@ -123,7 +123,9 @@ def _group_row(kind: str, count: float, time: float, share: float, bound_by: str
 def assumptions(question: Question, answer: Estimate, *, verbose: bool) -> list[str]:
     """Why this model, and what the answer takes for granted; cut unless `verbose`."""
     lines = [f"model: {question.why}"] if question.why else []
-    texts = [text for text in _grouped(answer.assumptions) if verbose or not text.startswith(ELSEWHERE)]
+    # a calibration that the user chose is named; that of the default answer stands in the line of the model
+    elsewhere = ELSEWHERE if question.why else ELSEWHERE[1:]
+    texts = [text for text in _grouped(answer.assumptions) if verbose or not text.startswith(elsewhere)]
     lines += [f"{'assuming: ' if index == 0 else ' ' * 10}{text}" for index, text in enumerate(texts)]
     return lines if verbose else [_cut(line) for line in lines]
 

@@ -95,8 +95,9 @@ def test_bad_input_is_refused(points: object, times: object, to: object, kinds: 
 
 
 @settings(max_examples=15, deadline=None)
-@given(st.lists(st.floats(0.01, 100.0), min_size=9, max_size=9), st.floats(1e-6, 1e6))
-def test_answers_are_positive_and_scale_with_the_unit(times: list[float], factor: float) -> None:
+@given(st.lists(st.floats(0.01, 100.0), min_size=9, max_size=9), st.integers(-20, 20))
+def test_answers_are_positive_and_scale_with_the_unit(times: list[float], power: int) -> None:
+    factor = 2.0**power  # exact: rounding decides between laws that explain noise equally well
     x = grid([1.0, 2, 4], [1.0, 2, 4])
     to = [(8, 8), (2, 2), (0.5, 8)]
     plain = extrapolate_surface(x, times, ["threads", "n"], to)
