@@ -161,7 +161,7 @@ def test_machines_without_a_cache_and_models_of_a_core_for_accelerators_are_refu
         estimate_spmv(matrix, load_machine(tmp_path / "bare.yaml"))
     with pytest.raises(InputError, match="a model of one core's blocks is not for it"):
         estimate_spmv(matrix, machine("v100-sxm"), trained_model())
-    with pytest.raises(InputError, match="a model of whole devices: want a machine"):
+    with pytest.raises(InputError, match="a model of whole devices: needs a target machine"):
         estimate_spmv(matrix, None, load_devices())
 
 
