@@ -13,10 +13,11 @@ from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.extrapolation.intervals import doubt
 from slipstick.estimators.extrapolation.laws.families import FAMILIES, borders, thread_issue
 from slipstick.estimators.extrapolation.laws.line import fit_line, fit_power
-from slipstick.estimators.extrapolation.laws.selection import ORIGINS, POOLS, Mixture, Pool, counted_in, select
+from slipstick.estimators.extrapolation.laws.selection import POOLS, Mixture, Pool, counted_in, select
 from slipstick.estimators.extrapolation.prediction import Prediction, shares_of
 from slipstick.estimators.extrapolation.series import Series, kind_of
 from slipstick.estimators.extrapolation.verdict import verdicts
+from slipstick.estimators.tuned.tuned_laws import ORIGINS
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.machine import Machine
 

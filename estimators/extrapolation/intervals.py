@@ -19,7 +19,7 @@ import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.extrapolation.laws.nonnegative import fit_prefixes
-from slipstick.estimators.extrapolation.laws.selection import FIRST_ORIGIN, ORIGINS, Mixture
+from slipstick.estimators.extrapolation.laws.selection import Mixture
 from slipstick.estimators.tuned.tuned_intervals import (
     BASE,
     BELOW,
@@ -36,6 +36,7 @@ from slipstick.estimators.tuned.tuned_intervals import (
     STRONG,
     WORST,
 )
+from slipstick.estimators.tuned.tuned_laws import FIRST_ORIGIN, ORIGINS
 from slipstick.hwmodels.files.readers import InputError
 
 NEUTRAL_SLOPE = {"strong": 0.0, "weak": 1.0, "problem_size": 1.0, "collective": 1.0}

@@ -8,6 +8,7 @@ from functools import cache, cached_property
 from typing import Any
 
 from slipstick.estimators.operation.serving.local_step import LocalCalibration, LocalParameters, LocalWork, backend_of
+from slipstick.estimators.tuned.tuned_local import ANCHORED
 from slipstick.experiments.question.registry import CALIBRATIONS
 from slipstick.experiments.serve.serving_question import stored_as
 from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping
@@ -17,8 +18,6 @@ from slipstick.workloads.language.language_catalog import language_model
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.weight_types import weight_bytes, weight_type
 
-ANCHORED = 0.5
-"""How much of the band is left where one run of another model on the machine is known (validate local-llm)."""
 UNFITTED_HALF_WIDTH = math.log(2.0)
 DEFAULT_TYPE = "q4_k_m"
 

@@ -13,12 +13,19 @@ import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.extrapolation.laws.terms import Power, SharedIssue, SizeBend, Term, WorkBend
+from slipstick.estimators.tuned.tuned_laws import (
+    BANDWIDTH_PENALTY,
+    BARS,
+    GROWING_WORK_BAR,
+    KNOT_SUPPORT,
+    MAX_KNOTS,
+    SIZE_PENALTY,
+    USUAL_BAR,
+    WORK_PENALTY,
+)
 from slipstick.hwmodels.machine import Machine
 
 Bends = Literal["none", "size", "work"]
-KNOT_SUPPORT = 3
-"""Points from a knot on that a fit must have, so that a bend is more than one measurement."""
-MAX_KNOTS = 24
 
 CONSTANT, INVERSE, INVERSE_SQUARE = Power(), Power(-1.0), Power(-2.0)
 LOG, LINEAR, LINEAR_LOG, SQUARE = Power(0.0, 1), Power(1.0), Power(1.0, 1), Power(2.0)
@@ -48,9 +55,9 @@ class Family:
     meaning: str
     terms: tuple[Term, ...]
     bends: Bends = "none"
-    penalty: float = 1.0
+    penalty: float = WORK_PENALTY
     through_last: bool = False
-    bar: float = 0.35
+    bar: float = USUAL_BAR
 
     def counted_in(self, unit: float) -> Family:
         """The family with logarithms of x / unit; for data or targets below 1, whose logarithms would be negative."""
@@ -92,7 +99,7 @@ class Family:
 
 
 AMDAHL = Family("amdahl", "serial part + parallel part", (CONSTANT, INVERSE))
-AMDAHL_BENDS = Family("amdahl-bends", "Amdahl, dearer beyond a border", (CONSTANT, INVERSE), "work", 1.0)
+AMDAHL_BENDS = Family("amdahl-bends", "Amdahl, dearer beyond a border", (CONSTANT, INVERSE), "work", WORK_PENALTY)
 AMDAHL_LOG = Family("amdahl-log", "Amdahl + tree-shaped communication", (CONSTANT, INVERSE, LOG))
 TREE = Family("parallel-log", "parallel part + tree-shaped communication", (INVERSE, LOG))
 AMDAHL_CACHE = Family("amdahl-cache", "Amdahl, faster where the share fits", (CONSTANT, INVERSE, INVERSE_SQUARE))
@@ -104,37 +111,35 @@ SIZE_BENDS = Family(
     "overhead + growth, steeper where a memory level is full",
     (CONSTANT, INVERSE, LOG, LINEAR),
     "size",
-    0.1,
+    SIZE_PENALTY,
     True,
 )
 SIZE = Family("size", "overhead + growth", (CONSTANT, INVERSE, LOG, LINEAR), through_last=True)
 GROWTH_LOG = Family("constant-log", "tree-shaped growth", (CONSTANT, LOG), through_last=True)
 GROWTH_LINEAR = Family("constant-linear", "linear growth", (CONSTANT, LINEAR), through_last=True)
 STEEPER = tuple(
-    Family(name, meaning, (CONSTANT, LINEAR, term), through_last=True, bar=bar)
-    for name, meaning, term, bar in (
-        ("nlogn", "sorting-like growth", LINEAR_LOG, 0.35),
-        ("n^1.5", "growth between linear and quadratic", Power(1.5), 0.75),
-        ("n^2", "all pairs", SQUARE, 0.5),
-        ("n^2.5", "growth between quadratic and cubic", Power(2.5), 0.35),
-        ("n^3", "dense matrix products", Power(3.0), 0.35),
+    Family(name, meaning, (CONSTANT, LINEAR, term), through_last=True, bar=BARS[name])
+    for name, meaning, term in (
+        ("nlogn", "sorting-like growth", LINEAR_LOG),
+        ("n^1.5", "growth between linear and quadratic", Power(1.5)),
+        ("n^2", "all pairs", SQUARE),
+        ("n^2.5", "growth between quadratic and cubic", Power(2.5)),
+        ("n^3", "dense matrix products", Power(3.0)),
     )
 )
-"""Laws steeper than a size with bends. The gentle ones also stand for a bend still under way and need little evidence;
-the steepest do much harm where they are wrong, and n log n hardly differs from a line: they need much."""
+"""Laws steeper than a size with bends."""
 GROWING_WORK = tuple(
     Family(
         f"work-p^{exponent:.3g}{'-log' if log else ''}",
         "the work of all workers together grows: p t = a + b p^i log^j p",
         (INVERSE, Power(exponent - 1.0, log)),
-        bar=0.5,
+        bar=GROWING_WORK_BAR,
     )
     for exponent in (0.25, 1 / 3, 0.5, 2 / 3, 0.75)
     for log in (0, 1)
 )
-"""Halos, imbalance and repeated work in strong scaling, as Extra-P models p t (Calotoiu et al. 2013, Section 4). Their
-bar was chosen on sudoku and OpenSBLI (docs/notes/extrapolation.md)."""
-BANDWIDTH = Family("bandwidth", "parallel until a shared bandwidth saturates", (INVERSE,), "work", 0.1)
+"""Halos, imbalance and repeated work in strong scaling, as Extra-P models p t (Calotoiu et al. 2013, Section 4)."""
+BANDWIDTH = Family("bandwidth", "parallel until a shared bandwidth saturates", (INVERSE,), "work", BANDWIDTH_PENALTY)
 
 FAMILIES = {
     family.name: family

@@ -13,7 +13,8 @@ import numpy as np
 from scipy.optimize import nnls
 
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.extrapolation.laws.families import KNOT_SUPPORT, Family
+from slipstick.estimators.extrapolation.laws.families import Family
+from slipstick.estimators.tuned.tuned_laws import KNOT_SUPPORT
 
 RIDGE = 1e-13
 

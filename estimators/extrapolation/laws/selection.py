@@ -16,11 +16,18 @@ from slipstick.estimators.extrapolation.laws import families as law
 from slipstick.estimators.extrapolation.laws.families import Family
 from slipstick.estimators.extrapolation.laws.nonnegative import fit_prefixes
 from slipstick.estimators.extrapolation.laws.terms import Law, Term
+from slipstick.estimators.tuned.tuned_laws import (
+    CLEAN,
+    CLEANEST,
+    ERROR_CAP,
+    FIRST_ORIGIN,
+    FLOOR,
+    GROWTH_FLOOR,
+    GROWTH_SHARPNESS,
+    ORIGINS,
+    SHARPNESS,
+)
 
-ORIGINS = 4
-FIRST_ORIGIN = 3
-ERROR_CAP = 1.0
-CLEAN, CLEANEST = 6.0, 0.002
 EXACT = 1e-9
 """Errors nearer to each other are equal: what is left of them is rounding."""
 
@@ -43,8 +50,8 @@ class Pool:
     """
 
     families: tuple[Family, ...]
-    sharpness: float = 2.0
-    floor: float = 0.10
+    sharpness: float = SHARPNESS
+    floor: float = FLOOR
     challengers: tuple[Family, ...] = ()
     witnesses: tuple[Family, ...] = ()
 
@@ -58,7 +65,9 @@ def counted_in(pool: Pool, unit: float) -> Pool:
 
 
 _MILDEST = law.STEEPER[:1]
-_GROWTH = Pool((law.GROWTH_LOG, law.GROWTH_LINEAR, law.SIZE_BENDS), 4.0, 0.03, law.STEEPER, _MILDEST)
+_GROWTH = Pool(
+    (law.GROWTH_LOG, law.GROWTH_LINEAR, law.SIZE_BENDS), GROWTH_SHARPNESS, GROWTH_FLOOR, law.STEEPER, _MILDEST
+)
 POOLS = {
     "strong": Pool(
         (law.AMDAHL, law.AMDAHL_BENDS, law.AMDAHL_LOG, law.TREE, law.AMDAHL_CACHE, law.CACHE),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
 from slipstick.estimators.core.parameters import Parameter, parameters
+from slipstick.estimators.tuned import tuned_local as expected
 from slipstick.hwmodels.files.readers import InputError, require_mapping
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
@@ -25,13 +26,23 @@ BACKENDS = ("cuda", "metal", "rocm", "cpu")
 class LocalParameters:
     """What is fitted for each backend; the defaults are what was expected before."""
 
-    weights: Annotated[float, Parameter("1", "time of reading weights over bytes / bandwidth", 0.5, 10.0)] = 1.3
-    layer: Annotated[float, Parameter("s", "of a layer that no bytes explain", 0.0, 1e-2)] = 15e-6
-    arithmetic: Annotated[float, Parameter("1", "time over flop / plain peak, of a new token", 0.0, 50.0)] = 2.0
-    token: Annotated[float, Parameter("s", "of a new token, whatever the model", 0.0, 0.1)] = 2e-4
-    prompt_matrix: Annotated[float, Parameter("1", "time over flop / matrix peak, of a prompt", 0.0, 100.0)] = 2.0
-    prompt_plain: Annotated[float, Parameter("1", "time over flop / plain peak, of a prompt", 0.0, 100.0)] = 0.5
-    prompt_token: Annotated[float, Parameter("s", "of a prompt's token, whatever the model", 0.0, 0.1)] = 30e-6
+    weights: Annotated[float, Parameter("1", "time of reading weights over bytes / bandwidth", 0.5, 10.0)] = (
+        expected.WEIGHTS
+    )
+    layer: Annotated[float, Parameter("s", "of a layer that no bytes explain", 0.0, 1e-2)] = expected.LAYER
+    arithmetic: Annotated[float, Parameter("1", "time over flop / plain peak, of a new token", 0.0, 50.0)] = (
+        expected.ARITHMETIC
+    )
+    token: Annotated[float, Parameter("s", "of a new token, whatever the model", 0.0, 0.1)] = expected.TOKEN
+    prompt_matrix: Annotated[float, Parameter("1", "time over flop / matrix peak, of a prompt", 0.0, 100.0)] = (
+        expected.PROMPT_MATRIX
+    )
+    prompt_plain: Annotated[float, Parameter("1", "time over flop / plain peak, of a prompt", 0.0, 100.0)] = (
+        expected.PROMPT_PLAIN
+    )
+    prompt_token: Annotated[float, Parameter("s", "of a prompt's token, whatever the model", 0.0, 0.1)] = (
+        expected.PROMPT_TOKEN
+    )
 
     def generation(self, memory: _Numbers, layers: _Numbers, plain: _Numbers) -> _Numbers:
         """Seconds of a new token, from seconds of its bytes and of its flop at the data sheet's rates."""

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from scipy.optimize import least_squares
 
 from slipstick.estimators.operation.serving.local_step import LocalCalibration, LocalParameters, LocalWork, backend_of
+from slipstick.estimators.tuned.tuned_local import FAMILY_ROWS, SCATTER, WIDTH
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.hwmodels.catalog import machine_of_device
 from slipstick.hwmodels.files.readers import InputError, atomic_write, read_csv_rows
@@ -38,12 +39,6 @@ TYPES = {
 OTHER_CHIPS = ("laptop", "max-q", "sff", "mobile")
 """Words of accelerators that share a desktop's name and not its rates."""
 RATES = ("prompt_tokens_per_s", "output_tokens_per_s")
-FAMILY_ROWS, SCATTER = 1.0, 0.25
-WIDTH = {
-    "weights": 0.3, "layer": 0.8, "arithmetic": 0.8, "token": 1.0,
-    "prompt_matrix": 0.8, "prompt_plain": 0.8, "prompt_token": 1.5,
-}  # fmt: skip
-GENERATION = ("weights", "layer", "arithmetic", "token")
 
 
 @dataclass(frozen=True)

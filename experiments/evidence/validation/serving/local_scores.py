@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.estimators.tuned.tuned_local import ANCHORED
 from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.validation.serving.bench_scores import bench_rows
@@ -24,7 +25,7 @@ from slipstick.experiments.evidence.validation.serving.local_rows import (
     predicted,
     read_local,
 )  # fmt: skip
-from slipstick.experiments.serve.local import ANCHORED, local_calibration
+from slipstick.experiments.serve.local import local_calibration
 
 FloatArray = npt.NDArray[np.float64]
 DATASET = "local_llm/localscore"
