@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, Self
@@ -10,11 +9,10 @@ from typing import Any, Self
 from pydantic import BaseModel, Field, model_validator
 
 from slipstick.hwmodels.compute import Engine
-from slipstick.hwmodels.files.readers import InputError, atomic_write, read_yaml, require_mapping, unknown_name
+from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Record, Table, content_digest, short, unit_at, validated
 from slipstick.hwmodels.link import Link
 from slipstick.hwmodels.memory import Level
-from slipstick.hwmodels.plausible import warn_of_doubts
 from slipstick.hwmodels.power import Power
 from slipstick.hwmodels.runtime import Runtime
 from slipstick.hwmodels.units import DollarsPerHour, Hertz, PerCycle, format_quantity
@@ -250,29 +248,6 @@ class Machine(Record):
                 return self.sources[head]
             head = head.rpartition(".")[0]
         return ""
-
-
-def load_machine(path: str | os.PathLike[str]) -> Machine:
-    """A machine from a YAML file; numbers that can hardly be meant are warned of (see `plausible`).
-
-    Raises
-    ------
-    InputError
-        Names the file, the field, the value and what is allowed.
-    """
-    document = require_mapping(read_yaml(path), path, "the document")
-    machine = validated(Machine, document, str(path))
-    warn_of_doubts(machine, path)
-    return machine
-
-
-def save_machine(machine: Machine, path: str | os.PathLike[str]) -> None:
-    """Write a machine as a YAML file that `load_machine` reads back: numbers in SI, without fields at their default."""
-    import yaml
-
-    document = machine.model_dump(mode="json", exclude_defaults=True)
-    with atomic_write(path) as stream:
-        yaml.safe_dump(document, stream, sort_keys=False, allow_unicode=True, width=120)
 
 
 def _fields(value: Any) -> Mapping[str, Any]:

@@ -102,7 +102,7 @@ from .hwmodels.files.expressions import symbol as symbol
 from .hwmodels.files.readers import InputError as InputError
 from .hwmodels.files.records import Table as Table
 from .hwmodels.machine import Machine as Machine
-from .hwmodels.machine import load_machine as load_machine
+from .hwmodels.machine_file import load_machine as load_machine
 
 # Workloads
 from .workloads.catalog import workload as workload

@@ -46,6 +46,7 @@ def register(app: typer.Typer) -> None:
         """What the time hangs on: bottlenecks, elasticities, ridge points, tornado, the cheapest change to a target."""
         from slipstick.experiments.commands.numbers import named_settings
         from slipstick.experiments.explain import explanation as why
+        from slipstick.experiments.explain.dials import Dials
         from slipstick.experiments.pages.output import emit
         from slipstick.experiments.pages.progress import shown
         from slipstick.experiments.question.question import question
@@ -69,7 +70,7 @@ def register(app: typer.Typer) -> None:
             asked = calibrated(asked, on, calibration, anchors, settings, [estimator] if estimator else [])
         elif anchors:
             raise InputError("--anchors need --calibration FILE, a calibration across devices")
-        answer, dials = asked.answer(), why.Dials.of(asked, tuple(vary or ()))
+        answer, dials = asked.answer(), Dials.of(asked, tuple(vary or ()))
         makers: dict[str, Callable[[], list[dict[str, Any]]]] = {
             "bottlenecks": lambda: why.bottleneck_rows(answer),
             "elasticities": lambda: why.elasticity_rows(asked, dials),

@@ -142,7 +142,8 @@ def _hertz(text: str) -> float | None:
 
 def _answer(machine: Any, save: Path | None, form: str) -> None:
     from slipstick.experiments.pages.output import emit
-    from slipstick.hwmodels.machine import describe, save_machine
+    from slipstick.hwmodels.machine import describe
+    from slipstick.hwmodels.machine_file import save_machine
 
     notes = [f"{machine.name}: {machine.description}, fingerprint {machine.fingerprint}"]
     if save is not None:

@@ -41,7 +41,7 @@ def host(
     from slipstick.experiments.measure.host.host_topology import detect
     from slipstick.experiments.pages.output import emit
     from slipstick.experiments.question.settings import number_of
-    from slipstick.hwmodels.machine import save_machine
+    from slipstick.hwmodels.machine_file import save_machine
 
     measured = measure_host(
         detect(clock=number_of("--clock", clock, "Hz") if clock else None),

@@ -10,7 +10,8 @@ import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.sensitivity.elasticities import sensitivity
-from slipstick.experiments.explain.explanation import FARTHEST, Dials
+from slipstick.experiments.explain.dials import Dials
+from slipstick.experiments.explain.explanation import FARTHEST
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.files.readers import InputError
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,7 @@ from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import grouped, machine_values
 from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.sensitivity.elasticities import crossovers, sensitivity
-from slipstick.experiments.explain.differences import likely_numbers, slope
+from slipstick.experiments.explain.dials import Dials, slope, value_of
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.question.unread import unread
 from slipstick.hwmodels.files.readers import InputError
@@ -27,65 +25,6 @@ SCAN, SCANS = 40, 7
 """Factors evaluated together, and how often between two neighbours of the last: to 1e-12."""
 SLOW_SCAN, SLOW_SCANS = 8, 3
 """The same where each factor is a simulation: to 0.3 %."""
-
-
-@dataclass(frozen=True)
-class Dials:
-    """The quantities of a question as dials: the time over today's with some of them turned.
-
-    Parameters
-    ----------
-    function
-        Of `today`'s names.
-    today
-        Name -> today's value.
-    whole
-        Names that count (cores): turned in whole steps.
-    """
-
-    function: Any
-    today: Mapping[str, float]
-    whole: frozenset[str]
-
-    @classmethod
-    def of(cls, question: Question, names: Sequence[str] = ()) -> Dials:
-        """The named quantities, or all that the estimator's formula names."""
-        chosen = tuple(names or numbers_of(question))
-        function = question.estimator.compile(question.workload, question.machine, chosen, question.run)
-        counts = [n for n in chosen if n.startswith("machine.") and isinstance(question.machine.get(n[8:]), int)]
-        return cls(function, {name: value_of(question, name) for name in chosen}, frozenset(counts))
-
-    @property
-    def is_formula(self) -> bool:
-        """Whether a point is a formula's, not a simulation's."""
-        return bool(self.function.vectorised)
-
-    @cached_property
-    def today_time(self) -> float:
-        """Seconds today."""
-        return float(self.function(self.today))
-
-    def turned(self, name: str, factor: float) -> float:
-        """The value of a quantity times a factor."""
-        value = self.today[name] * factor
-        return max(1.0, float(round(value))) if name in self.whole else value
-
-    def ratio(self, name: str, factor: float) -> float | None:
-        """Time over today's with one quantity times a factor; None where that is out of its range."""
-        found = self.ratios(name, [factor])
-        return float(found[0]) if len(found) else None
-
-    def ratios(self, name: str, factors: Sequence[float] | FloatArray) -> FloatArray:
-        """Time over today's at factors that move away from 1, up to the first that is out of the quantity's range."""
-        turned = np.array([self.turned(name, float(factor)) for factor in factors])
-        try:
-            return np.asarray(self.function({**self.today, name: turned}) / self.today_time)
-        except InputError:
-            half = len(factors) // 2
-            if not half:
-                return np.empty(0)
-        near = self.ratios(name, factors[:half])
-        return near if len(near) < half else np.concatenate([near, self.ratios(name, factors[half:])])
 
 
 def notes(question: Question, dials: Dials, named: Sequence[str]) -> list[str]:
@@ -101,18 +40,6 @@ def notes(question: Question, dials: Dials, named: Sequence[str]) -> list[str]:
     if not dials.is_formula:
         said.append("no formula: slopes are differences; the smallest changes are those of what --vary NAME names")
     return said
-
-
-def numbers_of(question: Question) -> list[str]:
-    """The quantities that the estimator reads: of the machine, the run, the workload and the estimator."""
-    function = question.estimator.compile(question.workload, question.machine, (), question.run)
-    if function.read is None:
-        return likely_numbers(question)
-    kinds = ("machine.", "estimator.", "run.")
-    symbols = {
-        f"run.{name}" for name in question.workload.symbols if name in {**question.workload.defaults, **question.run}
-    }
-    return sorted(symbols | {name for name in function.read if name.startswith(kinds) and function.base.get(name)})
 
 
 def elasticity_rows(question: Question, dials: Dials | None = None) -> list[dict[str, Any]]:
@@ -196,20 +123,6 @@ def tornado_rows(
         known = [end for end in [1.0, *ends] if end is not None]
         rows.append({"quantity": name, "divided": ends[0], "multiplied": ends[1], "span": max(known) / min(known)})
     return sorted(rows, key=lambda row: -float(row["span"] or 0.0))
-
-
-def value_of(question: Question, name: str) -> float:
-    """Today's value of a quantity."""
-    space, _, path = name.partition(".")
-    if space == "machine":
-        return float(question.machine.get(path))
-    inner = question.estimator.model
-    if space == "estimator":
-        return parameters(inner)[path][0]
-    known = {**question.workload.defaults, **inner.run_defaults(question.machine), **question.run}
-    if path not in known:
-        raise InputError(f"{name} has no value today")
-    return float(known[path])
 
 
 def interaction(question: Question, one: str, other: str, factors: Sequence[float]) -> FloatArray:

@@ -14,7 +14,7 @@ from sympy.printing.jscode import JavascriptCodePrinter
 from slipstick.estimators.composites.compiled import Compiled, Group
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.formula import Formula
-from slipstick.experiments.explain.explanation import Dials, numbers_of
+from slipstick.experiments.explain.dials import Dials, numbers_of
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.studies.sweep import OTHER_SIZES, SAME_OPERATIONS
 from slipstick.hwmodels.files.readers import InputError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slipstick.estimators.core.estimate import Estimate, Measurement
-from slipstick.experiments.explain.explanation import value_of
+from slipstick.experiments.explain.dials import value_of
 from slipstick.experiments.pages.front_report import best, front_section, marked, scale_of
 from slipstick.experiments.pages.plots import Chart, Line, Marks, draw_charts, plotly_chart
 from slipstick.experiments.pages.report import (

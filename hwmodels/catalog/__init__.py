@@ -10,7 +10,8 @@ from pathlib import Path
 from slipstick.hwmodels.catalog.names import closest, exact, within
 from slipstick.hwmodels.files.errors import InputError
 from slipstick.hwmodels.files.opener import head
-from slipstick.hwmodels.machine import Machine, load_machine
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine_file import load_machine
 
 FOLDER = Path(__file__).parent
 HEAD = 4096

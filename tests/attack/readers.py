@@ -27,7 +27,7 @@ class Reader:
 
 def _machine(path: Path) -> object:
     from slipstick.experiments.question.question import question
-    from slipstick.hwmodels.machine import load_machine
+    from slipstick.hwmodels.machine_file import load_machine
 
     found = load_machine(path)
     found.price and found.fingerprint  # noqa: B018 - derived when they are asked for

@@ -204,7 +204,7 @@ def write(folder: Path) -> None:
 
 def _write(folder: Path) -> None:
     from slipstick.hwmodels.catalog import machine
-    from slipstick.hwmodels.machine import save_machine
+    from slipstick.hwmodels.machine_file import save_machine
     from slipstick.workloads.catalog import workload
 
     for name in ("xeon-phi-7120p", "h100-sxm", "tpu-v3-8", "a100-80-dgx"):

@@ -16,7 +16,7 @@ from slipstick.experiments.studies.toml_text import toml_text
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.expressions import parse_expression, symbol
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.machine import load_machine, save_machine
+from slipstick.hwmodels.machine_file import load_machine, save_machine
 
 ROOT = Path(__file__).parents[2]
 CODE = "__import__('pathlib').Path('fired').touch()"

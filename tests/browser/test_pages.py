@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from slipstick.experiments.evidence.papers.xeon_phi import xeon_phi_report
-from slipstick.experiments.explain.explanation import Dials
+from slipstick.experiments.explain.dials import Dials
 from slipstick.experiments.pages import explain_report, whatif_report
 from slipstick.experiments.pages.sliderule import data_of
 from slipstick.experiments.question.question import Question, question

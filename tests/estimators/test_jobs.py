@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from slipstick.estimators.schedule.pipelines.pipeline import Pipeline
 from slipstick.estimators.schedule.pipelines.stage import Stage
-from slipstick.estimators.schedule.simulation.job import Checkpoint, Failures, Job
-from slipstick.estimators.schedule.simulation.job_run import JobRun
+from slipstick.estimators.schedule.simulation.job import Failures, Job
+from slipstick.estimators.schedule.simulation.job_run import Checkpoint, JobRun
 from slipstick.estimators.schedule.simulation.queueing import (
     Visit,
     closed_network,

@@ -23,7 +23,7 @@ from slipstick.estimators.operation.spmv.spmv_model import trained_model
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.machine import load_machine
+from slipstick.hwmodels.machine_file import load_machine
 from slipstick.workloads.kernels.generators import stencil, uniform
 from slipstick.workloads.kernels.sparse import SparseMatrix
 from slipstick.workloads.kernels.spmv import rows_operation, spmv

@@ -11,6 +11,7 @@ import pytest
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.explain import explanation as why
 from slipstick.experiments.explain.cheapest import cheapest_together
+from slipstick.experiments.explain.dials import value_of
 from slipstick.experiments.question.question import Question, question
 from slipstick.hwmodels.files.readers import InputError
 
@@ -44,7 +45,7 @@ def test_no_point_of_a_fine_grid_is_cheaper(mlp: Question, weights: tuple[float,
     assert found.at_least <= found.price <= found.at_least * 1.002
     logs = np.linspace(0, 3, 301)
     function = mlp.estimator.compile(mlp.workload, mlp.machine, (CLOCK, MEMORY), mlp.run)
-    today = [why.value_of(mlp, name) for name in (CLOCK, MEMORY)]
+    today = [value_of(mlp, name) for name in (CLOCK, MEMORY)]
     times = function({CLOCK: today[0] * 2 ** logs[:, None], MEMORY: today[1] * 2 ** logs[None, :]})
     cost = weights[0] * logs[:, None] + weights[1] * logs[None, :]
     least = float(cost[times <= 0.6 * mlp.answer().time].min())

@@ -17,7 +17,7 @@ from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.experiments.calibrate.devices_left_out import noise_floor
 from slipstick.experiments.commands.cli import run
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.machine import save_machine
+from slipstick.hwmodels.machine_file import save_machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import elementwise
 

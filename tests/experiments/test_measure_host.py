@@ -14,7 +14,7 @@ from slipstick.experiments.measure.host.host_rates import HostMeasurement, Resul
 from slipstick.experiments.measure.host.host_topology import detect
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.importers.lscpu import Cache, Topology
-from slipstick.hwmodels.machine import load_machine
+from slipstick.hwmodels.machine_file import load_machine
 
 SMALL = Topology("a host", 2, 1, 1, 1, (Cache("L1", 32768, 2), Cache("L2", 524288, 2)), clock=2e9, memory=8e9)
 

@@ -11,27 +11,13 @@ from slipstick.estimators.schedule.pipelines.network import Network
 from slipstick.estimators.schedule.pipelines.pipeline import Pipeline, PipelineRun
 from slipstick.estimators.schedule.pipelines.recurrence import Floats
 from slipstick.estimators.schedule.pipelines.stage import Stage, log_normal
-from slipstick.estimators.schedule.simulation.job_run import Attempt, JobRun
+from slipstick.estimators.schedule.simulation.job_run import Attempt, Checkpoint, JobRun
 from slipstick.estimators.schedule.simulation.queueing import seconds_with_failures
 from slipstick.hwmodels.files.readers import InputError
 
 MOST_SERVICES = 20_000_000
 """Services of one simulated run: about a minute."""
 MOST_ATTEMPTS = 2_000
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """The last stage pauses `seconds` after each `every` outputs, and what it did is kept."""
-
-    every: int
-    seconds: float
-
-    def __post_init__(self) -> None:
-        if self.every < 1 or not self.seconds >= 0:
-            raise InputError(
-                f"checkpoint every {self.every} steps of {self.seconds} s: want at least 1, and 0 s or more"
-            )
 
 
 @dataclass(frozen=True)

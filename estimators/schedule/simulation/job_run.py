@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from slipstick.estimators.schedule.pipelines.pipeline import PipelineRun
 from slipstick.estimators.schedule.pipelines.recurrence import Floats
+from slipstick.hwmodels.files.readers import InputError
 
-if TYPE_CHECKING:
-    from slipstick.estimators.schedule.simulation.job import Checkpoint
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The last stage pauses `seconds` after each `every` outputs, and what it did is kept."""
+
+    every: int
+    seconds: float
+
+    def __post_init__(self) -> None:
+        if self.every < 1 or not self.seconds >= 0:
+            raise InputError(
+                f"checkpoint every {self.every} steps of {self.seconds} s: want at least 1, and 0 s or more"
+            )
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,8 @@ from typing import Any
 
 from slipstick.estimators.schedule.pipelines.pipeline import Pipeline
 from slipstick.estimators.schedule.pipelines.stage import Stage
-from slipstick.estimators.schedule.simulation.job import Checkpoint, Failures, Job
+from slipstick.estimators.schedule.simulation.job import Failures, Job
+from slipstick.estimators.schedule.simulation.job_run import Checkpoint
 from slipstick.experiments.question.settings import assignments
 from slipstick.experiments.subjects.jobs.job_records import JobFile, StageFile
 from slipstick.experiments.subjects.jobs.stage_times import is_fed, stage_time, workers_of

@@ -10,8 +10,7 @@ import pytest
 
 from slipstick.experiments.commands.cli import run
 from slipstick.hwmodels.catalog import FOLDER, machine_names
-from slipstick.hwmodels.machine import load_machine
-from slipstick.hwmodels.plausible import ImplausibleWarning, doubts
+from slipstick.hwmodels.machine_file import ImplausibleWarning, doubts, load_machine
 
 GPU = (FOLDER / "v100-sxm.yaml").read_text()
 

@@ -1,4 +1,4 @@
-"""Numbers of a machine that can hardly be meant: a warning each, no error, since tomorrow's machine may have them."""
+"""The file of a machine, read and written; numbers that can hardly be meant are a warning each, no error."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ import os
 import warnings
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
-from slipstick.hwmodels.files.records import unit_at
+from slipstick.hwmodels.files.readers import atomic_write, read_yaml, require_mapping
+from slipstick.hwmodels.files.records import unit_at, validated
+from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.units import format_quantity
-
-if TYPE_CHECKING:
-    from slipstick.hwmodels.machine import Machine
 
 RANGES: dict[str, tuple[float, float]] = {
     "clock": (1e6, 20e9),
@@ -39,6 +37,29 @@ FARTHER_OVER_NEARER = 3.0
 
 class ImplausibleWarning(UserWarning):
     """A number of a machine file that is probably a slip of the pen."""
+
+
+def load_machine(path: str | os.PathLike[str]) -> Machine:
+    """A machine from a YAML file; numbers that can hardly be meant are warned of (see `doubts`).
+
+    Raises
+    ------
+    InputError
+        Names the file, the field, the value and what is allowed.
+    """
+    document = require_mapping(read_yaml(path), path, "the document")
+    machine = validated(Machine, document, str(path))
+    warn_of_doubts(machine, path)
+    return machine
+
+
+def save_machine(machine: Machine, path: str | os.PathLike[str]) -> None:
+    """Write a machine as a YAML file that `load_machine` reads back: numbers in SI, without fields at their default."""
+    import yaml
+
+    document = machine.model_dump(mode="json", exclude_defaults=True)
+    with atomic_write(path) as stream:
+        yaml.safe_dump(document, stream, sort_keys=False, allow_unicode=True, width=120)
 
 
 def doubts(machine: Machine) -> Iterator[str]:

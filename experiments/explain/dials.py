@@ -1,0 +1,144 @@
+"""The quantities of a question as dials: today's values, and the time with some of them changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from slipstick.estimators.composites.composite import as_compiled
+from slipstick.estimators.core.lambdified import FloatArray, names_of
+from slipstick.estimators.core.operation_model import grouped
+from slipstick.estimators.core.parameters import parameters
+from slipstick.estimators.core.residency import sizes_read
+from slipstick.experiments.question.question import Question
+from slipstick.hwmodels.files.readers import InputError
+
+STEP = 1.01
+"""Factor on both sides of today's value between which a slope is taken."""
+
+
+@dataclass(frozen=True)
+class Dials:
+    """The quantities of a question as dials: the time over today's with some of them turned.
+
+    Parameters
+    ----------
+    function
+        Of `today`'s names.
+    today
+        Name -> today's value.
+    whole
+        Names that count (cores): turned in whole steps.
+    """
+
+    function: Any
+    today: Mapping[str, float]
+    whole: frozenset[str]
+
+    @classmethod
+    def of(cls, question: Question, names: Sequence[str] = ()) -> Dials:
+        """The named quantities, or all that the estimator's formula names."""
+        chosen = tuple(names or numbers_of(question))
+        function = question.estimator.compile(question.workload, question.machine, chosen, question.run)
+        counts = [n for n in chosen if n.startswith("machine.") and isinstance(question.machine.get(n[8:]), int)]
+        return cls(function, {name: value_of(question, name) for name in chosen}, frozenset(counts))
+
+    @property
+    def is_formula(self) -> bool:
+        """Whether a point is a formula's, not a simulation's."""
+        return bool(self.function.vectorised)
+
+    @cached_property
+    def today_time(self) -> float:
+        """Seconds today."""
+        return float(self.function(self.today))
+
+    def turned(self, name: str, factor: float) -> float:
+        """The value of a quantity times a factor."""
+        value = self.today[name] * factor
+        return max(1.0, float(round(value))) if name in self.whole else value
+
+    def ratio(self, name: str, factor: float) -> float | None:
+        """Time over today's with one quantity times a factor; None where that is out of its range."""
+        found = self.ratios(name, [factor])
+        return float(found[0]) if len(found) else None
+
+    def ratios(self, name: str, factors: Sequence[float] | FloatArray) -> FloatArray:
+        """Time over today's at factors that move away from 1, up to the first that is out of the quantity's range."""
+        turned = np.array([self.turned(name, float(factor)) for factor in factors])
+        try:
+            return np.asarray(self.function({**self.today, name: turned}) / self.today_time)
+        except InputError:
+            half = len(factors) // 2
+            if not half:
+                return np.empty(0)
+        near = self.ratios(name, factors[:half])
+        return near if len(near) < half else np.concatenate([near, self.ratios(name, factors[half:])])
+
+
+def numbers_of(question: Question) -> list[str]:
+    """The quantities that the estimator reads: of the machine, the run, the workload and the estimator."""
+    function = question.estimator.compile(question.workload, question.machine, (), question.run)
+    if function.read is None:
+        return likely_numbers(question)
+    kinds = ("machine.", "estimator.", "run.")
+    symbols = {
+        f"run.{name}" for name in question.workload.symbols if name in {**question.workload.defaults, **question.run}
+    }
+    return sorted(symbols | {name for name in function.read if name.startswith(kinds) and function.base.get(name)})
+
+
+def likely_numbers(question: Question) -> list[str]:
+    """The quantities varied for a question without a formula where none is named.
+
+    The machine's numbers that the formulas of its operations name, those of its runtime, and the open sizes of the
+    workload: the schedule may read more.
+
+    Raises
+    ------
+    InputError
+        Where the operations have no formulas either.
+    """
+    inner = question.estimator.model
+    if inner.operation_formulas is None:
+        raise InputError("this estimator is no formula: name the quantities to look at (--vary machine.clock)")
+    bound = as_compiled(question.workload, question.machine).bind_known(question.run).bound()
+    formulas = [formula for formula, _ in grouped(inner.operation_formulas, bound.operations, question.machine)]
+    inside = frozenset().union(*(names_of(sizes_read(formula.expression)) for formula in formulas))
+    own = {name for name in inside if name.startswith("machine.")}
+    own |= {f"machine.{name}" for name in question.machine.numbers if name.startswith("runtime.")}
+    sizes = {
+        f"run.{name}" for name in question.workload.symbols if name in {**question.workload.defaults, **question.run}
+    }
+    return sorted(sizes | {name for name in own if question.machine.get(name.removeprefix("machine."))})
+
+
+def value_of(question: Question, name: str) -> float:
+    """Today's value of a quantity."""
+    space, _, path = name.partition(".")
+    if space == "machine":
+        return float(question.machine.get(path))
+    inner = question.estimator.model
+    if space == "estimator":
+        return parameters(inner)[path][0]
+    known = {**question.workload.defaults, **inner.run_defaults(question.machine), **question.run}
+    if path not in known:
+        raise InputError(f"{name} has no value today")
+    return float(known[path])
+
+
+def slope(dials: Dials, name: str) -> float | None:
+    """d log time / d log quantity between a step below and one above; None where neither can be taken."""
+    whole = name in dials.whole or name.startswith(("run.", "workload."))
+    today = dials.today[name]
+    if not today:
+        return None
+    factor = max(STEP, (today + 1) / today) if whole else STEP
+    ends = [(dials.turned(name, scale), dials.ratio(name, scale)) for scale in (1 / factor, factor)]
+    points = sorted({(value, ratio) for value, ratio in [(today, 1.0), *ends] if ratio is not None})
+    (low, below), (high, above) = points[0], points[-1]
+    return float(np.log(above / below) / np.log(high / low)) if high > low else None
