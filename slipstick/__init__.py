@@ -10,7 +10,12 @@ What it holds stands in `__init__.pyi`, in the sections of the API page; a name 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NoReturn
+
 import lazy_loader
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _from_stub, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
@@ -30,8 +35,19 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'slipstick' has no attribute {name!r}{hint}") from None
 
 
-def main() -> None:
-    """The command line; exit codes: 0 done, 1 a check failed, 2 bad input, 3 a defect of ours, 130 interrupted."""
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and leave.
+
+    Parameters
+    ----------
+    arguments
+        The words after ``slipstick``; those of the process where none are given.
+
+    Raises
+    ------
+    SystemExit
+        Always: code 0 done, 1 a check failed, 2 bad input, 3 a defect of ours, 130 interrupted.
+    """
     from slipstick.experiments.commands.cli import run
 
-    raise SystemExit(run())
+    raise SystemExit(run(None if arguments is None else [*arguments]))

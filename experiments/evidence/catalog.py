@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from slipstick.experiments.evidence.rows import ReproductionRow
 from slipstick.hwmodels.files.readers import unknown_name
 
 PAPERS = {
@@ -59,3 +60,25 @@ def scoreboard(name: str) -> Any:
     if name not in SCOREBOARDS:
         raise unknown_name("scoreboard", name, sorted(SCOREBOARDS))
     return import_module(SCOREBOARDS[name])
+
+
+def reproduce(name: str) -> list[ReproductionRow]:
+    """Every number that a paper states, beside ours.
+
+    Parameters
+    ----------
+    name
+        xeon-phi, seqpoint, dlbricks, spmv-cnn or tpupoint.
+
+    Returns
+    -------
+    list of ReproductionRow
+        One row a number or claim, each in the unit that the row names; `ok` is None where it cannot be checked.
+
+    Raises
+    ------
+    InputError
+        Where no paper has this name.
+    """
+    rows: list[ReproductionRow] = paper(name).run()
+    return rows
