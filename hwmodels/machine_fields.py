@@ -63,8 +63,8 @@ def _fields(record: Any, above: str, place: tuple[str, ...]) -> Iterator[Machine
 
 def _unit_of_entries(record: Any, name: str) -> str:
     """The unit of what a list or mapping holds, as the note of its type says it."""
-    found = re.search(r"Unit\(name='([^']+)'", str(record.model_fields[name].annotation))
-    return found[1].removesuffix("1") if found else ""
+    match = re.search(r"Unit\(name='([^']+)'", str(record.model_fields[name].annotation))
+    return match[1].removesuffix("1") if match else ""
 
 
 def _reference(entry: Any) -> str:
@@ -89,11 +89,11 @@ def _text(default: Any) -> str:
 def _meanings(record: Any) -> dict[str, str]:
     """What the record's docstring says of each parameter."""
     _, _, text = (inspect.getdoc(record) or "").partition("Parameters\n----------\n")
-    found: dict[str, str] = {}
+    meanings: dict[str, str] = {}
     names: list[str] = []
     for line in text.splitlines():
         if line and not line.startswith(" "):
             names = line.split(", ")
         for name in names if line.startswith(" ") else ():
-            found[name] = f"{found.get(name, '')} {line.strip()}".strip()
-    return found
+            meanings[name] = f"{meanings.get(name, '')} {line.strip()}".strip()
+    return meanings

@@ -73,9 +73,11 @@ def doubts(machine: Machine) -> Iterator[str]:
     there = [name for name, level in machine.memory.items() if level.capacity]
     main = machine.main_memory
     for name in there:
-        own, limit = machine.memory[name].capacity, machine.memory[main].capacity
-        if main in there and own > limit:
-            yield _line(f"memory.{name}.capacity", own, f"at most {format_quantity(limit, 'byte')}, that of {main}")
+        capacity, limit = machine.memory[name].capacity, machine.memory[main].capacity
+        if main in there and capacity > limit:
+            yield _line(
+                f"memory.{name}.capacity", capacity, f"at most {format_quantity(limit, 'byte')}, that of {main}"
+            )
     for near, far in pairwise(there):
         fast, slow = machine.bandwidth(near), machine.bandwidth(far)
         if slow > fast * FARTHER_OVER_NEARER:

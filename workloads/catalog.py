@@ -170,7 +170,7 @@ def _spelled(name: str, known: Collection[str]) -> str:
 
     meant = {plain(one): one for one in known}
     for end in ("", "-inference", "-decode"):
-        meant |= {plain(f"{short}{end}"): f"{of}{end}" for short, of in USUAL.items()}
+        meant |= {plain(f"{short}{end}"): f"{full}{end}" for short, full in USUAL.items()}
     return meant.get(plain(name), name)
 
 
@@ -191,8 +191,8 @@ def outline(name: str) -> Outline:
 
 @cache
 def _outlines() -> dict[str, tuple[int, float | None, dict[str, float]]]:
-    found: dict[str, tuple[int, float | None, dict[str, float]]] = read_json(outlines_file())
-    return found
+    outlines: dict[str, tuple[int, float | None, dict[str, float]]] = read_json(outlines_file())
+    return outlines
 
 
 def built_outline(name: str) -> Outline:

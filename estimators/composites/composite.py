@@ -26,9 +26,9 @@ from slipstick.hwmodels.units import format_quantity
 from slipstick.workloads.graph.cost import symbols_of
 from slipstick.workloads.graph.footprint import attends_to_cache, resident_bytes
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.transforms.dtype import said as in_words
+from slipstick.workloads.transforms.dtype import dtype_notes
 from slipstick.workloads.transforms.fusion import fused
-from slipstick.workloads.transforms.mixed import said_of_precision
+from slipstick.workloads.transforms.mixed import precision_notes
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ class Composite(EstimatorBase):
             metrics=outcome.metrics,
             assumptions=(
                 *self.assumptions(bound, machine),
-                *_fusion_said(workload, bound),
-                *_memory_said(bound, machine),
+                *_fusion_notes(workload, bound),
+                *_memory_notes(bound, machine),
                 *_defaults_used(workload, run),
                 *outcome.assumptions,
                 *over_cap,
@@ -194,8 +194,8 @@ class Composite(EstimatorBase):
         texts = (
             f"{machine.name}, {runtime.mode} runtime{f' ({runtime.library})' if runtime.library else ''}",
             self._caches(machine),
-            *in_words(workload),
-            *said_of_precision(workload.metadata),
+            *dtype_notes(workload),
+            *precision_notes(workload.metadata),
             f"flop as {', '.join(dtypes)}" if dtypes else "",
             counted,
         )
@@ -261,11 +261,11 @@ def _served(machine: Machine, unit: str, dtype: str) -> str:
     return f"{unit}.{dtype}" + (" on the vector engine" if unit == "matrix" and rated == ["vector"] else "")
 
 
-def _fusion_said(before: Workload, after: Workload) -> tuple[str, ...]:
+def _fusion_notes(before: Workload, after: Workload) -> tuple[str, ...]:
     return (f"{len(before)} operations fused into {len(after)}",) if len(after) < len(before) else ()
 
 
-def _memory_said(workload: Workload, machine: Machine) -> tuple[str, ...]:
+def _memory_notes(workload: Workload, machine: Machine) -> tuple[str, ...]:
     """That the machine cannot hold the workload, where the graph says so; graphs of many devices say their own."""
     kept = None if "devices" in workload.metadata else resident_bytes(workload)
     main = machine.main_memory

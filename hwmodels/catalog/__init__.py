@@ -34,20 +34,20 @@ def aliases() -> dict[str, tuple[str, ...]]:
 
 
 @cache
-def _files(own: str) -> dict[str, Path]:
+def _files(added: str) -> dict[str, Path]:
     """Files by name; the user's own come after the shipped ones and win."""
-    folders = [FOLDER, *([Path(own)] if own else [])]
+    folders = [FOLDER, *([Path(added)] if added else [])]
     return {path.stem: path for folder in folders for path in sorted(folder.glob("*.yaml"))}
 
 
 @cache
-def _aliases(own: str) -> dict[str, tuple[str, ...]]:
-    found = {}
-    for name, path in sorted(_files(own).items()):
+def _aliases(folder: str) -> dict[str, tuple[str, ...]]:
+    aliases = {}
+    for name, path in sorted(_files(folder).items()):
         line = _ALIASES.search(head(path, HEAD))
         written = [part.strip().strip("\"'") for part in line[1].split(",")] if line else []
-        found[name] = (name, *filter(None, written))
-    return found
+        aliases[name] = (name, *filter(None, written))
+    return aliases
 
 
 def _shipped(name: str) -> Machine:
@@ -70,15 +70,15 @@ def machine(name: str) -> Machine:
     if name.endswith((".yaml", ".yml")) or "/" in name:
         return load_machine(name)
     known = machine_names()
-    found = name if name in known else exact(name, aliases())
-    if found is None:
+    match = name if name in known else exact(name, aliases())
+    if match is None:
         near = closest(name, aliases())
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise InputError(f"unknown machine {name[:60]!r}{hint} (known: {', '.join(known)})")
-    return _shipped(found)
+    return _shipped(match)
 
 
 def machine_of_device(device: str) -> Machine | None:
     """The shipped machine that a profiler calls by this name ("NVIDIA A100-SXM4-80GB"); None where there is none."""
-    found = within(device, aliases())
-    return _shipped(found) if found else None
+    match = within(device, aliases())
+    return _shipped(match) if match else None

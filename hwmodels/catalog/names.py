@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 VENDORS = frozenset(
     "nvidia amd intel google apple instinct tesla geforce quadro radeon xeon gold platinum cpu gpu tpu graphics".split()  # noqa: SIM905
 )
-"""Words that tell no two machines of the catalogue apart by themselves."""
+"""Words that alone distinguish no two machines of the catalogue."""
 FORM = {"sxm2": "sxm", "sxm3": "sxm", "sxm4": "sxm", "sxm5": "sxm", "pcie3": "pcie", "pcie4": "pcie", "pcie5": "pcie"}
 
 
@@ -33,8 +33,8 @@ def exact(name: str, names: Mapping[str, Iterable[str]]) -> str | None:
         Machine -> its names.
     """
     wanted = tokens(name)
-    found = {machine for machine, own in names.items() if any(tokens(one) == wanted for one in own)}
-    return found.pop() if len(found) == 1 else None
+    matches = {machine for machine, aliases in names.items() if any(tokens(one) == wanted for one in aliases)}
+    return matches.pop() if len(matches) == 1 else None
 
 
 def within(device: str, names: Mapping[str, Iterable[str]]) -> str | None:
@@ -42,8 +42,8 @@ def within(device: str, names: Mapping[str, Iterable[str]]) -> str | None:
     there = tokens(device)
     fitting = [
         (len(tokens(one)), machine)
-        for machine, own in names.items()
-        for one in own
+        for machine, aliases in names.items()
+        for one in aliases
         if tokens(one) and tokens(one) <= there
     ]
     return max(fitting, key=lambda pair: pair[0])[1] if fitting else None
@@ -53,15 +53,15 @@ def closest(name: str, names: Mapping[str, Iterable[str]], count: int = 3) -> li
     """Machines that may be meant, best first: those that share a word with a number in it, else similar spellings."""
     wanted = tokens(name)
     models = {word for word in wanted if any(letter.isdigit() for letter in word) and not word.endswith(("gb", "gib"))}
-    shared = [machine for machine, own in names.items() if models & frozenset().union(*map(tokens, own))]
+    shared = [machine for machine, aliases in names.items() if models & frozenset().union(*map(tokens, aliases))]
     if shared:
         return sorted(shared, key=lambda machine: (len(tokens(machine) ^ wanted), machine))[:count]
     letters = re.match(r"[a-z]*", min(models)) if models else None  # 'h1000' is no 'mi100'
     start = letters[0] if letters else ""
     alike = [
         (SequenceMatcher(None, name.lower(), one.lower()).ratio(), machine)
-        for machine, own in names.items()
-        for one in own
+        for machine, aliases in names.items()
+        for one in aliases
         if any(word.startswith(start) for word in tokens(one))
     ]
     best = sorted(((score, machine) for score, machine in alike if score > 0.6), reverse=True)

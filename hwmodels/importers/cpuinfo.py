@@ -33,8 +33,8 @@ def parse_cpuinfo(text: str) -> float | None:
     named = _NAMED.search(text)
     if named:
         return believed(float(named[1]) * {"G": 1e9, "M": 1e6}[named[2]])
-    found = [float(value) * 1e6 for value in _LINE.findall(text)]
-    return believed(max(found, default=0.0))
+    clocks = [float(value) * 1e6 for value in _LINE.findall(text)]
+    return believed(max(clocks, default=0.0))
 
 
 def parse_cpufreq(text: str) -> float | None:

@@ -64,12 +64,12 @@ def load_kerncraft(path: str | os.PathLike[str]) -> KerncraftMachine:
 
 def _flop(table: Mapping[str, Any]) -> Table[float]:
     """flop a cycle by dtype; files that say INFORMATION_REQUIRED give none."""
-    found = {}
+    rates = {}
     for short, dtype in DTYPES.items():
         total = table[short].get("total") if isinstance(table.get(short), Mapping) else None
         if isinstance(total, (int, float)) and not isinstance(total, bool) and total > 0:
-            found[dtype] = float(total)
-    return Table(found)
+            rates[dtype] = float(total)
+    return Table(rates)
 
 
 def _level(entry: Any, path: object) -> CacheLevel:

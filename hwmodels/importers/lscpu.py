@@ -136,7 +136,7 @@ def parse_lscpu(text: str, memory: float | None = None) -> Topology:
     Parameters
     ----------
     memory
-        Bytes of main memory, which lscpu does not tell.
+        Bytes of main memory, which lscpu does not state.
 
     Raises
     ------
@@ -190,11 +190,11 @@ def parse_hwloc(text: str, clock: float | None = None, flags: frozenset[str] = f
     if not cores:
         raise InputError("hwloc: no object of type Core (want the output of lstopo --of xml)")
     memory = sum(_xml_whole(node, "local_memory") for node in objects if node.get("type") == "NUMANode")
-    found: dict[str, list[float]] = {}
+    sizes_of: dict[str, list[float]] = {}
     for node in objects:
         level = _cache_level(node)
         if level:
-            found.setdefault(level, []).append(float(_xml_whole(node, "cache_size")))
+            sizes_of.setdefault(level, []).append(float(_xml_whole(node, "cache_size")))
     model = [i.get("value", "") for i in root.iter("info") if i.get("name") == "CPUModel"]
     return Topology(
         model=model[0] if model else "",
@@ -202,7 +202,7 @@ def parse_hwloc(text: str, clock: float | None = None, flags: frozenset[str] = f
         threads_per_core=max(1, kinds.count("PU") // cores),
         sockets=max(1, kinds.count("Package") + kinds.count("Socket")),
         domains=max(1, kinds.count("NUMANode")),
-        caches=tuple(Cache(name, sizes[0], len(sizes)) for name, sizes in sorted(found.items()) if sizes[0] > 0),
+        caches=tuple(Cache(name, sizes[0], len(sizes)) for name, sizes in sorted(sizes_of.items()) if sizes[0] > 0),
         clock=clock,
         memory=float(memory) or None,
         flags=flags,

@@ -76,7 +76,7 @@ def _total(workload: Workload, phase: str, resource: str) -> Amount:
 
 
 def summary(workload: Workload) -> dict[str, Amount]:
-    """The figures one asks first, units in the key; expressions in open names are expanded."""
+    """The first figures of a workload, units in the key; expressions in open names are expanded."""
     import sympy as sp
 
     figures: dict[str, Amount] = {}

@@ -35,9 +35,9 @@ class Op:
     dims
         Sizes by name (m, n, k, batch, ...).
     cost
-        What one execution asks for.
+        Resources of one execution.
     attributes
-        Frozen facts that tell two operations of equal dims apart: strides, groups, scalars, phase.
+        Frozen facts that distinguish operations of equal dims: strides, groups, scalars, phase.
     body
         The operations inside a macro operation (a loop, a brick, the layers of a training step).
     payload

@@ -145,11 +145,11 @@ def block_features(matrix: SparseMatrix, block: int = BLOCK) -> BlockTable:
     add("step.far", far.sum(axis=1))
 
     position = np.tile(np.arange(block, dtype=np.int32), count)
-    own = np.arange(used, dtype=np.int32) - position
+    index = np.arange(used, dtype=np.int32) - position
     line = reuse_times(matrix.columns // (LINE_BYTES // VALUE_BYTES), pointers, columns * VALUE_BYTES // LINE_BYTES + 1)
     page = reuse_times(matrix.columns // (PAGE_BYTES // VALUE_BYTES), pointers, columns * VALUE_BYTES // PAGE_BYTES + 1)
-    add("lines", (line.previous[:used] < own).reshape(count, block).sum(axis=1))
-    add("pages", (page.previous[:used] < own).reshape(count, block).sum(axis=1))
+    add("lines", (line.previous[:used] < index).reshape(count, block).sum(axis=1))
+    add("pages", (page.previous[:used] < index).reshape(count, block).sum(axis=1))
     streamed = STREAMED_BYTES + 2 * VALUE_BYTES * rows / max(matrix.nonzeros, 1)
     volume = LINE_BYTES * line.footprint() + streamed * grid()
     by_step = np.searchsorted(VOLUME_EDGES, volume).astype(np.int64)

@@ -22,11 +22,11 @@ def builders() -> dict[str, Callable[[], Workload]]:
         "uniform": partial(generators.uniform, (120_000, 120_000), 8.0, 1, "poisson"),
         "power-law": partial(generators.power_law, (120_000, 120_000), 8.0, 1.0, 1),
     }
-    found: dict[str, Callable[[], Workload]] = {
+    makers: dict[str, Callable[[], Workload]] = {
         f"spmv-{name}": partial(_product, f"{name}", make) for name, make in matrices.items()
     }
-    found["pagerank-rmat"] = partial(_pagerank, "rmat", partial(generators.rmat, 14, 240_000, 1))
-    return found
+    makers["pagerank-rmat"] = partial(_pagerank, "rmat", partial(generators.rmat, 14, 240_000, 1))
+    return makers
 
 
 def of_file(text: str) -> Workload:

@@ -153,7 +153,7 @@ def _table(path: Path, at_least: int) -> npt.NDArray[np.float64]:
     data = read_bytes(path, FILE_BYTES, UNPACKED_RATIO)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of no data: said below
+            warnings.simplefilter("ignore", UserWarning)  # of no data: reported below
             table = np.loadtxt(io.BytesIO(data), comments=("#", "%"), ndmin=2)
     except ValueError as error:
         raise InputError(f"{path}: malformed line: {error}") from None
@@ -178,10 +178,10 @@ def _npz(name: str, path: Path) -> SparseMatrix:
         raise InputError(f"{path}: layout {str(layout)[:40]!r}; only csr is read")
     shape = arrays["shape"]
     for array, wanted in (("indices", None), ("indptr", None), ("shape", 2)):
-        own = arrays[array]
-        if own.ndim != 1 or own.dtype.kind not in "iu" or (wanted is not None and len(own) != wanted):
+        data = arrays[array]
+        if data.ndim != 1 or data.dtype.kind not in "iu" or (wanted is not None and len(data) != wanted):
             raise InputError(
-                f"{path}: array {array!r} of shape {own.shape} and type {own.dtype}: want one dimension of"
+                f"{path}: array {array!r} of shape {data.shape} and type {data.dtype}: want one dimension of"
                 f" {'whole numbers' if wanted is None else f'{wanted} whole numbers'}"
             )
     try:

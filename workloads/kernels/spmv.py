@@ -24,7 +24,7 @@ def spmv_operation(matrix: SparseMatrix, name: str = "spmv", times: Any = 1) -> 
 def rows_operation(
     matrix: SparseMatrix, name: str = "spmv", times: Any = 1, more: Mapping[str, float] | None = None
 ) -> Op:
-    """One product by statistics of its rows alone, which models of whole devices ask for; `more` dims go beside.
+    """One product by statistics of its rows alone, which models of whole devices read; `more` dims go beside.
 
     Dims: its shape, the length of the longest row, and the standard deviation of their lengths over the mean. Two flop
     a non-zero. Bytes are the least that must move: each non-zero's value, column and row once, both vectors once.

@@ -153,8 +153,8 @@ def stage_memory(
     experts = state_parts(routed / layout.expert, layout.stage // layout.expert, layout.shard)
     weights, gradients, optimizer = (a + b for a, b in zip(states, experts, strict=True))
     if layout.shard == 3:
-        one, own = parameters_of(model, 1, 0)
-        weights += 2 * WEIGHT_BYTES * (one / layout.tensor + own / layout.expert)
+        one, in_experts = parameters_of(model, 1, 0)
+        weights += 2 * WEIGHT_BYTES * (one / layout.tensor + in_experts / layout.expert)
     rounds = layout.microbatches(batch)
     in_flight = float(min(p - stage, rounds))
     if v > 1:

@@ -42,7 +42,7 @@ class _Layer:
 class GradientTape:
     """A network being written down: what its layers add, and the workload that comes of it.
 
-    `inference` and `training` end a tape: ask one of them, once.
+    `inference` and `training` end a tape: call one of them, once.
     """
 
     name: str

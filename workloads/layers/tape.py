@@ -97,11 +97,15 @@ class Tape(ImageLayers, SequenceLayers):
         def backward(gradient: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
             if function == "add":
                 return [gradient for _ in inputs]
-            own: dict[str, Amount] = {"elements": elements, "reads": reads + elements, "writes": reads}
+            amounts: dict[str, Amount] = {"elements": elements, "reads": reads + elements, "writes": reads}
             return [
                 (
                     self._add(
-                        f"{name}.backward", "elementwise", own, [*gradient, made], {"function": f"{function}_backward"}
+                        f"{name}.backward",
+                        "elementwise",
+                        amounts,
+                        [*gradient, made],
+                        {"function": f"{function}_backward"},
                     ),
                 )
             ] * len(inputs)

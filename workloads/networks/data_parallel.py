@@ -33,7 +33,7 @@ def data_parallel_mlp(cores: int = 8, optimizer: str = "adam", dtype: str = "flo
     if cores < 1:
         raise InputError(f"data_parallel_mlp: cores = {cores}: want at least 1")
     layers, width, inputs, outputs, batch = (symbol(name) for name in SYMBOLS)
-    own = batch / cores
+    share = batch / cores
     operations: list[Op] = []
     edges: list[tuple[str, str]] = []
     for data, elements in (("features", inputs), ("labels", outputs)):
@@ -44,7 +44,7 @@ def data_parallel_mlp(cores: int = 8, optimizer: str = "adam", dtype: str = "flo
         ("hidden", width, width, layers - 1),
         ("classifier", width, outputs, 1),
     ):
-        operations += _layer(name, k, m, own, times, cores, optimizer, dtype)
+        operations += _layer(name, k, m, share, times, cores, optimizer, dtype)
     names = [op.name for op in operations]
     forward = [name for name in names if name.endswith(".forward")]
     edges += [(f"infeed.{data}", "first.forward") for data in ("features", "labels")]

@@ -47,7 +47,7 @@ def stages(tape: Tape, x: Value, depth: int, purpose: Literal["training", "infer
         x = tape.norm(f"{name}.norm", x, "batch", statistics)
         return tape.elementwise(f"{name}.relu", "relu", x) if activate else x
 
-    found = []
+    names = []
     x = unit("stem", x, 64, 7, 2, activate=True)
     x = tape.pool("stem.pool", x, 3, 2, 1)
     bottleneck = depth >= 50
@@ -66,5 +66,5 @@ def stages(tape: Tape, x: Value, depth: int, purpose: Literal["training", "infer
             if stride != 1 or x.shape[1] != outputs:
                 x = unit(f"{name}.shortcut", x, outputs, 1, stride, activate=False)
             x = tape.elementwise(f"{name}.relu", "relu", tape.elementwise(f"{name}.add", "add", y, x))
-        found.append(x)
-    return found
+        names.append(x)
+    return names

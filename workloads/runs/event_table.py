@@ -59,12 +59,12 @@ class TraceNotes:
 
     def words(self) -> tuple[str, ...]:
         """What is missing of a trace that is not whole, for the user; empty where nothing is."""
-        said = {
+        counts = {
             f"{self.skipped:,} events without a usable start or duration are left out": self.skipped,
             f"{self.broken:,} events without a phase or a name are left out": self.broken,
             "the file ends inside its events": self.truncated,
         }
-        return tuple(text for text, is_so in said.items() if is_so)
+        return tuple(text for text, is_so in counts.items() if is_so)
 
 
 @dataclass(frozen=True, eq=False)

@@ -126,12 +126,12 @@ def profile_steps(events: EventTable, marker: str = r"ProfilerStep#(\d+)") -> li
     times = np.bincount(inverse, weights=events.duration[inside], minlength=len(groups))
     operations: list[dict[str, Operation]] = [{} for _ in steps]
     for group, count, time in zip(groups.tolist(), counts.tolist(), times.tolist(), strict=True):
-        of, rest = divmod(group, len(events.names) * 2)
+        index, rest = divmod(group, len(events.names) * 2)
         name = events.names[rest // 2]
         place: Place = "device" if rest % 2 else "host"
-        if name in operations[of]:  # the same name on host and device
+        if name in operations[index]:  # the same name on host and device
             name = f"{name} ({place})"
-        operations[of][name] = Operation(count, time, place)
+        operations[index][name] = Operation(count, time, place)
     return [
         StepProfile(number, float(begin), float(end - begin), ops)
         for number, begin, end, ops in zip(steps, begins, ends, operations, strict=True)

@@ -94,10 +94,10 @@ def overlapping_bricks(workload: Workload, granularity: int, buildable: Buildabl
 
 
 def _brick(workload: Workload, layers: Sequence[Op], begin: int, end: int) -> Brick:
-    own = tuple(layers[begin:end])
-    names = {op.name for op in own}
-    edges = tuple((a, b) for a in (op.name for op in own) for b in workload.graph.successors(a) if b in names)
-    return Brick(begin, Workload(f"brick-{begin}", own, edges))
+    inner = tuple(layers[begin:end])
+    names = {op.name for op in inner}
+    edges = tuple((a, b) for a in (op.name for op in inner) for b in workload.graph.successors(a) if b in names)
+    return Brick(begin, Workload(f"brick-{begin}", inner, edges))
 
 
 def brick_operation(brick: Brick) -> Op:

@@ -75,7 +75,7 @@ def dtype_name(text: str) -> str:
     return name
 
 
-def said(workload: Workload) -> tuple[str, ...]:
+def dtype_notes(workload: Workload) -> tuple[str, ...]:
     """In words, where a workload was rewritten: the data type, and that of the updates."""
     updates = sorted({op.dtype for op in workload if op.kind == "optimizer"})
     dtype = workload.metadata.get("dtype")

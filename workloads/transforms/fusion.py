@@ -136,8 +136,8 @@ class _Groups:
         self.of = {name: name for name in self.known}
         self.members = {name: [name] for name in self.known}
         self.anchors = {op.name: None if op.kind == POINTWISE else op for op in workload}
-        self.before = {name: set(found) for name, found in self.own_before.items()}
-        self.after = {name: set(found) for name, found in self.own_after.items()}
+        self.before = {name: set(nodes) for name, nodes in self.own_before.items()}
+        self.after = {name: set(nodes) for name, nodes in self.own_after.items()}
 
     def join(self) -> None:
         """Merge neighbours until none are left that may be."""
@@ -232,7 +232,7 @@ def _attentions(workload: Workload, outputs: frozenset[str]) -> list[tuple[list[
     graph = workload.graph
     known = {op.name: op for op in workload}
     taken: set[str] = set()
-    found = []
+    matches = []
 
     def only(name: str) -> str | None:
         after = list(graph.successors(name))
@@ -255,8 +255,8 @@ def _attentions(workload: Workload, outputs: frozenset[str]) -> list[tuple[list[
         if any(known[part].times != scores.times or _phase(known[part]) != _phase(scores) for part in row):
             continue
         taken |= set(row)
-        found.append((row, _attention(scores, known[name])))
-    return found
+        matches.append((row, _attention(scores, known[name])))
+    return matches
 
 
 def _weighs(scores: Op, softmax: Op, values: Op) -> bool:

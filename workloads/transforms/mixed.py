@@ -75,7 +75,7 @@ def tf32_convolutions(workload: Workload) -> Workload:
     return replace(workload, operations=operations, metadata=facts)
 
 
-def said_of_precision(facts: Mapping[str, object]) -> tuple[str, ...]:
+def precision_notes(facts: Mapping[str, object]) -> tuple[str, ...]:
     """In words, where a workload was rewritten here."""
     match facts.get(MIXED):
         case "autocast":

@@ -51,22 +51,22 @@ def on_cores(workload: Workload, cores: int) -> Workload:
     if "batch" not in workload.symbols:
         return replace(workload, metadata=Table({**workload.metadata, "cores": 1}))
     batch = symbol("batch")
-    own = workload.bind_known({"batch": sp.ceiling(batch / cores) if cores > 1 else batch})
+    share = workload.bind_known({"batch": sp.ceiling(batch / cores) if cores > 1 else batch})
     host = _host(batch)
-    first = next(iter(own)).name if len(own) else None
-    edges = [*own.edges, (host[0].name, host[1].name), *([(host[1].name, first)] if first else [])]
-    operations = [*host, *own]
-    updates = [op for op in own if op.kind == "optimizer"]
+    first = next(iter(share)).name if len(share) else None
+    edges = [*share.edges, (host[0].name, host[1].name), *([(host[1].name, first)] if first else [])]
+    operations = [*host, *share]
+    updates = [op for op in share if op.kind == "optimizer"]
     if updates and cores > 1:
         operations, edges = _summed(operations, edges, updates, cores)
     feed = feed_of(workload) or Feed(0.0, 0.0)
     known = {"host_seconds": feed.host_seconds, "example_bytes": feed.example_bytes, "workers": float(HOST_CORES)}
     return replace(
-        own,
+        share,
         operations=tuple(operations),
         edges=tuple(dict.fromkeys(edges)),
         defaults=Table({**workload.defaults, **known}),
-        metadata=Table({**own.metadata, "cores": cores}),
+        metadata=Table({**share.metadata, "cores": cores}),
     )
 
 

@@ -49,11 +49,11 @@ def data_parallel(workload: Workload, bucket_bytes: float = BUCKET_BYTES) -> Wor
     devices, shard = symbol("data_parallel"), symbol("shard")
     states = sp.Min(1, shard - 1)
     defaults = dict(workload.defaults)
-    own = workload.bind_known({"batch": sp.ceiling(symbol("batch") / devices)})
-    place = {op.name: index for index, op in enumerate(own)}
-    made = {op.name: [first for first, second in own.edges if second == op.name] for op in updates}
+    share = workload.bind_known({"batch": sp.ceiling(symbol("batch") / devices)})
+    place = {op.name: index for index, op in enumerate(share)}
+    made = {op.name: [first for first, second in share.edges if second == op.name] for op in updates}
     ready = sorted(updates, key=lambda op: max((place[name] for name in made[op.name]), default=-1))
-    gathers, edges = [], list(own.edges)
+    gathers, edges = [], list(share.edges)
     after: dict[int, list[Op]] = {}
     for number, bucket in enumerate(_buckets(ready, bucket_bytes)):
         elements: Amount = 0
@@ -77,7 +77,7 @@ def data_parallel(workload: Workload, bucket_bytes: float = BUCKET_BYTES) -> Wor
             for op in bucket:
                 edges += [(gradient, name) for gradient in made[op.name]] + [(name, op.name)]
     operations = list(after.get(-1, []))
-    for index, op in enumerate(own):
+    for index, op in enumerate(share):
         if op.kind == "optimizer":  # each device updates its part
             part = {"elements": op.dims["elements"] / (1 + (devices - 1) * states)}
             op = operation(op.name, op.kind, {**op.dims, **part}, op.dtype, dict(op.attributes), times=op.times)
@@ -85,12 +85,12 @@ def data_parallel(workload: Workload, bucket_bytes: float = BUCKET_BYTES) -> Wor
     operations += gathers
     memory = expression_text(_state_bytes(updates, devices, shard))
     return replace(
-        own,
+        share,
         name=f"{workload.name}-data-parallel",
         operations=expanded(operations),
         edges=tuple(dict.fromkeys(edges)),
         defaults=Table({**defaults, "data_parallel": 1.0, "shard": 1.0}),
-        metadata=Table({**own.metadata, "words.shard": SHARDS, "devices": "data_parallel", "device_states": memory}),
+        metadata=Table({**share.metadata, "words.shard": SHARDS, "devices": "data_parallel", "device_states": memory}),
     )
 
 

@@ -122,11 +122,11 @@ class _Reader:
         self.stream, self.path, self.place = stream, path, 0
 
     def bytes(self, count: int) -> bytes:
-        found = self.stream.read(count)
-        if len(found) < count:
-            raise InputError(f"{self.path}: cut short at byte {self.place + len(found)}")
+        data = self.stream.read(count)
+        if len(data) < count:
+            raise InputError(f"{self.path}: cut short at byte {self.place + len(data)}")
         self.place += count
-        return found
+        return data
 
     def number(self, code: str) -> int:
         return int(struct.unpack("<" + code, self.bytes(struct.calcsize("<" + code)))[0])
@@ -164,16 +164,16 @@ class _Reader:
         return count
 
     def facts(self, count: int) -> dict[str, Value]:
-        found: dict[str, Value] = {}
+        values: dict[str, Value] = {}
         for _ in range(count):
             key, kind = self.text(), self.number("I")
             value = self.value(kind)
             if kind == _ARRAY:
                 if key == "tokenizer.ggml.tokens":
-                    found["tokens"] = value
+                    values["tokens"] = value
             else:
-                found[key] = value
-        return found
+                values[key] = value
+        return values
 
     def tensor(self) -> tuple[str, int, str]:
         name, dims = self.text(), self.number("I")

@@ -22,13 +22,13 @@ class Call:
     tags: frozenset[str] = frozenset()
 
     def tensors(self) -> list[Tensor]:
-        found: list[Tensor] = []
+        values: list[Tensor] = []
         for a in self.arguments:
             if isinstance(a, Tensor):
-                found.append(a)
+                values.append(a)
             elif isinstance(a, (list, tuple)):
-                found += [x for x in a if isinstance(x, Tensor)]
-        return found
+                values += [x for x in a if isinstance(x, Tensor)]
+        return values
 
 
 Reader: TypeAlias = Callable[[Call], list[Piece]]

@@ -46,12 +46,12 @@ def _described(target: str, example: Any) -> Inputs:
     entries = example.values() if isinstance(example, Mapping) else example
     if isinstance(entries, torch.Tensor):
         return [_input(entries)]
-    found = list(entries) if isinstance(entries, Sequence) or isinstance(example, Mapping) else [entries]
-    if not found or not all(isinstance(value, torch.Tensor) for value in found):
+    inputs = list(entries) if isinstance(entries, Sequence) or isinstance(example, Mapping) else [entries]
+    if not inputs or not all(isinstance(value, torch.Tensor) for value in inputs):
         raise InputError(
             f"{target!r}: its inputs are not tensors: want (model, (tensor, ...)) or (model, {{name: tensor}})"
         )
-    described = [_input(value) for value in found]
+    described = [_input(value) for value in inputs]
     return dict(zip(example, described, strict=True)) if isinstance(example, Mapping) else described
 
 
@@ -97,11 +97,11 @@ def model_and_inputs(target: str, shapes: Sequence[str] = ()) -> tuple[Any, Inpu
     InputError
         Where neither says what the inputs are.
     """
-    model, own = build_by_name(target)
+    model, inputs = build_by_name(target)
     if shapes:
         return model, inputs_from_text(shapes)
-    if own is None:
+    if inputs is None:
         raise InputError(
             f"{target!r}: gives a model without inputs: add --input batch,3,224,224, or return (model, inputs)"
         )
-    return model, own
+    return model, inputs

@@ -119,13 +119,13 @@ def _lane(entry: Mapping[str, Any], name: str) -> tuple[Kind, str]:
 
 
 def _attributes(entry: Mapping[str, Any]) -> dict[str, Any]:
-    found = {}
+    attributes = {}
     listed = entry.get("attr", entry.get("attrs"))
     for one in listed if isinstance(listed, list) else ():
         if isinstance(one, Mapping):
             value = next((v for k, v in one.items() if k == "value" or k.lower().endswith(("val", "_val"))), None)
-            found[str(one.get("name"))] = value
-    return found
+            attributes[str(one.get("name"))] = value
+    return attributes
 
 
 def _field(entry: Mapping[str, Any], *names: str) -> Any:

@@ -132,7 +132,7 @@ def _enter(window: _Window, notes: TraceNotes) -> Iterator[Literal["events"]]:
     if first != "{":
         raise InputError(f"{window.name}: a trace starts with '{{' or '[', not {first!r}")
     window.position += 1
-    found = False
+    entered = False
     while window.peek(_SEPARATOR) not in ("}", ""):
         try:
             key = window.value()
@@ -140,7 +140,7 @@ def _enter(window: _Window, notes: TraceNotes) -> Iterator[Literal["events"]]:
                 raise InputError(f"{window.name}: expected a key and ':' beside the events, found {str(key)[:40]!r}")
             window.position += 1
             if key == "traceEvents" and window.peek() == "[":
-                found = True
+                entered = True
                 window.position += 1
                 yield "events"
                 if notes.truncated:
@@ -151,7 +151,7 @@ def _enter(window: _Window, notes: TraceNotes) -> Iterator[Literal["events"]]:
         except EOFError:
             notes.truncated = True
             break
-    if not found:
+    if not entered:
         raise InputError(
             f"{window.name}: no list `traceEvents`; want a list of events, or an object that holds `traceEvents`"
         )

@@ -137,18 +137,18 @@ class Columns:
             if not abs(float(starts[0])) < _ENDLESS:
                 raise IrregularError
             self.origin = int(float(starts[0]))
-        found = []
+        columns = []
         for key, search in self.patterns:
             values = np.full(len(arguments), np.nan)
             for index in [i for i, text in enumerate(arguments) if key in text]:
                 if match := search(arguments[index]):
                     values[index] = _number(match.group(1))
-            found.append(values)
+            columns.append(values)
         start, duration = _microseconds(starts, self.origin or 0), _microseconds(durations, 0)
         # a comparison with not-a-number is false; such events are counted one by one on the general road
         if not (np.all(np.abs(start) < 2 * _ENDLESS) and np.all((duration >= 0) & (duration < _ENDLESS))):
             raise IrregularError
-        return np.array(heads, dtype=np.int32), start, duration, found
+        return np.array(heads, dtype=np.int32), start, duration, columns
 
     def add(self, event: dict[str, Any], notes: TraceNotes) -> None:
         """Take an event that came by the general road."""

@@ -87,7 +87,7 @@ def _operations(entries: list[Any], path: str) -> Iterator[tuple[Mapping[str, An
         children.setdefault(parent, []).append(number)
     roots = [n for parent, below in children.items() if parent not in known for n in below]
     roots += [n for n, entry in known.items() if entry.get("ctrl_deps", entry.get("parent")) == n]
-    found: list[tuple[int, str]] = []
+    operations: list[tuple[int, str]] = []
     reached: set[int] = set()
     stack = [(number, "forward", 0) for number in dict.fromkeys(roots)]
     while stack:
@@ -104,13 +104,13 @@ def _operations(entries: list[Any], path: str) -> Iterator[tuple[Mapping[str, An
         elif "Optimizer.step" in name:
             phase = "optimizer"
         if phase != _TAKEN and name.startswith("aten::") and (not below or _is_known(known[number])):
-            found.append((number, phase))
+            operations.append((number, phase))
             phase = _TAKEN
         stack += [(child, phase, depth + 1) for child in below]
     if len(reached) < len(known):
         lost = next(number for number in known if number not in reached)
         raise InputError(f"{path}: node {lost}: its parents form a cycle")
-    return iter([(known[number], phase) for number, phase in sorted(found)])
+    return iter([(known[number], phase) for number, phase in sorted(operations)])
 
 
 def _is_known(entry: Mapping[str, Any]) -> bool:

@@ -63,21 +63,21 @@ def read_kernel_operations(path: str | Path) -> dict[int, Op]:
             launches[correlation] = (str(event.get("tid")), start)
     around = _innermost(spans, launches)
     known: dict[str, Op | None] = {}
-    found = {}
+    operations = {}
     for correlation, number in kernels.items():
         text = called.get(number) or called.get(around.get(correlation, -1), "")
         if text and text not in known:
             known[text] = _operation(*json.loads(text))
         if (op := known.get(text)) is not None:
-            found[correlation] = op
-    return found
+            operations[correlation] = op
+    return operations
 
 
 def _innermost(
     spans: Mapping[str, list[tuple[float, float, int]]], launches: Mapping[int, tuple[str, float]]
 ) -> dict[int, int]:
     """The innermost span of a launch's thread around its start, by correlation."""
-    found: dict[int, int] = {}
+    innermost: dict[int, int] = {}
     by_thread: dict[str, list[tuple[float, int]]] = {}
     for correlation, (thread, start) in launches.items():
         by_thread.setdefault(thread, []).append((start, correlation))
@@ -94,8 +94,8 @@ def _innermost(
             while stack and stack[-1][1] < start:
                 stack.pop()
             if stack:
-                found[correlation] = stack[-1][2]
-    return found
+                innermost[correlation] = stack[-1][2]
+    return innermost
 
 
 def _operation(name: str, dims: Any, types: Any, concrete: Any) -> Op | None:
@@ -131,8 +131,8 @@ def kineto_call(name: str, dims: Any, types: Any, concrete: Any) -> Call | None:
         groups = x.shape[1] // w.shape[1]
         base, arguments = "convolution", (x, w, None, stride, padding, dilation, False, None, groups)
     if base in _FLASH + _FLASH_BACKWARD:
-        own = tensors[1:4] if base in _FLASH_BACKWARD else tensors[:3]
-        swapped = tuple(Tensor((t.shape[0], t.shape[2], t.shape[1], t.shape[3]), t.dtype) for t in own)
+        inputs = tensors[1:4] if base in _FLASH_BACKWARD else tensors[:3]
+        swapped = tuple(Tensor((t.shape[0], t.shape[2], t.shape[1], t.shape[3]), t.dtype) for t in inputs)
         back = base in _FLASH_BACKWARD
         base = "_scaled_dot_product_flash_attention" + ("_backward" if back else "")
         arguments = (swapped[0], *swapped) if back else swapped

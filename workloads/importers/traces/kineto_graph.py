@@ -41,7 +41,7 @@ EXPLAINED = 0.5
 """Or within this share of its delay: where one stream fills the device, another's kernel begins as that one's next
 kernel drains, a while after the last that ended."""
 BACKWARDS = 0.001
-"""Share of kernels that may start before their own launch (wrong numbers) before the clocks are said to differ."""
+"""Share of kernels that may start before their own launch (wrong numbers) before the clocks count as different."""
 
 
 def read_trace_graph(path: str | os.PathLike[str]) -> TraceGraph:
@@ -98,18 +98,18 @@ def _ahead(table: EventTable, device: npt.NDArray[np.int64], call_of: Mapping[in
 
 def _device_name(table: EventTable) -> str:
     """The name of the first device, as Kineto notes it beside the events; "" where it does not."""
-    found = re.search(r"""['"]name['"]: ['"]([^'"]{1,80})['"]""", str(table.notes.metadata.get("deviceProperties", "")))
-    return found.group(1) if found else ""
+    match = re.search(r"""['"]name['"]: ['"]([^'"]{1,80})['"]""", str(table.notes.metadata.get("deviceProperties", "")))
+    return match.group(1) if match else ""
 
 
 def _markers(table: EventTable, names: npt.NDArray[np.object_]) -> list[tuple[str, float, float]]:
     """(name, start, end) of each step, in order; annotations of the device are left out."""
-    found = {}
+    markers = {}
     for i in np.flatnonzero([str(name).startswith("ProfilerStep") for name in table.names])[...]:
         for row in np.flatnonzero(table.name == i):
             if "gpu" not in table.categories[table.category[row]]:
-                found[str(names[row])] = (float(table.start[row]), float(table.start[row] + table.duration[row]))
-    return sorted(((name, *span) for name, span in found.items()), key=lambda step: step[1])
+                markers[str(names[row])] = (float(table.start[row]), float(table.start[row] + table.duration[row]))
+    return sorted(((name, *span) for name, span in markers.items()), key=lambda step: step[1])
 
 
 class _Builder:
@@ -147,8 +147,8 @@ class _Builder:
             start, duration = float(table.start[row]), float(table.duration[row])
             # operations of one stream may overlap (graph branches, tails): wait for the last that ends before this one
             stream = streams.setdefault(lane, [])
-            own = next((i for i in reversed(stream[-OVERLAP:]) if self._end(i) <= start + duration), None)
-            before = [] if own is None else [(own, min(0.0, start - self._end(own)))]
+            ended = next((i for i in reversed(stream[-OVERLAP:]) if self._end(i) <= start + duration), None)
+            before = [] if ended is None else [(ended, min(0.0, start - self._end(ended)))]
             correlation = table.arguments["correlation"][row]
             call = call_of.get(int(correlation)) if np.isfinite(correlation) else None
             if call is not None and "Pageable" in name and duration > STAGED:
@@ -167,7 +167,7 @@ class _Builder:
         if device_end <= host_end:
             return []
         last = max(range(len(self.nodes)), key=self._end)
-        return [(host_end, "ask", event), (device_end, "return", last)]
+        return [(host_end, "await", event), (device_end, "return", last)]
 
     def host(
         self,
@@ -190,7 +190,7 @@ class _Builder:
                     continue
                 at = bisect_right(end_times, finish) - 1
                 if at >= 0 and end_times[at] > begin + 10e-6 and finish - end_times[at] <= RETURN:
-                    cuts += [(begin, "ask", int(event)), (finish, "return", ends[at][1])]
+                    cuts += [(begin, "await", int(event)), (finish, "return", ends[at][1])]
         for row in np.flatnonzero([_is_loader(name) for name in table.names]):
             for event in np.flatnonzero(table.name == row):
                 begin = float(table.start[event])
@@ -212,7 +212,7 @@ class _Builder:
                 waited = self.nodes[event]
                 before.append((event, time - (waited.start + waited.service)))
                 service = 0.0
-            name = str(self.names[event]) if what in ("launch", "ask", "loaded") else what
+            name = str(self.names[event]) if what in ("launch", "await", "loaded") else what
             previous = self.add(Node(name, kind, "host", time - service, service), before)
             if what == "launch":
                 self.cut_of[event] = previous

@@ -75,7 +75,9 @@ def steps_of(events: Iterable[ProfiledEvent], source: str) -> list[StepProfile]:
         )
     if len(chosen) > MOST_STEPS:
         raise InputError(f"{source}: {len(chosen)} steps: more than {MOST_STEPS}")
-    ops = [own for (plane, _), lines in work.items() if device in (None, plane) for own in _own_times(lines)]
+    ops = [
+        operation for (plane, _), lines in work.items() if device in (None, plane) for operation in _own_times(lines)
+    ]
     return _divided(chosen, ops, [(event.name, event.start, event.duration) for event in host])
 
 
@@ -88,7 +90,7 @@ def _steps(
     """Number, start and end of every step, and the device they are of; the busiest of several stands for all."""
 
     def busy(plane: str) -> float:
-        return sum(event.duration for (own, _), lines in work.items() if own == plane for event in lines)
+        return sum(event.duration for (device, _), lines in work.items() if device == plane for event in lines)
 
     if steps:
         device = max(sorted(steps), key=busy)
@@ -104,27 +106,27 @@ def _steps(
 
 def _numbered(events: Sequence[ProfiledEvent]) -> list[tuple[int, float, float]]:
     """Steps by start; of several events of one number (host threads) the first counts."""
-    found: dict[int, tuple[int, float, float]] = {}
+    steps: dict[int, tuple[int, float, float]] = {}
     for place, event in enumerate(sorted(events, key=lambda event: event.start)):
         match = _NUMBER.search(event.name)
         number = event.step if event.step is not None else int(match.group(1)) if match else place
-        found.setdefault(number, (number, event.start, event.start + event.duration))
-    return sorted(found.values(), key=lambda step: step[1])
+        steps.setdefault(number, (number, event.start, event.start + event.duration))
+    return sorted(steps.values(), key=lambda step: step[1])
 
 
 def _own_times(events: Sequence[ProfiledEvent]) -> list[tuple[str, float, float]]:
     """Name, start and own time of the events of one line: what an event holds is its own where it is shown."""
     ordered = sorted(events, key=lambda event: (event.start, -event.duration))
-    own = [event.duration for event in ordered]
+    durations = [event.duration for event in ordered]
     open_: list[int] = []
     for index, event in enumerate(ordered):
         while open_ and _end(ordered[open_[-1]]) <= event.start:
             open_.pop()
         if open_ and _end(event) <= _end(ordered[open_[-1]]) * (1 + 1e-12):
-            own[open_[-1]] -= event.duration
+            durations[open_[-1]] -= event.duration
         open_.append(index)
     names = (short_name(event.operation or event.name) for event in ordered)
-    return [(name, event.start, max(0.0, time)) for name, event, time in zip(names, ordered, own, strict=True)]
+    return [(name, event.start, max(0.0, time)) for name, event, time in zip(names, ordered, durations, strict=True)]
 
 
 def _end(event: ProfiledEvent) -> float:
@@ -152,11 +154,11 @@ def _divided(
                 entry = sums[at].setdefault((name, place), [0.0, 0.0])
                 entry[0] += 1
                 entry[1] += time
-    found = []
-    for (number, begin, end), own in zip(steps, sums, strict=True):
+    profiles = []
+    for (number, begin, end), totals in zip(steps, sums, strict=True):
         operations: dict[str, Operation] = {}
-        for (name, place), (count, time) in own.items():
+        for (name, place), (count, time) in totals.items():
             label = name if name not in operations else f"{name} ({place})"
             operations[label] = Operation(int(count), time, place)
-        found.append(StepProfile(number, begin, end - begin, operations))
-    return found
+        profiles.append(StepProfile(number, begin, end - begin, operations))
+    return profiles

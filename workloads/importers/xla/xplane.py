@@ -85,7 +85,7 @@ def _entry(entry: memoryview, source: str) -> tuple[int, str]:
         if number == 1 and isinstance(value, int):
             key = value
         elif number == 2 and isinstance(value, memoryview):
-            label = next((text_of(own) for inner, own in fields(value, source) if inner == 2), "")
+            label = next((text_of(content) for inner, content in fields(value, source) if inner == 2), "")
     return key, label
 
 
@@ -145,20 +145,20 @@ def trace_events(path: str | os.PathLike[str]) -> Iterator[ProfiledEvent]:
     lines: dict[Any, str] = {}
     for event in iterate_events(Path(path)):
         arguments = event.get("args")
-        own = arguments if isinstance(arguments, dict) else {}
+        details = arguments if isinstance(arguments, dict) else {}
         process, thread = str(event.get("pid")), (str(event.get("pid")), str(event.get("tid")))
         if event.get("ph") == "M":
             if event.get("name") == "process_name":
-                planes[process] = str(own.get("name"))
+                planes[process] = str(details.get("name"))
             elif event.get("name") == "thread_name":
-                lines[thread] = str(own.get("name"))
+                lines[thread] = str(details.get("name"))
             continue
         start, duration = event.get("ts"), event.get("dur", 0)
         if event.get("ph") != "X" or not isinstance(start, (int, float)) or not isinstance(duration, (int, float)):
             continue
         if not (abs(start) < LATEST and 0 <= duration < LATEST):
             continue
-        step, operation = str(own.get(STEP, "")), own.get(OPERATION)
+        step, operation = str(details.get(STEP, "")), details.get(OPERATION)
         yield ProfiledEvent(
             planes.get(process, ""),
             lines.get(thread, ""),
