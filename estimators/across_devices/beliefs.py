@@ -51,12 +51,12 @@ class Belief:
     mean: FloatArray
     roots: FloatArray
     noise: Mapping[str, float]
-    said: Mapping[str, str]
+    notes: Mapping[str, str]
 
     def values(self, name: str) -> dict[str, float]:
         """Parameters of a class, at the mean."""
         point = np.exp(self.mean)
-        return {p: float(point[i]) for i, (own, p) in enumerate(self.names) if own == name}
+        return {p: float(point[i]) for i, (owner, p) in enumerate(self.names) if owner == name}
 
     def draws(self, count: int = DRAWS) -> FloatArray:
         """Log parameters drawn, shape (count, parameters)."""
@@ -65,7 +65,7 @@ class Belief:
 
 
 def believed(
-    classes: Sequence[KernelClass], machines: Mapping[str, Machine], on: Machine, without: Sequence[str] = ()
+    classes: Sequence[KernelClass], machines: Mapping[str, Machine], machine: Machine, without: Sequence[str] = ()
 ) -> Belief:
     """What is known of a machine from fits alone: its own, or its family's mean; anchors are not looked at.
 
@@ -80,22 +80,22 @@ def believed(
     means: list[float] = []
     columns: dict[str, dict[int, float]] = {}
     noise: dict[str, float] = {}
-    said: dict[str, str] = {}
+    notes: dict[str, str] = {}
     for one in (*classes, KernelClass(DEFAULT, ())):
-        own = None if on.name in without else one.of(on.name)
-        fits = [fit for fit in one.fits if fit.machine not in (*without, on.name)]
-        share = weights(fits, on.family, on.runtime.library) if fits else np.zeros(0)
+        measured = None if machine.name in without else one.of(machine.name)
+        fits = [fit for fit in one.fits if fit.machine not in (*without, machine.name)]
+        share = weights(fits, machine.family, machine.runtime.library) if fits else np.zeros(0)
         rough = {name: prior.value for name, prior in one.priors.items()}
-        values = own.values if own else pooled(fits, on, one.priors) if fits else rough
+        values = measured.values if measured else pooled(fits, machine, one.priors) if fits else rough
         start = len(names)
         names += [(one.name, parameter) for parameter in values]
         means += [float(np.log(value)) for value in values.values()]
-        if own:
-            noise[one.name] = NORMAL * own.scatter
-            said[one.name] = f"its own {own.count} rows"
+        if measured:
+            noise[one.name] = NORMAL * measured.scatter
+            notes[one.name] = f"its own {measured.count} rows"
             continue
         noise[one.name] = NORMAL * float(np.average([f.scatter for f in fits], weights=share)) if fits else UNKNOWN
-        said[one.name] = f"the mean of {len(fits)} machines" if fits else "not measured on any machine"
+        notes[one.name] = f"the mean of {len(fits)} machines" if fits else "not measured on any machine"
         total = share.sum() + PRIOR_WEIGHT
         for index, parameter in enumerate(values, start):
             spread = one.priors[parameter].spread * np.sqrt(PRIOR_WEIGHT / total)
@@ -107,13 +107,13 @@ def believed(
     roots = np.zeros((len(names), len(columns)))
     for place, column in enumerate(columns.values()):
         roots[list(column), place] = list(column.values())
-    return Belief(tuple(names), np.array(means), roots, noise, said)
+    return Belief(tuple(names), np.array(means), roots, noise, notes)
 
 
-def _deviation(one: KernelClass, on: Machine, fit: MachineFit, fits: Sequence[MachineFit]) -> FloatArray:
+def _deviation(one: KernelClass, machine: Machine, fit: MachineFit, fits: Sequence[MachineFit]) -> FloatArray:
     """How far a machine's own log parameters lie from what the other machines say of it."""
     others = [other for other in fits if other.machine != fit.machine]
     if not others:
         return np.array([one.priors[parameter].spread for parameter in fit.values])
-    said = pooled(others, on, one.priors)
-    return np.asarray([np.log(value / said[parameter]) for parameter, value in fit.values.items()])
+    predicted = pooled(others, machine, one.priors)
+    return np.asarray([np.log(value / predicted[parameter]) for parameter, value in fit.values.items()])

@@ -1,7 +1,7 @@
 """Calibration across devices: few parameters a machine, pooled over its family, narrowed by a few anchors.
 
 Every machine with enough rows of a class of operations has its own fit; `Forecast` predicts any machine from them,
-and `DeviceCalibration.on` makes an estimator of it.
+and `DeviceCalibration.for_machine` makes an estimator of it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class DeviceCalibration:
     source: str = ""
 
     def forecast(
-        self, on: Machine, without: Sequence[str] = (), anchors: Sequence[OperationTimes] | None = None
+        self, machine: Machine, without: Sequence[str] = (), anchors: Sequence[OperationTimes] | None = None
     ) -> Forecast:
         """The forecast for a machine.
 
@@ -72,10 +72,12 @@ class DeviceCalibration:
         anchors
             Rows measured on it; those that the calibration has where None.
         """
-        own = [form for form in self.anchors if form.machine.name == on.name] if anchors is None else anchors
-        return Forecast(self.classes, self.machines, on, tuple(without), tuple(own))
+        anchors_here = (
+            [form for form in self.anchors if form.machine.name == machine.name] if anchors is None else anchors
+        )
+        return Forecast(self.classes, self.machines, machine, tuple(without), tuple(anchors_here))
 
-    def on(
+    def for_machine(
         self, machine: Machine, workload: Workload | None = None, run: Mapping[str, float] | None = None
     ) -> Calibration:
         """The calibrated estimator for one machine, with the spread that is known of it.
@@ -85,17 +87,17 @@ class DeviceCalibration:
         workload, run
             Whose operations' scatter counts; that of the worst class where they are left out.
         """
-        told = self.forecast(machine)
-        known = told.belief
+        forecast = self.forecast(machine)
+        known = forecast.belief
         free = machine.runtime.free_kinds
         operations = as_compiled(workload, machine).operations if workload else ()
-        asked = {_class(op, known) for op in operations if op.kind not in free} if workload else {*known.noise}
+        classes = {_class(op, known) for op in operations if op.kind not in free} if workload else {*known.noise}
         kernels = {name: KernelParameters(**_inside(known.values(name))) for name in known.noise}
-        rules = {name: told.rule(name) for name in asked if name != DEFAULT}
+        rules = {name: forecast.rule(name) for name in classes if name != DEFAULT}
         model = ShapedRoofline(Table(kernels), Table({name: rule.factor for name, rule in rules.items()}))
         estimator = ShapedComposite(model, Sequential(), "tiled roofline pooled over devices")
-        words = [f"{name}: {text}" for name, text in known.said.items() if name in asked]
-        words += told.accepted.doubts if told.accepted else ()
+        words = [f"{name}: {text}" for name, text in known.notes.items() if name in classes]
+        words += forecast.accepted.doubts if forecast.accepted else ()
         plain = Calibration(
             estimator,
             tuple(f"operation.kernels.{name}.{parameter}" for name, parameter in known.names),
@@ -145,13 +147,13 @@ def fit_devices(
     anchors: list[OperationTimes] = []
     for name, by_machine in sorted(by_class.items()):
         fits, rows = [], {}
-        for machine, own in sorted(by_machine.items()):
-            if sum(len(form) for form in own) < ENOUGH:
-                anchors += own
+        for machine, forms_of in sorted(by_machine.items()):
+            if sum(len(form) for form in forms_of) < ENOUGH:
+                anchors += forms_of
                 continue
-            on = machines.setdefault(machine, own[0].machine)
-            fits.append(_fitted(on, _by_source(own, sample), priors_of(name)))
-            rows[machine] = tuple(_by_source(own, KEPT))
+            device = machines.setdefault(machine, forms_of[0].machine)
+            fits.append(_fitted(device, _by_source(forms_of, sample), priors_of(name)))
+            rows[machine] = tuple(_by_source(forms_of, KEPT))
             if progress:
                 progress(f"{machine}, {name}")
         if fits:
@@ -164,9 +166,9 @@ def fit_devices(
     return DeviceCalibration(tuple(classes), Table(machines), tuple(anchors), digest, source)
 
 
-def _fitted(on: Machine, forms: Sequence[OperationTimes], priors: Mapping[str, Prior]) -> MachineFit:
+def _fitted(machine: Machine, forms: Sequence[OperationTimes], priors: Mapping[str, Prior]) -> MachineFit:
     formula = RowFormula.of(MODEL, forms)
-    return fit_machine(on, on.name, formula, {}, joined_times(forms), priors, PREFIX)
+    return fit_machine(machine, formula, {}, joined_times(forms), priors, PREFIX)
 
 
 def _by_source(forms: Sequence[OperationTimes], count: int) -> list[OperationTimes]:

@@ -18,7 +18,7 @@ import numpy as np
 from slipstick.estimators.across_devices.anchors.acceptance import Accepted, accepted
 from slipstick.estimators.across_devices.bands import Scatter, scatter, widened
 from slipstick.estimators.across_devices.beliefs import NORMAL, Belief, believed
-from slipstick.estimators.across_devices.kernel_class import ASKED, KernelClass, kind_of, times
+from slipstick.estimators.across_devices.kernel_class import SAMPLED, KernelClass, kind_of, times
 from slipstick.estimators.across_devices.operation_times import OperationTimes, joined_times, thinned
 from slipstick.estimators.across_devices.pooling import MachineFit, pooled, weights
 from slipstick.estimators.across_devices.shaped import Faded, ShapeFactor
@@ -63,7 +63,7 @@ class Forecast:
 
     classes: tuple[KernelClass, ...]
     machines: Mapping[str, Machine]
-    on: Machine
+    machine: Machine
     without: tuple[str, ...] = ()
     measured: tuple[OperationTimes, ...] = ()
 
@@ -71,7 +71,7 @@ class Forecast:
         """Times of rows of one class on this machine, with a band; the times that the rows hold are not looked at."""
         name = forms[0].name
         rule = self.rule(name)
-        here = [replace(form, machine=self.on) for form in forms]
+        here = [replace(form, machine=self.machine) for form in forms]
         logs = np.concatenate([rule.factor.logs(form) for form in here])
         time = times(here, self.belief.values(name)) * np.exp(logs)
         wide = np.exp(quantile(level, None) * rule.scatter.of(time))
@@ -92,7 +92,7 @@ class Forecast:
 
     @cached_property
     def _before(self) -> Belief:
-        return believed(self.classes, self.machines, self.on, self.without)
+        return believed(self.classes, self.machines, self.machine, self.without)
 
     def rule(self, name: str) -> Rule:
         """Of one class of operations."""
@@ -100,16 +100,16 @@ class Forecast:
         changed = self.accepted
         if changed is None or self._own(self._by_name[name]):
             return plain
-        found = plain
+        result = plain
         if changed.shares[name]:
             values = self._before.values(name), self.belief.values(name)
-            faded = Faded(self.on, *values, *changed.range[name])
-            found = replace(found, factor=replace(found.factor, faded=faded, known={}))
+            faded = Faded(self.machine, *values, *changed.range[name])
+            result = replace(result, factor=replace(result.factor, faded=faded, known={}))
         if name in changed.errors:
-            own = [form for form in self._anchors if form.name == name]
-            told = joined_times(own) * np.exp(-changed.errors[name])
-            found = replace(found, scatter=widened(plain.scatter, changed.errors[name], told))
-        return found
+            anchors = [form for form in self._anchors if form.name == name]
+            predicted = joined_times(anchors) * np.exp(-changed.errors[name])
+            result = replace(result, scatter=widened(plain.scatter, changed.errors[name], predicted))
+        return result
 
     @cached_property
     def _by_name(self) -> dict[str, KernelClass]:
@@ -124,17 +124,17 @@ class Forecast:
         return [form for form in self.measured if form.name in self._by_name]
 
     def _own(self, one: KernelClass) -> MachineFit | None:
-        return None if self.on.name in self.without else one.of(self.on.name)
+        return None if self.machine.name in self.without else one.of(self.machine.name)
 
     def _sources(self, one: KernelClass) -> list[MachineFit]:
-        return [fit for fit in one.fits if fit.machine not in (*self.without, self.on.name)]
+        return [fit for fit in one.fits if fit.machine not in (*self.without, self.machine.name)]
 
     def _plain_rule(self, name: str) -> Rule:
         """Without anchors."""
         if name not in self._rules:
             one = self._by_name[name]
-            own = self._own(one)
-            self._rules[name] = _repeated(one, own) if own else self._transferred(one)
+            fit = self._own(one)
+            self._rules[name] = _repeated(one, fit) if fit else self._transferred(one)
         return self._rules[name]
 
     def _transferred(self, one: KernelClass) -> Rule:
@@ -145,8 +145,8 @@ class Forecast:
             values = pooled(others, self.machines[fit.machine], one.priors)
             trials.append(self._trial(one, fit, others, values))
         share = repeats(trials)
-        found = left(trials, share) if trials else Scatter(UNKNOWN, UNKNOWN)
-        return Rule(_factor(one, self._sources(one), self.on, share), found)
+        transferred = left(trials, share) if trials else Scatter(UNKNOWN, UNKNOWN)
+        return Rule(_factor(one, self._sources(one), self.machine, share), transferred)
 
     def _turns(self, one: KernelClass) -> Iterator[tuple[MachineFit, list[MachineFit]]]:
         """Each source, and the others that may tell it: no closer relatives than the target has."""
@@ -154,46 +154,46 @@ class Forecast:
         for fit in sources:
             others = [other for other in sources if other.machine != fit.machine]
             others = [o for o in others if shared_words(fit.family, o.family) <= self._closest(one)] or others
-            if others and one.asked.get(fit.machine):
+            if others and one.sampled.get(fit.machine):
                 yield fit, others
 
     def _closest(self, one: KernelClass) -> int:
-        return max((shared_words(self.on.family, fit.family) for fit in self._sources(one)), default=0)
+        return max((shared_words(self.machine.family, fit.family) for fit in self._sources(one)), default=0)
 
     def _trial(
         self, one: KernelClass, fit: MachineFit, others: Sequence[MachineFit], values: Mapping[str, float]
     ) -> Trial:
-        forms = one.asked[fit.machine]
+        forms = one.sampled[fit.machine]
         factor = _factor(one, others, self.machines[fit.machine], 1.0)
         closeness = max(shared_words(fit.family, other.family) for other in others)
         return Trial(
             np.log(times(forms, values)),
             np.concatenate([factor.logs(form) for form in forms]),
             np.log(joined_times(forms)),
-            WORD[shared_words(self.on.family, fit.family)],
+            WORD[shared_words(self.machine.family, fit.family)],
             KINSHIP_ERROR[self._closest(one)] / KINSHIP_ERROR[closeness],
         )
 
 
-def _factor(one: KernelClass, fits: Sequence[MachineFit], on: Machine, share: float) -> ShapeFactor:
+def _factor(one: KernelClass, fits: Sequence[MachineFit], machine: Machine, share: float) -> ShapeFactor:
     """Of several machines' residuals, relatives counting more."""
     if not fits:
         return ShapeFactor(one, {})
-    each = weights(fits, on.family, on.runtime.library)
+    each = weights(fits, machine.family, machine.runtime.library)
     each = share * each / each.sum()
     return ShapeFactor(one, {fit.machine: float(part) for fit, part in zip(fits, each, strict=True)})
 
 
 def _repeated(one: KernelClass, fit: MachineFit) -> Rule:
     """A measured machine: as much of its own residual at the nearest shapes as repeats among its rows."""
-    forms = thinned(one.rows.get(fit.machine, ()), 2 * ASKED)
+    forms = thinned(one.rows.get(fit.machine, ()), 2 * SAMPLED)
     if not forms:
         alone = max(NORMAL * fit.scatter, LEAST_NOISE)
         return Rule(ShapeFactor(one, {}), Scatter(alone, alone))
-    told = np.log(times(forms, fit.values))
+    predicted = np.log(times(forms, fit.values))
     around = np.concatenate([one.residual(fit.machine, kind_of(form.op), form.place(), skip=1) for form in forms])
-    residual = np.log(joined_times(forms)) - told
+    residual = np.log(joined_times(forms)) - predicted
     share = float(np.clip(around @ residual / (float(around @ around) + 1e-12), 0.0, 1.0))
-    told = told + share * around
-    found = scatter([np.log(joined_times(forms)) - told], [np.exp(told)], [1.0])
-    return Rule(ShapeFactor(one, {fit.machine: share}), found)
+    predicted = predicted + share * around
+    repeated = scatter([np.log(joined_times(forms)) - predicted], [np.exp(predicted)], [1.0])
+    return Rule(ShapeFactor(one, {fit.machine: share}), repeated)

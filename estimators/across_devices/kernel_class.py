@@ -22,7 +22,7 @@ from slipstick.workloads.graph.workload import Op
 PREFIX = "parameter.kernels.default."
 MODEL = TiledRoofline(Table({"default": KERNELS["default"]}))
 """One class at a time: whatever it is, its parameters are the default's."""
-ASKED = 300
+SAMPLED = 300
 """Rows of a machine at which is learned how far others tell it."""
 
 
@@ -56,13 +56,13 @@ class KernelClass:
         return next((fit for fit in self.fits if fit.machine == machine), None)
 
     @cached_property
-    def asked(self) -> dict[str, list[OperationTimes]]:
+    def sampled(self) -> dict[str, list[OperationTimes]]:
         """By machine: rows that resemble the target's."""
-        found = {}
+        chosen = {}
         for machine, forms in self.rows.items():
             alike = [form for form in forms if form.source in self.typical]
-            found[machine] = thinned(alike or forms, ASKED)
-        return found
+            chosen[machine] = thinned(alike or forms, SAMPLED)
+        return chosen
 
     def residual(self, machine: str, kind: Hashable, places: FloatArray, skip: int = 0) -> FloatArray:
         """Mean log(measured / own fit) of a machine at the shapes nearest to places; 0 where it has none of the kind.
@@ -76,13 +76,13 @@ class KernelClass:
         skip
             How many of the nearest do not count: 1 leaves out the rows themselves.
         """
-        tree, own = self._trees.get((machine, kind), (None, np.zeros(0)))
-        count = min(NEIGHBOURS + skip, len(own))
+        tree, residuals = self._trees.get((machine, kind), (None, np.zeros(0)))
+        count = min(NEIGHBOURS + skip, len(residuals))
         if count <= skip:
             return np.zeros(len(places))
         distance, index = tree.query(places, k=np.arange(1 + skip, count + 1))
         closeness = 1 / (distance**2 + REACH**2)
-        return np.asarray((own[index] * closeness).sum(axis=1) / closeness.sum(axis=1))
+        return np.asarray((residuals[index] * closeness).sum(axis=1) / closeness.sum(axis=1))
 
     @cached_property
     def _trees(self) -> dict[tuple[str, Hashable], tuple[Any, FloatArray]]:
@@ -93,14 +93,14 @@ class KernelClass:
         for machine, forms in self.rows.items():
             for form in forms:
                 groups.setdefault((machine, kind_of(form.op)), []).append(form)
-        found = {}
+        trees = {}
         for (machine, kind), alike in groups.items():
             fit = self.of(machine)
             if fit is not None:
                 left = np.log(joined_times(alike) / times(alike, fit.values))
                 tree = cKDTree(np.concatenate([form.place() for form in alike]))
-                found[machine, kind] = tree, np.clip(left, -CUT, CUT)
-        return found
+                trees[machine, kind] = tree, np.clip(left, -CUT, CUT)
+        return trees
 
 
 def kind_of(op: Op) -> Hashable:

@@ -134,12 +134,12 @@ class RowFormula(Formula):
     @property
     def names(self) -> tuple[str, ...]:
         """The parameters that any form has."""
-        found = {name for formula, values, _ in self.rows for name in formula.names if name not in values}
-        return tuple(sorted(found))
+        result = {name for formula, values, _ in self.rows for name in formula.names if name not in values}
+        return tuple(sorted(result))
 
     def evaluate(self, values: Mapping[str, Any]) -> FloatArray:
         """Seconds of every row, shape (..., rows): values may have axes of their own before a last one of length 1."""
-        parts = [np.atleast_1d(formula.evaluate({**own, **values})) for formula, own, _ in self.rows]
+        parts = [np.atleast_1d(formula.evaluate({**known, **values})) for formula, known, _ in self.rows]
         front = np.broadcast_shapes(*(part.shape[:-1] for part in parts))
         counts = [count for *_, count in self.rows]
         wide = [np.broadcast_to(part, (*front, count)) for part, count in zip(parts, counts, strict=True)]
@@ -163,9 +163,9 @@ def thinned(forms: Sequence[OperationTimes], count: int, seed: int = 4) -> list[
     if total <= count:
         return list(forms)
     generator = np.random.default_rng(seed)
-    found = []
+    result = []
     for form in forms:
         kept = max(1, round(len(form) * count / total))
         index = np.sort(generator.choice(len(form), size=min(kept, len(form)), replace=False))
-        found.append(form.some(index))
-    return found
+        result.append(form.some(index))
+    return result

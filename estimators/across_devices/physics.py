@@ -30,6 +30,8 @@ class Violation:
     ----------
     rows
         Their places in the form.
+    total
+        Rows of the form.
     bound
         Which one: "arithmetic", "main memory".
     worst
@@ -43,7 +45,7 @@ class Violation:
     source: str
     bound: str
     rows: tuple[int, ...]
-    of: int
+    total: int
     worst: float
     example: str
 
@@ -57,28 +59,28 @@ def least_times(form: OperationTimes) -> dict[str, FloatArray]:
     * main memory: bytes that must move, less what all caches together could have kept, over the data-sheet bandwidth.
       What fits into caches is not bounded by main memory.
     """
-    on = form.machine
+    machine = form.machine
     by_engine: dict[str, FloatArray] = {}
     for name in form.op.cost:
         if name.startswith("flop."):
             _, unit, dtype = name.split(".")
-            engine, rated = serving_rate(on, unit, dtype)
-            seconds = form.amount(f"operation.{name}") / on.peak(engine, rated)
+            engine, rated = serving_rate(machine, unit, dtype)
+            seconds = form.amount(f"operation.{name}") / machine.peak(engine, rated)
             by_engine[engine] = by_engine.get(engine, np.zeros(len(form))) + seconds * _needed(form, unit)
     arithmetic = np.max(list(by_engine.values()), axis=0) if by_engine else np.zeros(len(form))
-    beyond = np.maximum(_moved(form) - cache_bytes(on), 0.0)
-    return {"arithmetic": np.asarray(arithmetic), "main memory": beyond / on.bandwidth(on.main_memory)}
+    beyond = np.maximum(_moved(form) - cache_bytes(machine), 0.0)
+    return {"arithmetic": np.asarray(arithmetic), "main memory": beyond / machine.bandwidth(machine.main_memory)}
 
 
-def cache_bytes(on: Machine) -> float:
+def cache_bytes(machine: Machine) -> float:
     """Bytes that all levels before main memory hold together."""
-    levels = list(on.memory)[:-1]
-    return float(sum(on.memory[name].capacity * on.instances(name) for name in levels))
+    levels = list(machine.memory)[:-1]
+    return float(sum(machine.memory[name].capacity * machine.instances(name) for name in levels))
 
 
 def violations(forms: Sequence[OperationTimes]) -> list[Violation]:
     """Every form and bound that some rows undercut by more than `TOLERANCE`."""
-    found = []
+    result = []
     for form in forms:
         for bound, least in least_times(form).items():
             ratio = least / form.times
@@ -88,7 +90,7 @@ def violations(forms: Sequence[OperationTimes]) -> list[Violation]:
                 dims = ", ".join(f"{name} {column[worst]:g}" for name, column in form.dims.items())
                 example = f"{dims}: {form.times[worst] * 1e6:.4g} us, at least {least[worst] * 1e6:.4g} us"
                 example += _hint(form, least, worst) if bound == "arithmetic" else ""
-                found.append(
+                result.append(
                     Violation(
                         form.machine.name,
                         form.name,
@@ -100,18 +102,18 @@ def violations(forms: Sequence[OperationTimes]) -> list[Violation]:
                         example,
                     )
                 )
-    return found
+    return result
 
 
 def possible(forms: Sequence[OperationTimes]) -> list[OperationTimes]:
     """The same without the rows that undercut a bound; forms of which nothing is left are gone."""
-    found = []
+    result = []
     for form in forms:
         least = np.max(list(least_times(form).values()), axis=0)
         kept = np.flatnonzero(least / form.times <= 1 + TOLERANCE)
         if len(kept):
-            found.append(form.some(kept))
-    return found
+            result.append(form.some(kept))
+    return result
 
 
 def _moved(form: OperationTimes) -> FloatArray:
@@ -141,14 +143,14 @@ def _needed(form: OperationTimes, unit: str) -> FloatArray | float:
 
 def _hint(form: OperationTimes, least: FloatArray, row: int) -> str:
     """Where a narrower dtype would explain the time."""
-    on, dtype = form.machine, form.op.dtype
+    machine, dtype = form.machine, form.op.dtype
     if dtype != "float32":
         return ""
-    own = on.peak(*serving_rate(on, "matrix", dtype))
+    peak = machine.peak(*serving_rate(machine, "matrix", dtype))
     for other in ("tfloat32", "bfloat16", "float16"):
-        for engine in on.engines.values():
+        for engine in machine.engines.values():
             if other in engine.flop_per_cycle:
-                rate = engine.flop_per_cycle[other] * on.clock * on.cores
-                if least[row] * own / rate <= form.times[row] * (1 + TOLERANCE):
+                rate = engine.flop_per_cycle[other] * machine.clock * machine.cores
+                if least[row] * peak / rate <= form.times[row] * (1 + TOLERANCE):
                     return f" (within the peak of {other})"
     return ""

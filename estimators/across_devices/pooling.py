@@ -63,8 +63,8 @@ def priors_of(name: str) -> Table[Prior]:
     """Of a class of operations ("gemm.float32"): its `KERNELS`, with spreads."""
     kind = name.partition(".")[0]
     known = replace(KERNELS[kind if kind in KERNELS else "default"], overhead=OVERHEAD)
-    own = {"step_cycles": 0.7} if kind in ROWWISE else {}  # steps of a row differ more than those of a product
-    return Table({part: Prior(getattr(known, part), spread) for part, spread in {**SPREADS, **own}.items()})
+    wider = {"step_cycles": 0.7} if kind in ROWWISE else {}  # steps of a row differ more than those of a product
+    return Table({part: Prior(getattr(known, part), spread) for part, spread in {**SPREADS, **wider}.items()})
 
 
 PRIORS = priors_of("default")
@@ -101,8 +101,7 @@ class MachineFit:
 
 
 def fit_machine(
-    on: Machine,
-    machine: str,
+    machine: Machine,
     formula: Formula,
     values: Mapping[str, FloatArray | float],
     measured: FloatArray,
@@ -126,29 +125,29 @@ def fit_machine(
     from scipy.optimize import least_squares
 
     if not np.all(measured > 0):
-        raise InputError(f"measured times of {machine}: want seconds > 0, got {float(np.min(measured))!r}")
+        raise InputError(f"measured times of {machine.name}: want seconds > 0, got {float(np.min(measured))!r}")
     names = [name for name in priors if f"{prefix}{name}" in formula.names]
     mean = np.log([priors[name].value for name in names])
     spread = np.array([priors[name].spread for name in names])
     target = np.log(measured)
 
     def times(point: FloatArray) -> FloatArray:
-        own = {f"{prefix}{name}": value for name, value in zip(names, np.exp(point), strict=True)}
-        return np.log(formula.evaluate({**values, **own}))
+        scaled = {f"{prefix}{name}": value for name, value in zip(names, np.exp(point), strict=True)}
+        return np.log(formula.evaluate({**values, **scaled}))
 
     def residuals(point: FloatArray) -> FloatArray:
         return np.concatenate([times(point) - target, (point - mean) / spread * PRIOR_STRENGTH])
 
-    found = least_squares(residuals, mean, loss="soft_l1", f_scale=SOFT, x_scale=spread, max_nfev=15)
-    scatter = float(np.median(np.abs(times(found.x) - target)))
+    solution = least_squares(residuals, mean, loss="soft_l1", f_scale=SOFT, x_scale=spread, max_nfev=15)
+    scatter = float(np.median(np.abs(times(solution.x) - target)))
     return MachineFit(
-        machine,
-        on.family,
-        technology(on),
-        Table(dict(zip(names, map(float, np.exp(found.x)), strict=True))),
+        machine.name,
+        machine.family,
+        technology(machine),
+        Table(dict(zip(names, map(float, np.exp(solution.x)), strict=True))),
         scatter,
         len(target),
-        on.runtime.library,
+        machine.runtime.library,
     )
 
 
@@ -166,12 +165,12 @@ def weights(fits: Sequence[MachineFit], family: str, library: str = "") -> Float
     return np.asarray(kinship * scatter.min() / scatter * np.where(strange, OTHER_LIBRARY, 1.0))
 
 
-def technology(on: Machine) -> str:
+def technology(machine: Machine) -> str:
     """The letters that a machine's main memory begins with."""
-    return re.match(r"[A-Za-z]*", on.main_memory)[0]  # type: ignore[index]
+    return re.match(r"[A-Za-z]*", machine.main_memory)[0]  # type: ignore[index]
 
 
-def pooled(fits: Sequence[MachineFit], on: Machine, priors: Mapping[str, Prior] = PRIORS) -> Table[float]:
+def pooled(fits: Sequence[MachineFit], machine: Machine, priors: Mapping[str, Prior] = PRIORS) -> Table[float]:
     """The parameters of a machine that was not measured.
 
     Raises
@@ -182,9 +181,9 @@ def pooled(fits: Sequence[MachineFit], on: Machine, priors: Mapping[str, Prior] 
     if not fits:
         raise InputError("no measured machine to pool over")
     names = list(fits[0].values)
-    share = np.tile(weights(fits, on.family, on.runtime.library)[:, None], len(names))
+    share = np.tile(weights(fits, machine.family, machine.runtime.library)[:, None], len(names))
     if "memory_efficiency" in names:
-        alike = np.array([fit.memory == technology(on) for fit in fits])
+        alike = np.array([fit.memory == technology(machine) for fit in fits])
         share[:, names.index("memory_efficiency")] *= np.where(alike, SAME_MEMORY, OTHER_MEMORY)
     logs = np.log([[fit.values[name] for name in names] for fit in fits])
     prior = np.log([priors[name].value for name in names])

@@ -71,6 +71,6 @@ def left(trials: Sequence[Trial], share: float) -> Scatter:
     InputError
         Where there is no trial.
     """
-    told = [trial.plain + share * trial.factor for trial in trials]
-    errors = [(trial.measured - log) * trial.scale for trial, log in zip(trials, told, strict=True)]
-    return scatter(errors, [np.exp(log) for log in told], [trial.weight for trial in trials])
+    predicted = [trial.plain + share * trial.factor for trial in trials]
+    errors = [(trial.measured - log) * trial.scale for trial, log in zip(trials, predicted, strict=True)]
+    return scatter(errors, [np.exp(log) for log in predicted], [trial.weight for trial in trials])

@@ -87,12 +87,12 @@ class Calibration(EstimatorBase):
         best: Estimate = self.estimator.estimate(workload, machine, run)
         times = self.draws(workload, machine, run)
         parameter = float(np.std(np.log(times), ddof=1)) if times is not None and np.all(times > 0) else None
-        said = f"calibrated on {self.source}" if self.source else f"calibrated on {len(self.residuals)} measurements"
+        note = f"calibrated on {self.source}" if self.source else f"calibrated on {len(self.residuals)} measurements"
         return replace(
             best,
             spread=Spread(parameter, self.residual(best.time), self.degrees_of_freedom, self.residual_freedom),
             metric_intervals=Table(self.metric_intervals(best.metrics)),
-            assumptions=(*best.assumptions, said, *(f"the calibration warns: {line}" for line in self.warnings)),
+            assumptions=(*best.assumptions, note, *(f"the calibration warns: {line}" for line in self.warnings)),
         )
 
     def residual(self, time: Any) -> Any:
@@ -107,12 +107,12 @@ class Calibration(EstimatorBase):
     ) -> dict[str, tuple[float, float]]:
         """Between what each measured metric lies with probability `level`, for those whose scatter is known."""
         width = quantile(level, self.residual_freedom or self.degrees_of_freedom)
-        found = {}
+        intervals = {}
         for name, std in self.metric_std.items():
             if name in metrics:
                 ends = [self.estimator.metric_at(name, metrics, math.exp(sign * width * std)) for sign in (-1, 1)]
-                found[name] = (min(ends), max(ends))
-        return found
+                intervals[name] = (min(ends), max(ends))
+        return intervals
 
     def compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
@@ -282,9 +282,9 @@ def from_objective(
 
     plain = from_fit(estimator, fit, fingerprint, source)
     drawn = posterior_draws(objective, fit, DRAWS, loss) if objective.vectorised else None
-    said = tuple(warnings(fit, objective.low, objective.high, jacobian_at(objective, fit)))
+    notes = tuple(warnings(fit, objective.low, objective.high, jacobian_at(objective, fit)))
     sample = () if drawn is None else tuple(tuple(map(float, row)) for row in drawn)
-    return replace(plain, sample=sample, warnings=said)
+    return replace(plain, sample=sample, warnings=notes)
 
 
 def from_fit(estimator: Any, fit: Fit, fingerprint: str = "", source: str = "") -> Calibration:

@@ -105,10 +105,10 @@ def _sample(fields: Mapping[str, Any], size: int, path: object) -> tuple[tuple[f
     draws = _list(fields.get("sample") or [], path, "sample")
     if len(draws) > MAX_DRAWS:
         raise InputError(f"{path}: sample: {len(draws)} draws, want at most {MAX_DRAWS}")
-    found = tuple(tuple(_number(v, path, "sample") for v in _list(draw, path, "sample")) for draw in draws)
-    if any(len(draw) != size for draw in found):
+    sample = tuple(tuple(_number(v, path, "sample") for v in _list(draw, path, "sample")) for draw in draws)
+    if any(len(draw) != size for draw in sample):
         raise InputError(f"{path}: sample: want draws of {size} numbers, one a fitted parameter")
-    return found
+    return sample
 
 
 def _covariance(fields: Mapping[str, Any], size: int, path: object) -> tuple[tuple[float, ...], ...]:
@@ -116,11 +116,11 @@ def _covariance(fields: Mapping[str, Any], size: int, path: object) -> tuple[tup
     if table is None:
         return tuple((float("nan"),) * size for _ in range(size))
     rows = _list(table, path, "covariance")
-    found = tuple(tuple(_number(v, path, "covariance") for v in _list(row, path, "covariance")) for row in rows)
-    matrix = np.array(found) if len({len(row) for row in found}) == 1 else np.empty(0)
+    covariance = tuple(tuple(_number(v, path, "covariance") for v in _list(row, path, "covariance")) for row in rows)
+    matrix = np.array(covariance) if len({len(row) for row in covariance}) == 1 else np.empty(0)
     if matrix.shape != (size, size) or not np.allclose(matrix, matrix.T):
         raise InputError(f"{path}: covariance: want a symmetric table of {size} x {size} numbers")
-    return found
+    return covariance
 
 
 def _list(value: Any, path: object, field: str) -> list[Any]:

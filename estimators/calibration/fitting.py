@@ -130,14 +130,14 @@ def fit_least_squares(
         )
         for point in usable
     ]
-    found = min(tries, key=lambda tried: float(tried.cost))
-    jacobians = np.asarray(found.jac)
-    values = np.asarray(found.x)
+    best = min(tries, key=lambda tried: float(tried.cost))
+    jacobians = np.asarray(best.jac)
+    values = np.asarray(best.x)
     idle = np.max(np.abs(jacobians), axis=0) == 0
     values = np.where(idle, np.clip(begin, *bounds), values)  # no measurement moves it: it stays where it began
     freedom = len(first) - len(names)
-    variance = 2 * found.cost / freedom if freedom else np.nan
-    held = idle | _at_bounds(values, jacobians, np.asarray(found.grad), *bounds)
+    variance = 2 * best.cost / freedom if freedom else np.nan
+    held = idle | _at_bounds(values, jacobians, np.asarray(best.grad), *bounds)
     covariance = np.zeros((len(names), len(names)))
     if not held.all():
         covariance[np.ix_(~held, ~held)] = variance * _inverse(jacobians[:, ~held])
@@ -145,7 +145,7 @@ def fit_least_squares(
         tuple(names),
         tuple(map(float, values)),
         tuple(tuple(map(float, row)) for row in covariance),
-        tuple(map(float, found.fun)),
+        tuple(map(float, best.fun)),
         freedom,
         tuple(name for name, at in zip(names, held, strict=True) if at),
     )

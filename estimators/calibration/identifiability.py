@@ -34,34 +34,34 @@ def condition_number(jacobian: FloatArray) -> float:
 
 def warnings(fit: Fit, low: FloatArray, high: FloatArray, jacobian: FloatArray) -> list[str]:
     """What keeps the parameters from being identified, one line each; empty where nothing does."""
-    found = []
+    lines = []
     lengths = np.max(np.abs(jacobian), axis=0)
     for i, name in enumerate(fit.names):
         value = fit.values[i]
         if lengths[i] == 0:
-            found.append(f"{name}: no measurement depends on it: it is left at {value:.4g}")
+            lines.append(f"{name}: no measurement depends on it: it is left at {value:.4g}")
             continue
         nearest = min(abs(value - low[i]), abs(value - high[i]))
         for bound, side in ((low[i], "lower"), (high[i], "upper")):
             near = np.isfinite(bound) and abs(value - bound) <= AT_BOUND * max(abs(bound), abs(value), 1e-300)
             if near or (name in fit.held and abs(value - bound) <= nearest):
-                found.append(
+                lines.append(
                     f"{name} = {value:.4g} is at its {side} bound {bound:g}: held there, its error is unknown and the "
                     "others' assume it"
                 )
     table = correlations(fit)
     for (i, one), (j, other) in itertools.combinations(enumerate(fit.names), 2):
         if abs(table[i, j]) > MAX_CORRELATION:
-            found.append(f"{one} and {other} are correlated ({table[i, j]:+.3f}): only a combination of them is known")
+            lines.append(f"{one} and {other} are correlated ({table[i, j]:+.3f}): only a combination of them is known")
     free = [i for i, name in enumerate(fit.names) if name not in fit.held]
     condition = condition_number(jacobian[:, free]) if free else 1.0
     if condition > MAX_CONDITION:
-        found.append(
+        lines.append(
             f"condition number {condition:.3g} (want below {MAX_CONDITION:g}): fix a parameter, or measure more"
         )
-    if not np.isfinite(np.asarray(fit.covariance)).all() and not found:
-        found.append("the covariance is unknown: no degree of freedom is left, or the data do not fix every parameter")
-    return found
+    if not np.isfinite(np.asarray(fit.covariance)).all() and not lines:
+        lines.append("the covariance is unknown: no degree of freedom is left, or the data do not fix every parameter")
+    return lines
 
 
 def jacobian_at(objective: Objective, fit: Fit) -> FloatArray:

@@ -37,14 +37,14 @@ def leave_one_group_out(objective: Objective, loss: str = "linear", starts: int 
     if len(groups) < 2:
         raise InputError("leaving one group out needs a column 'group' with at least two values")
     before = objective.residuals(objective.start)
-    found = []
+    scores = []
     for group in groups:
         inside = [i for i, name in enumerate(objective.groups) if name == group]
         outside = [i for i, name in enumerate(objective.groups) if name != group]
         fit = objective.some(outside).fit(loss, starts)
         errors: FloatArray = np.abs(objective.some(inside).residuals(np.array(fit.values)))
         factor = float(np.median(before[outside]))
-        found.append(
+        scores.append(
             HeldOut(
                 group,
                 len(inside),
@@ -53,4 +53,4 @@ def leave_one_group_out(objective: Objective, loss: str = "linear", starts: int 
                 float(np.median(np.abs(before[inside] - factor))),
             )
         )
-    return found
+    return scores

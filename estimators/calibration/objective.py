@@ -149,7 +149,7 @@ def _slopes(
         return None
     nothing = Formula(sp.Integer(0), "s", "the parameter does not stand in the formula")
     made: dict[tuple[str, str], tuple[Formula, ...]] = {}
-    found = []
+    slopes = []
     for m in measurements:
         key = (m.workload.identity, m.machine.fingerprint)
         if key not in made:
@@ -160,8 +160,8 @@ def _slopes(
             if any(name.startswith("choice.") for name in whole.names):
                 return None  # the least over a menu has no derivative that holds for all of its rows
             made[key] = tuple(whole.derivative(name) if name in whole.names else nothing for name in full)
-        found.append(_slope(estimator, m, made[key]))
-    return tuple(found)
+        slopes.append(_slope(estimator, m, made[key]))
+    return tuple(slopes)
 
 
 def _slope(

@@ -33,11 +33,11 @@ def profile(objective: Objective, fit: Fit, level: float = 0.80) -> Mapping[str,
         raise InputError("a profile needs more measurements than parameters")
     best = float(np.sum(np.square(fit.residuals)))
     limit = best * (1 + stats.f.ppf(level, 1, freedom) / freedom)
-    found = {}
+    intervals = {}
     for i, name in enumerate(fit.names):
         ends = [_end(objective, fit, i, limit, side) for side in (-1, 1)]
-        found[name] = (ends[0], ends[1])
-    return found
+        intervals[name] = (ends[0], ends[1])
+    return intervals
 
 
 def _end(objective: Objective, fit: Fit, index: int, limit: float, side: int) -> float:

@@ -55,8 +55,8 @@ class Coordinates:
 
     def centre(self) -> FloatArray:
         """The fit."""
-        own = self.values[list(self.free)]
-        return np.where(self.logs, np.log(np.where(self.logs, own, 1.0)), own)
+        values = self.values[list(self.free)]
+        return np.where(self.logs, np.log(np.where(self.logs, values, 1.0)), values)
 
     def parameters(self, points: FloatArray) -> FloatArray:
         """Points of shape (n, free) as parameters of shape (n, all)."""
@@ -71,13 +71,13 @@ class Coordinates:
 
     def scale(self, fit: Fit) -> FloatArray:
         """Covariance of the coordinates, linearised; open directions get the width of the bounds."""
-        own = self.values[list(self.free)]
+        values = self.values[list(self.free)]
         table = np.asarray(fit.covariance)[np.ix_(self.free, self.free)]
-        slope = np.where(self.logs, 1 / np.where(own != 0, own, 1.0), 1.0)
+        slope = np.where(self.logs, 1 / np.where(values != 0, values, 1.0), 1.0)
         table = table * np.outer(slope, slope)
         low, high = self.low[list(self.free)], self.high[list(self.free)]
         widest = np.where(self.logs, np.log(np.maximum(high, 1e-300) / np.where(self.logs, low, 1.0)), high - low)
-        widest = np.where(np.isfinite(widest), widest, 10 * np.abs(own) + 1e-12)
+        widest = np.where(np.isfinite(widest), widest, 10 * np.abs(values) + 1e-12)
         if not np.all(np.isfinite(table)):
             return np.asarray(np.diag((widest / 4) ** 2))
         errors = np.sqrt(np.diag(table))
@@ -130,11 +130,11 @@ class _Density:
     def __call__(self, points: FloatArray) -> FloatArray:
         parameters = self.coordinates.parameters(points)
         inside = self.coordinates.inside(parameters)
-        found = np.full(len(points), -np.inf)
+        density = np.full(len(points), -np.inf)
         if inside.any():
             losses = self.objective.loss_at(parameters[inside], self.loss)
-            found[inside] = -(losses - self.least) / (2 * self.scatter**2)
-        return np.where(np.isnan(found), -np.inf, found)
+            density[inside] = -(losses - self.least) / (2 * self.scatter**2)
+        return np.where(np.isnan(density), -np.inf, density)
 
 
 def _proposed(
@@ -171,14 +171,14 @@ def _walked(
     half = WALKERS // 2
     kept = []
     for step in range(BURN_IN + STEPS):
-        for own, others in ((slice(None, half), slice(half, None)), (slice(half, None), slice(None, half))):
+        for half_moved, others in ((slice(None, half), slice(half, None)), (slice(half, None), slice(None, half))):
             partners = walkers[others][generator.integers(0, half, half)]
             stretch = (1 + generator.random(half)) ** 2 / 2
-            moved = partners + stretch[:, None] * (walkers[own] - partners)
+            moved = partners + stretch[:, None] * (walkers[half_moved] - partners)
             there = density(moved)
-            accepted = np.log(generator.random(half)) < (size - 1) * np.log(stretch) + there - logs[own]
-            walkers[own] = np.where(accepted[:, None], moved, walkers[own])
-            logs[own] = np.where(accepted, there, logs[own])
+            accepted = np.log(generator.random(half)) < (size - 1) * np.log(stretch) + there - logs[half_moved]
+            walkers[half_moved] = np.where(accepted[:, None], moved, walkers[half_moved])
+            logs[half_moved] = np.where(accepted, there, logs[half_moved])
         if step >= BURN_IN:
             kept.append(walkers.copy())
     everything = np.concatenate(kept)

@@ -118,16 +118,16 @@ class Compiled:
     @cached_property
     def _terms(self) -> tuple[tuple[Term, ...], ...]:
         """The formula of each group with the base put in, taken apart."""
-        found: list[tuple[Term, ...]] = []
+        terms: list[tuple[Term, ...]] = []
         for group in self.groups:
             known = {name: self.base[name] for name in group.formula.names if name in self.base}
             if isinstance(group.formula, Least):
-                found.append((Chosen(group.formula.substitute(known)),))
+                terms.append((Chosen(group.formula.substitute(known)),))
                 continue
             numbers = {symbol(name): sp.Float(value) for name, value in known.items()}
             expression = group.formula.expression.xreplace(numbers)
-            found.append(separate(expression, lambda name: str(name).startswith("operation.")))
-        return tuple(found)
+            terms.append(separate(expression, lambda name: str(name).startswith("operation.")))
+        return tuple(terms)
 
     @cached_property
     def _known(self) -> dict[tuple[float, ...], Lanes]:
@@ -143,15 +143,15 @@ class Compiled:
     def _evaluate(self, arrays: Mapping[str, FloatArray], known: dict[tuple[float, ...], Lanes]) -> FloatArray:
         """One block. Points that share the workload's symbols share the rows; `known` keeps those between blocks."""
         rows = [arrays[name] for name in self._row_symbols]
-        own = np.broadcast_shapes(*(array.shape for array in rows))
-        if not rows or math.prod(own) == 1:
+        inner = np.broadcast_shapes(*(array.shape for array in rows))
+        if not rows or math.prod(inner) == 1:
             return self._at(arrays, known)
         shape = np.broadcast_shapes(*(array.shape for array in arrays.values()))
         result = np.empty(shape)
-        if math.prod(own) * SHARED_BY <= math.prod(shape):
-            own = (1,) * (len(shape) - len(own)) + own
-            for place in np.ndindex(own):
-                window = tuple(slice(i, i + 1) if n > 1 else slice(None) for i, n in zip(place, own, strict=True))
+        if math.prod(inner) * SHARED_BY <= math.prod(shape):
+            inner = (1,) * (len(shape) - len(inner)) + inner
+            for place in np.ndindex(inner):
+                window = tuple(slice(i, i + 1) if n > 1 else slice(None) for i, n in zip(place, inner, strict=True))
                 part = {name: _cut(array, window) for name, array in arrays.items()}
                 result[window] = self._at(part, known)
             return result
@@ -189,14 +189,14 @@ class Compiled:
 
     def _lanes(self, by_symbol: Mapping[str, Any]) -> Lanes:
         """The rows of each lane with the workload's symbols put in: how many operations, and their tables."""
-        found: dict[str, tuple[Any, list[Rows]]] = {}
+        lanes: dict[str, tuple[Any, list[Rows]]] = {}
         for group, terms in zip(self.groups, self._terms, strict=True):
             amounts = {name: amount_rows(column, by_symbol) for name, column in group.amounts.items()}
             for lane, multiplicity in group.multiplicity.items():
                 weights = amount_rows(multiplicity, by_symbol)
-                count, groups = found.get(lane, (0.0, []))
-                found[lane] = (count + np.sum(weights, axis=0), [*groups, Rows(terms, amounts, weights)])
-        return {lane: (count, Tables.of(groups)) for lane, (count, groups) in found.items()}
+                count, groups = lanes.get(lane, (0.0, []))
+                lanes[lane] = (count + np.sum(weights, axis=0), [*groups, Rows(terms, amounts, weights)])
+        return {lane: (count, Tables.of(groups)) for lane, (count, groups) in lanes.items()}
 
     def _check(self, name: str, array: FloatArray) -> None:
         if array.size == 0:
@@ -206,11 +206,11 @@ class Compiled:
         low, high = float(array.min()), float(array.max())
         space, _, path = name.partition(".")
         if space == "machine":
-            own = self.machine.get(path)
-            whole = isinstance(own, int)
+            stated = self.machine.get(path)
+            whole = isinstance(stated, int)
             if whole and self.counts == "whole" and not np.all(array == np.round(array)):
                 raise InputError(f"{name} = {float(array[array != np.round(array)].flat[0]):g}: want whole numbers")
-            for value in sorted({low, high} - {float(own)}):  # what the machine has is valid
+            for value in sorted({low, high} - {float(stated)}):  # what the machine has is valid
                 self.machine.using({path: math.ceil(value) if whole else value})
         elif space == "estimator":
             for value in (low, high):
@@ -226,8 +226,10 @@ def _binds(name: str) -> bool:
 
 def _cut(array: FloatArray, window: tuple[slice, ...]) -> FloatArray:
     """The part of an array inside a window of the shape it broadcasts to."""
-    own = window[len(window) - array.ndim :]
-    return np.asarray(array[tuple(slice(None) if n == 1 else cut for n, cut in zip(array.shape, own, strict=True))])
+    trailing = window[len(window) - array.ndim :]
+    return np.asarray(
+        array[tuple(slice(None) if n == 1 else cut for n, cut in zip(array.shape, trailing, strict=True))]
+    )
 
 
 def _window(array: FloatArray, axis: int, dimensions: int, window: slice) -> FloatArray:
@@ -274,8 +276,8 @@ def groups_of(
             lanes = rows.setdefault(row, {})
             lanes[lane(op)] = lanes.get(lane(op), 0) + op.times
         amounts = {name: tuple(row[i] for row in rows) for i, name in enumerate(names)}
-        lanes_seen = sorted({own for lanes in rows.values() for own in lanes})
-        multiplicity = {own: tuple(lanes.get(own, 0) for lanes in rows.values()) for own in lanes_seen}
+        lanes_seen = sorted({one for lanes in rows.values() for one in lanes})
+        multiplicity = {one: tuple(lanes.get(one, 0) for lanes in rows.values()) for one in lanes_seen}
         groups.append(Group(formula, amounts, multiplicity))
     return tuple(groups)
 
@@ -284,8 +286,8 @@ def constant_group(times: FloatArray, operations: Sequence[Op], lane: Callable[[
     """Operations whose times do not vary (a measured table), under a schedule that does."""
     lanes = [lane(op) for op in operations]
     multiplicity = {
-        own: tuple(op.times if its == own else 0 for op, its in zip(operations, lanes, strict=True))
-        for own in sorted(set(lanes))
+        name: tuple(op.times if its == name else 0 for op, its in zip(operations, lanes, strict=True))
+        for name in sorted(set(lanes))
     }
     formula = Formula(symbol("operation.seconds"), "s", "times of operations that do not vary")
     return Group(formula, {"operation.seconds": tuple(map(float, times))}, multiplicity)

@@ -202,23 +202,23 @@ class Composite(EstimatorBase):
         return tuple(text for text in texts if text)
 
     def _caches(self, machine: Machine) -> str:
-        said = self.operation.caches(machine) if isinstance(self.operation, FormulaModel) else ""
+        note = self.operation.caches(machine) if isinstance(self.operation, FormulaModel) else ""
         state = machine.runtime.cache
-        return said or (f"{state} caches, of which this model knows nothing" if state else "")
+        return note or (f"{state} caches, of which this model knows nothing" if state else "")
 
     def _parts(
         self, workload: Workload, times: FloatArray, machine: Machine, elapsed: tuple[float, ...] | None
     ) -> tuple[Part, ...]:
         bounds: dict[int, str | None] = {}
         if isinstance(self.operation, FormulaModel):
-            own = {f"parameter.{name}": value for name, (value, _) in parameters(self.operation).items()}
+            fitted = {f"parameter.{name}": value for name, (value, _) in parameters(self.operation).items()}
             for formula, indices in grouped(self.operation, workload.operations, machine):
                 if not formula.terms:
                     continue
                 names = list(formula.terms)
                 sides = []
                 for term in (Formula(formula.terms[name], "s", "") for name in names):
-                    values: dict[str, Any] = {**own, **machine_values(term, machine)}
+                    values: dict[str, Any] = {**fitted, **machine_values(term, machine)}
                     for name in term.names:
                         if name.startswith("operation."):
                             values[name] = np.array(

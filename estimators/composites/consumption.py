@@ -103,11 +103,11 @@ def energy(
         raise InputError(f"workload {workload.name!r} counts neither flop nor bytes: its energy is unknown")
     joules = Formula(watts.expression * symbol("time") * symbol("operation.devices"), "J", watts.source)
     symbols = {name: float(value) for name, value in {**workload.defaults, **(run or {})}.items()}
-    own = {f"parameter.{name}": value for name, (value, _) in parameters(power).items()}
+    values = {f"parameter.{name}": value for name, (value, _) in parameters(power).items()}
     work = Table(
         {"operation.float32_flop": flop, "operation.bytes_moved": moved, "operation.devices": devices_of(workload)}
     )
-    return Consumption(ENERGY, joules, Table({**symbols, **own, **machine_values(joules, machine)}), work)
+    return Consumption(ENERGY, joules, Table({**symbols, **values, **machine_values(joules, machine)}), work)
 
 
 def devices_of(workload: Workload) -> Amount:
@@ -128,14 +128,14 @@ def energy_of(
     None where they are unknown.
     """
     try:
-        told = energy(workload, machine, run, clock=clock)
+        consumed = energy(workload, machine, run, clock=clock)
     except InputError:
         return None, ()
-    return float(told({}, time)), over_cap(told, machine, {}, time)
+    return float(consumed({}, time)), over_cap(consumed, machine, {}, time)
 
 
 def over_cap(
-    told: Consumption, machine: Machine, free: Mapping[str, npt.ArrayLike], times: npt.ArrayLike
+    consumed: Consumption, machine: Machine, free: Mapping[str, npt.ArrayLike], times: npt.ArrayLike
 ) -> tuple[str, ...]:
     """A line where the mean power of a device passes its cap: the time is then too short, or the energy too large.
 
@@ -146,9 +146,11 @@ def over_cap(
     """
     seconds = np.atleast_1d(np.asarray(times, dtype=float))
     values = {name: np.atleast_1d(np.asarray(array, dtype=float)) for name, array in free.items()}
-    by_symbol: dict[str, Any] = {**told.base, **{name.partition(".")[2]: array for name, array in values.items()}}
+    by_symbol: dict[str, Any] = {**consumed.base, **{name.partition(".")[2]: array for name, array in values.items()}}
     watts = (
-        told(values, seconds) / seconds / evaluate(sp.sympify(told.work["operation.devices"], strict=True), by_symbol)
+        consumed(values, seconds)
+        / seconds
+        / evaluate(sp.sympify(consumed.work["operation.devices"], strict=True), by_symbol)
     )
     cap = np.broadcast_to(values.get("machine.power.cap", float(machine.power.cap or np.inf)), watts.shape)
     over = watts > cap * (1 + 1e-6)

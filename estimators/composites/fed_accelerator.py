@@ -66,11 +66,11 @@ class FedAccelerator(Composite):
         fed = {name: given[name] for name in SYMBOLS if name in given}
         numbers = Table({**fed, **self.schedule.run_defaults(machine), **numbers_of_run(workload, run or {})})
         answer = super().estimate(workload, machine, numbers)
-        own = self.handed_over(self.graph(workload, machine), machine).bind_known(numbers).bound()
-        lanes = self.schedule.lanes(own, np.array([part.time for part in answer.parts]))
-        counts = np.array([float(op.times) for op in own])
-        occupied = float(np.sum(self.operation.occupied(own.operations, machine) * counts))
-        plain = self.schedule.account(own, machine, numbers, lanes)
+        graph = self.handed_over(self.graph(workload, machine), machine).bind_known(numbers).bound()
+        lanes = self.schedule.lanes(graph, np.array([part.time for part in answer.parts]))
+        counts = np.array([float(op.times) for op in graph])
+        occupied = float(np.sum(self.operation.occupied(graph.operations, machine) * counts))
+        plain = self.schedule.account(graph, machine, numbers, lanes)
         used = self._used(workload, machine, numbers)
         matrix = answer.metrics["matrix"] * used
         metrics = Table({**answer.metrics, "matrix": matrix, "mxu": occupied * float(plain["work"] / plain["seen"])})
@@ -81,7 +81,7 @@ class FedAccelerator(Composite):
             "infeed": lanes["infeed"] * factor["link"],
             "host": lanes["host"] * factor["host"],
         }
-        drawn = self.schedule.account(own, machine, numbers, changed, factor["start"])
+        drawn = self.schedule.account(graph, machine, numbers, changed, factor["start"])
         drawn["mxu"] = occupied * drawn["work"] / drawn["seen"]
         ends = ((1 - DEFAULT_LEVEL) / 2, (1 + DEFAULT_LEVEL) / 2)
         bands = {name: tuple(np.quantile(drawn[name], ends).tolist()) for name in ("infeed", "idle", "mxu")}
@@ -129,5 +129,5 @@ class FedAccelerator(Composite):
         size = numbers.get("example_bytes", feed.example_bytes if feed else 0.0)
         workers = numbers.get("workers", 16.0)
         parts.append(f"{seconds * 1e3:.4g} ms of a host core and {size:.4g} bytes an example, {workers:g} workers")
-        own = feed is not None and feed.source and seconds == feed.host_seconds
-        return (*parts, *([f"input: {feed.source}"] if feed and own else []))
+        measured_here = feed is not None and feed.source and seconds == feed.host_seconds
+        return (*parts, *([f"input: {feed.source}"] if feed and measured_here else []))

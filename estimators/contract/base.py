@@ -224,5 +224,5 @@ def check_run_names(estimator: Estimator, workload: Workload, machine: Machine, 
     known = estimator.run_names(workload, machine)
     for name in names:
         if name not in known:
-            listed = [f"run.{own}" for own in sorted(known)]
+            listed = [f"run.{one}" for one in sorted(known)]
             raise unknown_name("number of the run for this estimator:", f"run.{name}", listed)

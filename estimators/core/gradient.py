@@ -39,8 +39,8 @@ def gradient(expression: sp.Expr, values: Mapping[str, Any]) -> dict[str, FloatA
             if above is None or not node.free_symbols:
                 continue
             for argument, slope in _partials(node, known, values):
-                own = np.where(np.equal(above, 0.0), 0.0, above * slope)  # an inactive side may be infinite
-                slopes[argument] = slopes.get(argument, 0.0) + own
+                factor = np.where(np.equal(above, 0.0), 0.0, above * slope)  # an inactive side may be infinite
+                slopes[argument] = slopes.get(argument, 0.0) + factor
     return {str(s): np.asarray(slopes.get(s, 0.0)) for s in expression.free_symbols}
 
 
@@ -81,12 +81,12 @@ def _partials(node: sp.Expr, known: Mapping[sp.Basic, Any], values: Mapping[str,
         active = np.argmax(table, axis=0) if isinstance(node, LARGEST) else np.argmin(table, axis=0)
         return [(argument, np.where(active == i, 1.0, 0.0)) for i, argument in enumerate(arguments)]
     if isinstance(node, sp.Piecewise):
-        found, left = [], np.asarray(True)
+        partials, left = [], np.asarray(True)
         for value, condition in arguments:
             holds = left & np.asarray(_evaluate(condition, values), dtype=bool)
-            found.append((value, np.where(holds, 1.0, 0.0)))
+            partials.append((value, np.where(holds, 1.0, 0.0)))
             left = left & ~holds
-        return found
+        return partials
     inner = [sp.Dummy(positive=argument.is_positive) for argument in arguments]  # any other function: sympy's slope
     outer = node.func(*inner)
     slopes = [outer.diff(dummy).xreplace(dict(zip(inner, arguments, strict=True))) for dummy in inner]

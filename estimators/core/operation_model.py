@@ -64,9 +64,9 @@ class FormulaModel(OperationModel, Protocol):
     def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
         """Seconds of one execution of each operation, shape (operations,)."""
         times = np.empty(len(operations))
-        own = {f"parameter.{name}": value for name, (value, _) in parameters(self).items()}
+        fitted = {f"parameter.{name}": value for name, (value, _) in parameters(self).items()}
         for formula, indices in grouped(self, operations, machine):
-            values: dict[str, Any] = {**own, **machine_values(formula, machine)}
+            values: dict[str, Any] = {**fitted, **machine_values(formula, machine)}
             for name in formula.names:
                 if name.startswith("operation."):
                     values[name] = np.array([float(self.amount(operations[i], name)) for i in indices])
@@ -79,14 +79,14 @@ def grouped(model: FormulaModel, operations: Sequence[Op], machine: Machine) -> 
     groups: dict[Hashable, list[int]] = {}
     for index, op in enumerate(operations):
         groups.setdefault(model.key(op, machine), []).append(index)
-    found = [(model.formula(operations[indices[0]], machine), indices) for indices in groups.values()]
-    for formula, indices in found:
+    formulas = [(model.formula(operations[indices[0]], machine), indices) for indices in groups.values()]
+    for formula, indices in formulas:
         if formula.unit != "s":
             name = operations[indices[0]].name
             raise InputError(
                 f"the formula of operation {name!r} is in {formula.unit!r}: an operation model answers in 's'"
             )
-    return found
+    return formulas
 
 
 def amount_of(op: Op, name: str) -> Amount:
@@ -107,7 +107,7 @@ def amount_of(op: Op, name: str) -> Amount:
     dims = (*KINDS[op.kind].dims, *KINDS[op.kind].optional) if op.kind in KINDS else ()
     if part in dims or part.partition(".")[0] in RESOURCES:
         return op.cost[part]
-    known = [f"operation.{own}" for own in ("flop", "bytes_moved", *(dims or op.dims), *RESOURCES)]
+    known = [f"operation.{one}" for one in ("flop", "bytes_moved", *(dims or op.dims), *RESOURCES)]
     raise unknown_name(f"amount of operation {op.name!r} ({op.kind})", name, known)
 
 

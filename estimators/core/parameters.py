@@ -35,12 +35,12 @@ def declared(cls: type) -> dict[str, Parameter]:
 @cache
 def _declared(cls: type) -> dict[str, Parameter]:
     hints = get_type_hints(cls, include_extras=True)
-    found = {}
+    declared = {}
     for field in fields(cls):
         for note in getattr(hints[field.name], "__metadata__", ()):
             if isinstance(note, Parameter):
-                found[field.name] = note
-    return found
+                declared[field.name] = note
+    return declared
 
 
 PLAIN = (float, int, str)
@@ -102,7 +102,7 @@ def _changed(thing: Any, values: dict[str, float]) -> Any:
     for name, value in values.items():
         head, _, rest = name.partition(".")
         if isinstance(thing, Mapping):  # its names may hold dots: "gemm.float32"
-            head = max((own for own in thing if f"{name}.".startswith(f"{own}.")), key=len, default=head)
+            head = max((one for one in thing if f"{name}.".startswith(f"{one}.")), key=len, default=head)
             rest = name[len(head) + 1 :]
         heads.setdefault(head, {})[rest] = value
     if isinstance(thing, Mapping):

@@ -56,7 +56,7 @@ def cost_by_level(
     kept
         How many caches, counted from main memory, still hold something; all where None.
     """
-    there = [is_there(own) * cost for own, cost in zip(capacities, costs, strict=False)] + [costs[-1]]
+    there = [is_there(level_bytes) * cost for level_bytes, cost in zip(capacities, costs, strict=False)] + [costs[-1]]
     passed = [Largest(*there[: level + 1]) for level in range(len(there))]
     first = 0 if kept is None else len(capacities) - kept
     total, held = passed[first], sp.Integer(1)
@@ -73,8 +73,8 @@ def is_there(capacity: sp.Expr) -> sp.Expr:
 
 def sizes_read(expression: sp.Expr) -> sp.Expr:
     """The expression with every cache there: what is named then has a say by its size, not by being there alone."""
-    asked = [node for node in expression.atoms(Smallest) if len(node.args) == 2 and node.args[0] == 1]
-    present = [node for node in asked if all(factor.is_Symbol for factor in sp.Mul.make_args(node.args[1]))]
+    minima = [node for node in expression.atoms(Smallest) if len(node.args) == 2 and node.args[0] == 1]
+    present = [node for node in minima if all(factor.is_Symbol for factor in sp.Mul.make_args(node.args[1]))]
     return expression.xreplace(dict.fromkeys(present, sp.Integer(1)))
 
 

@@ -80,14 +80,14 @@ class FormulaSchedule(Schedule, Protocol):
         for name in formula.names:
             quantity, _, lane = name.partition(".")
             if quantity in ("time", "count"):
-                inside = np.array([own == lane for own in lanes], dtype=bool)
+                inside = np.array([of_lane == lane for of_lane in lanes], dtype=bool)
                 values[name] = float(np.sum((times * counts if quantity == "time" else counts)[inside]))
         whole = float(formula.evaluate(values))
         elapsed = np.zeros(len(lanes))
         for lane in sorted(set(lanes)):
             nothing = {f"time.{lane}": 0.0} | ({} if lane in self.bounding_lanes() else {f"count.{lane}": 0.0})
             without = float(formula.evaluate({**values, **nothing}))
-            inside = np.array([own == lane for own in lanes], dtype=bool)
+            inside = np.array([of_lane == lane for of_lane in lanes], dtype=bool)
             work = np.where(inside, times * counts, 0.0)
             elapsed += (whole - without) * work / (work.sum() or 1.0)
         return Outcome(whole, f"formula: {formula.source}", elapsed=tuple(map(float, elapsed)))

@@ -58,14 +58,14 @@ Term: TypeAlias = Product | Maximum | Whole | Chosen
 
 def separate(expression: sp.Expr, is_row: IsRow) -> tuple[Term, ...]:
     """Terms whose sum is the expression; products of equal point parts are merged."""
-    found: list[Term] = []
+    terms: list[Term] = []
     products: list[Product] = []
     for term in _terms(expression, is_row):
         if isinstance(term, Product):
             products.append(term)
         else:
-            found.append(term)
-    return (*_merged(products), *found)
+            terms.append(term)
+    return (*_merged(products), *terms)
 
 
 def _terms(expression: sp.Expr, is_row: IsRow) -> list[Term]:
@@ -176,7 +176,7 @@ class Tables:
                     sides = [[group.part(product.rows) for product in side] for side in term.sides]
                     if len(sides) == 2 and all(len(side) == 1 and side[0].ndim == 1 for side in sides):
                         first, second = sorted(
-                            ((side[0].points, own[0]) for side, own in zip(term.sides, sides, strict=True)),
+                            ((side[0].points, table[0]) for side, table in zip(term.sides, sides, strict=True)),
                             key=lambda pair: _text(pair[0]),
                         )
                         pairs.setdefault((first[0], second[0]), []).append((first[1], second[1]))
@@ -231,9 +231,9 @@ def _row_by_row(term: Maximum, weighted: list[list[FloatArray]], points: Mapping
     total: Any = 0.0
     for index in range(len(weighted[0][0])):
         best: Any = None
-        for side, own in zip(weighted, parts, strict=True):
-            value = side[0][index] * own[0]
-            for more, part in zip(side[1:], own[1:], strict=True):
+        for side, one in zip(weighted, parts, strict=True):
+            value = side[0][index] * one[0]
+            for more, part in zip(side[1:], one[1:], strict=True):
                 value = value + more[index] * part
             best = value if best is None else np.maximum(best, value)
         total = total + best

@@ -85,20 +85,20 @@ def extrapolate_many(
             raise InputError(
                 f"{where}one value of {one.parameter} cannot be extrapolated: want {LEAST_POINTS}, better 5 or more"
             )
-        found, reason = kind_of(one, kind)
+        named, reason = kind_of(one, kind)
         reasons.append(reason)
-        groups[len(one), found, min(1.0, one.x[0], float(targets.min()))].append(i)
+        groups[len(one), named, min(1.0, one.x[0], float(targets.min()))].append(i)
     answers: list[Prediction | None] = [None] * len(series)
-    for (_, found, unit), members in groups.items():
-        pool = counted_in(Pool((FAMILIES[family],)) if family else _pool(found, machine), unit)
-        known = borders(machine) if machine is not None and found in ("strong", "weak") else ()
+    for (_, named, unit), members in groups.items():
+        pool = counted_in(Pool((FAMILIES[family],)) if family else _pool(named, machine), unit)
+        known = borders(machine) if machine is not None and named in ("strong", "weak") else ()
         for start in range(0, len(members), CHUNK):
             chunk = members[start : start + CHUNK]
             some = [series[i] for i in chunk]
             x, y = np.array([s.x for s in some]), np.array([s.y for s in some])
             steps = ORIGINS if level is not None or family is None else 0
             for i, mixture in zip(chunk, select(pool, x, y, known, steps), strict=True):
-                answers[i] = _answer(series[i], found, reasons[i], mixture, targets, level, known)
+                answers[i] = _answer(series[i], named, reasons[i], mixture, targets, level, known)
     return [answer for answer in answers if answer is not None]
 
 
@@ -149,6 +149,6 @@ def _answer(
 
 
 def _least_squares(family: str, series: Series, to: FloatArray, level: float | None) -> Prediction:
-    found = LEAST_SQUARES[family](series.x, series.y, to, level if level is not None else 0.80, series.parameter)
-    found = replace(found, series=series)
-    return found if level is not None else replace(found, low=None, high=None, level=None)
+    prediction = LEAST_SQUARES[family](series.x, series.y, to, level if level is not None else 0.80, series.parameter)
+    prediction = replace(prediction, series=series)
+    return prediction if level is not None else replace(prediction, low=None, high=None, level=None)

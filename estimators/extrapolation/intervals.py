@@ -114,7 +114,7 @@ def doubt(mixture: Mixture, kind: str, x: FloatArray, y: FloatArray, to: FloatAr
 
 def missed_below(mixture: Mixture, x: FloatArray, y: FloatArray) -> float:
     """What the first values are missed by when the laws see only the later ones: a root mean square in log time."""
-    found = []
+    misses = []
     for first in range(1, min(ORIGINS, len(x) - FIRST_ORIGIN) + 1):
         later, times = x[None, first:], y[None, first:]
         answer = np.zeros(first)
@@ -123,8 +123,8 @@ def missed_below(mixture: Mixture, x: FloatArray, y: FloatArray) -> float:
             fitted = fit_prefixes(part.family, later, times, knots, (len(x) - first,))[0, 0]
             answer += weight * (part.family.matrix(x[:first], knots[0]) @ fitted)
         errors = np.log(np.maximum(answer, 1e-300) / y[:first])
-        found.append(np.clip(errors, -WORST, WORST) / np.sqrt(np.maximum(np.log2(x[first] / x[:first]), 0.25)))
-    return float(np.sqrt(np.mean(np.concatenate(found) ** 2))) if found else WORST
+        misses.append(np.clip(errors, -WORST, WORST) / np.sqrt(np.maximum(np.log2(x[first] / x[:first]), 0.25)))
+    return float(np.sqrt(np.mean(np.concatenate(misses) ** 2))) if misses else WORST
 
 
 def beyond(x: FloatArray, to: FloatArray) -> FloatArray:

@@ -174,5 +174,5 @@ class Prediction:
 
 def shares_of(names: list[str], weights: list[float]) -> Table[float]:
     """Family names with their shares, those below one in a thousand left out."""
-    found: Mapping[str, float] = {n: float(w) for n, w in zip(names, weights, strict=True) if w >= 1e-3}
-    return Table(dict(found))
+    shares: Mapping[str, float] = {n: float(w) for n, w in zip(names, weights, strict=True) if w >= 1e-3}
+    return Table(dict(shares))

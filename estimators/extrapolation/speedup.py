@@ -71,19 +71,19 @@ def advise(prediction: Prediction) -> Advice | None:
     if all(value == int(value) for value in prediction.series.x):
         counts = np.unique(np.round(counts))
     times = prediction.law(counts)
-    found = gains(prediction, counts, times)
-    if found is None:
+    result = gains(prediction, counts, times)
+    if result is None:
         return None
-    best = int(np.argmax(found.speedup * found.efficiency))
+    best = int(np.argmax(result.speedup * result.efficiency))
     return Advice(float(counts[best]), float(counts[int(np.argmin(times))]))
 
 
 def gain_rows(prediction: Prediction) -> list[dict[str, float]]:
     """`speedup`, `efficiency` and `core_h`, one row a target; empty rows where the parameter does not count workers."""
-    found = gains(prediction, np.asarray(prediction.x), np.asarray(prediction.value))
-    if found is None:
+    result = gains(prediction, np.asarray(prediction.x), np.asarray(prediction.value))
+    if result is None:
         return [{} for _ in prediction.x]
-    columns = zip(found.speedup, found.efficiency, found.core_hours, strict=True)
+    columns = zip(result.speedup, result.efficiency, result.core_hours, strict=True)
     return [{"speedup": float(s), "efficiency": float(e), "core_h": float(h)} for s, e, h in columns]
 
 

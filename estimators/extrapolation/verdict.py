@@ -53,12 +53,12 @@ def verdicts(
     wide, refused = WIDE.get(kind, USUAL_WIDE), REFUSED.get(kind, USUAL_REFUSED)
     span = series.x[-1] / series.x[0]
     ratios = beyond(np.asarray(series.x), np.asarray(to))
-    found = []
+    result = []
     for i, target in enumerate(to):
         if not (np.isfinite(value[i]) and np.isfinite(half[i])):
             # a comparison with nan is false, so it would pass every limit below
             reason = f"no finite answer: {value[i]:g} s, half-width of the 80 % band {half[i]:g} in log time"
-            found.append(Verdict("do not extrapolate", reason))
+            result.append(Verdict("do not extrapolate", reason))
             continue
         ratio, under = float(ratios[i]), target < series.x[0]
         crossed = [border for border in known_borders if series.x[-1] <= border < target]
@@ -74,8 +74,8 @@ def verdicts(
             "do not extrapolate" if doubling[i] > refused or ratio > span**2 else "wide" if reasons else "trust"
         )
         steady = f"{_missed(doubt, i)}, and the laws agree"
-        found.append(Verdict(word, "; ".join(reasons) or steady))
-    return found
+        result.append(Verdict(word, "; ".join(reasons) or steady))
+    return result
 
 
 def _worst(doubt: Doubt, i: int) -> str:

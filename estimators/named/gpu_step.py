@@ -53,7 +53,7 @@ class MeasuredKernels:
 
     model: TiledRoofline
     scatter: Table[Scatter]
-    said: Table[str]
+    notes: Table[str]
 
 
 def measured_kernels(known: DeviceCalibration, machine: Machine, classes: Iterable[tuple[str, str]]) -> MeasuredKernels:
@@ -62,32 +62,32 @@ def measured_kernels(known: DeviceCalibration, machine: Machine, classes: Iterab
     An operation that was timed by itself shows its whole launch; in a row of operations the host's part of it is the
     schedule's, and the device's is the machine's `runtime.launch_overhead`.
     """
-    told = known.forecast(machine)
-    belief = told.belief
+    forecast = known.forecast(machine)
+    belief = forecast.belief
     bounds = declared(KernelParameters)
     kernels: dict[str, KernelParameters] = {}
     scatter: dict[str, Scatter] = {}
-    said: dict[str, str] = {}
+    notes: dict[str, str] = {}
     for kind, dtype in sorted(set(classes)):
         name, standing = f"{kind}.{dtype}", standing_for(kind, dtype, belief.noise)
         if standing is None and kind == "recurrent":  # one library call a layer: its launches are its own
-            found = recurrent_kernels(machine)
-            spread = float(np.hypot(found.spread, 0.0 if dtype == "float32" else OTHER_TYPE))
-            kernels[name], scatter[name], said[name] = found.kernels, Scatter(spread, spread), found.said
+            recurrent = recurrent_kernels(machine)
+            spread = float(np.hypot(recurrent.spread, 0.0 if dtype == "float32" else OTHER_TYPE))
+            kernels[name], scatter[name], notes[name] = recurrent.kernels, Scatter(spread, spread), recurrent.note
             continue
         source = standing.measured if standing else DEFAULT
         values = {n: float(np.clip(v, bounds[n].low, bounds[n].high)) for n, v in belief.values(source).items()}
         values |= {n: min(values[n], CERTAIN) for n in ("compute_efficiency", "memory_efficiency") if n in values}
         kernels[name] = KernelParameters(**{**values, "overhead": 0.0})
         if standing is None:
-            scatter[name], said[name] = Scatter(UNKNOWN, UNKNOWN), "not measured on any machine"
+            scatter[name], notes[name] = Scatter(UNKNOWN, UNKNOWN), "not measured on any machine"
             continue
-        rule = told.rule(source).scatter
+        rule = forecast.rule(source).scatter
         ends = (float(np.hypot(end, standing.spread)) for end in (rule.short, rule.long))
         scatter[name] = Scatter(*ends)
-        said[name] = ("" if source == name else f"as {source}, ") + belief.said[source]
+        notes[name] = ("" if source == name else f"as {source}, ") + belief.notes[source]
     kernels.setdefault(DEFAULT, KernelParameters())
-    return MeasuredKernels(TiledRoofline(Table(kernels)), Table(scatter), Table(said))
+    return MeasuredKernels(TiledRoofline(Table(kernels)), Table(scatter), Table(notes))
 
 
 def gpu_step(
@@ -113,7 +113,7 @@ def gpu_step(
     kernels = measured_kernels(known, machine, classes)
     model: FormulaModel = kernels.model if links is None else DeviceAndLinks(kernels.model, links)
     estimator = Composite(model, schedule or HostIssue(), "measured kernels under a schedule")
-    words = _grouped(kernels.said)
+    words = _grouped(kernels.notes)
     made = Calibration(
         estimator, (), residual_std=UNKNOWN, fingerprint=known.fingerprint, source="; ".join([known.source, *words])
     )
@@ -143,9 +143,9 @@ def band(scatter: Mapping[str, Scatter], answer: Estimate, names: tuple[str, ...
     return float(np.hypot(np.hypot(kernels * busy, waiting * (1 - busy)), WHOLE))
 
 
-def _grouped(said: Mapping[str, str]) -> list[str]:
+def _grouped(notes: Mapping[str, str]) -> list[str]:
     """Classes that the same words are said of, together."""
     by_text: dict[str, list[str]] = {}
-    for name, text in said.items():
+    for name, text in notes.items():
         by_text.setdefault(text, []).append(name)
     return [f"{', '.join(names)}: {text}" for text, names in by_text.items()]

@@ -191,7 +191,7 @@ def for_machine(name: str, workload: Workload, machine: Machine) -> Calibration 
     size = str(workload.metadata.get("contention", workload.name.removeprefix("phi-cnn-")))
     if size in SIZES:
         return replace(calibrated(size, strategy), estimator=plain)
-    deviation = max(TABLE_IX_PERCENT[own]["ab".index(strategy)] for own in SIZES) / 100
+    deviation = max(TABLE_IX_PERCENT[one]["ab".index(strategy)] for one in SIZES) / 100
     return Calibration(
         plain,
         (),

@@ -70,7 +70,7 @@ class Predictor(Protocol):
     """Products on a machine: their seconds, their assumptions, and how far off they may be."""
 
     @property
-    def said(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[str, ...]:
         """What an answer takes for granted."""
 
     @property
@@ -89,7 +89,7 @@ class OnCore:
     machine: Machine | None = None
 
     @property
-    def said(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[str, ...]:
         """See `Predictor`."""
         first = f"{self.model.label} labels: {self.model.source}"
         where = () if self.machine is None else (f"clock and caches of {self.machine.name}",)
@@ -98,8 +98,8 @@ class OnCore:
     @property
     def spreads(self) -> tuple[float, float]:
         """See `Predictor`; how far machines differ is known from public times of devices only."""
-        own = UNKNOWN_SPREAD if self.model.matrix_spread is None else self.model.matrix_spread
-        return (0.0 if self.machine is None else load_devices().machine_spread), own
+        between = UNKNOWN_SPREAD if self.model.matrix_spread is None else self.model.matrix_spread
+        return (0.0 if self.machine is None else load_devices().machine_spread), between
 
     def answer(self, matrix: SparseMatrix) -> tuple[float, Mapping[str, float]]:
         """See `Predictor`; the share of the time that does not follow the clock."""
@@ -117,7 +117,7 @@ class OnNetwork:
     machine: Machine | None = None
 
     @property
-    def said(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[str, ...]:
         """See `Predictor`."""
         first = f"{self.products.label} labels: {self.products.source}"
         where = () if self.machine is None else (f"times the reuse model's ratio of {self.machine.name} to that core",)
@@ -126,9 +126,9 @@ class OnNetwork:
     @property
     def spreads(self) -> tuple[float, float]:
         """See `Predictor`."""
-        own = self.products.matrix_spread
+        across = self.products.matrix_spread
         between = 0.0 if self.machine is None else load_devices().machine_spread
-        return between, UNKNOWN_SPREAD if own is None else own
+        return between, UNKNOWN_SPREAD if across is None else across
 
     def answer(self, matrix: SparseMatrix) -> tuple[float, Mapping[str, float]]:
         """See `Predictor`; no shares."""
@@ -143,17 +143,17 @@ class OnDevice:
     machine: Machine
 
     @property
-    def said(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[str, ...]:
         """See `Predictor`."""
-        own = self.trained.model.knows(self.machine)
-        whose = "its own costs" if own else "mean costs of its relatives"
+        known = self.trained.model.knows(self.machine)
+        whose = "its own costs" if known else "mean costs of its relatives"
         return (f"{self.trained.source}: {whose}", f"whole device, rows in compressed form, on {self.machine.name}")
 
     @property
     def spreads(self) -> tuple[float, float]:
         """See `Predictor`."""
-        own = self.trained.model.knows(self.machine)
-        return (0.0 if own else self.trained.machine_spread), self.trained.matrix_spread
+        known = self.trained.model.knows(self.machine)
+        return (0.0 if known else self.trained.machine_spread), self.trained.matrix_spread
 
     def answer(self, matrix: SparseMatrix) -> tuple[float, Mapping[str, float]]:
         """See `Predictor`; no shares."""
@@ -212,30 +212,30 @@ def estimate_spmv(
         Where the matrix has fewer than two non-zeros, the machine no cache, or a model of blocks is given for an
         accelerator.
     """
-    asked = predictor(machine, model)
-    between, within = asked.spreads
+    model_here = predictor(machine, model)
+    between, within = model_here.spreads
     if anchors and not between:
         between = load_devices().machine_spread
-    scale = anchored([seconds / asked.answer(known)[0] for known, seconds in anchors], between, within)
-    plain, metrics = asked.answer(matrix)
+    scale = anchored([seconds / model_here.answer(known)[0] for known, seconds in anchors], between, within)
+    plain, metrics = model_here.answer(matrix)
     time = plain * scale.factor
-    said = [*asked.said]
+    notes = [*model_here.notes]
     if anchors:
-        said.append(f"times {scale.factor:.3g}, as the products measured there tell ({len(anchors)})")
+        notes.append(f"times {scale.factor:.3g}, as the products measured there tell ({len(anchors)})")
     energy = None if power_watts is None else power_watts * time
     if power_watts is not None:
-        said.append(f"energy = {power_watts:g} W x time (the paper's analytic model), not measured")
+        notes.append(f"energy = {power_watts:g} W x time (the paper's analytic model), not measured")
     elif machine is not None:
         energy, over_cap = energy_of(Workload(f"spmv {matrix.name}", (rows_operation(matrix),)), machine, time)
-        said += over_cap
+        notes += over_cap
     return Estimate(
         time,
         energy,
         (Part("spmv", "spmv", time),),
-        "T = sum over terms of cost x amount" if isinstance(asked, OnDevice) else "T = b sum t_i over blocks",
+        "T = sum over terms of cost x amount" if isinstance(model_here, OnDevice) else "T = b sum t_i over blocks",
         Table(metrics),
         Spread(scale.spread or None, within),
-        tuple(said),
+        tuple(notes),
     )
 
 
@@ -264,11 +264,11 @@ def learned_estimator(
     InputError
         Where the machine is an accelerator or has no cache, or a matrix has fewer than two non-zeros.
     """
-    asked = predictor(machine, model)
+    model_here = predictor(machine, model)
     products = LearnedSpmv.of(model, matrices, machine)
     operation = Piecewise(Table({"spmv": products}), LevelLoops())
     inner = Composite(operation, Sequential(), "products learned from blocks, level-aware loops")
-    return Calibration(inner, (), residual_std=hypot(*asked.spreads), source=products.source)
+    return Calibration(inner, (), residual_std=hypot(*model_here.spreads), source=products.source)
 
 
 def spmv_devices_estimator() -> Calibration:

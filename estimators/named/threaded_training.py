@@ -29,12 +29,12 @@ class ThreadedTraining(Composite):
 
     def assumptions(self, workload: Workload, machine: Machine) -> tuple[str, ...]:
         """Also where the operation factor comes from, if it was fitted on another machine."""
-        said = Composite.assumptions(self, workload, machine)
-        found = [note for name, note in parameters(self.operation).items() if name.endswith("operation_factor")]
+        notes = Composite.assumptions(self, workload, machine)
+        fitted = [note for name, note in parameters(self.operation).items() if name.endswith("operation_factor")]
         fitted_on = self.schedule.measured_on if isinstance(self.schedule, ThreadSchedule) else ""
-        if not found or not fitted_on or fitted_on in (machine.family, machine.name):
-            return said
-        return (*said, f"operation factor {found[0][0]:.3g} was fitted on {fitted_on}, not on {machine.name}")
+        if not fitted or not fitted_on or fitted_on in (machine.family, machine.name):
+            return notes
+        return (*notes, f"operation factor {fitted[0][0]:.3g} was fitted on {fitted_on}, not on {machine.name}")
 
     def graph(self, workload: Workload, machine: Machine) -> Workload:
         """The whole run; a workload that already says what threads share is taken as it is."""

@@ -39,7 +39,7 @@ class DeviceAndLinks(FormulaModel):
     def formula(self, op: Op, machine: Machine) -> Formula:
         """The part's formula; its parameters get the part's name before theirs."""
         name, part = self._part(op)
-        renamed = {f"parameter.{own}": symbol(f"parameter.{name}.{own}") for own in parameters(part)}
+        renamed = {f"parameter.{one}": symbol(f"parameter.{name}.{one}") for one in parameters(part)}
         return part.formula(op, machine).substitute(renamed)
 
     def amount(self, op: Op, name: str) -> Amount:
@@ -87,7 +87,7 @@ class ByKind(FormulaModel):
         """The part's formula; its parameters get the kind's name before theirs."""
         name = self._name(op)
         part = self.kinds[name]
-        renamed = {f"parameter.{own}": symbol(f"parameter.kinds.{name}.{own}") for own in parameters(part)}
+        renamed = {f"parameter.{one}": symbol(f"parameter.kinds.{name}.{one}") for one in parameters(part)}
         return part.formula(op, machine).substitute(renamed)
 
     def caches(self, machine: Machine) -> str:

@@ -178,7 +178,11 @@ class Collectives(FormulaModel):
         ways = [(tree, 0.0) for tree in trees]
         if self._in_switch(function, machine):
             ways.append((0.0, 1.0))
-        rows = [(tree, own.share, own.latency, own.base, one) for own in self.protocols.values() for tree, one in ways]
+        rows = [
+            (tree, terms.share, terms.latency, terms.base, one)
+            for terms in self.protocols.values()
+            for tree, one in ways
+        ]
         names = ("choice.tree", "choice.share", "choice.latency", "choice.base", "choice.switched")
         return Table(dict(zip(names, zip(*rows, strict=True), strict=True)))
 

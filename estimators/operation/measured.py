@@ -96,10 +96,10 @@ class MeasuredTimes(FormulaModel):
         table = {"operation.measured_s": self.seconds, "operation.warm_s": self.warm}.get(name)
         if table is None:
             return amount_of(op, name)
-        found = table.get(measured_key(op))
-        if found is None:
+        seconds = table.get(measured_key(op))
+        if seconds is None:
             raise InputError(f"no measured time for {op.name}")
-        return found
+        return seconds
 
 
 def measured_key(op: Op) -> str:

@@ -37,7 +37,7 @@ class Piecewise:
         times = np.empty(len(operations))
         chosen = [op.kind if op.kind in self.by_kind else None for op in operations]
         for kind in dict.fromkeys(chosen):
-            indices = [i for i, own in enumerate(chosen) if own == kind]
+            indices = [i for i, one in enumerate(chosen) if one == kind]
             model = self.otherwise if kind is None else self.by_kind[kind]
             times[indices] = model.times([operations[i] for i in indices], machine)
         return times
@@ -68,8 +68,8 @@ class FormulaPiecewise(FormulaModel):
 
     def caches(self, machine: Machine) -> str:
         """What each part takes for granted."""
-        said = (model.caches(machine) for model in (*self.by_kind.values(), self.otherwise))
-        return "; ".join(dict.fromkeys(text for text in said if text))
+        notes = (model.caches(machine) for model in (*self.by_kind.values(), self.otherwise))
+        return "; ".join(dict.fromkeys(text for text in notes if text))
 
     def _of(self, op: Op) -> tuple[str, FormulaModel]:
         if op.kind in self.by_kind:
@@ -79,5 +79,5 @@ class FormulaPiecewise(FormulaModel):
 
 @lru_cache(maxsize=64)
 def _placed(formula: Formula, place: str) -> Formula:
-    own = [name for name in formula.names if name.startswith("parameter.")]
-    return formula.substitute({name: symbol(f"parameter.{place}.{name.partition('.')[2]}") for name in own})
+    names = [name for name in formula.names if name.startswith("parameter.")]
+    return formula.substitute({name: symbol(f"parameter.{place}.{name.partition('.')[2]}") for name in names})

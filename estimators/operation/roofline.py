@@ -88,7 +88,7 @@ def serving_rate(machine: Machine, unit: str, dtype: str) -> tuple[str, str]:
     if widened and "vector" in machine.engines and "float32" in machine.engines["vector"].flop_per_cycle:
         return "vector", "float32"
     engines = machine.engines.items()
-    known = sorted(f"{name}.{own}" for name, engine in engines for own in engine.flop_per_cycle)
+    known = sorted(f"{name}.{rate}" for name, engine in engines for rate in engine.flop_per_cycle)
     raise unknown_name(f"unit and dtype of machine {machine.name!r}", f"{unit}.{dtype}", known)
 
 

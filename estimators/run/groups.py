@@ -87,8 +87,8 @@ def line_noise(lengths: FloatArray, times: FloatArray, groups: IntArray, count: 
     squares[squares < full * 1e-20] = 0.0
     freedom = np.maximum(size - 2, 0.0)
     pooled = float(squares[size > 3].sum() / max(freedom[size > 3].sum(), 1.0))
-    own = np.divide(squares, freedom, out=np.full(count, pooled), where=size > 3)
-    noise: FloatArray = np.sqrt(own)
+    variance = np.divide(squares, freedom, out=np.full(count, pooled), where=size > 3)
+    noise: FloatArray = np.sqrt(variance)
     return noise
 
 

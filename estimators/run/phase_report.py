@@ -131,16 +131,16 @@ def report_phases(table: StepTable, labels: Sequence[int] | Labels, top: int = 5
     """Describe the phases that `labels` (one a step) make. Raises InputError where their number does not match the
     steps.
     """
-    of = np.asarray(labels, dtype=np.int64)
-    if len(of) != len(table.steps):
-        raise InputError(f"{len(of)} labels for {len(table.steps)} steps")
+    index = np.asarray(labels, dtype=np.int64)
+    if len(index) != len(table.steps):
+        raise InputError(f"{len(index)} labels for {len(table.steps)} steps")
     durations = table.durations
     numbers = np.array([step.step for step in table.steps])
     checkpoints = np.array([step.step for step in table.steps if step.checkpoint])
     total = float(durations.sum())
     phases = []
-    for label in np.unique(of).tolist():
-        rows = np.flatnonzero(of == label)
+    for label in np.unique(index).tolist():
+        rows = np.flatnonzero(index == label)
         time = float(durations[rows].sum())
         nearest, restart = _checkpoints(numbers[rows], checkpoints)
         tops = {place: _top_operations(table, rows, place, top) for place in ("host", "device")}
@@ -156,7 +156,7 @@ def report_phases(table: StepTable, labels: Sequence[int] | Labels, top: int = 5
                 restart,
             )
         )
-    return PhaseReport(table, of, tuple(sorted(phases, key=lambda phase: -phase.time)))
+    return PhaseReport(table, index, tuple(sorted(phases, key=lambda phase: -phase.time)))
 
 
 def _top_operations(

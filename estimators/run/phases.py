@@ -63,10 +63,10 @@ class Scan(Protocol):
 
 def scan_labels(scan: Scan, steps: Iterable[StepProfile]) -> Labels:
     """Labels of a whole run by a scan."""
-    found: list[int] = []
+    result: list[int] = []
     for step in steps:
-        found.extend(scan.observe(step))
-    return np.array([*found, *scan.finish()], dtype=np.int64)
+        result.extend(scan.observe(step))
+    return np.array([*result, *scan.finish()], dtype=np.int64)
 
 
 @dataclass
@@ -171,9 +171,9 @@ def _quiet(step: StepProfile, alike: list[StepProfile]) -> StepProfile:
     names = dict.fromkeys(name for each in group for name in each.operations)
     operations = {}
     for name in names:
-        found = [each.operations.get(name) for each in group]
-        time = float(take([0.0 if each is None else each.time for each in found]))
-        known = next(each for each in found if each is not None)
+        times = [each.operations.get(name) for each in group]
+        time = float(take([0.0 if each is None else each.time for each in times]))
+        known = next(each for each in times if each is not None)
         operations[name] = Operation(known.count, time, known.place)
     return StepProfile(step.step, step.start, float(take([each.duration for each in group])), operations)
 

@@ -179,8 +179,8 @@ def _simulate(plan: Dispatched, service: FloatArray, demand: FloatArray) -> Floa
             if plan.waits[i]:
                 yield finished[i]
 
-    def stream(own: list[int]) -> Generator[Any, Any, None]:
-        for i in own:
+    def stream(indices: list[int]) -> Generator[Any, Any, None]:
+        for i in indices:
             yield issued[i]
             for j in before[i]:
                 if not finished[j].processed:

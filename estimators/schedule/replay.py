@@ -78,17 +78,17 @@ def critical_shares(graph: TraceGraph, label: Callable[[Node], str], service: Fl
     edges = PrecedenceGraph.from_edges(len(graph.nodes), graph.edges, list(graph.lags))
     done = edges.completion(seconds, graph.releases)
     begin, end = done[graph.steps[0][0]], done[graph.steps[-1][1]]
-    found: dict[str, float] = {}
+    shares: dict[str, float] = {}
     reached = float(begin)
     for node in edges.critical_path(seconds, graph.releases):
         stop = float(min(done[node], end))
         if stop <= reached:
             continue
-        own = min(stop - reached, max(0.0, float(seconds[node]) - max(0.0, float(done[node]) - stop)))
-        for name, time in ((label(graph.nodes[node]), own), ("latency", stop - reached - own)):
-            found[name] = found.get(name, 0.0) + time / max(float(end - begin), 1e-12)
+        part = min(stop - reached, max(0.0, float(seconds[node]) - max(0.0, float(done[node]) - stop)))
+        for name, time in ((label(graph.nodes[node]), part), ("latency", stop - reached - part)):
+            shares[name] = shares.get(name, 0.0) + time / max(float(end - begin), 1e-12)
         reached = stop
-    return dict(sorted(found.items(), key=lambda entry: -entry[1]))
+    return dict(sorted(shares.items(), key=lambda entry: -entry[1]))
 
 
 def median_steps(graph: TraceGraph, service: Floats) -> Floats:

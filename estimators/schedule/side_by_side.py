@@ -101,6 +101,6 @@ class SideBySide(Schedule):
 
 def _matches(op: Op, pattern: str) -> bool:
     if op.body is not None and op.kind == "brick":
-        return all(_matches(own, pattern) for own in op.body)
+        return all(_matches(inner, pattern) for inner in op.body)
     texts = (op.name, op.kind, str(op.attributes.get("does", "")))
     return any(fnmatchcase(text, pattern) for text in texts)

@@ -145,15 +145,15 @@ def _hangs_on(amounts: tuple[Amount, ...], inside: str) -> bool:
 
 def _turns(expression: sp.Expr, at: Mapping[str, Any]) -> dict[str, Any]:
     """Symbol -> whether the point lies where a maximum, a minimum, a condition or a step of that symbol turns."""
-    found: dict[str, Any] = {}
+    turns: dict[str, Any] = {}
     for left, right in _borders(expression):
         if any(str(name) not in at for name in left.free_symbols | right.free_symbols):
             continue  # inside a row of a menu: which row is picked is no border of a quantity
         one, other = evaluate(left, at), evaluate(right, at)
         near = np.abs(one - other) <= TIE * np.maximum(np.abs(one), np.abs(other))
         for name in map(str, (left - right).free_symbols):
-            found[name] = found.get(name, False) | near
-    return found
+            turns[name] = turns.get(name, False) | near
+    return turns
 
 
 def _borders(expression: sp.Expr) -> list[tuple[sp.Expr, sp.Expr]]:
@@ -194,20 +194,20 @@ def crossovers(formula: Formula, quantity: str, values: Mapping[str, float], ope
     if len(formula.terms) < 2:
         return []
     terms = {name: sp.sympify(term, strict=True) for name, term in formula.terms.items()}
-    found: dict[str, Crossover] = {}
+    result: dict[str, Crossover] = {}
     for coefficients in _differences(tuple(terms.values()), symbol(quantity)):
         for value in _positive_roots([float(evaluate(coefficient, values)) for coefficient in coefficients]):
             below, above = _crossing(terms, values, quantity, value)
             if below != above:
-                found[f"{value:.9g}"] = Crossover(operation, quantity, value, below, above)
-    return sorted(found.values(), key=lambda crossing: crossing.value)
+                result[f"{value:.9g}"] = Crossover(operation, quantity, value, below, above)
+    return sorted(result.values(), key=lambda crossing: crossing.value)
 
 
 @lru_cache(maxsize=256)
 def _differences(terms: tuple[sp.Expr, ...], unknown: sp.Symbol) -> tuple[tuple[sp.Expr, ...], ...]:
     """The polynomials that are 0 where two terms are equal, one for each pair of their branches: coefficients in the
     other symbols, highest power first. Differences that are no ratio of polynomials are left out."""
-    found: dict[tuple[sp.Expr, ...], None] = {}
+    differences: dict[tuple[sp.Expr, ...], None] = {}
     branches = [_branches(term, unknown) for term in terms]
     for ones, others in itertools.combinations(branches, 2):
         for one, other in itertools.product(ones, others):
@@ -215,8 +215,8 @@ def _differences(terms: tuple[sp.Expr, ...], unknown: sp.Symbol) -> tuple[tuple[
             numerator = sp.numer(sp.together(_masked(one, unknown, known) - _masked(other, unknown, known)))
             if unknown in numerator.free_symbols and numerator.is_polynomial(unknown):
                 back = {dummy: expression for expression, dummy in known.items()}
-                found[tuple(c.xreplace(back) for c in sp.Poly(numerator, unknown).all_coeffs())] = None
-    return tuple(found)
+                differences[tuple(c.xreplace(back) for c in sp.Poly(numerator, unknown).all_coeffs())] = None
+    return tuple(differences)
 
 
 def _masked(expression: sp.Expr, unknown: sp.Symbol, known: dict[sp.Expr, sp.Dummy]) -> sp.Expr:
@@ -224,8 +224,8 @@ def _masked(expression: sp.Expr, unknown: sp.Symbol, known: dict[sp.Expr, sp.Dum
     if unknown not in expression.free_symbols:
         return expression if expression.is_Number else known.setdefault(expression, sp.Dummy())
     if expression.is_Add or expression.is_Mul:
-        rest, own = expression.as_independent(unknown, as_Add=expression.is_Add)
-        parts = expression.func.make_args(own)
+        rest, dependent = expression.as_independent(unknown, as_Add=expression.is_Add)
+        parts = expression.func.make_args(dependent)
         return expression.func(_masked(rest, unknown, known), *(_masked(part, unknown, known) for part in parts))
     if expression.is_Pow:
         return _masked(expression.base, unknown, known) ** expression.exp
@@ -270,8 +270,8 @@ def equal_at(one: Callable[[float], float], other: Callable[[float], float], low
 
     grid = np.geomspace(low, high, 200)
     gaps = np.array([one(float(x)) - other(float(x)) for x in grid])
-    found = [float(x) for x, gap in zip(grid, gaps, strict=True) if gap == 0]
+    points = [float(x) for x, gap in zip(grid, gaps, strict=True) if gap == 0]
     for left, right, before, after in zip(grid, grid[1:], gaps, gaps[1:], strict=False):
         if before * after < 0:
-            found.append(float(brentq(lambda x: one(x) - other(x), left, right, rtol=1e-12)))
-    return sorted(found)
+            points.append(float(brentq(lambda x: one(x) - other(x), left, right, rtol=1e-12)))
+    return sorted(points)

@@ -79,7 +79,7 @@ def _for_machine(question: Question, on: str, path: str, anchors: str | None) ->
     base = machine(on)
     made = devices_file.load_device_calibration(path)
     rows = _anchors(anchors, on, base) if anchors else []
-    return replace(made, anchors=(*made.anchors, *rows)).on(base, question.workload, question.run)
+    return replace(made, anchors=(*made.anchors, *rows)).for_machine(base, question.workload, question.run)
 
 
 def _anchors(path: str, on: str, base: Machine) -> list[OperationTimes]:

@@ -72,7 +72,7 @@ def violation_row(one: Violation) -> dict[str, Any]:
         "operation": one.operation,
         "bound": one.bound,
         "impossible": len(one.rows),
-        "rows": one.of,
+        "rows": one.total,
         "times_too_fast": one.worst,
         "example": one.example,
     }

@@ -82,7 +82,7 @@ class Deployment:
         calibration = serving_calibration()
         engine, version = engine_of(self.engine)
         pace = calibration.pace(engine, version, self.system, self.kind)
-        return StepTime.on(self.machine, self.shares, calibration.parameters, pace)
+        return StepTime.for_machine(self.machine, self.shares, calibration.parameters, pace)
 
     @property
     def system(self) -> str:

@@ -72,7 +72,7 @@ def test_a_machine_held_out_counts_as_new(made: DeviceCalibration) -> None:
     without, own = made.forecast(on, (on.name,)).belief, made.forecast(on).belief
     index = [i for i, (name, _) in enumerate(without.names) if name != "default"]
     assert np.any(without.roots[index]) and not np.any(own.roots[index])
-    assert without.said["elementwise.float32"] == "the mean of 4 machines"
+    assert without.notes["elementwise.float32"] == "the mean of 4 machines"
 
 
 def test_an_anchor_moves_the_answer(made: DeviceCalibration) -> None:
@@ -85,12 +85,12 @@ def test_an_anchor_moves_the_answer(made: DeviceCalibration) -> None:
     assert np.median(np.abs(np.log(now.time / part.times))) < 0.5 * np.median(np.abs(np.log(old.time / part.times)))
     covered = [np.mean((told.low < part.times) & (part.times < told.high)) for told in (old, now)]
     assert covered[1] > covered[0] + 0.3  # a row that surprises widens the band
-    assert after.belief.said["elementwise.float32"].endswith("and 1 anchors")
+    assert after.belief.notes["elementwise.float32"].endswith("and 1 anchors")
 
 
 def test_estimates_say_how_the_machine_is_known(made: DeviceCalibration) -> None:
     net = Workload("adds", (elementwise("a", 10_000_000, inputs=2),))
-    old, new = (made.on(machine(name), net).estimate(net, machine(name)) for name in ("l4", "l40s"))
+    old, new = (made.for_machine(machine(name), net).estimate(net, machine(name)) for name in ("l4", "l40s"))
     assert old.spread.parameter is None or old.spread.parameter < 1e-9
     assert new.spread.total is not None and old.spread.total is not None and new.spread.total > old.spread.total
     assert "the mean of 5 machines" in new.assumptions[-1]
@@ -119,7 +119,7 @@ def test_estimates_are_what_forecasts_say(made: DeviceCalibration) -> None:
     told = made.forecast(form.machine).predict([form])
     for row, elements in enumerate(form.dims["elements"]):
         net = Workload("adds", (elementwise("a", float(elements), inputs=2),))
-        said = made.on(form.machine, net).estimate(net, form.machine)
+        said = made.for_machine(form.machine, net).estimate(net, form.machine)
         assert said.time == pytest.approx(told.time[row], rel=1e-9)
         assert said.interval(0.8) == pytest.approx((told.low[row], told.high[row]), rel=1e-6)
 
@@ -129,7 +129,7 @@ def test_dims_that_vary_are_asked_point_by_point(made: DeviceCalibration) -> Non
     size = sympy.Symbol("size", positive=True)
     net = Workload("adds", (elementwise("a", size, inputs=2),), defaults=Table({"size": 2.0**20}))
     on = machine("l40s")
-    calibrated = made.on(on, net)
+    calibrated = made.for_machine(on, net)
     both = calibrated.compile(net, on, ("workload.size",))({"workload.size": [2.0**18, 2.0**24]})
     alone = [calibrated.estimate(net, on, {"size": n}).time for n in (2.0**18, 2.0**24)]
     assert both == pytest.approx(alone)
@@ -148,7 +148,7 @@ def test_few_rows_are_anchors_and_the_file_keeps_everything(tmp_path: Path) -> N
     again = devices_file.load_device_calibration(path)
     net = Workload("adds", (elementwise("a", 10_000_000, inputs=2),))
     for name in ("l4", "l40s", "v100-sxm"):
-        one, other = (c.on(machine(name), net) for c in (made, again))
+        one, other = (c.for_machine(machine(name), net) for c in (made, again))
         assert other.values == pytest.approx(one.values, rel=1e-12)
         assert np.allclose(other.sample, one.sample, rtol=1e-9)
         estimates = [c.estimate(net, machine(name)) for c in (one, other)]
@@ -157,7 +157,7 @@ def test_few_rows_are_anchors_and_the_file_keeps_everything(tmp_path: Path) -> N
 
 
 def test_parameters_known_by_draws_have_their_spread(made: DeviceCalibration) -> None:
-    told = made.on(machine("l40s"))
+    told = made.for_machine(machine("l40s"))
     errors = told.standard_errors()
     assert told.covariance == () and set(errors) == set(told.names)
     assert errors[told.names[0]] == pytest.approx(np.std([row[0] for row in told.sample], ddof=1))

@@ -27,7 +27,7 @@ def additions(elements: float, *times: float) -> OperationTimes:
 
 def test_faster_than_the_peak_is_flagged_with_the_dtype_that_would_explain_it() -> None:
     (found,) = violations([products(1.1 * SECONDS, 0.5 * SECONDS, SECONDS / 4)])
-    assert (found.bound, found.rows, found.of, found.source) == ("arithmetic", (1, 2), 3, "a.csv")
+    assert (found.bound, found.rows, found.total, found.source) == ("arithmetic", (1, 2), 3, "a.csv")
     assert found.worst == pytest.approx(4.0, rel=0.01)
     assert found.example.endswith("(within the peak of tfloat32)")
 

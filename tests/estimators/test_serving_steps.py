@@ -46,7 +46,9 @@ def test_amounts_are_the_graphs(name: str, layout: Layout) -> None:
 
 def step_on(name: str, model: str, layout: Layout = ALONE, stored: str = "bf16") -> StepTime:
     """A step with the parameters that were expected before any fit."""
-    return StepTime.on(machine(name), Shares(language_model(model), layout, weight_type(stored)), StepParameters())
+    return StepTime.for_machine(
+        machine(name), Shares(language_model(model), layout, weight_type(stored)), StepParameters()
+    )
 
 
 def test_8b_on_an_h100_stays_below_223_tokens_a_second() -> None:
@@ -85,7 +87,7 @@ def test_laws_of_a_step(decodes: int, context: float, prompt: int, faster: float
     step = step_on("h200-sxm", name)
     bandwidth = today.bandwidth("HBM3e") * faster
     better = today.using({"memory.HBM3e.bandwidth": bandwidth})
-    quick = StepTime.on(better, step.shares, step.parameters)
+    quick = StepTime.for_machine(better, step.shares, step.parameters)
     assert quick.seconds(batch) <= step.seconds(batch)
     assert step.floor(batch) <= step.seconds(batch)
     more = Batch(decodes + 8, context, prompt, 0.0, float(max(prompt, 1)), batch.finished)

@@ -247,7 +247,7 @@ def test_what_users_load_is_what_the_board_scores(tmp_path: Path) -> None:
         row = chosen.iloc[0]
         op = operation("norm", "norm", {"elements": row["elements"], "groups": row["groups"]}, "float32")
         net = Workload("norm", (op,))
-        said = loaded.on(machine(name), net).estimate(net, machine(name))
+        said = loaded.for_machine(machine(name), net).estimate(net, machine(name))
         assert said.time == pytest.approx(told.time[0], rel=1e-9)
         assert said.interval(0.8) == pytest.approx((told.low[0], told.high[0]), rel=1e-6)
 

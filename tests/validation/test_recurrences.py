@@ -41,7 +41,7 @@ def test_the_default_answer_takes_each_family_as_it_was_measured() -> None:
 def test_who_stands_for_whom() -> None:
     said = {name: recurrent_kernels(machine(name)) for name in ("vega-fe", "mi300x", "h100-sxm", "k40m", "tpu-v3")}
     assert [one.spread for one in said.values()] == [0.25, 0.5, 0.5, 0.5, 0.7]
-    assert said["mi300x"].said.endswith("amd-gcn5") and said["h100-sxm"].said.endswith("nvidia-volta")
+    assert said["mi300x"].note.endswith("amd-gcn5") and said["h100-sxm"].note.endswith("nvidia-volta")
     answer = question("gnmt", "vega-fe", None, ["workload.seq_len=25"]).answer()
     steps = sum(part.time * part.times for part in answer.parts if part.kind == "recurrent")
     assert 0.14 < steps < 0.25  # DeepBench: 0.24 ms a step forward, 0.29 backward, 425 of each

@@ -64,16 +64,16 @@ def accepted(before: Belief, anchors: Sequence[OperationTimes], factors: FloatAr
     """
     kin = AnchorModel.of(before.names, before.mean, before.roots, before.noise, anchors, factors)
     names = np.concatenate([np.full(len(form), form.name) for form in anchors])
-    told = kin.at(np.zeros(kin.roots.shape[1]))
-    chosen = _tried(kin, told)
-    other = _tried(replace(kin, roots=np.concatenate([kin.roots, other_stack(before)], axis=1)), told)
-    if len(told) < FEW or other.least < OTHER_FALLS * chosen.least:
+    predicted = kin.at(np.zeros(kin.roots.shape[1]))
+    chosen = _tried(kin, predicted)
+    other = _tried(replace(kin, roots=np.concatenate([kin.roots, other_stack(before)], axis=1)), predicted)
+    if len(predicted) < FEW or other.least < OTHER_FALLS * chosen.least:
         chosen = other
     shares, errors, ranges = {}, {}, {}
     for name in before.noise:
-        own = names == name if (names == name).any() else np.ones(len(told), bool)
-        shares[name], error = _share(chosen.left_out[:, own])
-        ranges[name] = float(told[own].min()), float(told[own].max())
+        of_class = names == name if (names == name).any() else np.ones(len(predicted), bool)
+        shares[name], error = _share(chosen.left_out[:, of_class])
+        ranges[name] = float(predicted[of_class].min()), float(predicted[of_class].max())
         if (names == name).any():
             errors[name] = error
     doubts = []
@@ -105,18 +105,18 @@ class _Tried:
         return float(_capped(self.left_out).min())
 
 
-def _tried(model: AnchorModel, told: FloatArray) -> _Tried:
-    best = model.likeliest(np.ones(len(told), bool))
-    return _Tried(model, best, _left_out(model, best, told))
+def _tried(model: AnchorModel, predicted: FloatArray) -> _Tried:
+    best = model.likeliest(np.ones(len(predicted), bool))
+    return _Tried(model, best, _left_out(model, best, predicted))
 
 
 def other_stack(before: Belief) -> FloatArray:
     """Directions of a software stack that is no relative's, a parameter each, shape (parameters, directions)."""
     spreads = [STACKS.get(parameter, 0.0) for _, parameter in before.names]
     kept = np.flatnonzero(spreads)
-    found = np.zeros((len(spreads), len(kept)))
-    found[kept, np.arange(len(kept))] = np.array(spreads)[kept]
-    return found
+    errors = np.zeros((len(spreads), len(kept)))
+    errors[kept, np.arange(len(kept))] = np.array(spreads)[kept]
+    return errors
 
 
 def _capped(errors: FloatArray) -> FloatArray:
@@ -124,19 +124,19 @@ def _capped(errors: FloatArray) -> FloatArray:
     return np.asarray(np.minimum(np.abs(errors), CAPPED).mean(axis=1))
 
 
-def _left_out(model: AnchorModel, best: FloatArray, told: FloatArray) -> FloatArray:
+def _left_out(model: AnchorModel, best: FloatArray, predicted: FloatArray) -> FloatArray:
     """Log(measured / predicted) of each row by the others at every share, shape (shares, rows)."""
     count = len(model.measured)
-    found = np.empty((len(SHARES), count))
+    errors = np.empty((len(SHARES), count))
     for fold in range(min(count, FOLDS)):
         out = np.arange(count) % FOLDS == fold
         point = model.likeliest(~out, best) if not out.all() else np.zeros_like(best)
-        low, high = (told[~out].min(), told[~out].max()) if not out.all() else (0.0, 0.0)
-        believed = fading(told[out], low, high)
+        low, high = (predicted[~out].min(), predicted[~out].max()) if not out.all() else (0.0, 0.0)
+        believed = fading(predicted[out], low, high)
         for place, share in enumerate(SHARES):
-            moved = told[out] + believed * (model.at(share * point)[out] - told[out])
-            found[place, out] = model.measured[out] - moved
-    return found
+            moved = predicted[out] + believed * (model.at(share * point)[out] - predicted[out])
+            errors[place, out] = model.measured[out] - moved
+    return errors
 
 
 def _share(errors: FloatArray) -> tuple[float, FloatArray]:
@@ -151,7 +151,7 @@ def _moved(before: Belief, chosen: _Tried, shares: Mapping[str, float], counts: 
     """Every class's parameters moved by its share, known better as far as they are moved."""
     each = np.array([shares[name] for name, _ in before.names])
     if not each.any():
-        return replace(before, said=_said(before, shares, counts))
+        return replace(before, notes=_notes(before, shares, counts))
     size, axes = np.linalg.eigh(chosen.model.left(chosen.best))
     known = chosen.model.roots @ (axes * np.sqrt(np.maximum(size, 0.0)))
     roots = np.sqrt(1 - each)[:, None] * before.roots, np.sqrt(each)[:, None] * known
@@ -159,27 +159,27 @@ def _moved(before: Belief, chosen: _Tried, shares: Mapping[str, float], counts: 
         before,
         mean=before.mean + each * (chosen.model.roots @ chosen.best),
         roots=np.concatenate(roots, axis=1),
-        said=_said(before, shares, counts),
+        notes=_notes(before, shares, counts),
     )
 
 
-def _said(before: Belief, shares: Mapping[str, float], counts: Mapping[str, int]) -> dict[str, str]:
-    found = {}
-    for name, text in before.said.items():
+def _notes(before: Belief, shares: Mapping[str, float], counts: Mapping[str, int]) -> dict[str, str]:
+    notes = {}
+    for name, text in before.notes.items():
         count = counts[name]
         if count and shares[name]:
             text += f" and {count} anchors"
         elif count:
             text += f" ({count} anchors do not foretell each other better: not used)"
-        found[name] = text
-    return found
+        notes[name] = text
+    return notes
 
 
 def _rows(anchors: Sequence[OperationTimes]) -> list[tuple[str, str]]:
     """Class and dims of every row in words."""
-    found = []
+    rows = []
     for form in anchors:
         for row in range(len(form)):
             dims = ", ".join(f"{dim} = {float(form.column(dim)[row]):g}" for dim in form.op.dims)
-            found.append((form.name, dims))
-    return found
+            rows.append((form.name, dims))
+    return rows

@@ -137,6 +137,6 @@ class AnchorModel:
         columns = np.exp(points)[..., None]
         parts = []
         for name, formula in self.forms:
-            own = {f"{PREFIX}{p}": columns[:, i] for i, (of, p) in enumerate(self.names) if of == name}
-            parts.append(formula.evaluate(own))
+            values = {f"{PREFIX}{p}": columns[:, i] for i, (owner, p) in enumerate(self.names) if owner == name}
+            parts.append(formula.evaluate(values))
         return np.asarray(np.log(np.concatenate(parts, axis=-1)) + self.factors)

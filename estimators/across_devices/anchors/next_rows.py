@@ -57,7 +57,7 @@ class NextRow:
 
 def candidates(names: Sequence[str], machine: Machine) -> list[OperationTimes]:
     """Operations of some classes at usual sizes; their times are not looked at."""
-    found = []
+    rows = []
     for name in names:
         kind, _, dtype = name.partition(".")
         for dims in GRIDS.get(kind, ()):
@@ -69,8 +69,8 @@ def candidates(names: Sequence[str], machine: Machine) -> list[OperationTimes]:
                 else {}
             )
             columns = {dim: [size] for dim, size in dims.items()}
-            found.append(OperationTimes.of(machine, kind, dtype, columns, [1.0], facts))
-    return found
+            rows.append(OperationTimes.of(machine, kind, dtype, columns, [1.0], facts))
+    return rows
 
 
 def next_rows(belief: Belief, offered: Sequence[OperationTimes], count: int) -> list[NextRow]:

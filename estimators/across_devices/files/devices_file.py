@@ -139,7 +139,7 @@ def _class(
         fit.machine: tuple(_rows(form, machines, path) for form in _list(entry, "rows", path))
         for fit, entry in zip(fits, entries, strict=True)
     }
-    strange = [form for own in rows.values() for form in own if form.name != name]
+    strange = [form for forms in rows.values() for form in forms if form.name != name]
     if strange:
         raise InputError(f"{path}: classes.{name}: rows of {strange[0].name}")
     return KernelClass(name, fits, rows, typical)
@@ -147,7 +147,7 @@ def _class(
 
 def _fit(entry: Any, name: str, machines: Mapping[str, Machine], path: object) -> MachineFit:
     fields = require_mapping(entry, path, f"classes.{name}")
-    on = _machine(fields, machines, path)
+    machine = _machine(fields, machines, path)
     values = {}
     bounds = declared(KernelParameters)
     for parameter, value in require_mapping(fields.get("parameters"), path, f"{name}.parameters").items():
@@ -156,7 +156,9 @@ def _fit(entry: Any, name: str, machines: Mapping[str, Machine], path: object) -
         values[parameter] = _number(value, path, f"{name}.{parameter}", 1e-30)
     scatter = _number(fields.get("median_log_error"), path, f"{name}.median_log_error", 0.0, LARGEST_SPREAD)
     count = int(_number(fields.get("measurements"), path, f"{name}.measurements", 1.0, 1e12))
-    return MachineFit(on.name, on.family, technology(on), Table(values), scatter, count, on.runtime.library)
+    return MachineFit(
+        machine.name, machine.family, technology(machine), Table(values), scatter, count, machine.runtime.library
+    )
 
 
 def _scatters(fields: Mapping[str, Any], name: str, path: object) -> tuple[Scatter, ...]:
@@ -179,9 +181,9 @@ def _rows(entry: Any, machines: Mapping[str, Machine], path: object) -> Operatio
         name: tuple(value) if isinstance(value, list) else value
         for name, value in require_mapping(fields.get("attributes", {}), path, "attributes").items()
     }
-    on = _machine(fields, machines, path)
+    machine = _machine(fields, machines, path)
     kind, dtype, source = (str(fields.get(name, "")) for name in ("kind", "dtype", "source"))
-    return OperationTimes.of(on, kind, dtype, columns, times, attributes, source)
+    return OperationTimes.of(machine, kind, dtype, columns, times, attributes, source)
 
 
 def _machine(fields: Mapping[str, Any], machines: Mapping[str, Machine], path: object) -> Machine:

@@ -37,10 +37,10 @@ def _scatter(one: KernelClass, machines: Mapping[str, Machine], closest: int) ->
     for fit in one.fits:
         others = [other for other in one.fits if other.machine != fit.machine]
         others = [other for other in others if shared_words(fit.family, other.family) <= closest] or others
-        forms = one.asked.get(fit.machine)
+        forms = one.sampled.get(fit.machine)
         if others and forms:
-            told = np.log(times(forms, pooled(others, machines[fit.machine], one.priors)))
+            predicted = np.log(times(forms, pooled(others, machines[fit.machine], one.priors)))
             nearest = max(shared_words(fit.family, other.family) for other in others)
             scale = KINSHIP_ERROR[closest] / KINSHIP_ERROR[nearest]
-            trials.append(Trial(told, np.zeros(len(told)), np.log(joined_times(forms)), scale=scale))
+            trials.append(Trial(predicted, np.zeros(len(predicted)), np.log(joined_times(forms)), scale=scale))
     return left(trials, 0.0) if trials else Scatter(UNKNOWN, UNKNOWN)

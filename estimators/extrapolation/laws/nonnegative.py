@@ -40,17 +40,17 @@ def fit_prefixes(
     scale[scale == 0] = 1.0
     weighted = matrix / scale[:, None, :] / y[..., None]
     if family.bends == "none":
-        found = _by_subsets(weighted, lengths)
+        coefficients = _by_subsets(weighted, lengths)
     else:
-        found = np.zeros((len(x), len(lengths), matrix.shape[-1]))
+        coefficients = np.zeros((len(x), len(lengths), matrix.shape[-1]))
         for i, m in itertools.product(range(len(x)), range(len(lengths))):
-            found[i, m] = _with_bends(family, weighted[i, : lengths[m]])
-    found /= scale[:, None, :]
+            coefficients[i, m] = _with_bends(family, weighted[i, : lengths[m]])
+    coefficients /= scale[:, None, :]
     if family.through_last:
         ends = np.asarray(lengths) - 1
-        last = np.einsum("sok,sok->so", matrix[:, ends], found)
-        found *= np.where(last > 0, y[:, ends] / np.where(last > 0, last, 1.0), 1.0)[..., None]
-    return found
+        last = np.einsum("sok,sok->so", matrix[:, ends], coefficients)
+        coefficients *= np.where(last > 0, y[:, ends] / np.where(last > 0, last, 1.0), 1.0)[..., None]
+    return coefficients
 
 
 def _with_bends(family: Family, weighted: FloatArray) -> FloatArray:
@@ -62,9 +62,9 @@ def _with_bends(family: Family, weighted: FloatArray) -> FloatArray:
     system = np.zeros((height + 1, width))
     system[:height] = weighted[:, used]
     system[height, fixed:] = family.penalty * bends[-1, usable]
-    found = np.zeros(len(used))
-    found[used], _ = nnls(system, np.append(np.ones(height), 0.0))
-    return found
+    coefficients = np.zeros(len(used))
+    coefficients[used], _ = nnls(system, np.append(np.ones(height), 0.0))
+    return coefficients
 
 
 def _by_subsets(weighted: FloatArray, lengths: tuple[int, ...]) -> FloatArray:
@@ -81,8 +81,8 @@ def _by_subsets(weighted: FloatArray, lengths: tuple[int, ...]) -> FloatArray:
     # subsets that the points do not fix
     pair = masks[:, :, None] * masks[:, None, :]
     diagonal = np.eye(terms) * (1.0 - masks[:, :, None] + RIDGE)
-    found = np.linalg.solve(gram[:, :, None] * pair + diagonal, (moment[:, :, None] * masks)[..., None])[..., 0]
-    gain = np.einsum("soak,sok->soa", found, moment)
-    gain = np.where(np.all(found >= 0, axis=-1), gain, -np.inf)
+    solutions = np.linalg.solve(gram[:, :, None] * pair + diagonal, (moment[:, :, None] * masks)[..., None])[..., 0]
+    gain = np.einsum("soak,sok->soa", solutions, moment)
+    gain = np.where(np.all(solutions >= 0, axis=-1), gain, -np.inf)
     best = np.argmax(gain, axis=-1)
-    return np.take_along_axis(found, best[..., None, None], axis=2)[:, :, 0] / norms
+    return np.take_along_axis(solutions, best[..., None, None], axis=2)[:, :, 0] / norms

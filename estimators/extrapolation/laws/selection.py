@@ -156,10 +156,10 @@ def select(
     starts = tuple(range(max(FIRST_ORIGIN, n - origins), n))
     families = (*pool.families, *pool.challengers)
     knots = [family.knots(x, known_knots) for family in families]
-    found = [fit_prefixes(f, x, y, k, (*starts, n)) for f, k in zip(families, knots, strict=True)]
+    fits = [fit_prefixes(f, x, y, k, (*starts, n)) for f, k in zip(families, knots, strict=True)]
     later = np.arange(n) >= np.asarray(starts, dtype=int)[:, None]
     ahead = np.stack(
-        [_ahead(f, x, y, k, c[:, :-1])[:, later] for f, k, c in zip(families, knots, found, strict=True)], axis=1
+        [_ahead(f, x, y, k, c[:, :-1])[:, later] for f, k, c in zip(families, knots, fits, strict=True)], axis=1
     )
     ratios = (x[:, None, :] / x[:, np.asarray(starts, dtype=int) - 1, None])[:, later]
     trust = np.broadcast_to(np.asarray(starts, dtype=float)[:, None] / n, later.shape)[later]
@@ -180,7 +180,7 @@ def select(
     mixtures = []
     for i in range(count):
         used = np.flatnonzero((share[i] != 0) | heard)
-        parts = tuple(Fitted(families[f], knots[f][i], found[f][i, -1]) for f in used)
+        parts = tuple(Fitted(families[f], knots[f][i], fits[f][i, -1]) for f in used)
         mixtures.append(Mixture(parts, share[i, used], errors[i, used], together[i], ratios[i], bool(replaced[i])))
     return mixtures
 

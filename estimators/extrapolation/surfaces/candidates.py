@@ -50,27 +50,27 @@ def searched_candidates(x: FloatArray, y: FloatArray, kinds: Sequence[str], unit
     terms = [screened(x, y, i, kind, units[i], SEARCHED_TERMS[count], bends) for i, kind in enumerate(kinds)]
     products = products_of(terms)
     laws = short_laws(values_of(products, x), y, SHORT_LAWS)
-    found = [Candidate(SEARCH, tuple(products[k] for k in law), SEARCH_BAR) for law in laws]
-    return [*found, Candidate(POWERS, (tuple(Power(float(s)) for s in powers(x, y)),), POWERS_BAR)]
+    result = [Candidate(SEARCH, tuple(products[k] for k in law), SEARCH_BAR) for law in laws]
+    return [*result, Candidate(POWERS, (tuple(Power(float(s)) for s in powers(x, y)),), POWERS_BAR)]
 
 
 def powers(x: FloatArray, y: FloatArray) -> FloatArray:
     """Exponents of one product of powers, least squares in logarithms; 0 for what does not vary."""
     logs = np.log(x) - np.log(x).mean(axis=0)
-    found, *_ = np.linalg.lstsq(logs, np.log(y) - np.log(y).mean(), rcond=1e-9)
-    return np.asarray(np.round(found, 6))
+    exponents, *_ = np.linalg.lstsq(logs, np.log(y) - np.log(y).mean(), rcond=1e-9)
+    return np.asarray(np.round(exponents, 6))
 
 
 def _combinations(sets: Sequence[Sequence[Shape]]) -> list[tuple[Shape, ...]]:
     if np.prod([len(some) for some in sets]) <= MOST_SHAPES:
         return list(itertools.product(*sets))
     first = tuple(some[0] for some in sets)
-    found = [first]
+    result = [first]
     if len(sets) > PAIRS_UP_TO:
         for i, some in enumerate(sets):
-            found += [tuple(one if k == i else shape for k, shape in enumerate(first)) for one in some[1:]]
-        return found
+            result += [tuple(one if k == i else shape for k, shape in enumerate(first)) for one in some[1:]]
+        return result
     for i, j in itertools.combinations(range(len(sets)), 2):
         for one, other in itertools.product(sets[i], sets[j]):
-            found.append(tuple(one if k == i else other if k == j else s for k, s in enumerate(first)))
-    return list(dict.fromkeys(found))
+            result.append(tuple(one if k == i else other if k == j else s for k, s in enumerate(first)))
+    return list(dict.fromkeys(result))

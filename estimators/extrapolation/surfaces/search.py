@@ -36,7 +36,7 @@ def short_laws(matrix: FloatArray, y: FloatArray, most: int) -> list[tuple[int, 
     norms = np.sqrt((weighted**2).sum(axis=0))
     usable = norms > 0
     unit = weighted / np.where(usable, norms, 1.0)
-    found: dict[tuple[int, ...], float] = {}
+    errors: dict[tuple[int, ...], float] = {}
     current: list[tuple[int, ...]] = [()]
     for length in range(1, min(LONGEST, len(y) - 2) + 1):
         laws: dict[tuple[int, ...], float] = {}
@@ -50,8 +50,8 @@ def short_laws(matrix: FloatArray, y: FloatArray, most: int) -> list[tuple[int, 
         current = sorted(laws, key=lambda law: laws[law])[:WIDTH]
         if not current:
             break
-        found |= {law: laws[law] for law in current}
-    return sorted(found, key=lambda law: found[law])[:most]
+        errors |= {law: laws[law] for law in current}
+    return sorted(errors, key=lambda law: errors[law])[:most]
 
 
 def _widened(unit: FloatArray, base: tuple[int, ...], usable: Mask) -> tuple[FloatArray, Mask]:
@@ -70,6 +70,8 @@ def _widened(unit: FloatArray, base: tuple[int, ...], usable: Mask) -> tuple[Flo
     free[known] = False
     gram[~free] = np.eye(size + 1)
     sums = np.column_stack([np.broadcast_to(moment[known], (columns, size)), moment])
-    found = np.linalg.solve(gram, sums[..., None])[..., 0]
-    explained = 2 * np.einsum("ck,ck->c", found, sums) - np.einsum("ck,ckl,cl->c", found, gram, found)
-    return np.asarray(points - explained), free & (found > 0).all(axis=1)
+    coefficients = np.linalg.solve(gram, sums[..., None])[..., 0]
+    explained = 2 * np.einsum("ck,ck->c", coefficients, sums) - np.einsum(
+        "ck,ckl,cl->c", coefficients, gram, coefficients
+    )
+    return np.asarray(points - explained), free & (coefficients > 0).all(axis=1)

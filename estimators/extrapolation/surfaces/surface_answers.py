@@ -90,8 +90,8 @@ class SurfacePrediction:
     @property
     def assumptions(self) -> tuple[str, ...]:
         """In words, one a parameter."""
-        found = zip(self.parameters, self.kinds, self.reasons, strict=True)
-        return tuple(f"{name}: {kind.replace('_', ' ')} ({reason})" for name, kind, reason in found)
+        kinds = zip(self.parameters, self.kinds, self.reasons, strict=True)
+        return tuple(f"{name}: {kind.replace('_', ' ')} ({reason})" for name, kind, reason in kinds)
 
     def rows(self) -> list[dict[str, Any]]:
         """One row a target, units in the keys."""
@@ -186,9 +186,9 @@ def extrapolate_surface(
     unique, medians = _medians(x, y)
     if not LEAST_POINTS <= len(unique) <= MAX_POINTS:
         raise InputError(f"{len(unique)} different points; want {LEAST_POINTS} .. {MAX_POINTS}")
-    found = [surface_kind(unique, medians, i, name, given.get(name)) for i, name in enumerate(parameters)]
+    guessed = [surface_kind(unique, medians, i, name, given.get(name)) for i, name in enumerate(parameters)]
     units = np.minimum(1.0, np.minimum(unique.min(axis=0), targets.min(axis=0)))
-    kinds_found = tuple(kind for kind, _ in found)
+    kinds_found = tuple(kind for kind, _ in guessed)
     search = partial(searched_candidates, kinds=kinds_found, units=units.tolist())
     some = [*usual_candidates(unique, medians, kinds_found, units.tolist()), *search(unique, medians)]
     fits = tuple(SurfaceFit.of(one.products, unique, medians) for one in some)
@@ -218,7 +218,7 @@ def extrapolate_surface(
     return SurfacePrediction(
         names,
         kinds_found,
-        tuple(reason for _, reason in found),
+        tuple(reason for _, reason in guessed),
         len(unique),
         level,
         tuple(answer for answer in answers if answer is not None),

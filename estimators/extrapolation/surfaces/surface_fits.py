@@ -36,8 +36,8 @@ class SurfaceFit:
             # many points: the triangle of the QR decomposition has the same least squares with fewer rows
             orthogonal, weighted = np.linalg.qr(weighted)
             ones = ones @ orthogonal
-        found, _ = nnls(weighted, ones, maxiter=100 * matrix.shape[1])
-        coefficients = found / scale
+        solution, _ = nnls(weighted, ones, maxiter=100 * matrix.shape[1])
+        coefficients = solution / scale
         residuals = np.log(np.maximum(y, TINY) / np.maximum(matrix @ coefficients, TINY))
         return cls(products, coefficients, Nearby.of(x, residuals))
 

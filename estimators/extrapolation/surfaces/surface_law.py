@@ -61,15 +61,15 @@ class Surface:
     def text(self, point: Sequence[float]) -> str:
         """The sum for people, the largest product at `point` first, without those that matter nowhere near it."""
         x = np.asarray(point, dtype=np.float64)
-        found = []
+        parts = []
         for coefficient, terms in self.products:
             words = [term.text(name) for term, name in zip(terms, self.parameters, strict=True)]
             size = coefficient * np.prod([float(t.values(x[i : i + 1])[0]) for i, t in enumerate(terms)])
             over = "".join(word[1:] for word in words if word.startswith("1/"))
             times = [word for word in words if word != "1" and not word.startswith("1/")]
-            found.append((float(size), " ".join([f"{coefficient:.4g}", *times]) + over))
-        whole = sum(size for size, _ in found)
-        return " + ".join(text for size, text in sorted(found, reverse=True) if size >= NEGLIGIBLE * whole)
+            parts.append((float(size), " ".join([f"{coefficient:.4g}", *times]) + over))
+        whole = sum(size for size, _ in parts)
+        return " + ".join(text for size, text in sorted(parts, reverse=True) if size >= NEGLIGIBLE * whole)
 
     @property
     def formula(self) -> Formula:

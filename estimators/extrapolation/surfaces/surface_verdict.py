@@ -28,10 +28,10 @@ def surface_verdicts(
     low, high = x.min(axis=0), x.max(axis=0)
     tried = float(weighed.ahead_ratios.max())
     missing = f"points left out in this direction were missed by {missed(weighed):.0%}"
-    found = []
+    result = []
     for i, target in enumerate(to):
         if not (np.isfinite(values[i]) and values[i] > 0 and np.isfinite(half[i])):
-            found.append(Verdict("do not extrapolate", f"no finite answer: {values[i]:g} s"))
+            result.append(Verdict("do not extrapolate", f"no finite answer: {values[i]:g} s"))
             continue
         beyond, spans = np.maximum(target / high, low / target), high / low
         far = [
@@ -43,5 +43,5 @@ def surface_verdicts(
         refused = doubling[i] > USUAL_REFUSED or (beyond > spans**2).any()
         reasons = [missing] if half[i] > USUAL_WIDE else []
         word: Word = "do not extrapolate" if refused else "wide" if reasons or far else "trust"
-        found.append(Verdict(word, "; ".join([*reasons, *far]) or f"{missing}, and what fits agrees"))
-    return found
+        result.append(Verdict(word, "; ".join([*reasons, *far]) or f"{missing}, and what fits agrees"))
+    return result

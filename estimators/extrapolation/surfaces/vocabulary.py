@@ -120,7 +120,7 @@ def surface_kind(x: FloatArray, y: FloatArray, column: int, name: str, given: st
         return given, "given"
     lines = rows_of_lines(x, column) or rows_of_lines(x, column, 2) or rows_of_lines(x, column, 1)
     kinds = [kind_of(Series.of(x[rows, column], y[rows], name)) for rows in lines]
-    kind, reason = next((found for found in kinds if found[0] == "strong"), kinds[0])
+    kind, reason = next((one for one in kinds if one[0] == "strong"), kinds[0])
     if kind == "strong" and "says nothing" in reason:
         # a name that is no worker and makes the program faster: an input, not a share of the work
         return "setting", reason
@@ -136,10 +136,10 @@ def shapes(kind: str, values: FloatArray, slope: float, unit: float, bends: int)
             Shape("constant+power", (CONSTANT, Power(power))),
             Shape("two powers", (Power(power - 0.25), Power(power + 0.25))),
         )
-    found = [replace(shape, terms=counted(shape.terms, unit)) for shape in SHAPES[kind]]
+    result = [replace(shape, terms=counted(shape.terms, unit)) for shape in SHAPES[kind]]
     if kind == "problem_size":
-        found[0] = replace(found[0], terms=(*found[0].terms, *knots(values, bends)))
-    return tuple(found)
+        result[0] = replace(result[0], terms=(*result[0].terms, *knots(values, bends)))
+    return tuple(result)
 
 
 def knots(values: FloatArray, most: int) -> tuple[Term, ...]:
@@ -187,13 +187,13 @@ def _residual(y: FloatArray, values: FloatArray) -> float:
     one, term = 1.0 / y, values / y
     a, b, cross = float(one @ one), float(term @ term), float(one @ term)
     sums = float(one.sum()), float(term.sum())
-    found = len(y) - sums[0] ** 2 / a
+    least = len(y) - sums[0] ** 2 / a
     if b > 0:
-        found = min(found, len(y) - sums[1] ** 2 / b)
+        least = min(least, len(y) - sums[1] ** 2 / b)
         determinant = a * b - cross**2
         if determinant > 1e-14 * a * b:
             offset = (b * sums[0] - cross * sums[1]) / determinant
             factor = (a * sums[1] - cross * sums[0]) / determinant
             if offset >= 0 and factor >= 0:
-                found = min(found, len(y) - offset * sums[0] - factor * sums[1])
-    return max(found, 0.0)
+                least = min(least, len(y) - offset * sums[0] - factor * sums[1])
+    return max(least, 0.0)

@@ -47,7 +47,7 @@ class Weighed:
 
 
 def weigh(
-    found: Sequence[Candidate],
+    candidates: Sequence[Candidate],
     fits: tuple[SurfaceFit, ...],
     search: Callable[[FloatArray, FloatArray], Sequence[Candidate]],
     x: FloatArray,
@@ -60,17 +60,17 @@ def weigh(
     would foretell them too well.
     """
     masks = direction.left_out(x)
-    ahead = [_ahead(found, search, x, y, out) for out in masks]
+    ahead = [_ahead(candidates, search, x, y, out) for out in masks]
     if masks:
         errors = np.mean([np.minimum(np.abs(some), ERROR_CAP).mean(axis=1) for some in ahead], axis=0)
     else:
         errors = np.array([np.sqrt(np.mean(np.log(np.maximum(fit(x), TINY) / y) ** 2)) for fit in fits])
-    weights = _weights(np.array([one.bar for one in found]), errors)
+    weights = _weights(np.array([one.bar for one in candidates]), errors)
     together = [np.log(np.maximum(weights @ np.exp(np.minimum(some, 700.0)), TINY)) for some in ahead]
     ratios = [distances(x[~out], x[out]) for out in masks]
     fitted = np.log(np.maximum(weights @ np.stack([fit(x) for fit in fits]), TINY)) - np.log(y)
     return Weighed(
-        tuple(one.name for one in found),
+        tuple(one.name for one in candidates),
         fits,
         weights,
         errors,
@@ -81,7 +81,7 @@ def weigh(
 
 
 def _ahead(
-    found: Sequence[Candidate],
+    candidates: Sequence[Candidate],
     search: Callable[[FloatArray, FloatArray], Sequence[Candidate]],
     x: FloatArray,
     y: FloatArray,
@@ -95,7 +95,7 @@ def _ahead(
 
     again = [(one.name, logs(one)) for one in search(known, times)]
     rows = []
-    for one in found:
+    for one in candidates:
         same = [row for name, row in again if name == one.name]
         rows.append(np.mean(same, axis=0) if same else logs(one))
     return np.stack(rows) - np.log(y[out])

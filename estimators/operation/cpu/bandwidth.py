@@ -98,8 +98,8 @@ class Saturation:
         size = self.borders.domain
         rest = np.mod(n, size)
         slowest = np.where(n >= size, self._domain(np.full_like(n, size)) / size, np.inf)
-        own = np.where(rest > 0, rest, size)
-        return np.asarray(n * np.minimum(slowest, self._domain(own) / own))
+        share = np.where(rest > 0, rest, size)
+        return np.asarray(n * np.minimum(slowest, self._domain(share) / share))
 
     def _domain(self, n: FloatArray) -> FloatArray:
         offered = n * self.per_core
@@ -259,11 +259,11 @@ def fit_saturation(
             parts.append(np.log(curve.bandwidth(cores) / rate) / POINT_ERROR)
         return np.concatenate(parts)
 
-    found = least_squares(residuals, start)
-    covariance = np.linalg.pinv(found.jac.T @ found.jac)
+    solution = least_squares(residuals, start)
+    covariance = np.linalg.pinv(solution.jac.T @ solution.jac)
     most = int(max(float(cores.max()) for cores, _ in measured))
     table = tuple(map(tuple, covariance.tolist()))
-    return FittedSaturation(borders, names, prior, tuple(found.x.tolist()), table, most)
+    return FittedSaturation(borders, names, prior, tuple(solution.x.tolist()), table, most)
 
 
 @dataclass(frozen=True)
@@ -285,10 +285,10 @@ def lesson(borders: Borders, curves: Mapping[str, Points]) -> Lesson:
     if borders.peak is None:
         raise InputError("a machine without a data-sheet peak teaches no efficiency")
     fitted = fit_saturation(curves, borders, SaturationPrior(Table(), Table(), 1.0, 1.0))
-    found = {name: fitted.of(name) for name in fitted.benchmarks}
+    errors = {name: fitted.of(name) for name in fitted.benchmarks}
     return Lesson(
-        Table({name: float(np.log(curve.limit / borders.peak)) for name, curve in found.items()}),
-        Table({name: float(np.log(np.clip(curve.sharpness, 2, 8))) for name, curve in found.items()}),
+        Table({name: float(np.log(curve.limit / borders.peak)) for name, curve in errors.items()}),
+        Table({name: float(np.log(np.clip(curve.sharpness, 2, 8))) for name, curve in errors.items()}),
     )
 
 
@@ -308,7 +308,7 @@ def learn_prior(lessons: Sequence[Lesson]) -> SaturationPrior:
     }
     off = [{name: value - means[name] for name, value in one.efficiency.items()} for one in lessons]
     machine_off = [float(np.mean(list(values.values()))) for values in off]
-    own = [value - shift for values, shift in zip(off, machine_off, strict=True) for value in values.values()]
+    rest = [value - shift for values, shift in zip(off, machine_off, strict=True) for value in values.values()]
     sharpness = {
         name: float(np.mean([one.sharpness[name] for one in lessons if name in one.sharpness])) for name in names
     }
@@ -316,7 +316,7 @@ def learn_prior(lessons: Sequence[Lesson]) -> SaturationPrior:
         efficiency=Table(means),
         sharpness=Table(sharpness),
         machine_width=max(float(np.std(machine_off, ddof=1)), MIN_MACHINE_WIDTH),
-        benchmark_width=max(float(np.std(own, ddof=1)), MIN_BENCHMARK_WIDTH),
+        benchmark_width=max(float(np.std(rest, ddof=1)), MIN_BENCHMARK_WIDTH),
         machines=len(lessons),
     )
 

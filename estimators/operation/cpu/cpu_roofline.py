@@ -175,7 +175,8 @@ def _lowered(op: Op) -> str:
 def _lowering(lowered: str) -> sp.Expr:
     """One core writes the im2col matrix; where nothing is skipped and the kernel is one point, it is the input."""
     kernel, outputs = (
-        sp.Mul(*(symbol(f"operation.{of}_{axis}") for axis in ("depth", "height", "width"))) for of in ("kernel", "out")
+        sp.Mul(*(symbol(f"operation.{name}_{axis}") for axis in ("depth", "height", "width")))
+        for name in ("kernel", "out")
     )
     elements = symbol("operation.batch") * symbol("operation.channels_in") * kernel * outputs
     needed = sp.Min(1, kernel - 1) if lowered == "kernel" else sp.Integer(1)

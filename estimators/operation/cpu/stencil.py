@@ -83,13 +83,13 @@ def cache_traffic(kernel: LoopKernel, shape: Sequence[int], capacity: float, lin
 def reuse_distances(kernel: LoopKernel, shape: Sequence[int]) -> list[int | None]:
     """Elements between one access to an array and the next nearest; None for the first access of each array."""
     strides = [prod(shape[i + 1 :]) for i in range(len(shape))]
-    found: list[int | None] = []
+    distances: list[int | None] = []
     for array in kernel.arrays:
         offsets = {*kernel.reads.get(array, ()), *kernel.writes.get(array, ())}
         places = sorted(sum(o * s for o, s in zip(offset, strides, strict=True)) for offset in offsets)
-        found.append(None)
-        found.extend(later - earlier for earlier, later in pairwise(places))
-    return found
+        distances.append(None)
+        distances.extend(later - earlier for earlier, later in pairwise(places))
+    return distances
 
 
 def path_traffic(
@@ -124,21 +124,21 @@ def data_cycles(
     memory_bandwidth
         Bytes a second of traffic from main memory, or a function of (level, benchmark).
     """
-    found = {}
+    cycles = {}
     for name, lines in path_traffic(kernel, shape, machine, caches).items():
         level = machine.memory[name]
         busy = lines.loads + lines.stores if level.duplex == "half" else max(lines.loads, lines.stores)
         if level.bytes_per_cycle is not None:
-            found[name] = busy * level.line / level.bytes_per_cycle
+            cycles[name] = busy * level.line / level.bytes_per_cycle
         elif busy:
             if isinstance(memory_bandwidth, (int, float)):
                 rate = float(memory_bandwidth)
             else:
                 rate = memory_bandwidth(name, nearest_benchmark(lines))
-            found[name] = busy * level.line * machine.clock / rate
+            cycles[name] = busy * level.line * machine.clock / rate
         else:
-            found[name] = 0.0
-    return found
+            cycles[name] = 0.0
+    return cycles
 
 
 def penalty_cycles(

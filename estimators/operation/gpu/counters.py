@@ -63,18 +63,18 @@ def counters(workload: Workload, machine: Machine, model: TiledRoofline) -> Coun
     """Counters of every operation of a bound workload under the time model's own choice of tiles."""
     times = np.array([float(op.times) for op in workload])
     seconds = model.times(workload.operations, machine) * times
-    found = {"seconds": seconds, "cycles": seconds * machine.clock, "flop": np.zeros(len(times))}
-    found |= {"instructions": np.zeros(len(times)), "launches": np.zeros(len(times))}
+    result = {"seconds": seconds, "cycles": seconds * machine.clock, "flop": np.zeros(len(times))}
+    result |= {"instructions": np.zeros(len(times)), "launches": np.zeros(len(times))}
     for index, op in enumerate(workload):
-        found["flop"][index] = float(op.cost.flop) * times[index]
-        found["instructions"][index] = _instructions(op.cost) * times[index]
-        found["launches"][index] = float(op.cost["launches"]) * times[index]
-    found |= {f"bytes.{level}": np.zeros(len(times)) for level in machine.memory}
-    own = {f"parameter.{name}": value for name, (value, _) in parameters(model).items()}
+        result["flop"][index] = float(op.cost.flop) * times[index]
+        result["instructions"][index] = _instructions(op.cost) * times[index]
+        result["launches"][index] = float(op.cost["launches"]) * times[index]
+    result |= {f"bytes.{level}": np.zeros(len(times)) for level in machine.memory}
+    fitted = {f"parameter.{name}": value for name, (value, _) in parameters(model).items()}
     for formula, indices in grouped(model, workload.operations, machine):
         moved = model.traffic(workload.operations[indices[0]], machine)
         needed = Formula(sp.Add(formula.expression, *moved.values()), "1", "")
-        values: dict[str, Any] = {**own, **machine_values(needed, machine)}
+        values: dict[str, Any] = {**fitted, **machine_values(needed, machine)}
         for name in needed.names:
             if name.startswith("operation."):
                 values[name] = np.array([float(amount_of(workload.operations[i], name)) for i in indices])
@@ -86,8 +86,8 @@ def counters(workload: Workload, machine: Machine, model: TiledRoofline) -> Coun
             values |= {name: np.array(column)[best] for name, column in formula.menu.items()}
         for level, expression in moved.items():
             each = np.broadcast_to(np.asarray(evaluate(expression, values), dtype=np.float64), (len(indices),))
-            found[f"bytes.{level}"][indices] = each * times[indices]
-    return Counters(tuple(op.name for op in workload), tuple(op.kind for op in workload), found)
+            result[f"bytes.{level}"][indices] = each * times[indices]
+    return Counters(tuple(op.name for op in workload), tuple(op.kind for op in workload), result)
 
 
 def _instructions(cost: Any) -> float:

@@ -72,8 +72,8 @@ class GpuMemory:
 
     def knee(self, machine: Machine, level: str) -> float:
         """Bytes of the working set (of one core, for a core's own cache) at which half of the level's gain is lost."""
-        own = machine.memory[level]
-        return own.capacity * (self.near_knee if own.per == "core" else self.cache_knee)
+        memory = machine.memory[level]
+        return memory.capacity * (self.near_knee if memory.per == "core" else self.cache_knee)
 
     def rate(self, machine: Machine, size: npt.ArrayLike) -> Floats:
         """Bytes a second of all cores that read the same `size` bytes again and again.
@@ -82,12 +82,12 @@ class GpuMemory:
         """
         sizes = np.asarray(size, dtype=np.float64)
         levels = [name for name in rated_caches(machine) if machine.memory[name].capacity > 0]
-        found = np.full(sizes.shape, self.reached(machine, machine.main_memory))
+        rates = np.full(sizes.shape, self.reached(machine, machine.main_memory))
         for level in reversed(levels):
-            own, knee = self.reached(machine, level), self.knee(machine, level)
+            level_rate, knee = self.reached(machine, level), self.knee(machine, level)
             beyond = np.clip(0.5 + np.log2(sizes / knee), 0.0, 1.0)
-            found = own ** (1 - beyond) * found**beyond
-        return found
+            rates = level_rate ** (1 - beyond) * rates**beyond
+        return rates
 
     def in_flight(self, machine: Machine, size: npt.ArrayLike) -> Floats:
         """Bytes a second from main memory with `size` bytes of reads on their way (threads x bytes of each)."""

@@ -123,33 +123,33 @@ def attention(dtype: str, has: Resources, prefix: str, mask: str, kv_dtype: str)
     names = ("batch", "heads", "kv_heads", "queries", "keys", "head_dim", "value_dim")
     batch, heads, kv_heads, queries, keys, head_dim, value_dim = (symbol(f"operation.{name}") for name in names)
     rows, parts = symbol("choice.rows"), symbol("choice.parts")
-    own = habits(prefix)
+    parameters = habits(prefix)
     # Few queries of the heads that share a key head stand in one block; many queries fill blocks by themselves.
     together = Largest(1, Smallest(heads / kv_heads, rows / queries))
     blocks = batch * heads / together * sp.ceiling(queries * together / rows) * parts
     met = keys - CAUSAL[mask] * (queries - Smallest(queries, rows)) / 2
     width = head_dim + value_dim
-    effort = 1 + own.small_tile * Largest(0, 128 / rows - 1)
+    effort = 1 + parameters.small_tile * Largest(0, 128 / rows - 1)
     step = Largest(
         2 * rows * width * has.cores / has.flop_rate * effort,
         width * kv_size / has.near_rate,
-        own.step_cycles / has.clock,
+        parameters.step_cycles / has.clock,
     )
-    work = sp.ceiling(blocks / has.cores) * (step * met / parts + own.tile_cycles / has.clock)
-    work += Smallest(1, parts - 1) * own.split_overhead
+    work = sp.ceiling(blocks / has.cores) * (step * met / parts + parameters.tile_cycles / has.clock)
+    work += Smallest(1, parts - 1) * parameters.split_overhead
     once = batch * heads * queries * width * size + batch * kv_heads * keys * width * kv_size
-    return Least(overlapped(work, traffic_time(once, once, has), own.overlap), "s", SOURCE, menu=ATTENTIONS)
+    return Least(overlapped(work, traffic_time(once, once, has), parameters.overlap), "s", SOURCE, menu=ATTENTIONS)
 
 
 def product_dims(kind: str, variant: tuple[object, ...]) -> tuple[sp.Expr, sp.Expr, sp.Expr, sp.Expr] | None:
     """batch, m, n, k of the product that an operation is; None where it is none, or another algorithm picks its own."""
-    own = {name: symbol(f"operation.{name}") for name in ("batch", "m", "n", "k", "hidden", "gates", "outputs")}
+    dims = {name: symbol(f"operation.{name}") for name in ("batch", "m", "n", "k", "hidden", "gates", "outputs")}
     if kind == "gemm":
-        return own["batch"], own["m"], own["n"], own["k"]
+        return dims["batch"], dims["m"], dims["n"], dims["k"]
     if kind == "recurrent":
-        return sp.Integer(1), own["gates"] * own["hidden"], own["batch"], own["outputs"]
+        return sp.Integer(1), dims["gates"] * dims["hidden"], dims["batch"], dims["outputs"]
     if kind == "convolution" and variant == ("forward", False):
-        groups, pixels = symbol("operation.groups"), _axes("out") * own["batch"]
+        groups, pixels = symbol("operation.groups"), _axes("out") * dims["batch"]
         inputs, outputs = symbol("operation.channels_in"), symbol("operation.channels_out")
         return groups, outputs / groups, pixels, inputs / groups * _axes("kernel")
     return None
@@ -178,13 +178,13 @@ def stream(has: Resources, prefix: str, flop_time: sp.Expr) -> Formula:
 
 def rowwise(has: Resources, prefix: str, rows: sp.Expr, columns: sp.Expr, size: float) -> Formula:
     """Softmax and norms: rows are read, reduced and written, and read again where those in flight overflow L2."""
-    own = habits(prefix)
+    parameters = habits(prefix)
     moved = symbol("operation.bytes_moved")
     flying = Smallest(rows, has.cores * ROWS_IN_FLIGHT) * columns * size
-    again = own.small_tile * flying**2 / (flying**2 + has.cache_capacity**2)
+    again = parameters.small_tile * flying**2 / (flying**2 + has.cache_capacity**2)
     traffic = traffic_time(moved, moved, has) * (1 + again)
-    work = sp.ceiling(rows / has.cores) * (own.tile_cycles / 100 + own.step_cycles * columns) / has.clock
-    return Formula(overlapped(work, traffic, own.overlap), "s", SOURCE)
+    work = sp.ceiling(rows / has.cores) * (parameters.tile_cycles / 100 + parameters.step_cycles * columns) / has.clock
+    return Formula(overlapped(work, traffic, parameters.overlap), "s", SOURCE)
 
 
 def with_terms(formula: Formula, expression: sp.Expr, terms: dict[str, sp.Expr]) -> Formula:

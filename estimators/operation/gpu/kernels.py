@@ -126,17 +126,17 @@ class KernelScaling:
             resource, dtype = resource_of(name)
             if op is None or (op.kind in PRODUCTS) != (resource == "matrix") or resource not in ("matrix", "memory"):
                 continue
-            own = dtype if dtype == "tfloat32" and op.dtype == "float32" else op.dtype
+            counted_as = dtype if dtype == "tfloat32" and op.dtype == "float32" else op.dtype
             known[op.identity] = op
-            there = dtype_on(other, name, own) if resource == "matrix" and today != other else own
-            places.setdefault((op.identity, own, there), []).append(i)
-        found: dict[int, float] = {}
+            there = dtype_on(other, name, counted_as) if resource == "matrix" and today != other else counted_as
+            places.setdefault((op.identity, counted_as, there), []).append(i)
+        factors: dict[int, float] = {}
         for (identity, first, second), own_places in places.items():
             here = predicted(known[identity], first, today)
             there_time = predicted(known[identity], second, other)
             if here and there_time:
-                found |= dict.fromkeys(own_places, there_time / here)
-        return found
+                factors |= dict.fromkeys(own_places, there_time / here)
+        return factors
 
     def spreads(self, names: Sequence[str], today: Machine, other: Machine) -> dict[str, float]:
         """Log spread of each class of resource between two machines; none where the machine is the same."""
@@ -144,13 +144,15 @@ class KernelScaling:
             return {}
         vendors = {machine.family.partition("-")[0] for machine in (today, other)}
         more = self.vendor_spread if len(vendors) > 1 else 0.0
-        own = {
+        by_bound = {
             "matrix": self.matrix_spread,
             "memory": self.memory_spread,
             "link": self.link_spread,
             "host_link": self.link_spread,
         }
-        return {kind: float(np.hypot(own[kind], more)) for kind in sorted({resource_of(name)[0] for name in names})}
+        return {
+            kind: float(np.hypot(by_bound[kind], more)) for kind in sorted({resource_of(name)[0] for name in names})
+        }
 
 
 @lru_cache(maxsize=65536)
@@ -183,10 +185,10 @@ def predicted(op: Op, dtype: str, machine: Machine) -> float | None:
     """Seconds of one execution by the tiled roofline, launch apart; None where the machine cannot do it."""
     matrix, memory = reached(machine)
     share = matrix * (ROUNDED if dtype == "tfloat32" else 1.0)
-    own = KernelParameters(compute_efficiency=share, memory_efficiency=memory)
+    parameters = KernelParameters(compute_efficiency=share, memory_efficiency=memory)
     try:
         op = in_dtype(op, dtype)
-        (time,) = TiledRoofline(Table(default=own)).times((op,), _without_launch(machine))
+        (time,) = TiledRoofline(Table(default=parameters)).times((op,), _without_launch(machine))
     except InputError:
         return None
     return float(time) if np.isfinite(time) and time > 0 else None

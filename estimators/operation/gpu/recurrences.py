@@ -33,14 +33,14 @@ class RecurrentKernels:
 
     kernels: KernelParameters
     spread: float
-    said: str
+    note: str
 
 
 def recurrent_kernels(machine: Machine) -> RecurrentKernels:
     """What is known of recurrent steps on a machine."""
-    for family, own in MEASURED.items():
+    for family, measured in MEASURED.items():
         if machine.family.startswith(family):
-            return RecurrentKernels(own, KNOWN, f"DeepBench's layers on {family}")
+            return RecurrentKernels(measured, KNOWN, f"DeepBench's layers on {family}")
     for family, relative in RELATIVES.items():
         if machine.family.startswith(family):
             return RecurrentKernels(MEASURED[relative], RELATED, f"DeepBench's layers on {relative}")

@@ -91,12 +91,12 @@ class TiledRoofline(FormulaModel):
         free = op.kind in machine.runtime.free_kinds
         has = resources(machine, f"parameter.kernels.{entry}.", sp.Integer(0))
         near, cache, main = (sp.Integer(0),) * 3 if free else _bytes_by_level(op, has)
-        levels, found = list(machine.memory), {}
+        levels, result = list(machine.memory), {}
         for level in levels:
             there = machine.memory[level].capacity > 0
             amount = main if level == levels[-1] else near if level == levels[0] and len(levels) > 2 else cache
-            found[level] = amount if there else sp.Integer(0)
-        return Table(found)
+            result[level] = amount if there else sp.Integer(0)
+        return Table(result)
 
 
 def _bytes_by_level(op: Op, has: Resources) -> tuple[sp.Expr, sp.Expr, sp.Expr]:

@@ -133,7 +133,7 @@ def panels_read(dims: tuple[sp.Expr, sp.Expr, sp.Expr, sp.Expr], size: int, has:
     side = sp.sqrt(Smallest(blocks, has.cores) * rows * columns)
     panel = k * size * (Smallest(side, m) + Smallest(side, n))
     missed = panel**2 / (panel**2 + has.cache_capacity**2)
-    wide, high = (own + shared * (Largest(side, own) - own) for own in (columns, rows))
+    wide, high = (one + shared * (Largest(side, one) - one) for one in (columns, rows))
     again_a = 1 + (Largest(n / wide, 1) - 1) * missed
     again_b = 1 + (Largest(m / high, 1) - 1) * missed
     return inputs_a * again_a + inputs_b * again_b + outputs

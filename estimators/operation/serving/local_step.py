@@ -64,12 +64,12 @@ class LocalCalibration:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values."""
-        found = {
+        result = {
             name: {field: float(f"{value:.5g}") for field, (value, _) in parameters(one).items()}
             for name, one in self.backends.items()
         }
         widths = {"half_width": dict(self.half_width), "prompt_half_width": dict(self.prompt_half_width)}
-        return {"source": self.source, "backends": found, **widths}
+        return {"source": self.source, "backends": result, **widths}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any], where: object) -> LocalCalibration:
@@ -81,16 +81,16 @@ class LocalCalibration:
             Where a field is missing or no number.
         """
         try:
-            found = {}
+            values = {}
             for name, entries in require_mapping(document["backends"], where, "backends").items():
-                found[name] = LocalParameters(**{key: float(value) for key, value in entries.items()})
-                for field, (value, note) in parameters(found[name]).items():
+                values[name] = LocalParameters(**{key: float(value) for key, value in entries.items()})
+                for field, (value, note) in parameters(values[name]).items():
                     note.check(f"{where}: {name}.{field}", value)
             widths = [
                 Table({k: float(v) for k, v in require_mapping(document[w], where, w).items()})
                 for w in ("half_width", "prompt_half_width")
             ]
-            return cls(Table(found), widths[0], widths[1], str(document.get("source", "")))
+            return cls(Table(values), widths[0], widths[1], str(document.get("source", "")))
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, InputError):
                 raise

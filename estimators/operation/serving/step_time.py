@@ -216,7 +216,7 @@ class StepTime:
     pace: Pace = Pace()
 
     @classmethod
-    def on(cls, machine: Machine, shares: Shares, parameters: StepParameters, pace: Pace = Pace()) -> StepTime:
+    def for_machine(cls, machine: Machine, shares: Shares, parameters: StepParameters, pace: Pace = Pace()) -> StepTime:
         """For a machine of the catalogue.
 
         Raises

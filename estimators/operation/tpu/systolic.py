@@ -175,9 +175,9 @@ class SystolicArray(FormulaModel):
     def formula(self, op: Op, machine: Machine) -> Formula:
         """Symbols: operation.* (dims, bytes_moved, launches), machine.engines.matrix.*, machine.clock and cores ..."""
         if not _on_array(op, machine):
-            own = parameters(self.others)
+            names = parameters(self.others)
             return self.others.formula(op, machine).substitute(
-                {f"parameter.{name}": symbol(f"parameter.others.{name}") for name in own}
+                {f"parameter.{name}": symbol(f"parameter.others.{name}") for name in names}
             )
         array = {
             "rows": symbol("machine.engines.matrix.rows"),

@@ -107,17 +107,17 @@ class Fed(InfeedOverlap):
     def combine(self, workload: Workload, times: FloatArray, machine: Machine, run: Mapping[str, float]) -> Outcome:
         """See `Schedule.combine`; metrics are those of `account`, and the useful flop's share of the peak (matrix)."""
         outcome = FormulaSchedule.combine(self, workload, times, machine, run)
-        found = self.account(workload, machine, run, self.lanes(workload, times))
-        metrics = {name: float(found[name]) for name in SHARES}
+        account = self.account(workload, machine, run, self.lanes(workload, times))
+        metrics = {name: float(account[name]) for name in SHARES}
         flop = sum(float(op.cost.flop) * float(op.times) for op in workload if op.kind in MATRIX_KINDS)
         if "matrix" not in machine.engines:
             raise unknown_name(f"engine of machine {machine.name!r}", "matrix", list(machine.engines))
         dtype = next(iter(machine.engines["matrix"].flop_per_cycle))
         cores = machine.cores if stands_on_cores(workload) else 1  # whose work the operations are
         useful = flop * cores / machine.peak("matrix", dtype)
-        metrics["matrix"] = useful * float(found["work"] / found["seen"])
-        said = _said(run, float(found["step"]))
-        return replace(outcome, metrics=Table(metrics), assumptions=said)
+        metrics["matrix"] = useful * float(account["work"] / account["seen"])
+        notes = _said(run, float(account["step"]))
+        return replace(outcome, metrics=Table(metrics), assumptions=notes)
 
     def lanes(self, workload: Workload, times: FloatArray) -> dict[str, float]:
         """Seconds of each lane in one step."""
@@ -182,14 +182,14 @@ def _step() -> tuple[sp.Expr, sp.Expr]:
 
 def state_bytes(workload: Workload) -> Amount:
     """Of a checkpoint: parameters and what the optimizer keeps, in four bytes each; 0 where nothing is trained."""
-    found: Amount = 0
+    total: Amount = 0
     for op in workload:
         if op.kind == "optimizer":
             kept = 1 + MOMENTS.get(str(op.attributes.get("function")), 0)
-            found = found + op.dims["elements"] * op.times * (kept * STATE_BYTES)
-    if isinstance(found, sp.Basic):
-        found = found.xreplace({each: symbol(f"workload.{each}") for each in found.free_symbols})
-    return found
+            total = total + op.dims["elements"] * op.times * (kept * STATE_BYTES)
+    if isinstance(total, sp.Basic):
+        total = total.xreplace({each: symbol(f"workload.{each}") for each in total.free_symbols})
+    return total
 
 
 def _forward(workload: Workload) -> int:

@@ -102,7 +102,7 @@ class Pipeline:
         times = tandem(
             service,
             [stage.workers for stage in stages],
-            [stage.buffer or len(own) for stage, own in zip(stages[:-1], service, strict=False)],
+            [stage.buffer or len(seconds) for stage, seconds in zip(stages[:-1], service, strict=False)],
             [stage.gather for stage in stages],
             [stage.start_up for stage in stages],
         )
@@ -203,14 +203,14 @@ class PipelineRun:
 def _workers(started: Floats, departed: Floats, count: int) -> list[int]:
     """Which of a stage's workers made each output: the one that has been free for longest."""
     free = [(0.0, worker) for worker in range(count)]
-    found = []
+    workers = []
     for begin, end in zip(started.tolist(), departed.tolist(), strict=True):
         ready = [entry for entry in free if entry[0] <= begin + 1e-12]
         chosen = min(ready or free)
         free.remove(chosen)
         free.append((end if np.isfinite(end) else begin, chosen[1]))
-        found.append(chosen[1])
-    return found
+        workers.append(chosen[1])
+    return workers
 
 
 def tpu_pipeline(

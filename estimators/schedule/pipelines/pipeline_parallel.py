@@ -123,8 +123,8 @@ def _order(stages: int, stage: int, microbatches: int, chunks: int) -> list[tupl
 
     def place(step: int, *, backward: bool) -> tuple[int, int]:
         within = step % group // stages
-        own = chunks - 1 - within if backward else within
-        return own * stages + stage, step // group * stages + step % stages
+        chunk = chunks - 1 - within if backward else within
+        return chunk * stages + stage, step // group * stages + step % stages
 
     if chunks == 1:
         ahead = min(stages - stage - 1, total)

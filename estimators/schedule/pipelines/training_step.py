@@ -155,7 +155,7 @@ class TrainingStep:
         products, core, kept, rows = self._amounts
         m, t, net, terms = self.model, layout.tensor, self.network, self.terms
         tokens = self.sequence * layout.micro / layout.context
-        own = tokens / t
+        share = tokens / t
         full = layout.recompute == "full"
         # flash attention computes the scores again in its backward pass: 2.5 forward passes, not 2
         cores = 3.0 + (0.5 if layout.recompute != "none" else 0.0) + full
@@ -166,15 +166,15 @@ class TrainingStep:
         keys = 2.0 * m.cache_numbers * tokens / (1 if m.latent else t)
         passes = (4 if full else 3) / 3 * terms.passes
         return {
-            "products": (4 if full else 3) * products * own / wide,
-            "attention": cores * core * own / core_rate,
-            "elementwise": passes * 2.0 * kept * own / memory,
+            "products": (4 if full else 3) * products * share / wide,
+            "attention": cores * core * share / core_rate,
+            "elementwise": passes * 2.0 * kept * share / memory,
             "overhead": (terms.overhead + terms.routing * m.expert_layers / m.layers) * (4 if full else 3) / 3,
             "tensor": terms.tensor * gathers * net.ring(tensor, t, 1),
             "context": terms.handed * 3 * net.ring(keys * layout.context, layout.context, t),
             "expert": terms.expert
             * (6 if full else 4)
-            * net.dispatch(2.0 * rows * own, layout.expert, m.experts.per_token if m.experts else 1),
+            * net.dispatch(2.0 * rows * share, layout.expert, m.experts.per_token if m.experts else 1),
         }
 
     def step(self, layout: TrainingLayout, batch: int) -> StepTime:
@@ -192,14 +192,14 @@ class TrainingStep:
         rounds = layout.microbatches(batch)
         one = self.layer(layout)
         _, middle, last = layout.stage_layers(m.layers)
-        own = self.sequence * layout.micro / (layout.context * layout.tensor)
-        head = 6.0 * m.head_weights * own / self._rates[1]
+        tokens = self.sequence * layout.micro / (layout.context * layout.tensor)
+        head = 6.0 * m.head_weights * tokens / self._rates[1]
         ends = last * sum(one.values()) + head
         slowest = max(middle * sum(one.values()), ends)
         layers, scores = (last, head) if slowest == ends else (middle, 0.0)
         micro = {name: seconds * layers for name, seconds in one.items()}
         micro["products"] += scores
-        handed = 2.0 * m.width * own
+        handed = 2.0 * m.width * tokens
         micro["pipeline"] = terms.handed * 2 * v * net.neighbour(handed, layout.stage) if p > 1 else 0.0
         parts = {name: rounds * seconds for name, seconds in micro.items()}
         busy = sum(micro.values())

@@ -120,8 +120,8 @@ def _staggered(
     if mixed:
         # Prompts are read as fast as the budget allows; beyond that, decodes wait for more steps that read them.
         behind = max(1.0, chunks / most)
-        first = step.with_chunks(decodes, min(chunks, most), most, own=1) * reads * behind
-        tpot = step.with_chunks(decodes + 1, min(chunks, most), most, own=0) * behind
+        first = step.with_chunks(decodes, min(chunks, most), most, here=1) * reads * behind
+        tpot = step.with_chunks(decodes + 1, min(chunks, most), most, here=0) * behind
     else:
         alone = step.at(0.0, 1.0)
         tpot = step.at(decodes + 1, 0.0) + others / max(further, 1.0) * reads * alone
@@ -147,12 +147,12 @@ class _Step:
         scored = chunks / self.reads / g
         return self.seconds(Batch(decodes / g, self.context, chunks * self.chunk / g, self.past, self.chunk, scored))
 
-    def with_chunks(self, decodes: float, mean: float, most: float, own: int) -> float:
+    def with_chunks(self, decodes: float, mean: float, most: float, here: int) -> float:
         """Mean seconds of a step with `own` chunks and Poisson many others."""
         total = weight = 0.0
         chance, count = math.exp(-mean), 0
         while weight < 1 - _TAIL and count < 10_000:
-            total += chance * self.at(decodes, min(count + own, max(most, own)))
+            total += chance * self.at(decodes, min(count + here, max(most, here)))
             weight += chance
             count += 1
             chance *= mean / count

@@ -98,13 +98,13 @@ def recorded(path: str | os.PathLike[str]) -> tuple[Request, ...]:
     InputError
         Names the line and the field.
     """
-    found = []
+    requests = []
     for number, line in enumerate(read_text(path).splitlines(), 1):
         if not line.strip():
             continue
         where = f"{path}: line {number}"
         entry = require_mapping(parse_json(line, where), where, "a request")
-        found.append(
+        requests.append(
             Request(
                 _whole(entry.get("input_tokens"), where, "input_tokens"),
                 _whole(entry.get("output_tokens"), where, "output_tokens"),
@@ -112,11 +112,11 @@ def recorded(path: str | os.PathLike[str]) -> tuple[Request, ...]:
                 _whole(entry.get("cached_tokens", 0), where, "cached_tokens"),
             )
         )
-    if not found:
+    if not requests:
         raise InputError(f"{path}: no requests; want a line of JSON each with input_tokens and output_tokens")
-    if len({r.arrival is None for r in found}) > 1:
+    if len({r.arrival is None for r in requests}) > 1:
         raise InputError(f"{path}: some requests have arrival_s and some do not")
-    return tuple(sorted(found, key=lambda r: r.arrival or 0.0))
+    return tuple(sorted(requests, key=lambda r: r.arrival or 0.0))
 
 
 def _whole(value: object, where: str, name: str) -> int:

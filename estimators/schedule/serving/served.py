@@ -121,8 +121,8 @@ class Served:
         order = np.argsort(values)
         values, weights = values[order], weights[order]
         places = (np.cumsum(weights) - 0.5 * weights) / weights.sum()
-        found = {"mean": float((values * weights).sum() / weights.sum())}
-        return found | {f"p{100 * level:g}": float(np.interp(level, places, values)) for level in levels}
+        result = {"mean": float((values * weights).sum() / weights.sum())}
+        return result | {f"p{100 * level:g}": float(np.interp(level, places, values)) for level in levels}
 
     def _token_times(self) -> tuple[FloatArray, FloatArray]:
         rows = self.stretches[self.stretches[:, 4] > 0]

@@ -150,9 +150,9 @@ class Job:
         for _ in range(self.copies):
             row = []
             for stage, factor in zip(self.pipeline.stages, common, strict=True):
-                own = float(log_normal(stage.uneven, 1, generator)[0]) if stage.uneven else 1.0
-                scaled = tuple(time * factor * own for time in stage.times)
-                row.append(replace(stage, service=scaled) if factor * own != 1 else stage)
+                scale = float(log_normal(stage.uneven, 1, generator)[0]) if stage.uneven else 1.0
+                scaled = tuple(time * factor * scale for time in stage.times)
+                row.append(replace(stage, service=scaled) if factor * scale != 1 else stage)
             rows.append(row)
         return rows
 
@@ -163,11 +163,11 @@ class Job:
         service = []
         for row in rows:
             children = generator.spawn(len(row))
-            own = [stage.draw(count, child) for stage, count, child in zip(row, counts, children, strict=True)]
+            seconds = [stage.draw(count, child) for stage, count, child in zip(row, counts, children, strict=True)]
             if self.checkpoint is not None:
-                own[-1] = own[-1].copy()
-                own[-1][self.checkpoint.every - 1 - done % self.checkpoint.every :: self.checkpoint.every] += (
+                seconds[-1] = seconds[-1].copy()
+                seconds[-1][self.checkpoint.every - 1 - done % self.checkpoint.every :: self.checkpoint.every] += (
                     self.checkpoint.seconds
                 )
-            service.append(own)
+            service.append(seconds)
         return service

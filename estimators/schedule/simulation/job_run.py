@@ -76,18 +76,18 @@ class JobRun:
 
         What a failure threw away counts as busy; restarts, and the time after a copy's last output, as starved.
         """
-        found: dict[str, dict[str, float]] = {}
+        result: dict[str, dict[str, float]] = {}
         copies = len(self.attempts[0].runs)
         for place, stage in enumerate(self.attempts[0].runs[0].pipeline.stages):
             busy = blocked = 0.0
             for attempt in self.attempts:
                 for run in attempt.runs:
-                    own, held = _seconds(run, place, attempt.lasted)
-                    busy, blocked = busy + own, blocked + held
+                    worked, held = _seconds(run, place, attempt.lasted)
+                    busy, blocked = busy + worked, blocked + held
             whole = self.time * stage.workers * copies
             shares = {"busy": busy / whole if whole else 0.0, "blocked": blocked / whole if whole else 0.0}
-            found[stage.name] = {**shares, "starved": max(0.0, 1 - shares["busy"] - shares["blocked"])}
-        return found
+            result[stage.name] = {**shares, "starved": max(0.0, 1 - shares["busy"] - shares["blocked"])}
+        return result
 
     @property
     def lost(self) -> float:
@@ -105,12 +105,12 @@ class JobRun:
         skip = len(ends) // 10
         steady = (ends[-1] - ends[skip]) / (len(ends) - 1 - skip) if len(ends) > skip + 1 else self.time / self.steps
         shares = self.shares()
-        found = {"time_s": self.time, "step_s": float(steady), "idle": max(0.0, 1 - shares[self.device]["busy"])}
-        for name, own in shares.items():
-            found |= {f"{name}.{kind}": share for kind, share in own.items()}
+        result = {"time_s": self.time, "step_s": float(steady), "idle": max(0.0, 1 - shares[self.device]["busy"])}
+        for name, parts in shares.items():
+            result |= {f"{name}.{kind}": share for kind, share in parts.items()}
         if len(self.attempts) > 1 or self.lost > 0:
-            found["lost"] = self.lost / self.time
-        return found
+            result["lost"] = self.lost / self.time
+        return result
 
     def chrome_events(self) -> Iterator[dict[str, Any]]:
         """The run as events of the Trace Event Format (Chrome, Perfetto): a copy's stage a process."""

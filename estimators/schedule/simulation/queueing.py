@@ -101,9 +101,9 @@ def closed_network(visits: Sequence[Visit], population: int) -> ClosedAnswer:
     whole = _convolved(alone, population)
     rate = math.exp(whole[population - 1] - whole[population])
     seconds = []
-    for place, own in enumerate(alone):
+    for place, station in enumerate(alone):
         others = _convolved(alone[:place] + alone[place + 1 :], population)
-        shares = np.exp(own + others[::-1] - whole[population])
+        shares = np.exp(station + others[::-1] - whole[population])
         seconds.append(float(np.sum(np.arange(population + 1) * shares)) / rate)
     return ClosedAnswer(rate, tuple(seconds))
 
@@ -124,8 +124,8 @@ def _convolved(stations: Sequence[Floats], population: int) -> Floats:
     """Log of the sums over all ways to place 0 .. population customers."""
     total = np.full(population + 1, -np.inf)
     total[0] = 0.0
-    for own in stations:
-        total = np.array([np.logaddexp.reduce(total[: n + 1] + own[n::-1]) for n in range(population + 1)])
+    for station in stations:
+        total = np.array([np.logaddexp.reduce(total[: n + 1] + station[n::-1]) for n in range(population + 1)])
     return total
 
 

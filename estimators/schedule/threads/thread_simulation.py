@@ -151,10 +151,10 @@ def simulate_round(
     barriers = [(env.event(), [threads]) for _ in phases]
 
     def visit(thread: int) -> Generator[Any, Any, None]:
-        asked = env.now
+        arrived = env.now
         with server.request() as turn:  # type: ignore[union-attr]
             yield turn
-            waiting[thread] += env.now - asked
+            waiting[thread] += env.now - arrived
             taken = alone if last[0] == thread or threads == 1 else service
             last[0] = thread
             yield env.timeout(taken)

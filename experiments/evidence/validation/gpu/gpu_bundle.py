@@ -76,7 +76,7 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
 
 def _row(whole: DeviceCalibration, one: KernelClass) -> ValidationRow:
     """Mean over machines, each as its tested rows."""
-    scores = np.array([_score(whole, one, fit.machine) for fit in one.fits if one.asked.get(fit.machine)])
+    scores = np.array([_score(whole, one, fit.machine) for fit in one.fits if one.sampled.get(fit.machine)])
     ours, plain, covered, width = scores.mean(axis=0)
     return ValidationRow(
         DATASET,
@@ -99,7 +99,7 @@ def _score(whole: DeviceCalibration, one: KernelClass, name: str) -> FloatArray:
     fits = tuple(fit for fit in one.fits if fit.machine != name)
     kept = {machine: forms for machine, forms in one.rows.items() if machine != name}
     others = without_rows(replace(whole, classes=(replace(one, fits=fits, rows=kept),)))
-    asked = one.asked[name]
+    asked = one.sampled[name]
     measured = joined_times(asked)
     told = others.forecast(whole.machines[name]).predict(asked)
     inside = (told.low <= measured) & (measured <= told.high)

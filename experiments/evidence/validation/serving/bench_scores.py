@@ -155,7 +155,7 @@ def _step(name: str, model: str, devices: int, layers: int) -> StepTime:
     if devices > 1 and not layers and not at.links:
         raise InputError(f"{name} states no link between devices")
     shares = Shares(language_model(model), layout, weight_type("fp16"))
-    return StepTime.on(at, shares, serving_calibration().parameters)
+    return StepTime.for_machine(at, shares, serving_calibration().parameters)
 
 
 def _lock_step(step: StepTime, prompt: float, made: float, sequences: int) -> tuple[float, float]:

@@ -195,7 +195,7 @@ def first_parts(calibration: ServingCalibration, cases: Sequence[Case]) -> tuple
     rows = []
     for case, tpot in zip(cases, predict(calibration, cases), strict=True):
         pace = calibration.pace(case.engine, case.version, case.machine_name, case.kind)
-        step = StepTime.on(case.machine, shares_of(case), calibration.parameters, pace)
+        step = StepTime.for_machine(case.machine, shares_of(case), calibration.parameters, pace)
         alone, each = prompt_seconds(step, case.load.input_tokens, BUDGET)
         rows.append((alone, each * case.load.users / case.layout.data / case.layout.replicas, tpot, case.load.users))
     return tuple(np.array(rows).T)
