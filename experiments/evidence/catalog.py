@@ -16,7 +16,7 @@ PAPERS = {
     "spmv-cnn": "slipstick.experiments.evidence.papers.spmv_cnn.spmv_cnn_rows",
 }
 SCOREBOARDS: dict[str, str] = {
-    "energy": "slipstick.experiments.evidence.validation.energy.power_limit_scores",
+    "energy": "slipstick.experiments.evidence.validation.energy.energy_scores",
     "scaling": "slipstick.experiments.evidence.validation.scaling.scaling_scores",
     "surfaces": "slipstick.experiments.evidence.validation.scaling.surface_scores",
     "operations": "slipstick.experiments.evidence.validation.gpu.operation_scores",

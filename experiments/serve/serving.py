@@ -16,6 +16,7 @@ from slipstick.estimators.schedule.serving.served import Served
 from slipstick.estimators.schedule.serving.server import simulate
 from slipstick.experiments.pages.output import write_csv
 from slipstick.experiments.serve.oracle import Deployment, serving_calibration
+from slipstick.experiments.serve.serving_energy import NO_POWER, drawn_power
 from slipstick.experiments.serve.traffic import Traffic
 from slipstick.hwmodels.files.readers import InputError, atomic_write
 from slipstick.hwmodels.files.records import Table
@@ -92,6 +93,7 @@ class Serving:
         machine = deployment.machine
         dollars = machine.price * devices / 3600 / rate * 1e6 if machine.price is not None else None
         joules = machine.power.cap * devices / rate * 1e6 if machine.power.cap is not None else None
+        drawn = drawn_power(deployment, served)
         users = float(served.latency.sum()) / served.span
         return {
             "output_tokens_per_s": rate,
@@ -109,6 +111,7 @@ class Serving:
             "preemptions": int(served.preempted.sum()),
             "cost_usd_per_million_tokens": dollars,
             "energy_J_per_million_tokens_at_most": joules,
+            **(drawn.row(self.rate_band) if drawn else NO_POWER),
             "meeting_limits": served.meeting(self.limits) if self.limits else None,
             "meeting_limits_low": self.slow.meeting(self.limits) if self.limits else None,
             "meeting_limits_high": self.fast.meeting(self.limits) if self.limits else None,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from slipstick.experiments.serve.serving import Serving
 from slipstick.experiments.serve.traffic import limits_text
 from slipstick.hwmodels.units import format_quantity
@@ -37,10 +40,21 @@ def lines(answer: Serving) -> list[str]:
     dollars, joules = summary["cost_usd_per_million_tokens"], summary["energy_J_per_million_tokens_at_most"]
     if dollars is not None:
         found.append(f"cost: {dollars:.3g} $ a million output tokens at {deployment.machine.price:g} $/h a device")
+    if summary["power_W"] is not None:
+        found.append(_energy(summary))
     if joules is not None:
         joule = format_quantity(joules, "J")
         found.append(f"energy: at most {joule} a million output tokens (all devices at their power cap)")
     return found
+
+
+def _energy(summary: Mapping[str, Any]) -> str:
+    power, low, high = (summary[f"{name}power_W"] for name in ("", "low_", "high_"))
+    each, least, most = (summary[f"{name}energy_J_per_token"] for name in ("", "low_", "high_"))
+    return (
+        f"power: {power:,.0f} W of all devices ({low:,.0f} .. {high:,.0f}), hosts and cooling apart; "
+        f"{each:.3g} J an output token ({least:.3g} .. {most:.3g})"
+    )
 
 
 def _times(answer: Serving, measure: str, name: str) -> str:

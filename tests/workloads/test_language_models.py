@@ -61,6 +61,16 @@ def test_deepseek_v3() -> None:
     assert model.active_parameters == pytest.approx(37.55e9, rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("name", "total", "active"), [("llama-4-scout-17b-16e", 109e9, 17e9), ("llama-4-maverick-17b-128e", 400e9, 17e9)]
+)
+def test_llama_4_shares_an_expert_of_the_routed_width(name: str, total: float, active: float) -> None:
+    """Meta's model cards: 109B and 400B with 17B active; the text part lacks the 0.9B that see."""
+    model = language_model(name)
+    assert model.parameters == pytest.approx(total, rel=0.015)
+    assert model.active_parameters == pytest.approx(active, rel=0.015)
+
+
 @pytest.mark.parametrize(("name", "expected"), CACHE_BYTES.items())
 def test_cache_bytes_of_a_token_in_16_bits(name: str, expected: int) -> None:
     assert language_model(name).cache_bytes() == expected

@@ -234,10 +234,14 @@ class StepTime:
 
     def floor(self, batch: Batch) -> float:
         """The least that bytes and flop of a step allow at the machine's data-sheet rates, seconds."""
+        return max(self.demands(batch))
+
+    def demands(self, batch: Batch) -> tuple[float, float]:
+        """Seconds of a step's bytes and of its flop at the machine's data-sheet rates."""
         a, device = self.shares.amounts(self._of_stage(batch)), self.device
         memory = (a.weight_bytes + a.expert_bytes + a.cache_bytes) / device.bandwidth
         narrow = (a.linear_flop + a.expert_flop) / device.narrow_peak + (a.score_flop + a.head_flop) / device.peak
-        return max(memory, narrow) * self.shares.layout.pipeline
+        return memory * self.shares.layout.pipeline, narrow * self.shares.layout.pipeline
 
     def parts(self, batch: Batch) -> StepParts:
         """Seconds of a step by what they go to."""

@@ -39,11 +39,14 @@ _HABITS: Mapping[str, Mapping[str, int]] = {
     "kimi_k2": {},
     "glm4_moe": {"qkv_bias": 1},
     "phi3": {},
+    "llama4_text": {},
 }
 """What each architecture has beside what its configuration states (transformers, models/NAME/modeling_NAME.py)."""
 
 _SHARED_GATE = ("qwen2_moe", "qwen3_next", "qwen3_5_moe_text")
 _SCORE_BIAS = ("deepseek_v3", "kimi_k2", "glm4_moe")
+_SHARED_AS_ROUTED = ("llama4_text",)
+"""Architectures with a shared expert as wide as a routed one; their dense layers are `intermediate_size_mlp` wide."""
 
 
 def read_config(path: str | os.PathLike[str]) -> LanguageModel:
@@ -119,7 +122,7 @@ def from_config(document: Mapping[str, Any], where: object, name: str) -> Langua
         heads=heads,
         kv_heads=fields.optional("num_key_value_heads") or heads,
         head_dim=size,
-        feed_forward=0 if experts and (own_width or not dense) else fields.whole("intermediate_size"),
+        feed_forward=0 if experts and (own_width or not dense) else _feed_forward(fields, kind),
         vocabulary=fields.whole("vocab_size"),
         window=window,
         window_layers=window_layers,
@@ -138,12 +141,17 @@ def _experts(fields: _Fields, kind: str) -> Experts | None:
     if not count:
         return None
     inner = fields.optional("moe_intermediate_size") or fields.whole("intermediate_size")
-    shared = fields.optional("shared_expert_intermediate_size") or inner * (fields.optional("n_shared_experts") or 0)
+    beside = 1 if kind in _SHARED_AS_ROUTED else fields.optional("n_shared_experts") or 0
+    shared = fields.optional("shared_expert_intermediate_size") or inner * beside
     per_token = fields.first("num_experts_per_tok", "experts_per_token")
     if per_token is None:
         raise InputError(f"{fields.where}: {count} experts, but no num_experts_per_tok")
     bias = kind in _SCORE_BIAS or fields.switch("use_routing_bias")
     return Experts(count, per_token, inner, shared, int(kind in _SHARED_GATE), int(bias))
+
+
+def _feed_forward(fields: _Fields, kind: str) -> int:
+    return fields.whole("intermediate_size_mlp" if kind in _SHARED_AS_ROUTED else "intermediate_size")
 
 
 def _latent(fields: _Fields) -> Latent | None:
@@ -180,7 +188,7 @@ def _windows(fields: _Fields, kind: str, layers: int) -> tuple[int | None, int]:
 
 def _dense_layers(fields: _Fields, layers: int) -> int:
     listed = fields.values("mlp_only_layers")
-    step = fields.optional("decoder_sparse_step") or 1
+    step = fields.first("decoder_sparse_step", "interleave_moe_layer_step") or 1
     first = fields.optional("first_k_dense_replace") or 0
     return sum(i < first or i in listed or (i + 1) % step != 0 for i in range(layers))
 

@@ -1,0 +1,120 @@
+"""Power of devices that serve a language model: a share of their power cap, by what they read and multiply.
+
+With x the log odds, P = MOST x cap / (1 + exp(-x)): static power at no work, power that grows with bytes and flop of a
+second, and a clock that the cap holds back softly. What it draws beyond idle depends on how long a device works at all:
+a device without requests draws its idle power.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+import numpy.typing as npt
+
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.parameters import Parameter, check_parameters
+from slipstick.estimators.tuned.tuned_serving_power import BASE, FLOP, FOUR_BIT, GROUPS, RANKS, READ, SEQUENCES
+from slipstick.hwmodels.files.errors import InputError
+from slipstick.hwmodels.machine import Machine
+
+MOST = 1.06
+"""Mean power over the cap that a meter may show at most: boards hold their limit within a few per cent."""
+IDLE_SHARE = 0.15
+"""Idle power over the cap of a machine that states none (the catalogue's estimate for stacked memory boards)."""
+
+
+@dataclass(frozen=True)
+class ServingWork:
+    """What one device does while it serves; floats, or arrays of one shape.
+
+    Parameters
+    ----------
+    read
+        Bytes of weights and cache that a step reads, over what the memory could read in its time.
+    flop
+        Flop of a step, prompts included, over what the matrix engines could do in its time.
+    ranks
+        Devices that share each layer (tensor x pipeline).
+    sequences
+        Sequences that get a token in a step, in one group of ranks.
+    four_bit
+        1 where weights of experts are 4-bit floats, which cost more to widen than their bytes say.
+    grouped
+        1 where attention runs in groups of ranks beside shared experts (data parallel).
+    """
+
+    read: npt.ArrayLike
+    flop: npt.ArrayLike
+    ranks: npt.ArrayLike = 1.0
+    sequences: npt.ArrayLike = 1.0
+    four_bit: npt.ArrayLike = 0.0
+    grouped: npt.ArrayLike = 0.0
+
+    def columns(self) -> FloatArray:
+        """What the log odds are linear in, shape (6, n): read, flop, log2 ranks, ln sequences, four_bit, grouped."""
+        read, flop, ranks, sequences, four, grouped = np.broadcast_arrays(
+            *(np.atleast_1d(np.asarray(v, dtype=np.float64)) for v in self._values())
+        )
+        for name, values in (("read", read), ("flop", flop), ("ranks", ranks), ("sequences", sequences)):
+            if not np.all(np.isfinite(values) & (values >= 0)):
+                raise InputError(f"{name} = {float(np.min(values)):g}: want a finite number, at least 0")
+        return np.stack(
+            [
+                np.clip(read, 0.0, 1.0), np.clip(flop, 0.0, 1.0), np.log2(np.maximum(ranks, 1.0)),
+                np.log(np.maximum(sequences, 1.0)), four, grouped,
+            ]
+        )  # fmt: skip
+
+    def _values(self) -> tuple[npt.ArrayLike, ...]:
+        return self.read, self.flop, self.ranks, self.sequences, self.four_bit, self.grouped
+
+
+@dataclass(frozen=True)
+class ServingPower:
+    """The law of the module's first lines; parameters pooled over A100, H100 and B200.
+
+    Fitted to 800 metered vLLM runs (ML.ENERGY leaderboard and its version 2); the command that fits it anew and scores
+    models and GPUs left out is ``slipstick validate energy``.
+    """
+
+    base: Annotated[float, Parameter("1", "log odds of the share of the cap at no work", -10.0, 10.0)] = BASE
+    read: Annotated[float, Parameter("1", "more at full memory bandwidth", -10.0, 20.0)] = READ
+    flop: Annotated[float, Parameter("1", "more at the peak of the matrix engines", -10.0, 40.0)] = FLOP
+    ranks: Annotated[float, Parameter("1", "more for each doubling of the ranks of a layer", -2.0, 2.0)] = RANKS
+    sequences: Annotated[float, Parameter("1", "more for sequences e times as many", -2.0, 2.0)] = SEQUENCES
+    four_bit: Annotated[float, Parameter("1", "more where experts' weights are 4-bit floats", -5.0, 5.0)] = FOUR_BIT
+    groups: Annotated[float, Parameter("1", "more where attention runs in groups of ranks", -5.0, 5.0)] = GROUPS
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
+    def share(self, work: ServingWork, shift: npt.ArrayLike = 0.0) -> FloatArray:
+        """Power of a device that works all the time, over its cap; `shift` is added to the log odds.
+
+        Raises
+        ------
+        InputError
+            Where an amount is negative or not finite.
+        """
+        slopes = np.array([self.read, self.flop, self.ranks, self.sequences, self.four_bit, self.groups])
+        odds = self.base + slopes @ work.columns() + np.asarray(shift, dtype=np.float64)
+        return np.asarray(MOST / (1 + np.exp(-odds)))
+
+    def watts(self, machine: Machine, work: ServingWork, busy: float = 1.0) -> float:
+        """Mean power of one device [W] that works for the share `busy` of the time and is idle for the rest.
+
+        Raises
+        ------
+        InputError
+            Where the machine states no power cap, or `busy` is no share.
+        """
+        cap = machine.power.cap
+        if cap is None:
+            raise InputError(f"machine {machine.name!r} states no power.cap: its power while serving is unknown")
+        if not 0 <= busy <= 1:
+            raise InputError(f"busy = {busy:g}: want a share from 0 to 1")
+        idle = machine.power.idle or IDLE_SHARE * cap
+        working = max(float(self.share(work)[0]) * cap, idle)
+        return busy * working + (1 - busy) * idle

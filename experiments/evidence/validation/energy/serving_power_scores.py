@@ -1,0 +1,166 @@
+"""Scoreboard: power and step time of metered vLLM runs, a family of models or a GPU left out of both fits.
+
+A run's power follows from its predicted step, never from the measured one. Models of equal shapes (tunings, precisions)
+are one family and are left out together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slipstick.estimators.core.estimate import DEFAULT_LEVEL
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
+from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.validation.energy.metered_runs import FILES, metered_runs
+from slipstick.experiments.evidence.validation.energy.serving_fit import PowerFit, fit_step, row_weights, step_seconds
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DATASET = "energy: serving (ML.ENERGY)"
+KEY = ["model", "gpu", "task", "gpus", "tensor_parallel", "max_num_seqs", "older"]
+GOALS = {"power": (0.09, 0.20), "step": (0.18, 0.45)}
+STATISTICS: tuple[tuple[str, Callable[[FloatArray], float]], ...] = (
+    ("median", lambda e: float(np.median(e))),
+    ("90th percentile", lambda e: float(np.quantile(e, 0.9))),
+)
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Log ratios of predicted and measured of the same runs: ours and what trivial rules give."""
+
+    power: FloatArray
+    step: FloatArray
+    joules: FloatArray
+    cap_share: FloatArray
+    nearest: FloatArray
+    roofline: FloatArray
+
+
+def serving_rows(scored: Path | None = None) -> list[ValidationRow]:
+    """Power, step time and energy of a token; median and 90th percentile."""
+    known_paths = [path for path in map(training_file, FILES) if path]
+    scored_paths = [path for name in FILES if (path := scored_file(name, scored))]
+    if not known_paths or not scored_paths:
+        return [skipped(DATASET, why_missing(FILES[0], scored if known_paths else None))]
+    known, _ = metered_runs(known_paths)
+    runs, refused = metered_runs(scored_paths) if scored else metered_runs(known_paths)
+    note = "; ".join(f"{reason}: {count} rows left out" for reason, count in refused.items())
+    if runs.empty:
+        return [skipped(DATASET, note or "no rows")]
+    if scored is not None:
+        others = known[~known.set_index(KEY).index.isin(runs.set_index(KEY).index)]
+        return list(_both(runs, predicted(others, runs), "rows given", None, note))
+    found: list[ValidationRow] = []
+    for held, column in (("model", "family_name"), ("GPU", "gpu")):
+        order, parts = [], []
+        for name in sorted(runs[column].unique()):
+            mine = runs[runs[column] == name]
+            order.append(mine)
+            parts.append(predicted(runs[runs[column] != name], mine))
+        joined = Predicted(*(np.concatenate(each) for each in zip(*(vars(p).values() for p in parts), strict=True)))
+        found += _both(_stacked(order), joined, held, joined, note)
+    return found
+
+
+def _stacked(tables: list[pd.DataFrame]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.concat(tables, ignore_index=True)
+
+
+def predicted(known: pd.DataFrame, runs: pd.DataFrame) -> Predicted:
+    """Errors on runs of fits to the known ones."""
+    law, seconds = fit_step(known), runs.step_s.to_numpy()
+    fit = PowerFit(known, known.step_s.to_numpy())
+    guess = step_seconds(law, runs)
+    share = fit.share(runs, guess)
+    measured = (runs.mean_power_w / runs.gpus / runs.cap).to_numpy()
+    constant = _by_board(known.mean_power_w / known.gpus / known.cap, known, runs)
+    floor = _by_board(known.step_s / known.roofline_s, known, runs)
+    whole = np.log(guess * share) - np.log(seconds * measured)
+    return Predicted(
+        np.log(share / measured),
+        np.log(guess / seconds),
+        np.asarray(whole),
+        np.log(constant / measured),
+        np.log(_nearest(known, runs) / measured),
+        np.log(floor * runs.roofline_s.to_numpy() / seconds),
+    )
+
+
+def _by_board(values: pd.Series, known: pd.DataFrame, runs: pd.DataFrame) -> FloatArray:
+    """The median of the known runs of each run's leaderboard."""
+    found = {}
+    for older in set(runs.older):
+        same = known[known.older == older]
+        same = known if same.empty else same
+        found[older] = _median(values.loc[same.index], row_weights(same))
+    return np.array([found[older] for older in runs.older])
+
+
+def _median(values: pd.Series, weight: FloatArray) -> float:
+    order = np.argsort(values.to_numpy())
+    total = np.cumsum(weight[order])
+    return float(values.to_numpy()[order][np.searchsorted(total, total[-1] / 2)])
+
+
+def _nearest(known: pd.DataFrame, runs: pd.DataFrame) -> FloatArray:
+    """Share of the cap of the run that is nearest in parameters a device and sequences, of the same leaderboard."""
+
+    def place(table: pd.DataFrame) -> FloatArray:
+        far = 100.0 * table.older.to_numpy() + 10.0 * table.media.to_numpy()
+        return np.stack([np.log(table.parameters / table.gpus), np.log(table.decodes), far], axis=1)
+
+    there, here = place(known), place(runs)
+    index = np.argmin(np.square(there[None, :, :] - here[:, None, :]).sum(axis=2), axis=1)
+    return np.asarray((known.mean_power_w / known.gpus / known.cap).to_numpy()[index])
+
+
+def _both(
+    runs: pd.DataFrame, found: Predicted, held: str, spread: Predicted | None, note: str
+) -> Iterator[ValidationRow]:
+    """Rows of power, step time and energy of a token."""
+    shares = {"share of the cap": found.cap_share, "nearest": found.nearest}
+    cases: tuple[tuple[str, FloatArray, tuple[float | None, float | None], dict[str, FloatArray]], ...] = (
+        ("power of a device", found.power, GOALS["power"], shares),
+        ("time of a further token", found.step, GOALS["step"], {"fitted roofline": found.roofline}),
+        ("energy of a token at this pace", found.joules, (None, None), {"both": found.cap_share + found.roofline}),
+    )
+    for case, error, goals, others in cases:
+        half = float(np.quantile(np.abs(error), DEFAULT_LEVEL)) if spread is not None else None
+        for (label, statistic), goal in zip(STATISTICS, goals, strict=True):
+            ours = statistic(np.abs(np.expm1(error)))
+            yield ValidationRow(
+                dataset=DATASET,
+                case=f"{case}, {label}",
+                held_out=held,
+                n=len(error),
+                metric=f"{label} of |predicted / measured - 1|",
+                unit="1",
+                ours=ours,
+                baselines={name: statistic(np.abs(np.expm1(values))) for name, values in others.items()},
+                goal=goal,
+                ok=None if goal is None else ours <= goal,
+                interval_level=DEFAULT_LEVEL if half is not None else None,
+                interval_coverage=_covered(runs, error) if half is not None else None,
+                interval_width=float(np.exp(2 * half)) if half is not None else None,
+                reason=note,
+            )
+
+
+def _covered(runs: pd.DataFrame, error: FloatArray) -> float:
+    """Share of errors within the band that the other families' errors give."""
+    names = runs.family_name.to_numpy()
+    inside = 0
+    for name in np.unique(names):
+        mine = names == name
+        inside += int(np.sum(np.abs(error[mine]) <= np.quantile(np.abs(error[~mine]), DEFAULT_LEVEL)))
+    return inside / len(error)

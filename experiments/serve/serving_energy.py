@@ -1,0 +1,82 @@
+"""What a deployment draws while it serves: watts of all its devices, joules of an output token, with 80 % bands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from slipstick.estimators.operation.power.serving_power import ServingPower, ServingWork
+from slipstick.estimators.operation.serving.step_amounts import Batch
+from slipstick.estimators.schedule.serving.served import Served
+from slipstick.estimators.tuned.tuned_serving_power import HALF_WIDTH, MEASURED, UNKNOWN_HALF_WIDTH
+from slipstick.experiments.serve.oracle import Deployment
+
+NO_POWER: Mapping[str, Any] = dict.fromkeys(
+    (
+        "power_W", "low_power_W", "high_power_W", "energy_J_per_token", "low_energy_J_per_token",
+        "high_energy_J_per_token",
+    )
+)  # fmt: skip
+"""The figures of a machine that states no power cap."""
+
+
+@dataclass(frozen=True)
+class DrawnPower:
+    """Mean power of all devices of a deployment [W], hosts and cooling apart, and half of the 80 % band of its log."""
+
+    watts: float
+    half_width: float
+    cap: float
+
+    def row(self, rate: tuple[float, float, float]) -> dict[str, Any]:
+        """Figures with their bands; `rate` is output tokens/s with low and high.
+
+        Power and pace are taken as independent, so that the band of a token's energy is wider than each alone.
+        """
+        middle, low, high = rate
+        paces = max(abs(math.log(middle / low)), abs(math.log(high / middle)))
+        both = math.exp(math.hypot(self.half_width, paces))
+        width, joules = math.exp(self.half_width), self.watts / middle
+        return {
+            "power_W": self.watts,
+            "low_power_W": self.watts / width,
+            "high_power_W": min(self.watts * width, self.cap),
+            "energy_J_per_token": joules,
+            "low_energy_J_per_token": joules / both,
+            "high_energy_J_per_token": joules * both,
+        }
+
+
+def drawn_power(deployment: Deployment, served: Served) -> DrawnPower | None:
+    """Mean power over a simulated run; None where the machine states no power cap."""
+    machine, layout = deployment.machine, deployment.layout
+    if machine.power.cap is None:
+        return None
+    busy = served.share("busy")
+    watts = ServingPower().watts(machine, _mean_work(deployment, served), min(busy, 1.0)) * layout.devices
+    known = machine.family in MEASURED
+    return DrawnPower(watts, HALF_WIDTH if known else UNKNOWN_HALF_WIDTH, machine.power.cap * layout.devices)
+
+
+def _mean_work(deployment: Deployment, served: Served) -> ServingWork:
+    """What one device does in a mean step of a run."""
+    rows, layout, step = served.stretches, deployment.layout, deployment.step
+    steps = float(rows[:, 3].sum())
+    seconds = float((rows[:, 2] - rows[:, 1]).sum()) / steps
+    decodes = float((rows[:, 3] * rows[:, 4]).sum()) / steps / layout.data
+    prompts = float((rows[:, 3] * rows[:, 5]).sum()) / steps / layout.data
+    length = float(served.input_tokens.mean())
+    context = length + float(served.output_tokens.mean()) / 2
+    read, flop = step.demands(Batch(max(decodes, 1.0), context))
+    chunk = max(1.0, min(length, float(deployment.rules.token_budget)))
+    _, more = step.demands(Batch(prompt=chunk, chunk=chunk, finished=chunk / max(length, 1.0)))
+    return ServingWork(
+        read / seconds,
+        (flop + more * prompts / chunk) / seconds,
+        layout.tensor * layout.data * layout.pipeline,
+        max(decodes, 1.0),
+        float(deployment.stored == "mxfp4"),
+        float(layout.data > 1),
+    )

@@ -1,0 +1,71 @@
+"""Power while serving: laws, published ranges, and the constants against the runs that they were fitted to."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slipstick.estimators.operation.power.serving_power import MOST, ServingPower, ServingWork
+from slipstick.experiments.calibrate.public_data import training_file, why_missing
+from slipstick.experiments.commands.cli import run
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.errors import InputError
+
+SHARE = st.floats(0.0, 1.0)
+
+
+@given(SHARE, SHARE, SHARE, st.floats(1.0, 4096.0))
+def test_more_bytes_or_flop_never_draw_less_and_the_cap_holds(a: float, b: float, other: float, n: float) -> None:
+    low, high = sorted((a, b))
+    for work in (ServingWork([low, high], other, 8, n), ServingWork(other, [low, high], 8, n)):
+        less, more = ServingPower().share(work)
+        assert 0 < less <= more <= MOST
+
+
+def test_an_idle_device_draws_its_idle_power() -> None:
+    h100 = machine("h100-sxm")
+    work = ServingWork(0.6, 0.1)
+    assert ServingPower().watts(h100, work, busy=0.0) == pytest.approx(h100.power.idle)
+    assert ServingPower().watts(h100, work, busy=0.5) < ServingPower().watts(h100, work)
+
+
+def test_amounts_that_cannot_be_are_refused() -> None:
+    with pytest.raises(InputError, match="read = -1"):
+        ServingPower().share(ServingWork(-1.0, 0.0))
+    with pytest.raises(InputError, match="flop = nan"):
+        ServingPower().share(ServingWork(0.0, float("nan")))
+    with pytest.raises(InputError, match="states no power.cap"):
+        ServingPower().watts(machine("tpu-v5e"), ServingWork(0.5, 0.1))
+
+
+def test_eight_h100_draw_what_was_metered(capsys: pytest.CaptureFixture[str]) -> None:
+    """ML.ENERGY: eight H100 under vLLM draw 1.8 to 4.9 kW, not eight times their cap of 700 W."""
+    words = "serve llama-3.1-70b --on h100-sxm --gpus 8 --concurrency 32 --input 150 --output 300 --count 64"
+    assert run([*words.split(), "--format", "json"]) == 0
+    (answer,) = json.loads(capsys.readouterr().out)
+    assert 1800 < answer["power_W"] < 4900 < answer["devices"] * 700
+    assert answer["low_power_W"] < answer["power_W"] < answer["high_power_W"] <= 5600
+    joules = answer["power_W"] / answer["output_tokens_per_s"]
+    assert answer["energy_J_per_token"] == pytest.approx(joules)
+    assert answer["low_energy_J_per_token"] < joules < answer["high_energy_J_per_token"]
+
+
+def test_the_constants_are_those_of_a_fit_to_all_runs() -> None:
+    from slipstick.experiments.evidence.validation.energy.metered_runs import FILES, metered_runs
+    from slipstick.experiments.evidence.validation.energy.serving_fit import PowerFit
+
+    paths = [path for path in map(training_file, FILES) if path]
+    if len(paths) < len(FILES):
+        pytest.skip(why_missing(FILES[0]))
+    runs, left_out = metered_runs(paths)
+    assert len(runs) == 800 and left_out == {"marked as doubtful": 20}
+    fitted = PowerFit(runs, runs.step_s.to_numpy()).power
+    for name, value in vars(ServingPower()).items():
+        assert getattr(fitted, name) == pytest.approx(value, abs=0.01), name
+    eight = runs[(runs.gpu == "H100") & (runs.gpus == 8) & (runs.older == 0)].mean_power_w
+    assert round(float(eight.min()), -2) == 1800 and float(eight.median()) == pytest.approx(3500, rel=0.03)
+    assert np.all(eight < 4950)
