@@ -104,7 +104,9 @@ class Composite(EstimatorBase):
         unbound = sorted(bound.symbols - open_names)
         if unbound:
             raise InputError(f"workload {workload.name!r}: give a value for {', '.join(unbound)}")
-        schedule_formula = self.schedule.formula(bound, machine).substitute(_namespace(self.schedule, "schedule"))
+        sizes = {f"run.{name[9:]}": symbol(name) for name in free if name.startswith("workload.")}
+        own = {**_namespace(self.schedule, "schedule"), **sizes}  # a layout that a schedule reads is a size, too
+        schedule_formula = self.schedule.formula(bound, machine).substitute(own)
         formulas: list[tuple[Formula, list[int]]] = []
         if isinstance(self.operation, FormulaModel):
             self.operation.check_free(free)

@@ -39,6 +39,13 @@ KERNELS = Table(
         "default": KernelParameters(memory_efficiency=0.867, overlap=0.302),
     }
 )
+LAYOUT = frozenset(
+    {
+        *("tensor_parallel", "pipeline_parallel", "data_parallel", "sequence_parallel"),
+        *("batch", "microbatch", "interleave", "recompute", "overlap_gradients", "shard"),
+    }
+)
+"""Sizes that the schedule reads as well."""
 FITTED_FAMILY = "nvidia-ampere-ga100"
 SCATTER = Table(
     arithmetic=0.07,
@@ -83,6 +90,11 @@ class ParallelTraining(Composite):
     """
 
     scatter: Table[float] = SCATTER
+
+    @property
+    def keeps_open(self) -> frozenset[str]:
+        """The layout: the schedule reads it as well as the operations."""
+        return LAYOUT
 
     def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
         """See `Composite.estimate`; the parts' errors count as independent."""

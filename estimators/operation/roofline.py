@@ -17,7 +17,7 @@ from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.estimators.core.parameters import Parameter, check_parameters
 from slipstick.estimators.core.residency import capacity_of_all, cost_by_level, kept_caches, rated_caches
 from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.readers import unknown_name
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.runtime import CacheState
@@ -89,7 +89,11 @@ def serving_rate(machine: Machine, unit: str, dtype: str) -> tuple[str, str]:
         return "vector", "float32"
     engines = machine.engines.items()
     known = sorted(f"{name}.{rate}" for name, engine in engines for rate in engine.flop_per_cycle)
-    raise unknown_name(f"unit and dtype of machine {machine.name!r}", f"{unit}.{dtype}", known)
+    types = sorted({rate for engine in machine.engines.values() for rate in engine.flop_per_cycle})
+    raise InputError(
+        f"machine {machine.name!r} states no rate for {unit}.{dtype} (known: {', '.join(known)}): compute in another "
+        f"type (--dtype {' or '.join(types[:4])}), or give engines.{unit}.flop_per_cycle.{dtype} in its file"
+    )
 
 
 def serving_engine(machine: Machine, unit: str, dtype: str) -> str:

@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
     @app.command(cls=WithNumbers)
     def estimate(
         workload: Annotated[
-            str, typer.Argument(help="a built-in workload, a .json file (slipstick workloads list), or a job's .yaml")
+            str, typer.Argument(help="built-in (workloads list), a .json file, FILE.py:FUNCTION, or a job's .yaml")
         ],
         on: Annotated[
             str | None, typer.Option(help="a machine or several, A,B,C; names or YAML files (slipstick machines list)")

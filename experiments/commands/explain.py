@@ -15,7 +15,9 @@ def register(app: typer.Typer) -> None:
 
     @app.command(cls=WithNumbers)
     def explain(
-        workload: Annotated[str | None, typer.Argument(help="a built-in workload, or a .json file")] = None,
+        workload: Annotated[
+            str | None, typer.Argument(help="a built-in workload, a .json file, FILE.py:FUNCTION")
+        ] = None,
         on: Annotated[str | None, typer.Option(help="a machine, or a YAML file")] = None,
         trace: Annotated[
             str | None, typer.Option(help="a recorded trace: why its step is not the predicted one (--set: as it ran)")
@@ -40,6 +42,7 @@ def register(app: typer.Typer) -> None:
         dtype: Annotated[
             str | None, typer.Option(help="compute in this data type: bfloat16, float16, int8, ...")
         ] = None,
+        verbose: Annotated[bool, typer.Option("--verbose", help="all assumptions")] = False,
         number: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
         format: Annotated[str, typer.Option(help="table | json | csv (csv: the elasticities)")] = "table",  # noqa: A002
     ) -> None:
@@ -49,10 +52,13 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.explain.dials import Dials
         from slipstick.experiments.pages.output import emit
         from slipstick.experiments.pages.progress import shown
+        from slipstick.experiments.question.answers import lines
+        from slipstick.experiments.question.answers.printed import emit_line
+        from slipstick.experiments.question.answers.readable import row_shown
+        from slipstick.experiments.question.own import is_own_program, own_program, program_estimator
         from slipstick.experiments.question.question import question
         from slipstick.experiments.question.settings import prices
         from slipstick.hwmodels.files.readers import InputError
-        from slipstick.hwmodels.units import format_quantity
 
         if trace:
             from slipstick.experiments.explain.miss import explain_trace
@@ -62,8 +68,11 @@ def register(app: typer.Typer) -> None:
             return
         if not (workload and on):
             raise InputError("give a WORKLOAD and --on MACHINE (or --trace FILE)")
-        settings = named_settings(workload, set, number)
-        asked = question(workload, on, estimator, settings, dtype)
+        subject = own_program(workload) if is_own_program(workload) else workload
+        settings = named_settings(subject, set, number)
+        if not isinstance(subject, str) and estimator is None and dtype is None:
+            estimator = program_estimator(subject, on)
+        asked = question(subject, on, estimator, settings, dtype)
         if calibration:
             from slipstick.experiments.calibrate.calibrated import calibrated
 
@@ -90,7 +99,7 @@ def register(app: typer.Typer) -> None:
             solved = cheapest_together(asked, target, prices(price))
             tables["together"] = solved.rows()
         if against:
-            others = {name: question(workload, name, estimator, settings, dtype) for name in [on, *against]}
+            others = {name: question(subject, name, estimator, settings, dtype) for name in [on, *against]}
             tables["ranking"] = why.ranking(others)
         if report:
             from slipstick.experiments.pages.explain_report import write
@@ -114,19 +123,17 @@ def register(app: typer.Typer) -> None:
             "together": "the cheapest change of these together, at the prices given",
             "ranking": "share of draws in which one is faster than the other",
         }
-        notes = [
-            "assuming: " + "; ".join(answer.assumptions),
-            f"{asked.workload.name} on {asked.machine.name}: {format_quantity(answer.time, 's')}",
-            *remarks,
-        ]
+        notes = [lines.headline(asked, answer), *remarks]
         if solved:
             least = f"none can cost less than {solved.at_least:.4g}"
             titles["together"] += f": {solved.price:.4g} for {solved.ratio:.4g} of today's time ({least})"
         for name, table in tables.items():
             if name == "changes" and not table:
                 continue
-            emit(table[:rows], format, titles[name], notes)
+            emit(list(map(row_shown, table[:rows])), format, titles[name], notes)
             print()
             notes = []
+        for text in lines.assumptions(asked, answer, verbose=verbose):
+            emit_line(text)
         if report:
             print(f"report: {page.resolve()}")

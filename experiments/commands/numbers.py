@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperCommand
+
+if TYPE_CHECKING:
+    from slipstick.workloads.graph.workload import Workload
 
 OPTION = "--number"
 SYNONYMS = {"mode": "machine.runtime.mode", "clock": "machine.clock", "cores": "machine.cores"}
@@ -93,7 +96,9 @@ def as_settings(numbers: Sequence[str] | None, workload: Any, options: Iterable[
     return found
 
 
-def named_settings(workload: str, settings: Sequence[str] | None, numbers: Sequence[str] | None) -> list[str]:
+def named_settings(
+    workload: str | Workload, settings: Sequence[str] | None, numbers: Sequence[str] | None
+) -> list[str]:
     """Settings as typed, and those of options that are numbers; the workload is read for the latter only.
 
     Raises
@@ -103,9 +108,11 @@ def named_settings(workload: str, settings: Sequence[str] | None, numbers: Seque
     """
     if not numbers:
         return list(settings or [])
-    from slipstick.workloads.catalog import workload as by_name
+    if isinstance(workload, str):
+        from slipstick.workloads.catalog import workload as by_name
 
-    return [*(settings or []), *as_settings(numbers, by_name(workload))]
+        workload = by_name(workload)
+    return [*(settings or []), *as_settings(numbers, workload)]
 
 
 def today_and_varied(settings: Sequence[str], vary: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -14,7 +14,9 @@ def register(app: typer.Typer) -> None:
 
     @app.command(cls=WithNumbers)
     def whatif(
-        workload: Annotated[str | None, typer.Argument(help="a built-in workload, or a .json file")] = None,
+        workload: Annotated[
+            str | None, typer.Argument(help="a built-in workload, a .json file, FILE.py:FUNCTION")
+        ] = None,
         on: Annotated[str | None, typer.Option(help="today's machine, or a YAML file")] = None,
         vary: Annotated[
             list[str] | None,
@@ -72,15 +74,25 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.commands.numbers import named_settings, today_and_varied
         from slipstick.experiments.pages.output import emit
         from slipstick.experiments.question.objectives import with_front
+        from slipstick.experiments.question.own import is_own_program, own_program, program_estimator
         from slipstick.experiments.studies.study import Fitting, Study
         from slipstick.experiments.studies.whatif import answer, frame_rows
 
-        settings, vary = today_and_varied(named_settings(workload, set, number), vary)
-        study = Study.of_question(workload, on, estimator, settings, vary, where or [], objective or [], dtype)
+        program = own_program(workload) if is_own_program(workload) else None
+        if program is not None and save:
+            raise InputError(
+                f"a study names files: slipstick workloads import {workload} --save {program.name}.json, then whatif "
+                f"{program.name}.json --save {save}"
+            )
+        if program is not None and estimator is None and dtype is None:
+            estimator = program_estimator(program, on)
+        settings, vary = today_and_varied(named_settings(program or workload, set, number), vary)
+        named = program.name if program else workload
+        study = Study.of_question(named, on, estimator, settings, vary, where or [], objective or [], dtype)
         if measured:
             study = study.model_copy(update={"fit": Fitting(measured=measured, parameters=tuple(fit or ()))})
         study = study.model_copy(update={"calibration_file": calibration, "anchors": anchors})
-        asked = study.question(workload, on)
+        asked = study.question(program or workload, on)
         space = study.space(asked.machine)
         found = answer(asked, space)
         said = (*study.notes(space), *found.notes)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 FORMATS = ("table", "json", "csv")
 FORMAT_HELP = "table | json | csv"
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_QUANTITY = re.compile(r"-?[\d.,]+( [%$\wµ/]{1,8})?")
+"""A number with its unit: ``1.53 GHz``."""
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -94,11 +96,12 @@ def _table(rows: Sequence[Mapping[str, Any]], title: str, notes: Sequence[str]) 
     if not rows:
         console.print("(nothing)")
         return
-    table = Table(
-        title=escape(visible(title)) or None, title_justify="left", box=None, pad_edge=False, header_style="bold"
-    )
+    if title:
+        console.print(visible(title), markup=False, style="italic")  # a title of the table would be as narrow as it
+    table = Table(box=None, pad_edge=False, header_style="bold")
     for name, value in rows[0].items():
         numeric = isinstance(value, (int, float)) and not isinstance(value, bool)
+        numeric = numeric or (isinstance(value, str) and bool(_QUANTITY.fullmatch(value)))
         table.add_column(escape(visible(name)), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(_cell(value) for value in row.values()))

@@ -112,6 +112,13 @@ def default(
     return _unmeasured(asked, machine, kind)
 
 
+def kept_open(workload: Workload, machine: Machine) -> frozenset[str]:
+    """Sizes that the default answer's schedule reads as well as the operations: they stay numbers of the run."""
+    if "pipeline_parallel" in workload.symbols:
+        return workload.symbols
+    return frozenset({"batch"}) if divides_batch(workload, machine) else frozenset()
+
+
 def divides_batch(workload: Workload, machine: Machine) -> bool:
     """Whether the default answer divides the workload's batch over the cores of a board, and feeds them."""
     from slipstick.estimators.named.machine_kind import machine_kind

@@ -12,6 +12,9 @@ from typing import Any
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.graph.workload import Workload
 
+NOT_MODULES = ("pagerank", "decode", "prompt")
+"""Words before a colon that name no module of Python."""
+
 
 def is_own(name: str | None) -> bool:
     """Whether an estimator's name is MODULE:ATTRIBUTE."""
@@ -91,9 +94,12 @@ def own_estimator(name: str) -> Any:
 
 
 def is_own_program(name: str) -> bool:
-    """Whether a workload's name is MODULE:FUNCTION of Python, which is run: dotted identifiers on both sides."""
-    module, colon, function = name.partition(":")
-    return bool(colon) and all(part.isidentifier() for part in (*module.split("."), function)) and module != "pagerank"
+    """Whether a workload's name is MODULE:FUNCTION or FILE.py:FUNCTION, which is run: identifiers on both sides."""
+    module, colon, function = name.rpartition(":")
+    if module.endswith(".py"):
+        return function.isidentifier()
+    dotted = all(part.isidentifier() for part in (*module.split("."), function))
+    return bool(colon) and dotted and module not in NOT_MODULES
 
 
 def own_program(name: str) -> Workload:
@@ -107,9 +113,16 @@ def own_program(name: str) -> Workload:
     from slipstick.workloads.importers.torch.torch_by_name import model_and_inputs
     from slipstick.workloads.importers.torch.torch_import import import_torch
 
-    print(f"slipstick: imports {name.partition(':')[0]} and runs its code ({name})", file=sys.stderr)
+    print(f"slipstick: imports {name.rpartition(':')[0]} and runs its code ({name})", file=sys.stderr)
     model, inputs = model_and_inputs(name)
-    return import_torch(model, inputs, name.partition(":")[2], purpose="inference")
+    return import_torch(model, inputs, name.rpartition(":")[2], purpose="inference")
+
+
+def read_workload(name: str) -> Workload:
+    """A workload by its name or file (see `workloads.catalog.workload`), or that of a program of yours."""
+    from slipstick.workloads.catalog import workload
+
+    return own_program(name) if is_own_program(name) else workload(name)
 
 
 def program_estimator(program: Workload, machine: str) -> str | None:

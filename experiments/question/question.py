@@ -11,7 +11,7 @@ from slipstick.estimators.core.estimate import Estimate, Run
 from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.core.schedule_model import check_run_number
 from slipstick.experiments.question import registry
-from slipstick.experiments.question.defaults import default, divides_batch
+from slipstick.experiments.question.defaults import default, kept_open
 from slipstick.experiments.question.settings import Value, by_namespace, number_of, run_number
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.files.readers import InputError, unknown_name
@@ -84,7 +84,7 @@ def question(
             check_run_number(name, value)
     why, sizes = "", values["workload"]
     if estimator is None:
-        open_ = frozenset({"batch"}) if divides_batch(asked, on) else frozenset()
+        open_ = kept_open(asked, on)
         bound = with_sizes(asked, _without(sizes, open_))
         best = default(bound, on, run, dtype, values["machine"])
         asked, on, chosen, why = best.workload, best.machine, best.estimator, best.why

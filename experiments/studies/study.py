@@ -26,6 +26,7 @@ from slipstick.hwmodels.files.expressions import parse_expression
 from slipstick.hwmodels.files.readers import InputError, atomic_write, read_toml, unknown_name
 from slipstick.hwmodels.files.records import Record, Table, validated
 from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.workload import Workload
 
 SCHEMA = "slipstick-study-1"
 Value = str | float
@@ -169,7 +170,7 @@ class Study(Record):
         """Every workload on every machine."""
         yield from product(self.workloads, self.machines)
 
-    def question(self, workload: str, machine: str) -> Question:
+    def question(self, workload: str | Workload, machine: str) -> Question:
         """What stays, for one case, evaluated by the estimator, calibrated where the study says so.
 
         Raises
@@ -181,7 +182,7 @@ class Study(Record):
         if self.fit is not None and not self.calibration_file:
             asked = self.fitted_question(workload, machine)
         else:
-            asked = question(self._path(workload), self._path(machine), self.estimator, settings, self.dtype)
+            asked = question(self._subject(workload), self._path(machine), self.estimator, settings, self.dtype)
         if self.calibration_file:
             from slipstick.experiments.calibrate.calibrated import calibrated
 
@@ -198,11 +199,11 @@ class Study(Record):
             return asked
         return replace(asked, estimator=self.calibration(asked), why="")
 
-    def fitted_question(self, workload: str, machine: str) -> Question:
+    def fitted_question(self, workload: str | Workload, machine: str) -> Question:
         """The question whose estimator's parameters are to be fitted: a model as it is, no calibration that ships."""
         settings = [f"{name}={value}" for name, value in self.set.items()]
-        estimator = self.estimator or default_estimator(workload)
-        return question(self._path(workload), self._path(machine), estimator, settings, self.dtype)
+        estimator = self.estimator or default_estimator(workload if isinstance(workload, str) else workload.name)
+        return question(self._subject(workload), self._path(machine), estimator, settings, self.dtype)
 
     def calibration(self, asked: Question) -> Calibration:
         """The estimator fitted to the study's measurements."""
@@ -284,6 +285,9 @@ class Study(Record):
                     document["fit"][key] = self._relative(document["fit"][key], folder)
         with atomic_write(path) as stream:
             stream.write(toml_text(document))
+
+    def _subject(self, workload: str | Workload) -> str | Workload:
+        return self._path(workload) if isinstance(workload, str) else workload
 
     def _path(self, name: str) -> str:
         """A file of the study, found from the study's folder; a built-in name stays."""

@@ -194,8 +194,9 @@ def task(question: Question, space: Space, level: float = DEFAULT_LEVEL, bands: 
     calibration = question.estimator.uncertainty
     if not wanted:
         return plain
-    if calibration is None:  # the estimator's own bands are of the usual level
-        return replace(plain, shares=shares if level == DEFAULT_LEVEL else None)
+    if calibration is None:  # the estimator's own bands are of the usual level; other points scatter as today's
+        scatter = answer.spread.total
+        return replace(plain, shares=shares if level == DEFAULT_LEVEL else None, residual=scatter or None)
     sample = calibration.parameter_draws(DRAWS) if function.vectorised else None
     drawn = None
     fitted = tuple(f"estimator.{name}" for name in calibration.names)

@@ -74,7 +74,7 @@ def machine(name: str) -> Machine:
     if match is None:
         near = closest(name, aliases())
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-        raise InputError(f"unknown machine {name[:60]!r}{hint} (known: {', '.join(known)})")
+        raise InputError(f"unknown machine {name[:60]!r}{hint} ({len(known)} known: slipstick machines list)")
     return _shipped(match)
 
 

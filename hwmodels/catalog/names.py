@@ -32,9 +32,16 @@ def exact(name: str, names: Mapping[str, Iterable[str]]) -> str | None:
     names
         Machine -> its names.
     """
-    wanted = tokens(name)
+    wanted, joined = tokens(name), _joined(name)
     matches = {machine for machine, aliases in names.items() if any(tokens(one) == wanted for one in aliases)}
+    if not matches:
+        matches = {machine for machine, aliases in names.items() if any(_joined(one) == joined for one in aliases)}
     return matches.pop() if len(matches) == 1 else None
+
+
+def _joined(name: str) -> str:
+    """Letters and digits alone: TPUv2 is tpu-v2."""
+    return re.sub("[^a-z0-9]", "", name.lower())
 
 
 def within(device: str, names: Mapping[str, Iterable[str]]) -> str | None:

@@ -32,16 +32,29 @@ MAX_INTEGER = 10**40
 MAX_CONTAINERS = 2_000_000
 MAX_VALUES = 8_000_000
 MAX_COLUMNS = 4_096
+FEW_NAMES = 40
+"""Names that an error lists."""
 _TOO_LARGE = "an integer beyond 1e40"
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def unknown_name(thing: str, name: object, known: Sequence[str]) -> InputError:
-    """The error for a name that is not known: says the nearest one, and lists them all when they are few."""
-    close = get_close_matches(str(name), known, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    listed = ", ".join(known) if len(known) <= 40 else f"{', '.join(known[:40])}, ... ({len(known)} in all)"
-    return InputError(f"unknown {thing} {str(name)[:80]!r}{hint} (known: {listed})")
+def unknown_name(thing: str, name: object, known: Sequence[str], listed_by: str = "") -> InputError:
+    """The error for a name that is not known: says the nearest ones, and lists them all when they are few.
+
+    Parameters
+    ----------
+    listed_by
+        The command that lists them, where they are many.
+    """
+    alike = {text.casefold(): text for text in known}
+    close = [alike[one] for one in get_close_matches(str(name).casefold(), list(alike), n=3)]
+    if len(known) <= FEW_NAMES:
+        close, listed = close[:1], f"known: {', '.join(known)}"
+    else:
+        shown = f"{', '.join(known[:FEW_NAMES])}, ... ({len(known)} in all)"
+        listed = f"{len(known)} known: {listed_by}" if listed_by else f"known: {shown}"
+    hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+    return InputError(f"unknown {thing} {str(name)[:80]!r}{hint} ({listed})")
 
 
 def read_text(path: str | os.PathLike[str], limit_bytes: int = DEFAULT_LIMIT_BYTES) -> str:

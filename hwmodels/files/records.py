@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, ErrorDetails, core_schema
 
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.units import Unit
@@ -89,32 +89,46 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+MOST_PROBLEMS = 8
+"""Of a file, in one line."""
+
+
 def validated(model: type[Model], data: Any, where: str) -> Model:
-    """A record from plain data; what is wrong becomes one line."""
+    """A record from plain data; all that is wrong becomes one line."""
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise InputError(f"{where}: {_first_problem(error, model)}") from None
+        raise InputError(f"{where}: {_problems(error, model)}") from None
 
 
-def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:
-    problems = error.errors(include_url=False)
-    first = problems[0]
-    field = ".".join(str(part) for part in first["loc"]) or "the document"
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    if first["type"] == "extra_forbidden":
+def _problems(error: ValidationError, model: type[BaseModel]) -> str:
+    """What is wrong, field by field, each once."""
+    texts: dict[tuple[int | str, ...], str] = {}
+    for problem in error.errors(include_url=False):
+        texts.setdefault(problem["loc"], _problem(problem, model))
+    found = list(texts.values())
+    more = f" (and {len(found) - MOST_PROBLEMS} more)" if len(found) > MOST_PROBLEMS else ""
+    if len(found) == 1:
+        return found[0]
+    numbered = (f"({number}) {text}" for number, text in enumerate(found[:MOST_PROBLEMS], 1))
+    return f"{len(found)} problems: {'; '.join(numbered)}{more}"
+
+
+def _problem(problem: ErrorDetails, model: type[BaseModel]) -> str:
+    place = problem["loc"]
+    field = ".".join(str(part) for part in place) or "the document"
+    if problem["type"] == "extra_forbidden":
         parent: Any = model
-        known = sorted(parent.model_fields) if len(first["loc"]) == 1 else []
-        text = f"unknown field {field!r}" + (f" (known: {', '.join(known)})" if known else "")
-        return text + more
-    if first["type"] == "missing":
-        return f"field {field!r} is missing{more}"
-    message = first["msg"].removeprefix("Value error, ")
+        known = sorted(parent.model_fields) if len(place) == 1 else []
+        return f"unknown field {field!r}" + (f" (known: {', '.join(known)})" if known else "")
+    if problem["type"] == "missing":
+        return f"field {field!r} is missing"
+    message = problem["msg"].removeprefix("Value error, ")
     message = message[:1].lower() + message[1:]
-    if isinstance(first["input"], Mapping):  # a rule between fields: the whole mapping would only hide its words
-        return (f"{field}: " if first["loc"] else "") + message + more
-    unit = unit_at(model, first["loc"]) if isinstance(first["input"], (int, float)) else ""
-    return f"{field} = {short(first['input'])} {unit}".rstrip() + f": {message}{more}"
+    if isinstance(problem["input"], Mapping):  # a rule between fields: the whole mapping would only hide its words
+        return (f"{field}: " if place else "") + message
+    unit = unit_at(model, place) if isinstance(problem["input"], (int, float)) else ""
+    return f"{field} = {short(problem['input'])} {unit}".rstrip() + f": {message}"
 
 
 def unit_at(model: Any, location: Sequence[int | str]) -> str:

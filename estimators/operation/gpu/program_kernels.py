@@ -19,6 +19,7 @@ import numpy as np
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import OperationModel, require_bound
 from slipstick.estimators.operation.gpu.tiled import MATRIX_ENERGY
+from slipstick.estimators.operation.physical_bound import PhysicalBound
 from slipstick.estimators.operation.roofline import serving_rate
 from slipstick.hwmodels.files.readers import InputError, read_json
 from slipstick.hwmodels.files.records import Table
@@ -71,7 +72,10 @@ class ProgramKernels(OperationModel):
             Where a size is open, or the machine cannot compute in the operation's data type.
         """
         free = machine.runtime.free_kinds
-        return np.array([0.0 if op.kind in free else self._time(op, machine) for op in operations])
+        least = PhysicalBound(machine)  # shares above 1 were fitted where a mask or a cache saves what is counted
+        return np.array(
+            [0.0 if op.kind in free else max(self._time(op, machine), least.least(op)[0]) for op in operations]
+        )
 
     def _time(self, op: Op, machine: Machine) -> float:
         require_bound(op)

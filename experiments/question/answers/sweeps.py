@@ -9,6 +9,7 @@ from slipstick.experiments.pages.output import emit
 from slipstick.experiments.question.answers.facts import items_of, unit_of
 from slipstick.experiments.question.answers.lines import assumptions, count_shown, headline
 from slipstick.experiments.question.answers.printed import emit_line
+from slipstick.experiments.question.answers.readable import sweep_row, value_shown
 from slipstick.experiments.question.objectives import known_only
 from slipstick.experiments.studies.whatif import WhatIf, frame_rows
 
@@ -23,11 +24,11 @@ def print_sweep_table(found: WhatIf, frame: pd.DataFrame, front: Sequence[str], 
     notes = [f"today: {headline(found.question, found.today)}"]
     if found.today.interval() and "low_ratio" in frame:
         notes.append("bands of ratios: what was fitted, and most of what the fit misses, is one for both times")
-    notes += [*found.unknown, *said]
+    notes += said
     rate = _with_rate(found, frame)
     if rate:
         at = int(frame[rate].to_numpy(float).argmax())
-        where = ", ".join(f"{name} = {float(frame[name].iloc[at]):g}" for name in found.space.names)
+        where = ", ".join(f"{name} = {value_shown(name, float(frame[name].iloc[at]))}" for name in found.space.names)
         notes.append(f"most {rate}: {count_shown(float(frame[rate].iloc[at]))} at {where}")
     if front:
         notes.append(f"{int(frame.front.sum())} of {len(frame)} points are beaten by no other in {', '.join(front)}:")
@@ -39,8 +40,8 @@ def print_sweep_table(found: WhatIf, frame: pd.DataFrame, front: Sequence[str], 
     shown = known_only(frame_rows(frame))
     if rate:
         shown = [{**row, rate: count_shown(float(value))} for row, value in zip(shown, frame[rate], strict=True)]
-    emit(shown, "table", notes=notes)
-    for text in assumptions(found.question, found.today, verbose=False):
+    emit([sweep_row(row, found.space.names, found.level) for row in shown], "table", notes=notes)
+    for text in [*assumptions(found.question, found.today, verbose=False), *found.unknown]:
         emit_line(text)
 
 

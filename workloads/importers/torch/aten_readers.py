@@ -118,14 +118,34 @@ def _attention_dims(q: Tensor, k: Tensor, v: Tensor) -> dict[str, Number]:
     }
 
 
+_IS_CAUSAL = {
+    "_scaled_dot_product_flash_attention": 4,
+    "_scaled_dot_product_flash_attention_for_cpu": 4,
+    "_scaled_dot_product_efficient_attention": 6,
+    "_scaled_dot_product_cudnn_attention": 6,
+    "_scaled_dot_product_fused_attention_overrideable": 5,
+    "scaled_dot_product_attention": 5,
+    "_scaled_dot_product_flash_attention_backward": 11,
+    "_scaled_dot_product_flash_attention_for_cpu_backward": 7,
+    "_scaled_dot_product_efficient_attention_backward": 11,
+    "_scaled_dot_product_cudnn_attention_backward": 14,
+}
+"""Place of the argument ``is_causal`` (PyTorch's native_functions.yaml)."""
+
+
+def _causal(call: Call) -> dict[str, Any]:
+    at = _IS_CAUSAL.get(call.name)
+    return {"causal": True} if at is not None and len(call.arguments) > at and call.arguments[at] is True else {}
+
+
 def read_attention(call: Call) -> list[Piece]:
     q, k, v = call.tensors()[:3]
-    return [Piece("attention", _attention_dims(q, k, v), {})]
+    return [Piece("attention", _attention_dims(q, k, v), _causal(call))]
 
 
 def read_attention_backward(call: Call) -> list[Piece]:
     _, q, k, v = call.tensors()[:4]
-    return [Piece("attention", _attention_dims(q, k, v), {"pass": "backward"})]
+    return [Piece("attention", _attention_dims(q, k, v), {"pass": "backward", **_causal(call)})]
 
 
 def read_norm(function: str, rows: Callable[[Call], Number]) -> Reader:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+import sysconfig
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any
 
 from slipstick.hwmodels.files.readers import InputError, whole_number
 from slipstick.workloads.importers.torch.torch_recorder import Input
 
+LAYERS = ("hwmodels", "workloads", "estimators", "experiments")
 Inputs = Sequence[Input] | Mapping[str, Input]
 
 
@@ -24,13 +27,19 @@ def build_by_name(target: str) -> tuple[Any, Inputs | None]:
     InputError
         Where there is no such function, it fails, or it returns something else.
     """
-    module_name, _, attribute = target.partition(":")
-    sys.path.insert(0, str(Path.cwd()))
+    module_name, _, attribute = target.rpartition(":")
+    folder = Path.cwd()
+    if module_name.endswith(".py"):
+        file = Path(module_name)
+        if not file.is_file():
+            raise InputError(f"{target!r}: no file {module_name}")
+        folder, module_name = file.resolve().parent, file.stem
+    sys.path.insert(0, str(folder))
     try:
         built = getattr(import_module(module_name), attribute)()
     except Exception as error:  # whatever the function raises is the user's to read
         raise InputError(
-            f"{target!r}: want MODULE:FUNCTION that builds a model or (model, inputs): {type(error).__name__}: {error}"
+            f"{target!r}: want MODULE:FUNCTION that builds a model or (model, inputs): {own_failure(error)}"
         ) from error
     finally:
         sys.path.pop(0)
@@ -38,6 +47,26 @@ def build_by_name(target: str) -> tuple[Any, Inputs | None]:
     if not callable(model):
         raise InputError(f"{target!r}: returns {type(model).__name__}, want a model or (model, inputs)")
     return model, _described(target, example) if example is not None else None
+
+
+def own_failure(error: BaseException) -> str:
+    """An error that a user's code raised: what it says, and the last line of that code on the way to it."""
+    said = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    if isinstance(error, SyntaxError):
+        return said
+    here = [frame for frame in extract_tb(error.__traceback__) if _is_own(frame.filename)]
+    return f"{said} at {Path(here[-1].filename).name}:{here[-1].lineno}: {here[-1].line}" if here else said
+
+
+def _is_own(filename: str) -> bool:
+    """Whether a file is the user's: no library, nothing of Python, nothing of this package."""
+    path = Path(filename)
+    root = Path(__file__).resolve().parents[3]
+    return path.suffix == ".py" and not (
+        {"site-packages", "dist-packages"} & set(path.parts)
+        or path.is_relative_to(Path(sysconfig.get_path("stdlib")))
+        or any(path.resolve().is_relative_to(root / layer) for layer in LAYERS)
+    )
 
 
 def _described(target: str, example: Any) -> Inputs:

@@ -16,6 +16,7 @@ from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.importers.assembly import Assembly, Node, Piece, Tensor, assemble
 from slipstick.workloads.importers.torch.aten import Call, read_call
+from slipstick.workloads.importers.torch.torch_by_name import own_failure
 from slipstick.workloads.importers.torch.torch_recorder import (
     Input,
     RecordedNode,
@@ -190,11 +191,18 @@ def _record(
         except InputError:
             raise
         except Exception as error:  # whatever a user's model raises
-            reason = " ".join(str(error).split())[:300]
             raise InputError(
-                f"{type(model).__name__} cannot be recorded ({recorder.phase}): {type(error).__name__}: {reason}"
+                f"{type(model).__name__} cannot be recorded ({recorder.phase}): {own_failure(error)}{_mend(error)}"
             ) from error
     return _finish(recorder, subject, environment, variables)
+
+
+def _mend(error: Exception) -> str:
+    """What usually mends an error of torch; "" where nothing is known."""
+    if "scalar types: Long, Int" in str(error) or "must be Long" in str(error):
+        wanted = "--input NAME=batch,seq_len:int64, or torch.zeros(batch, seq_len, dtype=torch.int64)"
+        return f"; an input that holds indices is of whole numbers: {wanted}"
+    return ""
 
 
 def _update(recorder: Any, parameters: Mapping[str, Any], optimizer: str | None) -> None:

@@ -1,0 +1,81 @@
+"""Values of named quantities as people read them: three digits, SI prefixes, units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from slipstick.experiments.question.answers.lines import count_shown, shown
+from slipstick.hwmodels.files.records import unit_at
+from slipstick.hwmodels.machine import Machine
+
+UNITS = {"time_s": "s", "energy_J": "J"}
+NAMES = {"time_ratio": "ratio", "time_s": "time", "energy_J": "energy", "cost_usd": "cost"}
+"""Heads of columns in tables; JSON and CSV keep the keys."""
+BANDS = {"low_ratio": ("high_ratio", "of ratio"), "low_s": ("high_s", "of time")}
+
+
+def value_shown(name: str, value: float) -> str:
+    """A quantity by its dotted name: ``machine.clock`` 1.53e9 is ``1.53 GHz``; counts stay whole."""
+    space, _, path = name.partition(".")
+    unit = unit_at(Machine, path.split(".")) if space == "machine" else ""
+    if unit:
+        return shown(value, unit)
+    if float(value).is_integer() and abs(value) < 1e7:
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if abs(value) < 1e4 else count_shown(value)
+
+
+def sweep_row(row: Mapping[str, Any], names: Sequence[str], level: float) -> dict[str, Any]:
+    """A row of a what-if: what varies in its unit, ratio and time each with its band in one cell."""
+    found: dict[str, Any] = {}
+    ends = {high for high, _ in BANDS.values()}
+    for key, value in row.items():
+        if key in ends or key == "note":
+            continue
+        if key in BANDS:
+            high, of = BANDS[key]
+            found[f"{100 * level:g} % {of}"] = _band(
+                value, row.get(high), UNITS.get("time_s" if key == "low_s" else "")
+            )
+        elif value is None or isinstance(value, (str, bool)):
+            found[NAMES.get(key, key)] = value
+        elif key in names:
+            found[key] = value_shown(key, float(value))
+        elif key == "time_ratio":
+            found["ratio"] = f"{value:.3g}"
+        elif key == "cost_usd":
+            found["cost"] = f"{value:.3g} $"
+        else:
+            found[NAMES.get(key, key)] = shown(float(value), UNITS[key]) if key in UNITS else value
+    return found
+
+
+VALUES = ("value", "today", "needed", "turns_at")
+"""Columns that hold a value of the quantity that their row names."""
+
+
+def row_shown(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of explain's tables, the value of its quantity in its unit, shares in per cent."""
+    name = str(row.get("quantity", ""))
+    found: dict[str, Any] = {}
+    for key, value in row.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            found[key] = value
+        elif key in VALUES:
+            found[key] = value_shown(name, float(value))
+        elif key == "share":
+            found[key] = shown(100 * value, "%")
+        else:
+            found[key] = f"{value:.3g}" if isinstance(value, float) else value
+    return found
+
+
+def _band(low: float | None, high: float | None, unit: str | None) -> str:
+    if low is None or high is None:
+        return ""
+    if unit is None:
+        return f"{low:.3g} .. {high:.3g}"
+    first, last = shown(low, unit), shown(high, unit)
+    number, _, prefixed = first.partition(" ")
+    return f"{number if last.endswith(f' {prefixed}') else first} .. {last}"
