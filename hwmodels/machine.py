@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from typing import Any, Self
 
@@ -157,12 +157,11 @@ class Machine(Record):
         value: Any = self
         above = ""
         for name in path.split("."):
-            fields = _fields(value)
-            if name not in fields:
-                raise unknown_name(
-                    f"field of machine {self.name!r}:", path, [f"{above}{field}" for field in sorted(fields)]
-                )
-            value = fields[name]
+            if name in _names(value):
+                value = getattr(value, name) if isinstance(value, BaseModel) else _fields(value)[name]
+            else:
+                known = [f"{above}{field}" for field in sorted(_names(value))]
+                raise unknown_name(f"field of machine {self.name!r}:", path, known)
             above += f"{name}."
         return value
 
@@ -248,6 +247,10 @@ class Machine(Record):
                 return self.sources[head]
             head = head.rpartition(".")[0]
         return ""
+
+
+def _names(value: Any) -> Collection[str]:
+    return type(value).model_fields if isinstance(value, BaseModel) else _fields(value)
 
 
 def _fields(value: Any) -> Mapping[str, Any]:

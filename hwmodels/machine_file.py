@@ -65,10 +65,10 @@ def save_machine(machine: Machine, path: str | os.PathLike[str]) -> None:
 def doubts(machine: Machine) -> Iterator[str]:
     """A line for each number that can hardly be meant: field, value, expected range."""
     for path, value in machine.numbers.items():
-        unit = unit_at(type(machine), path.split("."))
         for word in path.split("."):
             low, high = RANGES.get(word, (-math.inf, math.inf))
             if not low <= value <= high:
+                unit = unit_at(type(machine), path.split("."))
                 yield _line(path, value, f"{format_quantity(low, unit)} to {format_quantity(high, unit)}", unit)
     there = [name for name, level in machine.memory.items() if level.capacity]
     main = machine.main_memory

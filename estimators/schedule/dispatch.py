@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
-import simpy
 
 from slipstick.estimators.core.estimate import Event
 from slipstick.estimators.core.lambdified import FloatArray
@@ -25,6 +24,9 @@ from slipstick.estimators.schedule.pipelines.recurrence import PrecedenceGraph
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op, Workload
+
+if TYPE_CHECKING:
+    import simpy
 
 TRACED = 2_000
 """Operations in the trace of an answer; larger graphs carry none."""
@@ -161,6 +163,8 @@ class ContendedDispatch(Schedule):
 
 def _simulate(plan: Dispatched, service: FloatArray, demand: FloatArray) -> FloatArray:
     """Completion of every operation, by SimPy: one process for the host, one a stream, and a shared device."""
+    import simpy
+
     env = simpy.Environment()
     count = len(plan.operations)
     before: list[list[int]] = [[] for _ in range(count)]

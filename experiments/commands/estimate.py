@@ -57,7 +57,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.question.answers.printed import print_answers
         from slipstick.experiments.question.own import is_own_program, own_program, program_estimator
         from slipstick.experiments.question.question import Question, question
-        from slipstick.experiments.subjects.jobs.job_file import is_job
+        from slipstick.experiments.subjects.jobs import is_job
         from slipstick.hwmodels.files.readers import InputError
 
         if simulate or is_job(workload):

@@ -19,21 +19,19 @@ def register(app: typer.Typer) -> None:
     def list_machines(format: Annotated[str, typer.Option(help=FORMAT)] = "table") -> None:  # noqa: A002
         """Names and main figures of the shipped machines."""
         from slipstick.experiments.pages.output import emit
-        from slipstick.hwmodels.catalog import machine, machine_names
+        from slipstick.hwmodels.catalog import outlines
 
-        rows = []
-        for name in machine_names():
-            shipped = machine(name)
-            rows.append(
-                {
-                    "machine": name,
-                    "name": shipped.name,
-                    "cores": shipped.cores,
-                    "clock_Hz": shipped.clock,
-                    "memory_B_per_s": shipped.bandwidth(shipped.main_memory),
-                    "price_dollars_per_h": shipped.price,
-                }
-            )
+        rows = [
+            {
+                "machine": name,
+                "name": one.name,
+                "cores": one.cores,
+                "clock_Hz": one.clock,
+                "memory_B_per_s": one.bandwidth,
+                "price_dollars_per_h": one.price,
+            }
+            for name, one in outlines().items()
+        ]
         emit(rows, format)
 
     @machines.command()

@@ -6,14 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slipstick.estimators.contract.base import adopted
-from slipstick.estimators.contract.protocols import Estimator
 from slipstick.hwmodels.files.readers import unknown_name
-from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.graph.workload import Workload
 
 if TYPE_CHECKING:
     from slipstick.estimators.calibration.calibration import Calibration
+    from slipstick.estimators.contract.protocols import Estimator
+    from slipstick.hwmodels.machine import Machine
+    from slipstick.workloads.graph.workload import Workload
 
 CALIBRATIONS = Path(__file__).parent / "calibrations"
 
@@ -198,6 +197,7 @@ def estimator(name: str) -> Estimator:
         Where the name is unknown.
     """
     if ":" in name:
+        from slipstick.estimators.contract.base import adopted
         from slipstick.experiments.question.own import own_estimator
 
         return adopted(own_estimator(name))

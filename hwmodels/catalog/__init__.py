@@ -6,12 +6,15 @@ import os
 import re
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from slipstick.hwmodels.catalog.names import closest, exact, within
 from slipstick.hwmodels.files.errors import InputError
 from slipstick.hwmodels.files.opener import head
-from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.machine_file import load_machine
+
+if TYPE_CHECKING:
+    from slipstick.hwmodels.catalog.index import Outline
+    from slipstick.hwmodels.machine import Machine
 
 FOLDER = Path(__file__).parent
 HEAD = 4096
@@ -26,6 +29,14 @@ OWN = "SLIPSTICK_MACHINES"
 def machine_names() -> list[str]:
     """Names of the shipped machines, and of those in the folder that SLIPSTICK_MACHINES names."""
     return sorted(_files(os.environ.get(OWN, "")))
+
+
+def outlines() -> dict[str, Outline]:
+    """Each machine by name in a line, the shipped ones without being read and validated."""
+    from slipstick.hwmodels.catalog.index import outline
+
+    files = _files(os.environ.get(OWN, ""))
+    return {name: outline(files[name]) for name in sorted(files)}
 
 
 def aliases() -> dict[str, tuple[str, ...]]:
@@ -56,6 +67,8 @@ def _shipped(name: str) -> Machine:
 
 @cache
 def _loaded(path: Path) -> Machine:
+    from slipstick.hwmodels.machine_file import load_machine
+
     return load_machine(path)
 
 
@@ -68,6 +81,8 @@ def machine(name: str) -> Machine:
         Where the name is unknown, or the file is broken.
     """
     if name.endswith((".yaml", ".yml")) or "/" in name:
+        from slipstick.hwmodels.machine_file import load_machine
+
         return load_machine(name)
     known = machine_names()
     match = name if name in known else exact(name, aliases())

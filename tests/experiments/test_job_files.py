@@ -9,7 +9,7 @@ import pytest
 
 import slipstick as ss
 from slipstick.experiments.commands.cli import run
-from slipstick.experiments.subjects.jobs.job_file import shipped_jobs
+from slipstick.experiments.subjects.jobs import shipped_jobs
 
 OWN = """
 name: my loader and its GPU

@@ -171,3 +171,22 @@ def test_a_folder_of_ones_own_machines(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.delenv("SLIPSTICK_MACHINES")
     with pytest.raises(InputError, match="unknown machine 'my-accelerator'"):
         machine("my-accelerator")
+
+
+def test_the_index_says_what_the_machines_say() -> None:
+    from slipstick.hwmodels.catalog import outlines
+    from slipstick.hwmodels.catalog.index import FILE, Outline
+
+    for name, one in outlines().items():
+        whole = machine(name)
+        of_it = Outline(whole.name, whole.cores, whole.clock, whole.bandwidth(whole.main_memory), whole.price)
+        assert one == of_it, name
+    assert FILE.stat().st_size > 1000, "run python -m slipstick.hwmodels.catalog.index"
+
+
+def test_a_row_of_another_file_does_not_count(tmp_path: Path) -> None:
+    from slipstick.hwmodels.catalog.index import FILE, outline
+
+    mine = tmp_path / "a10.yaml"
+    mine.write_text((FILE.parent / "a10.yaml").read_text().replace("name: A10", "name: mine", 1))
+    assert outline(mine).name == "mine"

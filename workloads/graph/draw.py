@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from html import escape
 
-import networkx as nx
-
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.graph.compare import amount_text, phase_of
 from slipstick.workloads.graph.workload import Op, Workload
@@ -69,6 +67,8 @@ def to_html(workload: Workload) -> str:
         raise InputError(f"workload {workload.name!r}: {len(workload)} operations, more than {MAX_DRAWN} to draw")
     place: dict[str, tuple[int, int]] = {}
     width, step, row = 150, 34, 0
+    import networkx as nx
+
     for row, names in enumerate(nx.topological_generations(workload.graph)):
         for column, name in enumerate(sorted(names)):
             place[name] = (20 + column * (width + 14), 20 + row * step)

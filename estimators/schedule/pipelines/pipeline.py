@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.schedule.pipelines.network import Network
 from slipstick.estimators.schedule.pipelines.recurrence import Floats, TandemTimes, tandem
 from slipstick.estimators.schedule.pipelines.stage import Stage
 from slipstick.hwmodels.files.readers import InputError
@@ -110,6 +109,8 @@ class Pipeline:
 
     def simulate(self, steps: int, seed: int = 0) -> PipelineRun:
         """Times of `steps` steps by event simulation (SimPy); shared resources are granted first come, first served."""
+        from slipstick.estimators.schedule.pipelines.network import Network
+
         network = Network([self.stages], [self.draws(steps, seed)], self.resources)
         return PipelineRun(self, steps, network.run()[0])
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Generator
-from typing import Any
-
-import simpy
+from typing import TYPE_CHECKING, Any
 
 from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.estimators.schedule.serving.cache_blocks import CacheBlocks
 from slipstick.estimators.schedule.serving.record import Record
 from slipstick.estimators.schedule.serving.requests import Request
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    import simpy
 
 Seconds = Callable[[Batch], float]
 

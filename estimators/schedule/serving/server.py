@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any
 
-import simpy
-
 from slipstick.estimators.schedule.serving.record import Record
 from slipstick.estimators.schedule.serving.replica import Replica, Seconds
 from slipstick.estimators.schedule.serving.requests import Request
@@ -77,6 +75,8 @@ class _Simulation:
         groups: int,
         front: float,
     ) -> None:
+        import simpy
+
         self.requests, self.rules, self.users, self.front = requests, rules, users, front
         self.env = simpy.Environment()
         self.record = Record(len(requests))

@@ -10,8 +10,6 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import simpy
-
 from slipstick.estimators.core.estimate import Event
 from slipstick.estimators.core.lambdified import FloatArray, evaluate
 from slipstick.estimators.core.parameters import Parameter, check_parameters
@@ -142,6 +140,8 @@ def simulate_round(
     phases
         (name, items, seconds an item, whether each item visits the memory).
     """
+    import simpy
+
     env = simpy.Environment()
     server = simpy.Resource(env, capacity=memory.servers) if memory else None
     service = memory.service if memory else 0.0

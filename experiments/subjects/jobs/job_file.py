@@ -13,6 +13,7 @@ from slipstick.estimators.schedule.pipelines.stage import Stage
 from slipstick.estimators.schedule.simulation.job import Failures, Job
 from slipstick.estimators.schedule.simulation.job_run import Checkpoint
 from slipstick.experiments.question.settings import assignments
+from slipstick.experiments.subjects.jobs import SHIPPED, is_job, shipped_jobs
 from slipstick.experiments.subjects.jobs.job_records import JobFile, StageFile
 from slipstick.experiments.subjects.jobs.stage_times import is_fed, stage_time, workers_of
 from slipstick.hwmodels.files.expressions import parse_expression, symbol
@@ -20,7 +21,6 @@ from slipstick.hwmodels.files.readers import InputError, read_yaml, require_mapp
 from slipstick.hwmodels.files.records import validated
 from slipstick.workloads.catalog import workload_names
 
-SHIPPED = Path(__file__).parent / "shipped"
 COPIED = (
     *("workers", "gather", "variation", "distribution", "start_up", "resource"),
     *("order", "together", "slow_share", "slow_factor", "uneven"),
@@ -133,16 +133,6 @@ class JobQuestion:
         found = stage_time(stage.workload, on, estimator, tuple(latest.values()), stage.dtype, stage.part)
         own = "" if stage.scatter is None else f" (set: {stage.scatter:.1%})"
         return (found.seconds,), found.scatter, [f"{stage.name}: {found.said}{own}"]
-
-
-def is_job(name: str) -> bool:
-    """Whether a name is a job's: a YAML file, or one that ships."""
-    return name.endswith((".yaml", ".yml")) or name in shipped_jobs()
-
-
-def shipped_jobs() -> list[str]:
-    """Names of the jobs that ship."""
-    return sorted(path.stem for path in SHIPPED.glob("*.yaml"))
 
 
 def job_question(

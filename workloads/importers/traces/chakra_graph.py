@@ -13,7 +13,6 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-import networkx as nx
 import numpy as np
 
 from slipstick.hwmodels.files.readers import MEGABYTE, InputError, read_json, require_mapping
@@ -71,6 +70,8 @@ def chakra_graph(document: Mapping[str, Any], where: str) -> TraceGraph:
 
 
 def _graph(nodes: dict[int, Node], before: dict[int, list[int]], where: str) -> TraceGraph:
+    import networkx as nx
+
     graph: nx.DiGraph[int] = nx.DiGraph()
     graph.add_nodes_from(nodes)
     graph.add_edges_from((b, number) for number, some in before.items() for b in some if b in nodes and b != number)

@@ -1,0 +1,66 @@
+"""What lists show of each shipped machine; ``python -m slipstick.hwmodels.catalog.index`` writes the index anew.
+
+A row counts only while its file is what it was made from (a digest says so): a stale index costs time, and no truth.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from slipstick.hwmodels.files.readers import atomic_write, read_bytes, read_json
+
+FILE = Path(__file__).with_name("index.json")
+
+
+class Outline(NamedTuple):
+    """A machine in a line: SI units; `bandwidth` of main memory, `price` in dollars an hour or None."""
+
+    name: str
+    cores: int
+    clock: float
+    bandwidth: float
+    price: float | None
+
+
+def outline(path: Path) -> Outline:
+    """The line of a machine's file, from the index where that is of this very file."""
+    row = _rows().get(path.name)
+    if row is not None and row[0] == _digest(path):
+        _, name, cores, clock, bandwidth, price = row
+        return Outline(name, cores, clock, bandwidth, price)
+    return built(path)
+
+
+def built(path: Path) -> Outline:
+    """The line of a machine that is read for it."""
+    from slipstick.hwmodels.machine_file import load_machine
+
+    one = load_machine(path)
+    return Outline(one.name, one.cores, one.clock, one.bandwidth(one.main_memory), one.price)
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(read_bytes(path)).hexdigest()[:16]
+
+
+@cache
+def _rows() -> dict[str, tuple[str, str, int, float, float, float | None]]:
+    found: dict[str, tuple[str, str, int, float, float, float | None]] = read_json(FILE) if FILE.is_file() else {}
+    return found
+
+
+def main() -> None:
+    """Read every shipped machine once and write the index."""
+    rows = {path.name: [_digest(path), *built(path)] for path in sorted(FILE.parent.glob("*.yaml"))}
+    with atomic_write(FILE) as stream:
+        stream.write(
+            "{\n" + ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items()) + "\n}\n"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""What a command does not need it does not import: no clock is noisy here."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = frozenset("sympy networkx scipy pint pandas simpy torch sklearn xarray matplotlib numba".split())  # noqa: SIM905
+CHILD = """
+import sys, contextlib, io
+from slipstick.experiments.commands.cli import run
+with contextlib.redirect_stdout(io.StringIO()):
+    code = run(sys.argv[1:])
+print(code, *sorted(name for name in sys.modules if "." not in name))
+"""
+
+
+def imported(*words: str) -> frozenset[str]:
+    """Packages that a command has imported when it ends."""
+    child = subprocess.run([sys.executable, "-c", CHILD, *words], capture_output=True, text=True, check=True)
+    code, *names = child.stdout.split()
+    assert code == "0", child.stderr
+    return frozenset(names)
+
+
+@pytest.mark.parametrize("command", ["workloads list", "machines list", "estimators list"])
+def test_lists_read_their_indices(command: str) -> None:
+    names = imported(*command.split())
+    assert not names & HEAVY
+    assert "numpy" not in names
+
+
+@pytest.mark.parametrize(
+    ("command", "needed"),
+    [
+        ("estimate gpt2 --on h100 --estimator roofline", {"sympy"}),
+        ("estimate gpt2 --on h100", {"sympy"}),
+        ("whatif gpt2 --on h100 --vary machine.clock=1GHz,2GHz", {"sympy", "pandas"}),
+        ("explain bert-base-inference --on L4 --batch 8 --rows 3", {"sympy"}),
+        ("extrapolate docs/tutorial/runs.csv --to 64", {"sympy", "scipy"}),
+    ],
+)
+def test_commands_import_what_they_need(command: str, needed: set[str]) -> None:
+    assert imported(*command.split()) & HEAVY <= needed

@@ -1,0 +1,136 @@
+"""CPU seconds of the README's commands, at the checkout here and at an older commit, one after the other in turns.
+
+    python -m tools.speed [--old REVISION] [--runs 5] [--only WORD] [--page docs/validation.md]
+
+Seconds are user and system time of the child process (wait4), the least of the runs. `empty` begins each run without
+a folder for kept data, `warm` with what the run before left, `read-only` without a place to write to. Compiled
+modules (.pyc) of the checkout are there in all three, as after an installation. The older commit is checked out into
+a temporary worktree, which is removed at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+START, END = "<!-- speed: written by `python -m tools.speed --page` -->", "<!-- end of speed -->"
+TRACE = "traces/kineto_tb/tb_plugin_samples_resnet50_num_workers_0_worker0.1623143089861.pt.trace.json.gz"
+RUNS = "docs/tutorial/runs.csv"
+
+COMMANDS: dict[str, float | None] = {
+    "--help": 0.3,
+    "workloads list": 0.3,
+    "machines list": 0.3,
+    "estimators list": 0.3,
+    "estimate gpt2 --on h100 --estimator roofline": 1.0,
+    "estimate gpt2 --on h100": 1.4,
+    "estimate megatron-175b --on a100-80-dgx": 1.5,
+    "whatif gpt2 --on h100 --vary machine.clock=1GHz..2GHz:100": 1.6,
+    "explain gpt2 --on h100": 2.0,
+    f"extrapolate {RUNS} --to 64": 1.7,
+    f"replay {{data}}/{TRACE} --on a100-sxm-80gb": 1.8,
+    "serve llama-3-8b --on h100-sxm --input 1024 --output 256 --concurrency 64": None,
+    "plan training llama-3-8b --on h100-dgx --devices 64 --batch 256": None,
+}
+"""Command -> the goal in CPU seconds on a machine like the one that the issue was written on."""
+
+STATES = ("empty", "warm", "read-only")
+
+
+def cpu_seconds(checkout: Path, command: str, cache: str) -> float:
+    """User and system seconds of one command in a process of its own; NaN where the commit has no such command."""
+    environment = {**os.environ, "PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    environment |= {"XDG_CACHE_HOME": cache, "HOME": cache}
+    data = os.environ.get("SLIPSTICK_DATA") or str(ROOT.parent / "shared" / "data")
+    words = [sys.executable, "-m", "slipstick", *shlex.split(command.format(data=shlex.quote(data)))]
+    child = subprocess.Popen(
+        words, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL
+    )
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    return usage.ru_utime + usage.ru_stime if child.returncode == 0 else float("nan")
+
+
+@contextlib.contextmanager
+def worktree(revision: str) -> Iterator[Path]:
+    """A checkout of another commit, in which the modules are compiled."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "old"
+        _git("worktree", "add", "--detach", str(place), revision)
+        try:
+            yield place
+        finally:
+            _git("worktree", "remove", "--force", str(place))
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def measured(checkouts: dict[str, Path], commands: list[str], runs: int) -> dict[tuple[str, str, str], float]:
+    """(command, commit, state of the kept data) -> the least CPU seconds; commits alternate within each command."""
+    best: dict[tuple[str, str, str], float] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for commit, checkout in checkouts.items():
+            for command in commands:
+                cpu_seconds(checkout, command, f"{folder}/{commit}")
+        for run in range(runs):
+            for command in commands:
+                for commit, checkout in checkouts.items():
+                    for state in STATES:
+                        place = {"empty": f"{folder}/{commit}-{run}-{abs(hash(command))}", "warm": f"{folder}/{commit}"}
+                        seconds = cpu_seconds(checkout, command, place.get(state, "/dev/null/none"))
+                        key = (command, commit, state)
+                        best[key] = min(best.get(key, seconds), seconds)
+    return best
+
+
+def table(best: dict[tuple[str, str, str], float], commands: list[str], old: str, new: str) -> str:
+    """The figures as a Markdown table."""
+    lines = [
+        f"| command | goal | {old[:7]} | empty | warm | read-only | ratio |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for command in commands:
+        before = min(best[command, old, state] for state in STATES)
+        now = [best[command, new, state] for state in STATES]
+        goal = COMMANDS.get(command)
+        shown = command.replace(f"{{data}}/{TRACE}", "TRACE.json.gz")
+        cells = [f"`{shown}`", f"{goal:g}" if goal else "", f"{before:.2f}", *(f"{one:.2f}" for one in now)]
+        lines.append(f"| {' | '.join(cells)} | {now[1] / before:.2f} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure, print, and put the table into the page where one is given."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("--old", default="90fa322", help="the commit to compare with")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--only", default="", help="commands that hold this text")
+    parser.add_argument("--page", type=Path, help="the page whose section is written anew")
+    options = parser.parse_args()
+    commands = [command for command in COMMANDS if options.only in command]
+    new = _git("rev-parse", "--short=7", "HEAD")
+    with worktree(options.old) as place:
+        best = measured({options.old: place, new: ROOT}, commands, options.runs)
+    said = f"`python -m tools.speed --old {options.old} --runs {options.runs}`; {date.today()}; commit {new}."
+    text = f"{said}\n\n{table(best, commands, options.old, new)}"
+    print(text)
+    if options.page:
+        page = options.page.read_text()
+        before, _, rest = page.partition(START)
+        after = rest.partition(END)[2]
+        options.page.write_text(f"{before}{START}\n\n{text}\n\n{END}{after}")
+
+
+if __name__ == "__main__":
+    main()
