@@ -130,7 +130,7 @@ class _PlainLoader(_Bounded, yaml.CSafeLoader if yaml.__with_libyaml__ else yaml
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         self.nodes += 1
-        line = self.peek_event().start_mark.line + 1  # type: ignore[no-untyped-call]
+        line = self.peek_event().start_mark.line + 1
         if self.nodes > MAX_YAML_NODES:
             raise InputError(f"line {line}: more than {MAX_YAML_NODES} YAML nodes")
         if self.check_event(yaml.AliasEvent):
