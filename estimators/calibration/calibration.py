@@ -266,9 +266,10 @@ def calibrate(
     InputError
         Where a name is unknown, a measurement is no time, or there are fewer measurements than parameters.
     """
-    objective = Objective.of(estimator, measurements, free)
+    model = estimator.model
+    objective = Objective.of(model, measurements, free)
     fit = objective.fit(loss, starts)
-    return from_objective(estimator, objective, fit, fingerprint(measurements), source, loss)
+    return from_objective(model, objective, fit, fingerprint(measurements), source, loss)
 
 
 def from_objective(

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from slipstick.estimators.calibration.calibration import Calibration
-from slipstick.estimators.core.parameters import parameters, with_parameters
+from slipstick.estimators.contract.protocols import Estimator
+from slipstick.estimators.core.parameters import parameters
 from slipstick.hwmodels.files.readers import InputError, atomic_write, read_json, require_mapping
 from slipstick.hwmodels.files.records import Table
 
@@ -51,7 +52,7 @@ def save(calibration: Calibration, estimator_name: str, path: str | os.PathLike[
         json.dump(to_dict(calibration, estimator_name), stream, indent=1, allow_nan=False)
 
 
-def load_calibration(path: str | os.PathLike[str], estimator: Any) -> Calibration:
+def load_calibration(path: str | os.PathLike[str], estimator: Estimator) -> Calibration:
     """The calibration of a file, put into an estimator of the same parameters.
 
     Raises
@@ -70,7 +71,7 @@ def load_calibration(path: str | os.PathLike[str], estimator: Any) -> Calibratio
         name: _number(require_mapping(entry, path, name).get("value"), path, name) for name, entry in entries.items()
     }
     try:
-        fitted = with_parameters(estimator, values)
+        fitted = estimator.model.with_parameters(values)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     return Calibration(

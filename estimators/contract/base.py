@@ -41,6 +41,10 @@ class EstimatorBase:
         """Itself: nothing was fitted."""
         return self
 
+    def resolved(self, workload: Workload, machine: Machine) -> Estimator:
+        """Itself: it is the same for every question."""
+        return self
+
     @property
     def uncertainty(self) -> Uncertainty | None:
         """None: nothing says how far its answers scatter."""

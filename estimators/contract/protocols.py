@@ -135,6 +135,10 @@ class Estimator(Protocol):
         """The time as a function of arrays of the free quantities (machine.*, workload.*, run.*, estimator.*)."""
         ...
 
+    def resolved(self, workload: Workload, machine: Machine) -> Estimator:
+        """The estimator that answers for a workload on a machine: itself, or the calibration that holds there."""
+        ...
+
     @property
     def model(self) -> Estimator:
         """The estimator without what a calibration adds to it: itself where nothing was fitted."""

@@ -8,7 +8,6 @@ line is an ordinary least-squares fit; the simulations replace the schedule.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,6 @@ from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import unknown_name
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.networks.phi_cnn import all_weights
 
 FAMILY = "intel-knights-corner"
@@ -157,7 +155,7 @@ def estimator(strategy: str) -> Composite:
     raise unknown_name("strategy", strategy, ["a", "b", "simulated", "queue"])
 
 
-def calibrated(size: str, strategy: str = "a") -> Calibration:
+def calibrated(size: str, strategy: str = "a", beyond: Beyond = "wider") -> Calibration:
     """A strategy with what is known of its errors: the line's covariance, and the published mean deviation of Table IX.
 
     A mean absolute deviation of D is a standard deviation of D sqrt(pi / 2) where errors are normal.
@@ -166,7 +164,7 @@ def calibrated(size: str, strategy: str = "a") -> Calibration:
     names = tuple(f"schedule.contention.{size}.{name}" for name in fit.names)
     deviation = TABLE_IX_PERCENT[size]["ab".index(strategy)] / 100
     return Calibration(
-        estimator(strategy),
+        threaded(strategy, beyond),
         names,
         fit.covariance,
         residual_std=deviation * math.sqrt(math.pi / 2),
@@ -175,25 +173,11 @@ def calibrated(size: str, strategy: str = "a") -> Calibration:
     )
 
 
-def for_machine(name: str, workload: Workload, machine: Machine) -> Calibration | ThreadedTraining:
-    """The estimator of a name (threads-counted, threads-timed, and their aliases phi-a, phi-b) for a question.
-
-    On the study's machine with its published band, for other networks widened by what the count of instructions
-    misses; elsewhere without a band, since neither operation factor nor contention was measured there. The aliases
-    take threads beyond the study's machine as a wider machine, as its Table X does.
-    """
-    strategy = "b" if name in ("phi-b", "threads-timed") else "a"
-    studied = machine.family == FAMILY
-    beyond: Beyond = "wider" if studied and name.startswith("phi-") else "oversubscribed"
-    plain = threaded(strategy, beyond)
-    if not studied:
-        return plain
-    size = str(workload.metadata.get("contention", workload.name.removeprefix("phi-cnn-")))
-    if size in SIZES:
-        return replace(calibrated(size, strategy), estimator=plain)
+def other_networks(strategy: str, beyond: Beyond) -> Calibration:
+    """A strategy for networks that the study does not have: wider by what the count of instructions misses."""
     deviation = max(TABLE_IX_PERCENT[one]["ab".index(strategy)] for one in SIZES) / 100
     return Calibration(
-        plain,
+        threaded(strategy, beyond),
         (),
         residual_std=math.hypot(deviation, COUNT_ERROR) * math.sqrt(math.pi / 2),
         source=f"three other networks of the study (Table IX, Table IV by weights), strategy ({strategy})",

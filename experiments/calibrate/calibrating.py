@@ -22,7 +22,7 @@ from slipstick.experiments.calibrate.device_report import report_devices
 from slipstick.experiments.calibrate.device_study import device_study, is_device_study
 from slipstick.experiments.calibrate.fit_picture import draw_fit
 from slipstick.experiments.pages.output import emit
-from slipstick.experiments.question.registry import default_estimator
+from slipstick.experiments.question.registry import estimator_to_fit
 from slipstick.experiments.studies.study import load_study
 from slipstick.hwmodels.files.readers import InputError, read_toml, unknown_name
 
@@ -84,7 +84,7 @@ def calibrate_study(
     said = list(calibration.warnings)
     together = _correlation_rows(fit)
     left_out = _left_out(objective, study.fit.loss, study.fit.starts)
-    estimator_name = study.estimator or default_estimator(question.workload.name)
+    estimator_name = study.estimator or estimator_to_fit(question.workload)
     if out:
         save(calibration, estimator_name, out)
     if plot:

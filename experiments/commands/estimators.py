@@ -18,23 +18,41 @@ def register(app: typer.Typer) -> None:
     def list_estimators(format: Annotated[str, typer.Option(help=FORMAT)] = "table") -> None:  # noqa: A002
         """Every estimator by name: what it is for, and its error on data that it was not fitted to."""
         from slipstick.experiments.pages.output import emit
-        from slipstick.experiments.question.answers.estimator_sheets import sheets
+        from slipstick.experiments.question.registry import named_estimators
 
-        rows = [{"estimator": one.name, "for": one.purpose, "held-out error": one.error} for one in sheets().values()]
+        rows = [
+            {"estimator": one.name, "for": one.purpose, "held-out error": one.held_out_error}
+            for one in named_estimators()
+        ]
         emit(rows, format, notes=["default: chosen by kind of machine, see slipstick estimators show default"])
 
     @estimators.command()
     def show(
-        name: Annotated[str, typer.Argument(help="an estimator of the list, or default")],
+        name: Annotated[str, typer.Argument(help="an estimator of the list, or your own, MODULE:ATTRIBUTE")],
         format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
     ) -> None:
-        """What an estimator is for, its domain, its held-out error and its parameters."""
+        """What an estimator is for, its domain, its held-out error, where its calibrations hold, and its parameters."""
         from slipstick.experiments.pages.output import emit
-        from slipstick.experiments.question.answers.estimator_sheets import parameter_rows, sheet
+        from slipstick.experiments.question.registry import named_estimator
 
-        one = sheet(name)
-        facts = {"for": one.purpose, "domain": one.domain, "held-out error": one.error, "scoreboard": one.board}
+        one = named_estimator(name)
+        facts = {
+            "for": one.purpose,
+            "domain": one.domain,
+            "held-out error": one.held_out_error,
+            "scoreboard": one.board,
+            "source": one.source,
+            "other names": ", ".join(one.aliases),
+            "calibrations": "; ".join(str(domain) for domain, _ in one.calibrations),
+            "default for": "; ".join(str(domain) for domain in one.default_for),
+            "example": f"{one.example.command} --estimator {one.name}" if one.example else "",
+        }
+        known = {} if name == "default" else one.estimator().parameters
+        parameters = [
+            {"parameter": f"estimator.{key}", "value": value, "unit": note.unit, "meaning": note.meaning}
+            for key, (value, note) in known.items()
+        ]
         if format != "table":
-            emit([{"estimator": one.name, **facts, "parameters": parameter_rows(name)}], format)
+            emit([{"estimator": one.name, **facts, "parameters": parameters}], format)
             return
-        emit(parameter_rows(name), format, notes=[one.name, *(f"{key}: {text}" for key, text in facts.items() if text)])
+        emit(parameters, format, notes=[one.name, *(f"{key}: {text}" for key, text in facts.items() if text)])

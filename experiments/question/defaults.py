@@ -25,12 +25,6 @@ if TYPE_CHECKING:
 FEW = 3
 """Fewer operations are kernels to be timed by themselves, not a step that a host issues."""
 PLAIN = "plain: --estimator roofline"
-SUBJECTS = {
-    "tpu": "its own calibration: training steps of fully connected networks on a TPU v2",
-    "collectives": "rings and trees by NCCL's protocols",
-    "spmv": "the sparse matrix product's own model",
-    "phi-a": "the paper's thread formula, fitted to this network",
-}
 THREADS = "threads that share the cores: instructions counted and contention, strategy (a) of Viebke et al. 2019"
 
 
@@ -82,14 +76,11 @@ def default(
     from slipstick.estimators.named.machine_kind import machine_kind
 
     kind = machine_kind(machine)
-    subject = registry.subject_estimator(workload.name)
-    if subject and (subject != "phi-a" or kind == "many-core"):
+    if record := registry.default_record(workload, machine):
         asked = in_dtype(workload, dtype) if dtype else workload
-        return Default(
-            asked, machine, registry.estimator_for(subject, workload, machine), f"{SUBJECTS[subject]}; {PLAIN}"
-        )
+        return Default(asked, machine, registry.estimator_of(record, workload, machine), f"{record.why}; {PLAIN}")
     if "threads" in run and kind in ("cpu", "many-core"):
-        threads = registry.estimator_for("threads-counted", workload, machine)
+        threads = registry.estimator_of("threads-counted", workload, machine)
         return Default(in_dtype(workload, dtype) if dtype else workload, machine, threads, f"{THREADS}; {PLAIN}")
     if "pipeline_parallel" in workload.symbols | set(workload.defaults):
         return _parallel_training(workload, machine, dtype)
@@ -104,11 +95,12 @@ def default(
         served(asked, machine)
         if divides_batch(workload, machine):
             why = f"a TPU's operations as fitted to training steps on a v2-8, the batch divided over its cores; {PLAIN}"
-            return Default(asked, machine, registry.fitted_tpu().model, why)
+            return Default(asked, machine, registry.estimator("tpu").model, why)
         from slipstick.estimators.named.tpu_board import tpu_step
+        from slipstick.experiments.question.named.builders import fitted_tpu
 
         why = f"a TPU's operations as fitted to training steps on a v2-8; {PLAIN}"
-        return Default(asked, machine, tpu_step(registry.fitted_tpu(), machine), why)
+        return Default(asked, machine, tpu_step(fitted_tpu(), machine), why)
     return _unmeasured(asked, machine, kind)
 
 
@@ -123,9 +115,8 @@ def divides_batch(workload: Workload, machine: Machine) -> bool:
     """Whether the default answer divides the workload's batch over the cores of a board, and feeds them."""
     from slipstick.estimators.named.machine_kind import machine_kind
 
-    if registry.subject_estimator(workload.name) or "batch" not in workload.symbols:
-        return False
-    return machine_kind(machine) == "tpu" and bool(machine.links) and machine.cores > 1
+    board = machine_kind(machine) == "tpu" and bool(machine.links) and machine.cores > 1
+    return board and "batch" in workload.symbols and registry.default_record(workload, machine) is None
 
 
 @cache

@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from slipstick.estimators.contract.named import NamedEstimator
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.graph.workload import Workload
 
@@ -65,30 +66,36 @@ def _search_here() -> None:
         sys.path.insert(0, here)  # stays: workers import the same module
 
 
-def own_estimator(name: str) -> Any:
-    """The estimator that MODULE:ATTRIBUTE is, or returns where it is a function; modules of the current folder too.
+def own_record(name: str) -> NamedEstimator:
+    """The record that MODULE:ATTRIBUTE is, or one around the estimator that it is or makes.
 
-    What is imported is reported on standard error.
+    What is imported is reported on standard error; modules of the current folder count too.
 
     Raises
     ------
     InputError
         Where there is none, it fails, or it has no `estimate`.
     """
+    found = _imported(name)
+    return found if isinstance(found, NamedEstimator) else NamedEstimator(name, lambda: found, purpose="your own")
+
+
+def _imported(name: str) -> Any:
     module, _, attribute = name.partition(":")
     _search_here()
     print(f"slipstick: imports {module} and runs its code ({name})", file=sys.stderr)
     try:
         found = getattr(import_module(module), attribute)
-        found = found() if callable(found) and not hasattr(found, "estimate") else found
+        is_made = hasattr(found, "estimate") or isinstance(found, NamedEstimator)
+        found = found() if callable(found) and not is_made else found
     except Exception as error:  # whatever the code raises is the user's to read
         raise InputError(
-            f"estimator {name!r}: want MODULE:ATTRIBUTE, an estimator or a function that returns one: "
+            f"estimator {name!r}: want MODULE:ATTRIBUTE, an estimator, a record of one or a function that returns one: "
             f"{type(error).__name__}: {error}"
         ) from error
     if isinstance(found, type):
         raise InputError(f"estimator {name!r}: is the class {found.__name__}; want one of it: a function or an object")
-    if not callable(getattr(found, "estimate", None)):
+    if not isinstance(found, NamedEstimator) and not callable(getattr(found, "estimate", None)):
         raise InputError(f"estimator {name!r}: a {type(found).__name__} has no estimate(workload, machine, run)")
     return found
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from slipstick.estimators.contract.base import adopted, check_run_names
+from slipstick.estimators.contract.base import check_run_names
+from slipstick.estimators.contract.named import NamedEstimator
 from slipstick.estimators.contract.protocols import Estimator
 from slipstick.estimators.core.estimate import Estimate, Run
 from slipstick.estimators.core.parameters import parameters
@@ -51,7 +52,7 @@ class Question:
 def question(
     workload: str | Workload,
     machine: str | Machine,
-    estimator: str | Estimator | None = None,
+    estimator: str | NamedEstimator | Estimator | None = None,
     settings: Mapping[str, Value] | Sequence[str] = (),
     dtype: str | None = None,
 ) -> Question:
@@ -60,7 +61,7 @@ def question(
     Parameters
     ----------
     estimator
-        A name, an object, or None for the best answer that is known (`defaults.default`).
+        A name, a record of your own, an object, or None for the best answer that is known (`defaults.default`).
     settings
         Dotted name -> number (SI) or text with a unit, in the namespaces machine, workload, run and estimator:
         ``{"run.threads": 240, "machine.clock": "1.5 GHz"}``; or texts ``"run.threads=240"``.
@@ -90,7 +91,7 @@ def question(
         asked, on, chosen, why = best.workload, best.machine, best.estimator, best.why
     else:
         asked = in_dtype(asked, dtype) if dtype is not None else asked
-        chosen = registry.estimator_for(estimator, asked, on) if isinstance(estimator, str) else adopted(estimator)
+        chosen = registry.estimator_of(estimator, asked, on)
         open_ = chosen.keeps_open & asked.symbols
         asked = with_sizes(asked, _without(sizes, open_))
     run |= {name: _size(name, sizes[name]) for name in open_ & set(sizes)}

@@ -17,7 +17,7 @@ from slipstick.experiments.calibrate.measurements import read_measurements
 from slipstick.experiments.question.axes import counts_axis, is_count, merged_steps, quantity
 from slipstick.experiments.question.own import require_trusted
 from slipstick.experiments.question.question import Question, question
-from slipstick.experiments.question.registry import default_estimator
+from slipstick.experiments.question.registry import estimator_to_fit
 from slipstick.experiments.question.settings import name_and_value, number_of
 from slipstick.experiments.question.space import Range, Space
 from slipstick.experiments.studies.toml_text import toml_text
@@ -26,6 +26,7 @@ from slipstick.hwmodels.files.expressions import parse_expression
 from slipstick.hwmodels.files.readers import InputError, atomic_write, read_toml, unknown_name
 from slipstick.hwmodels.files.records import Record, Table, validated
 from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.catalog import workload as workload_by_name
 from slipstick.workloads.graph.workload import Workload
 
 SCHEMA = "slipstick-study-1"
@@ -202,8 +203,10 @@ class Study(Record):
     def fitted_question(self, workload: str | Workload, machine: str) -> Question:
         """The question whose estimator's parameters are to be fitted: a model as it is, no calibration that ships."""
         settings = [f"{name}={value}" for name, value in self.set.items()]
-        estimator = self.estimator or default_estimator(workload if isinstance(workload, str) else workload.name)
-        return question(self._subject(workload), self._path(machine), estimator, settings, self.dtype)
+        subject = self._subject(workload)
+        model = workload_by_name(subject) if isinstance(subject, str) else subject
+        estimator = self.estimator or estimator_to_fit(model)
+        return question(model, self._path(machine), estimator, settings, self.dtype)
 
     def calibration(self, asked: Question) -> Calibration:
         """The estimator fitted to the study's measurements."""
@@ -225,7 +228,7 @@ class Study(Record):
         symbols = {name: text for name, text in stays.items() if name.startswith("workload.")}
         settings = [f"{name}={text}" for name, text in stays.items() if name not in symbols]
         workload, machine = self.fit.workload or self.workloads[0], self.fit.machine or self.machines[0]
-        estimator = self.estimator or default_estimator(workload)
+        estimator = self.estimator or estimator_to_fit(workload_by_name(self._path(workload)))
         asked = question(self._path(workload), self._path(machine), estimator, settings, self.dtype)
         found = read_measurements(str(self._folder / self.fit.measured), asked.workload, asked.machine)
         # what a row says of the workload goes before what stays, which is for the question

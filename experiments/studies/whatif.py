@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from slipstick.estimators.composites.consumption import COST, ENERGY
+from slipstick.estimators.contract.named import NamedEstimator
 from slipstick.estimators.contract.protocols import Estimator
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate
 from slipstick.experiments.question.axes import Values, axes_of
@@ -74,7 +75,7 @@ def whatif(
     machine: str | Machine,
     vary: Mapping[str, Values] | Sequence[str],
     *,
-    estimator: str | Estimator | None = None,
+    estimator: str | NamedEstimator | Estimator | None = None,
     run: Mapping[str, SupportsFloat] | None = None,
     where: Sequence[str] = (),
     level: float = DEFAULT_LEVEL,

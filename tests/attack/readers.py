@@ -155,8 +155,7 @@ def _calibration(path: Path) -> object:
     from slipstick.estimators.calibration.calibration_file import load_calibration
     from slipstick.experiments.question.registry import estimator
 
-    inner = estimator("tpu")
-    return load_calibration(path, getattr(inner, "estimator", inner)).standard_errors
+    return load_calibration(path, estimator("tpu")).standard_errors
 
 
 def _study(path: Path) -> object:

@@ -1,104 +1,86 @@
-"""The one contract that every estimator keeps. A new estimator is a line in CASES."""
+"""The one contract that every estimator keeps: every record of the registry, on its own example."""
 
 from __future__ import annotations
 
 import json
 import math
 import pickle
-from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from slipstick.estimators.calibration.calibration import Calibration
+import slipstick as ss
 from slipstick.estimators.composites.composite import Composite
+from slipstick.estimators.contract.named import NamedEstimator
 from slipstick.estimators.contract.protocols import Estimator
 from slipstick.estimators.core.estimate import Estimate
-from slipstick.estimators.core.parameters import Parameter, parameters, with_parameters
-from slipstick.estimators.named import phi_study as xeon_phi
+from slipstick.estimators.core.parameters import Parameter
 from slipstick.estimators.operation.measured import MeasuredTimes, measured_key
-from slipstick.estimators.operation.roofline import Roofline
-from slipstick.estimators.schedule.critical_path import CriticalPath
 from slipstick.estimators.schedule.sequential import Sequential
+from slipstick.experiments.evidence.catalog import SCOREBOARDS
 from slipstick.experiments.question import registry
+from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table, content_digest
 from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.kernels.collective import collective
-from slipstick.workloads.kernels.generators import rmat, stencil
-from slipstick.workloads.kernels.pagerank import pagerank, pagerank_problem
-from slipstick.workloads.kernels.spmv import spmv
 from slipstick.workloads.layers.single import dense, elementwise
-from slipstick.workloads.networks.megatron.megatron_step import parallel_gpt
-from slipstick.workloads.networks.mlp import mlp
-from slipstick.workloads.networks.phi_cnn import phi_cnn
-from slipstick.workloads.transforms.parallel import data_parallel
 
 NET = Workload(
     "net", (dense("a", 64, 256, 512), elementwise("b", 64 * 512), dense("c", 64, 512, 10)), (("a", "b"), ("b", "c"))
 )
-PHI_RUN = {"threads": 80}
-PARALLEL_RUN = {"tensor_parallel": 2, "pipeline_parallel": 2, "data_parallel": 2, "batch": 8, "microbatch": 2}
 
 
 def measured() -> Composite:
+    """A table of times, as somebody would register it."""
     seconds = Table({measured_key(op): 1e-3 * (i + 1) for i, op in enumerate(NET)})
     return Composite(MeasuredTimes(seconds, machine("xeon-phi-7120p").fingerprint), Sequential())
 
 
-CASES: dict[str, tuple[Callable[[], Any], Workload, dict[str, float]]] = {
-    "roofline": (lambda: registry.estimator("roofline"), NET, {}),
-    "roofline-critical-path": (lambda: Composite(Roofline(0.5, 0.5, 1e-6), CriticalPath()), NET, {}),
-    "cpu": (lambda: registry.estimator("cpu"), NET, {}),
-    "spmv": (lambda: registry.estimator("spmv"), spmv(stencil((60, 60), 5)), {}),
-    "spmv-devices": (lambda: registry.estimator("spmv-devices"), spmv(stencil((60, 60), 5)), {}),
-    "spmv-pagerank": (lambda: registry.estimator("spmv"), pagerank(pagerank_problem(rmat(9, 3000, 1)), 12), {}),
-    "systolic": (lambda: registry.estimator("systolic"), NET, {}),
-    "roofline-dispatch": (lambda: registry.estimator("roofline-dispatch"), NET, {}),
-    "measured": (measured, NET, {}),
-    "contended-dispatch": (lambda: registry.estimator("contended-dispatch"), NET, {}),
-    "collectives": (lambda: registry.estimator("collectives"), collective("all_reduce"), {"devices": 16}),
-    "parallel-training": (
-        lambda: registry.estimator("parallel-training"),
-        parallel_gpt("small", layers=4, width=256, heads=4, vocabulary=512, seq_len=128),
-        PARALLEL_RUN,
-    ),
-    "data-parallel-dispatch": (
-        lambda: registry.estimator("data-parallel-dispatch"),
-        data_parallel(mlp("training")),
-        {"data_parallel": 4, "batch": 64},
-    ),
-    "phi-a": (lambda: xeon_phi.estimator("a"), phi_cnn("small"), PHI_RUN),
-    "phi-b": (lambda: xeon_phi.estimator("b"), phi_cnn("medium"), PHI_RUN),
-    "threads-counted": (lambda: registry.estimator("threads-counted"), NET, {"images": 100, "threads": 8}),
-    "phi-simulated": (lambda: xeon_phi.estimator("simulated"), phi_cnn("small"), PHI_RUN),
-    "phi-calibrated": (lambda: xeon_phi.calibrated("small"), phi_cnn("small"), PHI_RUN),
-}
+@dataclass(frozen=True)
+class Case:
+    """An estimator by name with a question that it answers."""
+
+    name: str
+    estimator: Estimator
+    workload: Workload
+    machine: Machine
+    run: Mapping[str, float]
+
+    @classmethod
+    def of(cls, record: NamedEstimator) -> Case:
+        """The example of a record."""
+        example = record.example
+        assert example is not None, f"{record.name}: no example"
+        on = machine(example.machine)
+        return cls(record.name, record.estimator(), workload(example.workload), on, dict(example.run))
 
 
-def machine_for(workload: Workload) -> Machine:
-    """The machine that a case is asked on: one with links where a workload talks to others."""
-    talks = any(op.kind == "collective" for op in workload)
-    return machine("a100-80-dgx" if talks else "xeon-phi-7120p")
+def case_of(name: str) -> Case:
+    """Of the registry; a table of measured times is a record of this test's own."""
+    if name == "measured":
+        return Case(name, NamedEstimator(name, measured).estimator(), NET, machine("xeon-phi-7120p"), {})
+    return Case.of(registry.named_estimator(name))
 
 
-@pytest.fixture(params=sorted(CASES))
-def case(request: pytest.FixtureRequest) -> tuple[Any, Workload, dict[str, float]]:
-    make, workload, run = CASES[request.param]
-    return make(), workload, run
+@pytest.fixture(scope="module", params=[*registry.estimator_names(), "measured"])
+def case(request: pytest.FixtureRequest) -> Case:
+    return case_of(request.param)
 
 
-@pytest.fixture
-def answer(case: tuple[Any, Workload, dict[str, float]]) -> Estimate:
-    estimator, workload, run = case
-    return estimator.estimate(workload, machine_for(workload), run)
+@pytest.fixture(scope="module")
+def answer(case: Case) -> Estimate:
+    return case.estimator.estimate(case.workload, case.machine, case.run)
 
 
-def test_it_is_an_estimator_and_a_frozen_value(case: tuple[Any, Workload, dict[str, float]]) -> None:
-    estimator = case[0]
+def test_it_is_an_estimator_and_a_frozen_value(case: Case) -> None:
+    estimator: Any = case.estimator
     assert isinstance(estimator, Estimator)
     again = pickle.loads(pickle.dumps(estimator))
     assert again == estimator and hash(again) == hash(estimator)
@@ -110,7 +92,7 @@ def test_it_is_an_estimator_and_a_frozen_value(case: tuple[Any, Workload, dict[s
 def test_the_answer_is_finite_says_its_rule_and_what_it_assumes(answer: Estimate) -> None:
     assert math.isfinite(answer.time) and answer.time > 0
     assert answer.rule
-    assert any("Xeon Phi" in text or "DGX A100" in text for text in answer.assumptions)
+    assert answer.assumptions
     assert all(0 <= value <= 1 + 1e-9 or name == "parallelism" for name, value in answer.metrics.items())
 
 
@@ -133,52 +115,75 @@ def test_unknown_uncertainty_is_none_and_known_is_a_band_that_widens(answer: Est
     assert wider[0] < band[0] < answer.time < band[1] < wider[1]
 
 
-def test_the_same_question_has_the_same_answer(case: tuple[Any, Workload, dict[str, float]]) -> None:
-    estimator, workload, run = case
-    on = machine_for(workload)
-    assert estimator.estimate(workload, on, run).time == estimator.estimate(workload, on, run).time
+def test_the_same_question_has_the_same_answer(case: Case, answer: Estimate) -> None:
+    if case.estimator.alone:
+        pytest.skip("a clock never says the same twice")
+    assert case.estimator.estimate(case.workload, case.machine, case.run).time == answer.time
 
 
-def test_compile_equals_estimate(case: tuple[Any, Workload, dict[str, float]]) -> None:
-    estimator, workload, run = case
-    on = machine_for(workload)
-    own = parameters(estimator.estimator if isinstance(estimator, Calibration) else estimator)
-    names = tuple(f"run.{name}" for name in run) or tuple(f"estimator.{name}" for name in list(own)[:1])
+def test_compile_equals_estimate(case: Case, answer: Estimate) -> None:
+    if case.estimator.alone:
+        pytest.skip("a clock never says the same twice")
+    known = case.estimator.resolved(case.workload, case.machine).parameters
+    names = tuple(f"run.{name}" for name in case.run) or tuple(f"estimator.{name}" for name in list(known)[:1])
     if not names:
         pytest.skip("nothing of this estimator can be left free: a table without run or parameters")
     values = {
-        name: [float(run[name.removeprefix("run.")])]
+        name: [float(case.run[name.removeprefix("run.")])]
         if name.startswith("run.")
-        else [own[name.removeprefix("estimator.")][0]]
+        else [known[name.removeprefix("estimator.")][0]]
         for name in names
     }
-    compiled = estimator.compile(workload, on, names, run)
-    assert compiled(values)[0] == pytest.approx(estimator.estimate(workload, on, run).time, rel=1e-12)
+    compiled = case.estimator.compile(case.workload, case.machine, names, case.run)
+    assert compiled(values)[0] == pytest.approx(answer.time, rel=1e-12)
     assert compiled({name: np.repeat(value, 3) for name, value in values.items()}).shape == (3,)
 
 
-def test_parameters_are_declared_with_unit_meaning_and_bounds(case: tuple[Any, Workload, dict[str, float]]) -> None:
-    for name, (value, note) in parameters(case[0]).items():
+def test_parameters_are_declared_with_unit_meaning_and_bounds(case: Case) -> None:
+    for name, (value, note) in case.estimator.parameters.items():
         assert isinstance(note, Parameter) and note.unit and note.meaning, name
         assert note.low <= value <= note.high
-        assert with_parameters(case[0], {name: value}) == case[0]
+    for name, (value, _) in list(case.estimator.model.parameters.items())[:20]:
+        assert case.estimator.model.with_parameters({name: value}) == case.estimator.model
 
 
-def test_open_symbols_are_refused_by_name(case: tuple[Any, Workload, dict[str, float]]) -> None:
-    from dataclasses import replace
-
-    from slipstick.hwmodels.files.expressions import symbol
-
-    estimator, workload, run = case
-    open_workload = replace(workload, operations=tuple(replace(op, times=symbol("unset")) for op in workload))
+def test_open_symbols_are_refused_by_name(case: Case) -> None:
+    if case.estimator.alone:
+        pytest.skip("measured sizes are bound before")
+    unset = tuple(replace(op, times=symbol("unset")) for op in case.workload)
     with pytest.raises(InputError, match="give a value for unset"):
-        estimator.estimate(open_workload, machine_for(workload), run)
+        case.estimator.estimate(replace(case.workload, operations=unset), case.machine, case.run)
+
+
+def test_the_same_name_is_the_same_estimator_everywhere(case: Case, answer: Estimate) -> None:
+    """From the facade, by its record and as the question of a what-if or an estimate finds it."""
+    if case.estimator.alone or case.name == "measured":
+        pytest.skip("clocked or the test's own")
+    settings = {f"run.{name}": value for name, value in case.run.items()}
+    found = question(case.workload, case.machine, case.name, settings)
+    assert found.answer().time == pytest.approx(answer.time, rel=1e-12)
+    assert found.answer().interval() == answer.interval()
+    assert found.estimator == case.estimator.resolved(found.workload, found.machine)
 
 
 def test_answers_are_plain_json(answer: Estimate) -> None:
     json.dumps({"time_s": answer.time, "metrics": dict(answer.metrics), "assumptions": answer.assumptions})
 
 
-def test_every_registered_estimator_can_be_built() -> None:
-    for name in registry.estimator_names():
-        assert isinstance(registry.estimator(name), (Estimator, Calibration))
+def test_names_are_one_and_records_say_what_people_need() -> None:
+    words = [word for record in registry.named_estimators() for word in (record.name, *record.aliases)]
+    assert len(set(words)) == len(words)
+    for record in registry.named_estimators():
+        assert record.purpose and record.domain and record.held_out_error
+        assert not record.board or record.board in SCOREBOARDS, record.board
+        assert all(registry.named_estimator(word) is record for word in record.aliases)
+
+
+def test_phi_a_has_one_band_wherever_it_is_named() -> None:
+    training, phi = workload("phi-cnn-small"), machine("xeon-phi-7120p")
+    band = ss.estimator("phi-a").estimate(training, phi, {"threads": 240}).interval()
+    assert band is not None
+    table = ss.whatif(training, phi, {"machine.clock": [phi.clock]}, run={"threads": 240}, estimator="phi-a")
+    assert table.today.interval() == band
+    by_default = ss.whatif(training, phi, {"machine.clock": [phi.clock]}, run={"threads": 240})
+    assert by_default.today.interval() == band

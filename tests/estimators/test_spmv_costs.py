@@ -23,6 +23,7 @@ from slipstick.experiments.question import registry
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_file import load_workload
 from slipstick.workloads.kernels.blocks import block_features, pattern_counts
@@ -112,7 +113,7 @@ def test_estimate_takes_matrix_files_and_pagerank_on_them(tmp_path: Path, capsys
         (row,) = json.loads(capsys.readouterr().out)
         assert row["low_s"] < row["time_s"] < row["high_s"]
         assert len(row["parts"]) == operations
+    assert registry.estimator_to_fit(workload(f"pagerank:{path}")) == "spmv"
     path.write_bytes(path.read_bytes()[:-40])
     assert run(["estimate", str(path), "--on", HOST]) == 2
     assert "truncated gzip" in capsys.readouterr().err
-    assert registry.default_estimator("pagerank graph") == "spmv"

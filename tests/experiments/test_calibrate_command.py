@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from slipstick.estimators.calibration.calibration_file import load_calibration
-from slipstick.estimators.core.parameters import parameters, with_parameters
+from slipstick.estimators.core.parameters import parameters
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.question import registry
 from slipstick.hwmodels.catalog import machine
@@ -28,7 +28,7 @@ FACTOR = "operation.operation_factor"
 
 @pytest.fixture
 def study(tmp_path: Path) -> Path:
-    truth = with_parameters(registry.estimator("phi-a"), {FACTOR: 22.0})
+    truth = registry.estimator("phi-a").with_parameters({FACTOR: 22.0})
     small, phi = workload("phi-cnn-small"), machine("xeon-phi-7120p")
     rows = [
         f"{p},{truth.estimate(small, phi, {'threads': p}).time * noise},{group}"

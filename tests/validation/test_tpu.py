@@ -11,6 +11,7 @@ from slipstick.experiments.evidence.validation.tpu import tpu_fit
 from slipstick.experiments.evidence.validation.tpu import tpu_scores as tpu
 from slipstick.experiments.evidence.validation.tpu.tpu_data import STEPS, TRACES, read_steps, read_traces
 from slipstick.experiments.question import registry
+from slipstick.experiments.question.named.builders import fitted_tpu
 from slipstick.experiments.question.question import question
 from slipstick.experiments.studies.whatif import whatif
 
@@ -52,7 +53,7 @@ def test_a_what_if_gives_them_too_and_other_networks_get_wider_ones() -> None:
 
 
 def test_the_defaults_of_the_model_are_the_fitted_values() -> None:
-    fitted, plain = parameters(registry.estimator("tpu").estimator), parameters(tpu_fit.estimator())
+    fitted, plain = registry.estimator("tpu").parameters, parameters(tpu_fit.estimator())
     assert {name: value for name, (value, _) in plain.items()} == pytest.approx(
         {name: value for name, (value, _) in fitted.items() if name in plain}, rel=3e-3
     )
@@ -93,7 +94,7 @@ def test_the_bundled_calibration_is_a_fit_of_the_public_measurements() -> None:
     if path is None:
         pytest.skip("TPU step rates: no public measurements here (set SLIPSTICK_DATA)")
     known = read_steps(path)
-    fitted, bundled = tpu_fit.fit(list(known), np.array(list(known.values()))), registry.estimator("tpu")
+    fitted, bundled = tpu_fit.fit(list(known), np.array(list(known.values()))), fitted_tpu()
     assert bundled.fingerprint == fitted.fingerprint
     assert bundled.values == pytest.approx(fitted.values, rel=1e-3)
     assert bundled.residual_freedom == pytest.approx(fitted.residual_freedom, rel=0.05)

@@ -51,6 +51,15 @@ class LayerConditions(OperationModel):
         """
         return np.array([self._seconds(op, machine) for op in operations])
 
+    def lacks(self, machine: Machine) -> str:
+        """The fields that a machine does not state and this model needs; "" where it states all."""
+        caches = [name for name in machine.memory if name != machine.main_memory]
+        missing = [f"memory.{name}.bytes_per_cycle" for name in caches if machine.memory[name].bytes_per_cycle is None]
+        vector = machine.engines.get("vector")
+        if vector is None or not vector.flop_per_cycle.get("float64"):
+            missing.append("engines.vector.flop_per_cycle.float64")
+        return ", ".join(missing if caches else ["memory.L1"])
+
     def _seconds(self, op: Op, machine: Machine) -> float:
         name = op.attributes.get("loop")
         if not isinstance(name, str):

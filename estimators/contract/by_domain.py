@@ -1,0 +1,102 @@
+"""An estimator whose calibrations hold in different places."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Self
+
+from slipstick.estimators.contract.base import EstimatorBase
+from slipstick.estimators.contract.domain import Domain
+from slipstick.estimators.contract.protocols import Estimator, TimeFunction
+from slipstick.estimators.core.estimate import Estimate
+from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.operation_model import Clock, FormulaModel
+from slipstick.estimators.core.parameters import Parameter
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.workload import Workload
+
+
+@dataclass(frozen=True)
+class ByDomain(EstimatorBase):
+    """An estimator with calibrations, each with the domain in which it holds: the first that holds answers.
+
+    Parameters
+    ----------
+    plain
+        Without what was fitted; it answers where no domain holds.
+    calibrations
+        In the order in which they are tried.
+    """
+
+    plain: Estimator
+    calibrations: tuple[tuple[Domain, Estimator], ...]
+
+    def resolved(self, workload: Workload, machine: Machine) -> Estimator:
+        """The first calibration that holds for a workload on a machine; the plain estimator where none does."""
+        holding = (calibration for domain, calibration in self.calibrations if domain.holds(workload, machine))
+        return next(holding, self.plain)
+
+    def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
+        """See `resolved`."""
+        return self.resolved(workload, machine).estimate(workload, machine, run)
+
+    def compile(
+        self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
+    ) -> TimeFunction:
+        """See `resolved`."""
+        return self.resolved(workload, machine).compile(workload, machine, free, run)
+
+    def formula(self, workload: Workload, machine: Machine) -> Formula:
+        """See `resolved`."""
+        return self.resolved(workload, machine).formula(workload, machine)
+
+    @property
+    def model(self) -> Estimator:
+        """The plain estimator."""
+        return self.plain
+
+    @property
+    def keeps_open(self) -> frozenset[str]:
+        """As the plain estimator."""
+        return self.plain.keeps_open
+
+    @property
+    def alone(self) -> bool:
+        """As the plain estimator."""
+        return self.plain.alone
+
+    @property
+    def parameters(self) -> Mapping[str, tuple[float, Parameter]]:
+        """Those of the plain estimator."""
+        return self.plain.parameters
+
+    def with_parameters(self, values: Mapping[str, float]) -> Self:
+        """The plain estimator and all calibrations with some parameters changed."""
+        changed = tuple((domain, one.with_parameters(values)) for domain, one in self.calibrations)
+        return replace(self, plain=self.plain.with_parameters(values), calibrations=changed)
+
+    def run_names(self, workload: Workload, machine: Machine) -> frozenset[str]:
+        """As the plain estimator."""
+        return self.plain.run_names(workload, machine)
+
+    def graph(self, workload: Workload, machine: Machine) -> Workload:
+        """As the plain estimator."""
+        return self.plain.graph(workload, machine)
+
+    def run_defaults(self, machine: Machine) -> Mapping[str, float]:
+        """As the plain estimator."""
+        return self.plain.run_defaults(machine)
+
+    def runs_at(self) -> Clock:
+        """As the plain estimator."""
+        return self.plain.runs_at()
+
+    @property
+    def operation_formulas(self) -> FormulaModel | None:
+        """As the plain estimator."""
+        return self.plain.operation_formulas
+
+    def metric_at(self, name: str, metrics: Mapping[str, float], factor: float) -> float:
+        """As the plain estimator."""
+        return self.plain.metric_at(name, metrics, factor)

@@ -1,0 +1,210 @@
+"""What builds each estimator that ships; each imports its parts when called, so that listing names costs little."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from slipstick.estimators.calibration.calibration import Calibration
+    from slipstick.estimators.contract.protocols import Estimator
+    from slipstick.estimators.core.operation_model import OperationModel
+    from slipstick.estimators.core.schedule_model import Schedule
+    from slipstick.hwmodels.machine import Machine
+
+CALIBRATIONS = Path(__file__).parents[1] / "calibrations"
+"""Where the calibrations lie that ship."""
+Beyond = Literal["wider", "oversubscribed"]
+
+
+def _composite(operation: OperationModel, schedule: Schedule, source: str) -> Estimator:
+    from slipstick.estimators.composites.composite import Composite
+
+    return Composite(operation, schedule, source)
+
+
+def roofline() -> Estimator:
+    """The data sheet's bound, in sequence."""
+    from slipstick.estimators.operation.roofline import Roofline
+    from slipstick.estimators.schedule.sequential import Sequential
+
+    return _composite(Roofline(), Sequential(), "roofline, one operation after the other")
+
+
+def tiled_roofline() -> Estimator:
+    """Kernels as tiles, in sequence."""
+    from slipstick.estimators.operation.gpu.tiled import TiledRoofline
+    from slipstick.estimators.schedule.sequential import Sequential
+
+    return _composite(TiledRoofline(), Sequential(), "tiled roofline, one operation after the other")
+
+
+def roofline_critical_path() -> Estimator:
+    """The data sheet's bound, operations side by side."""
+    from slipstick.estimators.operation.roofline import Roofline
+    from slipstick.estimators.schedule.critical_path import CriticalPath
+
+    return _composite(Roofline(), CriticalPath(), "roofline, critical path")
+
+
+def roofline_dispatch() -> Estimator:
+    """The data sheet's bound, issued by a host."""
+    from slipstick.estimators.operation.roofline import Roofline
+    from slipstick.estimators.schedule.dispatch import AsynchronousDispatch
+
+    return _composite(Roofline(), AsynchronousDispatch(), "roofline, asynchronous dispatch")
+
+
+def contended_dispatch() -> Estimator:
+    """Streams that share the memory's bandwidth, simulated."""
+    from slipstick.estimators.operation.roofline import Roofline
+    from slipstick.estimators.schedule.dispatch import ContendedDispatch
+
+    return _composite(Roofline(), ContendedDispatch(), "roofline, streams that share the memory's bandwidth, simulated")
+
+
+def systolic() -> Estimator:
+    """Cycles of a systolic array."""
+    from slipstick.estimators.operation.tpu.systolic import SystolicArray
+    from slipstick.estimators.schedule.sequential import Sequential
+
+    return _composite(SystolicArray(), Sequential(), "systolic array with double-buffered operands, in sequence")
+
+
+def cpu() -> Estimator:
+    """A multi-core CPU by cache level."""
+    from slipstick.estimators.operation.cpu.cpu_roofline import CpuRoofline
+    from slipstick.estimators.schedule.sequential import Sequential
+
+    return _composite(CpuRoofline(), Sequential(), "roofline of a multi-core CPU, one operation after the other")
+
+
+def layer_conditions() -> Estimator:
+    """Streams and stencils."""
+    from slipstick.estimators.operation.cpu.layer_conditions import LayerConditions
+    from slipstick.estimators.schedule.sequential import Sequential
+
+    return _composite(LayerConditions(), Sequential(), "layer conditions and ECM model, one loop after the other")
+
+
+def layer_conditions_lack(machine: Machine) -> str:
+    """What a machine does not say and layer conditions need."""
+    from slipstick.estimators.named.machine_kind import machine_kind
+    from slipstick.estimators.operation.cpu.layer_conditions import LayerConditions
+
+    if machine_kind(machine) not in ("cpu", "many-core"):
+        return "caches and cores of a CPU"
+    return LayerConditions().lacks(machine)
+
+
+def fitted_tpu() -> Calibration:
+    """The training step of fully connected networks on a TPU, with its fit."""
+    from slipstick.estimators.calibration.calibration_file import load_calibration
+    from slipstick.estimators.composites.fed_accelerator import FedAccelerator
+    from slipstick.estimators.operation.tpu.tpu_step import TpuOperations
+    from slipstick.estimators.schedule.pipelines.fed import Fed
+
+    plain = FedAccelerator(TpuOperations(), Fed(), "a network divided over the cores, behind its input pipeline")
+    return load_calibration(CALIBRATIONS / "tpu.json", plain)
+
+
+def tpu() -> Estimator:
+    """The same without a band: the scatter of steps is known for fully connected networks only."""
+    return fitted_tpu().model
+
+
+def spmv() -> Estimator:
+    """Sparse products by their counts."""
+    from slipstick.estimators.named.sparse_products import spmv_estimator
+
+    return spmv_estimator()
+
+
+def spmv_devices() -> Estimator:
+    """Sparse products by statistics of their rows."""
+    from slipstick.estimators.named.sparse_products import spmv_devices_estimator
+
+    return spmv_devices_estimator()
+
+
+def collectives() -> Estimator:
+    """Collectives by themselves."""
+    from slipstick.estimators.named.parallel_training import collective_times
+
+    return collective_times()
+
+
+def parallel_training() -> Estimator:
+    """A transformer under tensor, pipeline and data parallelism."""
+    from slipstick.estimators.named.parallel_training import parallel_training as made
+
+    return made()
+
+
+def data_parallel_dispatch() -> Estimator:
+    """Replicas whose gradients are summed beside the backward pass."""
+    from slipstick.estimators.named.parallel_training import data_parallel_training
+
+    return data_parallel_training()
+
+
+def torch_program() -> Estimator:
+    """PyTorch programs on GPUs."""
+    from slipstick.estimators.named.torch_program import torch_program as made
+
+    return made()
+
+
+def measure() -> Estimator:
+    """The kernels themselves on this host."""
+    from slipstick.experiments.measure.clocks.clocked import Clocked
+
+    return Clocked()
+
+
+def threads(strategy: str, beyond: Beyond) -> Estimator:
+    """Strategy "a" or "b" for threads that share images."""
+    from slipstick.estimators.named.phi_study import threaded
+
+    return threaded(strategy, beyond)
+
+
+def threads_in_study(strategy: str, beyond: Beyond, size: str) -> Estimator:
+    """The same with the published deviation of one network of the study."""
+    from slipstick.estimators.named.phi_study import calibrated
+
+    return calibrated(size, strategy, beyond)
+
+
+def threads_beside_study(strategy: str, beyond: Beyond) -> Estimator:
+    """The same for other networks on the study's machine."""
+    from slipstick.estimators.named.phi_study import other_networks
+
+    return other_networks(strategy, beyond)
+
+
+def threads_nodes() -> Estimator:
+    """Strategy (a) on several nodes."""
+    from slipstick.estimators.named.phi_study import several_nodes
+
+    return several_nodes()
+
+
+def phi_simulated(how: Literal["simulated", "queue"]) -> Estimator:
+    """The study's threads as a simulation, contention as measured or as a queue."""
+    from slipstick.estimators.named.phi_study import estimator
+
+    return estimator(how)
+
+
+def best_known() -> Estimator:
+    """The default answer has no estimator of its own.
+
+    Raises
+    ------
+    InputError
+        Always.
+    """
+    from slipstick.hwmodels.files.readers import InputError
+
+    raise InputError("default: no estimator by itself; name none, and the best one that is known answers")
