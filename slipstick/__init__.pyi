@@ -53,7 +53,7 @@ from .experiments.serve.serving import Serving as Serving
 from .experiments.question.registry import estimator as estimator
 from .experiments.question.registry import estimator_names as estimator_names
 from .estimators.contract.named import NamedEstimator as NamedEstimator
-from .estimators.contract.domains import Domain as Domain
+from .estimators.contract.domain import Domain as Domain
 from .estimators.core.estimate import Estimate as Estimate
 from .estimators.core.estimate import Measurement as Measurement
 from .estimators.core.estimate import Part as Part

@@ -15,7 +15,14 @@ PHI, MANY_CORE = ("intel-knights-corner",), ("intel-knights-corner", "intel-knig
 PHI_NETWORKS = {size: f"phi-cnn-{size}" for size in ("small", "medium", "large")}
 NET = Example("mlp-inference", "a100-sxm-80gb", (("batch", 64),))
 ON_PHI = Example("phi-cnn-small", "xeon-phi-7120p", (("threads", 80),))
-OTHER_THREADS = Example("mlp", "xeon-phi-7120p", (("images", 100), ("threads", 8),))
+OTHER_THREADS = Example(
+    "mlp",
+    "xeon-phi-7120p",
+    (
+        ("images", 100),
+        ("threads", 8),
+    ),
+)
 ON_BOARD = Example("data-parallel-mlp", "tpu-v2-8")
 
 
@@ -115,7 +122,15 @@ SHIPPED: tuple[NamedEstimator, ...] = (
         error="mean 4 %, largest 5 % of eight published iterations",
         board="megatron",
         fitted_for=(Domain(kinds=("pipeline parallel",)),),
-        example=Example("megatron-gpt2-xl", "a100-80-dgx", (("tensor_parallel", 2), ("pipeline_parallel", 2), ("batch", 8),)),
+        example=Example(
+            "megatron-gpt2-xl",
+            "a100-80-dgx",
+            (
+                ("tensor_parallel", 2),
+                ("pipeline_parallel", 2),
+                ("batch", 8),
+            ),
+        ),
     ),
     NamedEstimator(
         "data-parallel-dispatch",
@@ -124,7 +139,14 @@ SHIPPED: tuple[NamedEstimator, ...] = (
         domain=GPUS,
         board="defaults",
         fitted_for=(Domain(kinds=("data parallel",)),),
-        example=Example("bert-base-data-parallel", "a100-80-dgx", (("data_parallel", 4), ("batch", 64),)),
+        example=Example(
+            "bert-base-data-parallel",
+            "a100-80-dgx",
+            (
+                ("data_parallel", 4),
+                ("batch", 64),
+            ),
+        ),
     ),
     NamedEstimator(
         "layer-conditions",
@@ -137,7 +159,14 @@ SHIPPED: tuple[NamedEstimator, ...] = (
         default_for=(Domain(kinds=("loop",)),),
         why="layer conditions and the ECM model of a loop over arrays",
         lacks=build.layer_conditions_lack,
-        example=Example("jacobi-2d-5pt", "xeon-gold-6148", (("x", 4000), ("y", 4000),)),
+        example=Example(
+            "jacobi-2d-5pt",
+            "xeon-gold-6148",
+            (
+                ("x", 4000),
+                ("y", 4000),
+            ),
+        ),
     ),
     NamedEstimator(
         "cpu",
@@ -228,7 +257,15 @@ SHIPPED: tuple[NamedEstimator, ...] = (
         domain="machines with cores and a link",
         source=f"{VIEBKE}, Section VII",
         # no CPU of the catalogue states a link; a file of one's own does
-        example=Example("mlp", "a100-80-dgx", (("nodes", 4), ("images", 100), ("threads", 8),)),
+        example=Example(
+            "mlp",
+            "a100-80-dgx",
+            (
+                ("nodes", 4),
+                ("images", 100),
+                ("threads", 8),
+            ),
+        ),
     ),
     NamedEstimator(
         "phi-simulated",
