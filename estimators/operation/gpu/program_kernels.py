@@ -2,8 +2,9 @@
 
 The classes are what cuDNN, cuBLAS and PyTorch's own kernels tell apart: convolutions by taps, channels, groups and
 direction, products by how thin they are, norms by function. An operation takes the longer of its arithmetic and its
-traffic plus a share of the shorter; arithmetic runs no faster than the power cap allows; a recurrent layer takes its
-steps. The numbers are fitted to whole programs (`slipstick validate programs`), whose kernels were never timed alone.
+traffic plus a share of the shorter, or what its cores need to work it off, clock by clock, where that is longer;
+arithmetic runs no faster than the power cap allows; what fits in the last cache is found there; a recurrent layer takes
+its steps. The numbers are fitted to whole programs (`slipstick validate programs`); none was timed alone.
 """
 
 from __future__ import annotations
@@ -13,14 +14,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import OperationModel, require_bound
+from slipstick.estimators.core.residency import RESIDENT, rated_caches
 from slipstick.estimators.operation.gpu.tiled import MATRIX_ENERGY
 from slipstick.estimators.operation.physical_bound import PhysicalBound
 from slipstick.estimators.operation.roofline import serving_rate
+from slipstick.estimators.tuned.tuned_programs import BYTES_A_CYCLE, FLOP_A_CYCLE, KEPT_BYTES, STEP_CLOCK
 from slipstick.hwmodels.files.readers import InputError, read_json
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
@@ -37,6 +42,27 @@ IN_FLIGHT = 264
 """Rows that fill the device: two for each multiprocessor of an H100."""
 
 
+class Sides(NamedTuple):
+    """Seconds of one execution of an operation before its class's shares.
+
+    Parameters
+    ----------
+    arithmetic
+        At the rate that peak and power cap allow.
+    traffic
+        Main memory's and the last cache's.
+    cores
+        Of the cores that have work, at `FLOP_A_CYCLE` and `BYTES_A_CYCLE`.
+    main
+        Of all bytes through main memory: the plain roofline's.
+    """
+
+    arithmetic: float
+    traffic: float
+    cores: float
+    main: float
+
+
 @dataclass(frozen=True)
 class ProgramKernels(OperationModel):
     """Times of the operations of programs on GPUs.
@@ -45,6 +71,8 @@ class ProgramKernels(OperationModel):
     ----------
     compute, memory
         By class: the inverse share of peak rate and of bandwidth that its kernels reach.
+    cycles
+        By class: how many times longer its cores work than at `FLOP_A_CYCLE` and `BYTES_A_CYCLE`.
     convolution_compute, convolution_memory
         By feature: log slowness of a convolution for each of its octaves (`FEATURES`).
     few_rows
@@ -52,11 +80,12 @@ class ProgramKernels(OperationModel):
     gap
         Seconds between two kernels of a stream.
     step
-        Seconds of a step of a recurrent layer whose matrices stay in the caches.
+        Seconds of a step of a recurrent layer whose matrices stay in the caches, at `STEP_CLOCK`.
     """
 
     compute: Table[float]
     memory: Table[float]
+    cycles: Table[float]
     convolution_compute: Table[float]
     convolution_memory: Table[float]
     few_rows: Table[float]
@@ -79,9 +108,9 @@ class ProgramKernels(OperationModel):
 
     def _time(self, op: Op, machine: Machine) -> float:
         require_bound(op)
-        arithmetic, traffic = bounds(op, machine)
+        sides = bounds(op, machine)
         if op.kind == "recurrent":
-            return max(self.step, arithmetic)
+            return max(self.step * STEP_CLOCK / machine.clock, sides.arithmetic)
         name = class_of(op)
         slow, late = math.log(self.compute.get(name, 1.0)), math.log(self.memory.get(name, 1.0))
         for feature, octaves in zip(FEATURES, features(op), strict=True):
@@ -89,13 +118,22 @@ class ProgramKernels(OperationModel):
             late += self.convolution_memory[feature] * octaves
         if op.kind in self.few_rows:
             late += self.few_rows[op.kind] * rows_missing(op)
-        one, other = arithmetic * math.exp(slow), traffic * math.exp(late)
-        return max(one, other) + OVERLAP * min(one, other) + self.gap
+        each = np.array([sides.arithmetic * math.exp(slow), sides.traffic * math.exp(late)])
+        return float(joined(each[0], each[1], sides.cores * self.cycles.get(name, 1.0)) + self.gap)
 
 
-def bounds(op: Op, machine: Machine) -> tuple[float, float]:
-    """Seconds of an operation's arithmetic at the rate that peak and power cap allow, and of its traffic."""
-    time = 0.0
+def joined(arithmetic: npt.ArrayLike, traffic: npt.ArrayLike, cores: npt.ArrayLike) -> FloatArray:
+    """Seconds by what the three sides of an operation need: the longest, and a share of what is not hidden.
+
+    Joined by a power mean (4), so that a fit sees the cores before they bind.
+    """
+    longer = np.maximum(arithmetic, traffic) + OVERLAP * np.minimum(arithmetic, traffic)
+    return np.asarray(np.sqrt(np.sqrt(np.square(np.square(longer)) + np.square(np.square(cores)))))
+
+
+def bounds(op: Op, machine: Machine) -> Sides:
+    """What the arithmetic, the traffic and the cores of an operation need at least."""
+    time = matrix = 0.0
     for name in op.cost:
         if not name.startswith("flop."):
             continue
@@ -109,7 +147,29 @@ def bounds(op: Op, machine: Machine) -> tuple[float, float]:
             each = power.per_flop * (MATRIX_ENERGY.get(rated, 1.0) if engine == "matrix" else 1.0)
             rate = min(rate, (power.cap - power.idle) / each)
         time += float(op.cost[name]) / rate
-    return time, float(op.cost.bytes_moved) / machine.bandwidth(machine.main_memory)
+        matrix += float(op.cost[name]) if unit == "matrix" else 0.0
+    moved = float(op.cost.bytes_moved)
+    steps = matrix / FLOP_A_CYCLE + moved * (_taps(op) if op.kind == "pool" else 1.0) / BYTES_A_CYCLE
+    main = moved / machine.bandwidth(machine.main_memory)
+    return Sides(time, _traffic(moved, machine), steps / (_busy_cores(op, machine) * machine.clock), main)
+
+
+def _traffic(moved: float, machine: Machine) -> float:
+    """Seconds of so many bytes, those that the last cache still holds at its rate."""
+    main = machine.bandwidth(machine.main_memory)
+    caches = rated_caches(machine)
+    if not caches or not moved:
+        return moved / main
+    held = KEPT_BYTES * machine.memory[caches[-1]].capacity * machine.instances(caches[-1])
+    found = float(RESIDENT) * held**3 / (held**3 + moved**3)
+    return moved * ((1 - found) / main + found / max(main, machine.bandwidth(caches[-1])))
+
+
+def _busy_cores(op: Op, machine: Machine) -> float:
+    """Cores that have work: a row of a norm or softmax is one core's."""
+    if op.kind in ("norm", "softmax"):
+        return max(1.0, min(float(machine.cores), _rows(op)))
+    return float(machine.cores)
 
 
 def _rounded(op: Op, machine: Machine, dtype: str) -> str:
@@ -160,11 +220,15 @@ def features(op: Op) -> tuple[float, ...]:
 
 def rows_missing(op: Op) -> float:
     """Octaves by which a norm or softmax has fewer rows than fill the device."""
-    return _octaves(IN_FLIGHT / float(op.dims["groups" if op.kind == "norm" else "rows"]))
+    return _octaves(IN_FLIGHT / _rows(op))
+
+
+def _rows(op: Op) -> float:
+    return float(op.dims["groups" if op.kind == "norm" else "rows"])
 
 
 def _taps(op: Op) -> float:
-    return math.prod(float(op.dims[f"kernel_{axis}"]) for axis in ("depth", "height", "width"))
+    return math.prod(float(op.dims.get(f"kernel_{axis}", 1)) for axis in ("depth", "height", "width"))
 
 
 def _largest(op: Op, name: str) -> float:
@@ -197,4 +261,4 @@ def from_numbers(numbers: Mapping[str, Mapping[str, float]]) -> tuple[ProgramKer
     return ProgramKernels(**tables, gap=times["gap"], step=times["step"]), times["issue"]
 
 
-TABLES = ("compute", "memory", "convolution_compute", "convolution_memory", "few_rows")
+TABLES = ("compute", "memory", "cycles", "convolution_compute", "convolution_memory", "few_rows")

@@ -44,16 +44,36 @@ def test_no_operation_beats_its_machine(name: str) -> None:
     model, _ = trained()
     for op, time in zip(OPERATIONS, model.times(OPERATIONS, machine(name)), strict=True):
         if class_of(op) != "convolution.depthwise":
-            assert time > 0.9 * max(bounds(op, machine(name)))
+            sides = bounds(op, machine(name))
+            assert time > 0.9 * max(sides.arithmetic, sides.traffic)
+            assert sides.traffic <= sides.main
+
+
+def test_what_the_last_cache_holds_is_not_read_from_memory() -> None:
+    """16 MB of activations stay in an L40S's 96 MB and not in an A10G's 6; 512 MB stay in neither."""
+    small, large = (
+        operation("e", "elementwise", {"elements": n, "reads": n, "writes": n}, "float32", {"function": "relu"})
+        for n in (2**21, 2**26)
+    )
+    wide, narrow = machine("l40s"), machine("a10g")
+    assert bounds(small, wide).traffic < 0.5 * bounds(small, wide).main
+    assert bounds(small, narrow).traffic > 0.6 * bounds(small, narrow).main
+    assert bounds(large, wide).traffic > 0.6 * bounds(large, wide).main
+
+
+def test_few_rows_keep_few_cores_busy() -> None:
+    on = machine("h100-sxm")
+    few, many = (operation("s", "softmax", {"rows": n, "columns": 2**20}, "float32") for n in (4, 132))
+    assert bounds(few, on).cores == pytest.approx(bounds(many, on).cores)
 
 
 def test_a_cap_bounds_float32_products() -> None:
     """An L40S has room for 42 of its 92 TFLOP/s under 350 W (7 pJ a flop): public products reach no more."""
     on = machine("l40s")
     product = OPERATIONS[3]
-    arithmetic, _ = bounds(product, on)
+    arithmetic = bounds(product, on).arithmetic
     assert 2 * 4096**3 / arithmetic == pytest.approx((350 - 52.5) / 7.02e-12, rel=1e-6)
-    free, _ = bounds(product, on.using({"power.cap": 2000.0}))
+    free = bounds(product, on.using({"power.cap": 2000.0})).arithmetic
     assert 2 * 4096**3 / free == pytest.approx(on.peak("vector", "float32"))
 
 
@@ -62,7 +82,7 @@ def test_the_fit_and_the_answer_are_one_formula() -> None:
     names = list(model.compute)
     known = {"a": Program(OPERATIONS, ()), "b": Program(OPERATIONS[:2] * 40, ())}
     rows = program_fit.columns(("a", "b"), known, names, "h100-pcie")
-    tables = (model.compute, model.memory)
+    tables = (model.compute, model.memory, model.cycles)
     point = [np.log(list(table.values())) for table in tables]
     rest = (model.convolution_compute, model.convolution_memory, model.few_rows)
     point += [np.array(list(table.values())) for table in rest] + [np.log([model.gap, model.step, issue])]
@@ -79,10 +99,10 @@ def test_a_fit_finds_the_efficiencies_it_was_made_with() -> None:
         chosen = generator.choice(len(OPERATIONS), 2, replace=False)
         known[str(i)] = Program(tuple(OPERATIONS[j] for j in chosen), ())
     rows = program_fit.columns(tuple(known), known, names, "h100-sxm")
-    truth, _ = program_fit.prior(len(names))
+    truth, _ = program_fit.prior(names)
     truth[: len(names)] += 0.4
     logs = np.log(program_fit.modelled(truth, rows, len(names)))
-    point = program_fit.fit([(rows, np.arange(60), logs)], len(names))
+    point = program_fit.fit([(rows, np.arange(60), logs)], names)
     assert np.median(np.abs(np.log(program_fit.modelled(point, rows, len(names))) - logs)) < 0.03
 
 
@@ -106,10 +126,10 @@ def test_a_program_of_ones_own(
     pytest.importorskip("torch")
     (tmp_path / "own_network_for_a_test.py").write_text(PROGRAM)
     monkeypatch.chdir(tmp_path)
-    assert run(["estimate", "own_network_for_a_test:build", "--on", "l40s", "--format", "json"]) == 0
+    assert run(["estimate", "own_network_for_a_test:build", "--on", "a10g", "--format", "json"]) == 0
     (answer,) = json.loads(capsys.readouterr().out)
     written = 16 * 64 * 126 * 126 * 4
-    least = (written * 5 + 16 * 3 * 128 * 128 * 4) / machine("l40s").bandwidth("GDDR6")
+    least = (written * 5 + 16 * 3 * 128 * 128 * 4) / machine("a10g").bandwidth("GDDR6")  # 6 MB of cache
     assert least < answer["time_s"] < 4 * least and answer["low_s"] < answer["time_s"] < answer["high_s"]
     assert [part["kind"] for part in answer["parts"]].count("convolution") == 1
 

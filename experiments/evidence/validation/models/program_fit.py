@@ -15,32 +15,39 @@ from scipy.optimize import least_squares
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.operation.gpu.program_kernels import (
     FEATURES,
-    OVERLAP,
     TRAINED,
     bounds,
     class_of,
     features,
+    joined,
     rows_missing,
 )
 from slipstick.estimators.schedule.host_issue import NOT_ISSUED
+from slipstick.estimators.tuned.tuned_programs import (
+    BEFORE,
+    CYCLES,
+    CYCLES_SPREAD,
+    EFFICIENCY,
+    FEATURE,
+    ROWS,
+    SECONDS,
+    SLOW,
+    SLOW_CYCLES,
+    STEP_CLOCK,
+)
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.validation.models.program_data import MACHINES, Program, programs, times
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError, atomic_write
 from slipstick.workloads.graph.workload import Op
 
-EFFICIENCY = {"compute": (0.7, 0.7), "memory": (0.85, 0.4)}
-"""Share that a class reaches before anything is known, and spread of its logarithm."""
-FEATURE, ROWS, SECONDS = 0.25, 0.3, 0.5
-"""Spreads of the logarithms of the rest."""
-BEFORE = {"gap": 2e-6, "step": 9e-6, "issue": 15e-6}
 STRENGTH, SOFT = 0.5, 0.15
 """What a prior counts for against a program, and the log error beyond which a program's weight falls."""
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Operations of many programs as columns; the machine's part is in `arithmetic` and `traffic` [s]."""
+    """Operations of many programs as columns; `arithmetic`, `traffic`, `cores` and `main` are the machine's [s]."""
 
     program: FloatArray
     kinds: FloatArray
@@ -51,6 +58,9 @@ class Rows:
     step: FloatArray
     arithmetic: FloatArray
     traffic: FloatArray
+    cores: FloatArray
+    main: FloatArray
+    pace: float
     programs: int
 
 
@@ -87,6 +97,9 @@ def columns(sources: Sequence[str], known: Mapping[str, Program], names: Sequenc
         steps.astype(float),
         sides[:, 0],
         sides[:, 1],
+        sides[:, 2],
+        sides[:, 3],
+        STEP_CLOCK / on.clock,
         len(sources),
     )
 
@@ -97,46 +110,49 @@ def _issued(op: Op) -> float:
 
 def modelled(point: FloatArray, rows: Rows, count: int) -> FloatArray:
     """Seconds of each program; the device's sum and the host's join without a corner."""
-    compute, memory, slow, late, few, (gap, step, issue) = _parts(point, count)
+    compute, memory, cycles, slow, late, few, (gap, step, issue) = _parts(point, count)
     kind = rows.kinds.astype(int)
     one = rows.arithmetic * np.exp(compute[kind] + rows.shape @ slow)
     other = rows.traffic * np.exp(memory[kind] + rows.shape @ late + rows.few @ few)
-    each = np.maximum(one, other) + OVERLAP * np.minimum(one, other) + gap
-    each = np.where(rows.step > 0, np.maximum(step, rows.arithmetic), each)
+    each = joined(one, other, rows.cores * np.exp(cycles[kind])) + gap
+    each = np.where(rows.step > 0, np.maximum(step * rows.pace, rows.arithmetic), each)
     index = rows.program.astype(int)
     device = np.bincount(index, each * rows.count, rows.programs)
     host = np.bincount(index, rows.issued * issue, rows.programs)
-    return np.asarray((device**8 + host**8) ** 0.125)
+    return np.asarray(device * (1 + (host / device) ** 8) ** 0.125)
 
 
 def _parts(point: FloatArray, count: int) -> tuple[FloatArray, ...]:
     shapes = len(FEATURES)
-    cuts = np.cumsum([count, count, shapes, shapes, 2])
-    compute, memory, slow, late, few, seconds = np.split(point, cuts)
-    return compute, memory, slow, late, few, np.exp(seconds)
+    cuts = np.cumsum([count, count, count, shapes, shapes, 2])
+    *logs, seconds = np.split(point, cuts)
+    return (*logs, np.exp(seconds))
 
 
-def prior(count: int) -> tuple[FloatArray, FloatArray]:
-    """Mean and spread of the point."""
-    shapes = len(FEATURES)
+def prior(names: Sequence[str]) -> tuple[FloatArray, FloatArray]:
+    """Mean and spread of the point, by classes."""
+    shapes, count = len(FEATURES), len(names)
     mean = [-np.log(EFFICIENCY["compute"][0])] * count + [-np.log(EFFICIENCY["memory"][0])] * count
     spread = [EFFICIENCY["compute"][1]] * count + [EFFICIENCY["memory"][1]] * count
+    mean += [SLOW_CYCLES if name.startswith(SLOW) else CYCLES for name in names]
+    spread += [CYCLES_SPREAD] * count
     mean += [0.0] * (2 * shapes) + [ROWS] * 2 + [float(np.log(v)) for v in BEFORE.values()]
     spread += [FEATURE] * (2 * shapes) + [ROWS] * 2 + [SECONDS] * 3
     return np.array(mean), np.array(spread)
 
 
-def fit(data: Sequence[tuple[Rows, FloatArray, FloatArray]], count: int) -> FloatArray:
+def fit(data: Sequence[tuple[Rows, FloatArray, FloatArray]], names: Sequence[str]) -> FloatArray:
     """The point that fits times of programs on several devices best.
 
     Parameters
     ----------
     data
         Of each device: columns, which programs were timed (indices), and log seconds.
-    count
+    names
         Of classes.
     """
-    mean, spread = prior(count)
+    mean, spread = prior(names)
+    count = len(names)
 
     def residuals(point: FloatArray) -> FloatArray:
         own = [np.log(modelled(point, rows, count))[index] - logs for rows, index, logs in data]
@@ -147,7 +163,7 @@ def fit(data: Sequence[tuple[Rows, FloatArray, FloatArray]], count: int) -> Floa
 
 def numbers(point: FloatArray, names: Sequence[str]) -> dict[str, dict[str, float]]:
     """The point as `program_kernels.from_numbers` reads it."""
-    compute, memory, slow, late, few, seconds = (part.tolist() for part in _parts(point, len(names)))
+    compute, memory, cycles, slow, late, few, seconds = (part.tolist() for part in _parts(point, len(names)))
 
     def short(keys: Sequence[str], values: Sequence[float]) -> dict[str, float]:
         return {key: float(f"{value:.4g}") for key, value in zip(keys, values, strict=True)}
@@ -155,6 +171,7 @@ def numbers(point: FloatArray, names: Sequence[str]) -> dict[str, dict[str, floa
     return {
         "compute": short(names, list(np.exp(compute))),
         "memory": short(names, list(np.exp(memory))),
+        "cycles": short(names, list(np.exp(cycles))),
         "convolution_compute": short(FEATURES, slow),
         "convolution_memory": short(FEATURES, late),
         "few_rows": short(("norm", "softmax"), few),
@@ -176,7 +193,7 @@ def main() -> None:
         rows = columns(sources, known, names, MACHINES[str(part["device"].iloc[0])])
         index = np.array([sources.index(source) for source in part["source"]])
         data.append((rows, index, np.log(part["mean_s"].to_numpy())))
-    point = fit(data, len(names))
+    point = fit(data, names)
     errors = np.concatenate([np.log(modelled(point, rows, len(names)))[index] - logs for rows, index, logs in data])
     middle, far = np.quantile(np.abs(errors), (0.5, 0.9))
     print(f"{len(errors)} times: median |log ratio| {middle:.3f}, 90th percentile {far:.3f}")

@@ -9,48 +9,39 @@ on the nearest device scaled by bandwidth. Three machines of two generations: no
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slipstick.estimators.core.kinship import shared_words
+from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.tuned.tuned_defaults import PROGRAMS
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.validation.models.program_data import Program, machine_of, programs, times
-from slipstick.experiments.evidence.validation.models.program_fit import Rows, classes, columns, fit, modelled
-from slipstick.hwmodels.catalog import machine
+from slipstick.experiments.evidence.validation.models.program_fit import classes, columns, fit, modelled
+from slipstick.experiments.evidence.validation.models.program_transfer import (
+    GENERATION,
+    Timed,
+    bandwidth,
+    kin,
+    nearest,
+    roofline,
+    told,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
 DATASET = "PyTorch programs"
 FOLDS = 10
-REPEATS = 0.8
-"""Of a program's log residual on other devices, what is taken along to a new one."""
 GOALS = {"program unseen": (0.13, 0.40), "device unseen": (0.10, 0.30)}
 NOISE = 0.010
 """Standard deviation of a program's trials over their mean in this cohort: median."""
 CHANGED = 0.05
 """Log ratio of compiled and eager times below which there is no direction to tell."""
-
-
-@dataclass(frozen=True, eq=False)
-class Timed:
-    """Measured programs on one host in one mode."""
-
-    host: str
-    device: str
-    rows: Rows
-    index: FloatArray
-    logs: FloatArray
-
-    def only(self, keep: FloatArray) -> tuple[Rows, FloatArray, FloatArray]:
-        """The fit's view of some of the measurements (booleans by program)."""
-        chosen = keep[self.index.astype(int)]
-        return self.rows, self.index[chosen].astype(int), self.logs[chosen]
 
 
 def rows(scored: Path | None = None) -> list[ValidationRow]:
@@ -74,9 +65,7 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
         return found + _sealed(eager, learnt, known)
     sources, names = sorted(set(eager["source"])), classes(known)
     data = [_timed(part, sources, known, names) for _, part in eager.groupby("machine")]
-    return (
-        found + _programs_left_out(data, len(sources), len(names)) + _devices_left_out(data, len(sources), len(names))
-    )
+    return found + _programs_left_out(data, len(sources), names) + _devices_left_out(data, names)
 
 
 def _timed(part: pd.DataFrame, sources: Sequence[str], known: Mapping[str, Program], names: Sequence[str]) -> Timed:
@@ -86,14 +75,14 @@ def _timed(part: pd.DataFrame, sources: Sequence[str], known: Mapping[str, Progr
     return Timed(str(part["machine"].iloc[0]), device, columns(sources, known, names, device), index, logs)
 
 
-def _programs_left_out(data: Sequence[Timed], programs_there: int, count: int) -> list[ValidationRow]:
+def _programs_left_out(data: Sequence[Timed], programs_there: int, names: Sequence[str]) -> list[ValidationRow]:
     fold = np.random.default_rng(0).integers(0, FOLDS, programs_there)
     errors: dict[str, list[FloatArray]] = {one.host: [] for one in data}
     for number in range(FOLDS):
-        point = fit([one.only(fold != number) for one in data], count)
+        point = fit([one.only(fold != number) for one in data], names)
         for one in data:
             view, index, logs = one.only(fold == number)
-            errors[one.host].append(np.log(modelled(point, view, count))[index] - logs)
+            errors[one.host].append(np.log(modelled(point, view, len(names)))[index] - logs)
     case = "program unseen"
     whole = np.concatenate([np.concatenate(parts) for parts in errors.values()])
     plain = np.concatenate([_roofline(one) for one in data])
@@ -103,41 +92,31 @@ def _programs_left_out(data: Sequence[Timed], programs_there: int, count: int) -
     return found
 
 
-def _devices_left_out(data: Sequence[Timed], programs_there: int, count: int) -> list[ValidationRow]:
-    found, together, plain, nearest = [], [], [], []
+def _devices_left_out(data: Sequence[Timed], names: Sequence[str]) -> list[ValidationRow]:
+    found, together, plain, copied = [], [], [], []
     for one in data:
         others = [o for o in data if o.device != one.device]
-        strangers = [o for o in others if _kin(o, one) < 2]
-        told = _told(one, strangers or others, programs_there, count)
-        error = told - one.logs
-        near = max(others, key=lambda o: _kin(o, one))
-        copied = _copied(one, near, programs_there)
+        strangers = [o for o in others if kin(o, one) < GENERATION]
+        error, spread = _error(one, strangers or others, names)
+        near = nearest(one, others)
         together.append(error)
         plain.append(_roofline(one))
-        nearest.append((copied - one.logs)[np.isfinite(copied)])
-        base = {"roofline": plain[-1], f"{near.host} by bandwidth": nearest[-1]}
+        copied.append((_copied(one, near) - one.logs)[np.isfinite(_copied(one, near))])
+        base = {"roofline": plain[-1], f"{near.host} by bandwidth": copied[-1]}
         held = one.device if not strangers else f"{one.device} and its generation"
-        found += _scores(f"device unseen, {one.host}", held, error, base, None)
+        found += _scores(f"device unseen, {one.host}", held, error, base, None, spread)
         if strangers and len(strangers) < len(others):
-            twin = _told(one, others, programs_there, count) - one.logs
-            found += _scores(f"device unseen, {one.host}, its relatives known", one.device, twin, {}, None)
+            twin, spread = _error(one, others, names)
+            found += _scores(f"device unseen, {one.host}, its relatives known", one.device, twin, base, None, spread)
     case = "device unseen"
-    bases = {"roofline": np.concatenate(plain), "nearest device by bandwidth": np.concatenate(nearest)}
+    bases = {"roofline": np.concatenate(plain), "nearest device by bandwidth": np.concatenate(copied)}
     return _scores(case, "each in turn", np.concatenate(together), bases, GOALS[case]) + found
 
 
-def _told(one: Timed, others: Sequence[Timed], programs_there: int, count: int) -> FloatArray:
-    """Log seconds of a device's programs by the other devices alone."""
-    every = np.ones(programs_there, bool)
-    point = fit([other.only(every) for other in others], count)
-    left = np.full((len(others), programs_there), np.nan)
-    for place, other in enumerate(others):
-        index = other.index.astype(int)
-        left[place, index] = other.logs - np.log(modelled(point, other.rows, count))[index]
-    seen = np.isfinite(left).any(axis=0)
-    repeated = np.where(seen, np.nansum(left, axis=0) / np.maximum(np.isfinite(left).sum(axis=0), 1), 0.0)
-    told = np.log(modelled(point, one.rows, count)) + REPEATS * repeated
-    return np.asarray(told[one.index.astype(int)])
+def _error(one: Timed, others: Sequence[Timed], names: Sequence[str]) -> tuple[FloatArray, float]:
+    """Log errors of a device's programs, and the standard deviation that was announced."""
+    found = told(one, others, names)
+    return np.asarray(found.logs[one.index.astype(int)] - one.logs), found.mixed.spread or PROGRAMS
 
 
 def _sealed(eager: pd.DataFrame, learnt: pd.DataFrame, known: Mapping[str, Program]) -> list[ValidationRow]:
@@ -149,41 +128,42 @@ def _sealed(eager: pd.DataFrame, learnt: pd.DataFrame, known: Mapping[str, Progr
         rest = learnt[~((learnt["machine"] == host) & learnt["source"].isin(set(part["source"])))]
         others = [_timed(own, sources, known, names) for _, own in rest.groupby("machine")]
         one = _timed(part, sources, known, names)
-        error = _told(one, others, len(sources), len(names)) - one.logs
-        found += _scores(f"{host}", "scored rows", error, {"roofline": _roofline(one)}, None)
+        error, spread = _error(one, others, names)
+        near = _copied(one, nearest(one, others)) - one.logs
+        base = {"roofline": _roofline(one), "nearest device by bandwidth": near[np.isfinite(near)]}
+        found += _scores(f"{host}", "scored rows", error, base, None, spread)
     return found
 
 
-def _kin(one: Timed, other: Timed) -> int:
-    return shared_words(machine(one.device).family, machine(other.device).family)
-
-
-def _copied(one: Timed, other: Timed, programs_there: int) -> FloatArray:
+def _copied(one: Timed, other: Timed) -> FloatArray:
     """Log seconds of another device's programs times the ratio of bandwidths; nan where it has none."""
-    logs = np.full(programs_there, np.nan)
-    logs[other.index.astype(int)] = other.logs
-    here, there = (machine(name) for name in (one.device, other.device))
-    ratio = there.bandwidth(there.main_memory) / here.bandwidth(here.main_memory)
-    return np.asarray(logs[one.index.astype(int)] + np.log(ratio))
+    return np.asarray(other.every()[one.index.astype(int)] + np.log(bandwidth(other) / bandwidth(one)))
 
 
 def _roofline(one: Timed) -> FloatArray:
-    """Log error of the plain roofline, operation by operation."""
-    times_there = np.maximum(one.rows.arithmetic, one.rows.traffic) * one.rows.count
-    whole = np.bincount(one.rows.program.astype(int), times_there, one.rows.programs)
-    return np.asarray(np.log(np.maximum(whole[one.index.astype(int)], 1e-9)) - one.logs)
+    """Log error of the plain roofline."""
+    return np.asarray(roofline(one.rows)[one.index.astype(int)] - one.logs)
 
 
 def _scores(
-    case: str, held_out: str, errors: FloatArray, bases: Mapping[str, FloatArray], goals: tuple[float, float] | None
+    case: str,
+    held_out: str,
+    errors: FloatArray,
+    bases: Mapping[str, FloatArray],
+    goals: tuple[float, float] | None,
+    spread: float | None = None,
 ) -> list[ValidationRow]:
+    half = None if spread is None else quantile(DEFAULT_LEVEL, None) * spread
+    inside = None if half is None else float(np.mean(np.abs(errors) <= half))
     found = []
     for place, (share, metric) in enumerate(((0.5, "median |log ratio|"), (0.9, "90th percentile |log ratio|"))):
         ours = float(np.quantile(np.abs(errors), share))
-        base = {name: float(np.quantile(np.abs(values), share)) for name, values in bases.items()}
+        base = {name: float(np.quantile(np.abs(values), share)) for name, values in bases.items() if len(values)}
         goal = goals[place] if goals else None
         ok = None if goal is None else ours <= goal
-        found.append(
-            ValidationRow(DATASET, case, held_out, len(errors), metric, "1", ours, base, goal, ok, noise_floor=NOISE)
-        )
+        row = ValidationRow(DATASET, case, held_out, len(errors), metric, "1", ours, base, goal, ok, noise_floor=NOISE)
+        if half is not None:
+            width = float(np.exp(2 * half))
+            row = replace(row, interval_level=DEFAULT_LEVEL, interval_coverage=inside, interval_width=width)
+        found.append(row)
     return found

@@ -1,0 +1,30 @@
+"""Kernels of PyTorch programs (`estimators/operation/gpu/program_kernels.py`): what is known before one was timed.
+
+version: 1
+chosen on: KernelBench v0.1, eager, an H100 SXM, an H100 PCIe and an L40S, each device left out with its family and each
+    program in ten folds: the best of a few round values (docs/notes/programs.md).
+refit: ``python -m slipstick.experiments.evidence.validation.models.program_fit`` fits the shares and seconds; these
+    constants are changed by hand and scored with ``slipstick validate programs``.
+scored on the same data: yes, devices and programs left out, but these values saw all of them.
+"""
+
+from __future__ import annotations
+
+EFFICIENCY = {"compute": (0.7, 0.7), "memory": (0.85, 0.4)}
+"""Share that a class reaches before anything is known, and spread of its logarithm."""
+FEATURE, ROWS, SECONDS = 0.25, 0.3, 0.5
+"""Spreads of the logarithms of a convolution's features, of few rows, and of times."""
+BEFORE = {"gap": 2e-6, "step": 9e-6, "issue": 15e-6}
+"""Seconds between kernels, of a recurrent step at `STEP_CLOCK`, and of the host for an operation."""
+STEP_CLOCK = 1.9e9
+"""Steps wait for latencies, which are a number of cycles: an L40S (2.5 GHz) takes 0.6 of an H100's time."""
+KEPT_BYTES = 2.0
+"""Bytes moved by an operation over the capacity of the last cache at which half of them are found there: what it reads
+was written just before, so that only about half of its bytes lie between. Of 0.25, 0.5, 1 and 2 the best."""
+FLOP_A_CYCLE, BYTES_A_CYCLE = 1024.0, 32.0
+"""What a core's kernels work off in a clock cycle where neither peak nor memory binds them: the mma instructions of
+Ampere, which libraries run on newer cores as well, and a quarter of the nearest cache."""
+CYCLES, SLOW_CYCLES, CYCLES_SPREAD = 0.0, 1.5, 0.7
+"""Log slowness against these rates before anything is known, for most classes and for `SLOW`, and its spread."""
+SLOW = ("norm", "pool", "softmax", "convolution.depthwise", "convolution.grouped", "convolution.transposed3")
+"""Classes whose kernels cores bound, not the memory: an L40S is two to three times nearer to an H100 in them."""

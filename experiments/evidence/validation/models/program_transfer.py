@@ -1,0 +1,112 @@
+"""Programs on a device that nobody timed: the formula, what others took over it, and the nearest device, mixed.
+
+The weights are those that devices left out have earned (`estimators/calibration/mixing.py`): each known device is
+predicted from the others, relatives closer than the target's closest taken away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slipstick.estimators.calibration.mixing import Mixture, Split, mixture
+from slipstick.estimators.core.kinship import shared_words
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.tuned.tuned_kinship import RELATIVES
+from slipstick.estimators.tuned.tuned_mixing import OTHER_CLOSENESS, PROGRAMS_RELATIVE, PROGRAMS_STRANGER
+from slipstick.experiments.evidence.validation.models.program_fit import Rows, fit, modelled
+from slipstick.hwmodels.catalog import machine
+
+GENERATION = 2
+"""Words of the family that machines of one generation share."""
+
+
+@dataclass(frozen=True, eq=False)
+class Timed:
+    """Measured programs on one host in one mode.
+
+    Parameters
+    ----------
+    index, logs
+        Which of the programs were measured, and their log seconds.
+    """
+
+    host: str
+    device: str
+    rows: Rows
+    index: FloatArray
+    logs: FloatArray
+
+    def only(self, keep: FloatArray) -> tuple[Rows, FloatArray, FloatArray]:
+        """The fit's view of some of the measurements (booleans by program)."""
+        chosen = keep[self.index.astype(int)]
+        return self.rows, self.index[chosen].astype(int), self.logs[chosen]
+
+    def every(self) -> FloatArray:
+        """Log seconds by program, nan where it was not measured."""
+        logs = np.full(self.rows.programs, np.nan)
+        logs[self.index.astype(int)] = self.logs
+        return logs
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """Log seconds by program, and the mixture that made them."""
+
+    logs: FloatArray
+    mixed: Mixture
+
+
+def kin(one: Timed, other: Timed) -> int:
+    """Words of the family that two devices share."""
+    return shared_words(machine(one.device).family, machine(other.device).family)
+
+
+def told(one: Timed, others: Sequence[Timed], names: Sequence[str]) -> Told:
+    """A device's programs by the other devices alone."""
+    closest = max(kin(one, other) for other in others)
+    splits = []
+    for left in others:
+        rest = [o for o in others if o.device != left.device and kin(o, left) <= closest]
+        if rest:
+            near = max(kin(o, left) for o in rest) >= GENERATION
+            weight = 1.0 if near == (closest >= GENERATION) else OTHER_CLOSENESS
+            known = left.index.astype(int)
+            ways = {name: logs[known] for name, logs in predictions(left, rest, names).items()}
+            splits.append(Split(ways, left.logs, weight))
+    expected = PROGRAMS_RELATIVE if closest >= GENERATION else PROGRAMS_STRANGER
+    mixed = mixture(expected, splits)
+    return Told(mixed.log(predictions(one, others, names)), mixed)
+
+
+def predictions(one: Timed, others: Sequence[Timed], names: Sequence[str]) -> Mapping[str, FloatArray]:
+    """Log seconds of every program in each way; nan where a program was not measured on the others."""
+    every = np.ones(one.rows.programs, bool)
+    point = fit([other.only(every) for other in others], names)
+    formula = np.log(modelled(point, one.rows, len(names)))
+    left = np.stack([o.every() - np.log(modelled(point, o.rows, len(names))) for o in others])
+    weight = np.array([RELATIVES[kin(one, other)] for other in others])[:, None] * np.isfinite(left)
+    seen = weight.sum(axis=0)
+    over = np.where(seen > 0, np.nansum(weight * np.nan_to_num(left), axis=0) / np.where(seen > 0, seen, 1), np.nan)
+    near = nearest(one, others)
+    by_roofline = near.every() + roofline(one.rows) - roofline(near.rows)
+    return {"formula": formula, "others over the formula": formula + over, "nearest by roofline": by_roofline}
+
+
+def nearest(one: Timed, others: Sequence[Timed]) -> Timed:
+    """The closest relative; among equals the one of nearest bandwidth."""
+    return max(others, key=lambda o: (kin(o, one), -abs(np.log(bandwidth(o) / bandwidth(one)))))
+
+
+def bandwidth(one: Timed) -> float:
+    """Of a device's main memory [B/s]."""
+    on = machine(one.device)
+    return on.bandwidth(on.main_memory)
+
+
+def roofline(rows: Rows) -> FloatArray:
+    """Log seconds of the plain roofline by program, operation by operation."""
+    whole = np.bincount(rows.program.astype(int), np.maximum(rows.arithmetic, rows.main) * rows.count, rows.programs)
+    return np.asarray(np.log(np.maximum(whole, 1e-9)))
