@@ -1,11 +1,11 @@
 """Several predictions of one thing, joined with weights that measurements left out have earned.
 
-A machine that nobody measured can be predicted by a formula, by its nearest measured relative scaled by bandwidth or by
-a formula's ratio, or by that relative as it is. Which is best differs from machine to machine and is learned: each
+A machine that nobody measured can be predicted by a formula, by its nearest measured relative scaled by bandwidth or
+by a formula's ratio, or by that relative as it is. Which is best differs from machine to machine and is learned: each
 known group (a device family) is left out in turn and predicted from the others in all these ways. The weights (none
-below zero, their sum one) are those of least error there, drawn to what is expected; the joined log time is the weighted
-mean of log times. Where the mixture, its weights fitted without the group that it predicts, errs more than the best single
-way, that way is taken alone. The same errors are the band.
+below zero, their sum one) are those of least error there, drawn to what is expected; the joined log time is the
+weighted mean of log times. Where the mixture, its weights fitted without the group that it predicts, errs more than
+the best single way, that way is taken alone. The same errors are the band.
 """
 
 from __future__ import annotations
