@@ -17,7 +17,7 @@ import numpy as np
 
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.tuned.tuned_mixing import SOFT, STRENGTH
+from slipstick.estimators.tuned.tuned_unseen import SOFT, STRENGTH
 from slipstick.hwmodels.files.readers import InputError
 
 

@@ -25,7 +25,7 @@ from slipstick.estimators.core.residency import RESIDENT, rated_caches
 from slipstick.estimators.operation.gpu.tiled import MATRIX_ENERGY
 from slipstick.estimators.operation.physical_bound import PhysicalBound
 from slipstick.estimators.operation.roofline import serving_rate
-from slipstick.estimators.tuned.tuned_programs import BYTES_A_CYCLE, FLOP_A_CYCLE, KEPT_BYTES, STEP_CLOCK
+from slipstick.estimators.tuned.tuned_unseen import BYTES_A_CYCLE, FLOP_A_CYCLE, KEPT_BYTES, STEP_CLOCK
 from slipstick.hwmodels.files.readers import InputError, read_json
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine

@@ -23,7 +23,7 @@ from slipstick.estimators.operation.gpu.program_kernels import (
     rows_missing,
 )
 from slipstick.estimators.schedule.host_issue import NOT_ISSUED
-from slipstick.estimators.tuned.tuned_programs import (
+from slipstick.estimators.tuned.tuned_unseen import (
     BEFORE,
     CYCLES,
     CYCLES_SPREAD,

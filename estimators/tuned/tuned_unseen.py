@@ -1,11 +1,13 @@
-"""Kernels of PyTorch programs (`estimators/operation/gpu/program_kernels.py`): what is known before one was timed.
+"""Machines that nobody measured: kernels of PyTorch programs (`operation/gpu/program_kernels.py`) before one was timed,
+and the mixing of several predictions (`estimators/calibration/mixing.py`).
 
 version: 1
 chosen on: KernelBench v0.1, eager, an H100 SXM, an H100 PCIe and an L40S, each device left out with its family and each
-    program in ten folds: the best of a few round values (docs/notes/programs.md).
+    program in ten folds (docs/notes/programs.md); layers of experts and latent attention of public serving stacks, each
+    generation left out (docs/notes/gpu-operations.md): the best of a few round values.
 refit: ``python -m slipstick.experiments.evidence.validation.models.program_fit`` fits the shares and seconds; these
-    constants are changed by hand and scored with ``slipstick validate programs``.
-scored on the same data: yes, devices and programs left out, but these values saw all of them.
+    constants are changed by hand and scored with ``slipstick validate programs`` and ``experts``.
+scored on the same data: yes, devices, generations and programs left out, but these values saw all of them.
 """
 
 from __future__ import annotations
@@ -28,3 +30,12 @@ CYCLES, SLOW_CYCLES, CYCLES_SPREAD = 0.0, 1.5, 0.7
 """Log slowness against these rates before anything is known, for most classes and for `SLOW`, and its spread."""
 SLOW = ("norm", "pool", "softmax", "convolution.depthwise", "convolution.grouped", "convolution.transposed3")
 """Classes whose kernels cores bound, not the memory: an L40S is two to three times nearer to an H100 in them."""
+SOFT = 0.15
+"""Log error beyond which a row counts less."""
+STRENGTH = 0.1
+"""What the expected weights count for: a weight off by one costs as much as a log error of so much in one group."""
+OTHER_CLOSENESS = 0.1
+"""Weight of a group whose nearest known relative is nearer or farther than the target's."""
+PROGRAMS_STRANGER = {"formula": 0.5, "others over the formula": 0.4, "nearest by roofline": 0.1}
+PROGRAMS_RELATIVE = {"formula": 0.1, "others over the formula": 0.8, "nearest by roofline": 0.1}
+"""Weights expected for programs: no device of the generation is known, and one is."""
