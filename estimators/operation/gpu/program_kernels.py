@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -29,6 +29,7 @@ from slipstick.estimators.tuned.tuned_unseen import BYTES_A_CYCLE, FLOP_A_CYCLE,
 from slipstick.hwmodels.files.readers import InputError, read_json
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.cost import Cost
 from slipstick.workloads.graph.workload import Op
 
 TRAINED = Path(__file__).parent / "program_kernels.json"
@@ -103,7 +104,10 @@ class ProgramKernels(OperationModel):
         free = machine.runtime.free_kinds
         least = PhysicalBound(machine)  # shares above 1 were fitted where a mask or a cache saves what is counted
         return np.array(
-            [0.0 if op.kind in free else max(self._time(op, machine), least.least(op)[0]) for op in operations]
+            [
+                0.0 if op.kind in free else max(self._time(op, machine), least.least(_computed(op, machine))[0])
+                for op in operations
+            ]
         )
 
     def _time(self, op: Op, machine: Machine) -> float:
@@ -178,6 +182,14 @@ def _rounded(op: Op, machine: Machine, dtype: str) -> str:
     can = "matrix" in machine.engines and "tfloat32" in machine.engines["matrix"].flop_per_cycle
     rounds = dense and can and machine.family.startswith("nvidia")
     return "tfloat32" if dtype == "float32" and rounds else dtype
+
+
+def _computed(op: Op, machine: Machine) -> Op:
+    """The operation with its arithmetic in the type that the machine computes in."""
+    if op.kind != "convolution" or _rounded(op, machine, "float32") == "float32":
+        return op
+    names = {name: name.replace("flop.matrix.float32", "flop.matrix.tfloat32") for name in op.cost}
+    return replace(op, cost=Cost({names[name]: amount for name, amount in op.cost.items()}))
 
 
 def class_of(op: Op) -> str:
