@@ -21,6 +21,7 @@ VERBS = (
     "whatif",
     "extrapolate",
     "calibrate",
+    "read",
     "replay",
     "measure",
     "seqpoint",

@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
         trace: Annotated[
             Path,
             typer.Argument(
-                help="a Chrome or Kineto trace, recorded steps (.jsonl), or a TensorBoard input_pipeline.json"
+                help="a timeline (Chrome trace, Nsight Systems, rocprofv3), recorded steps, TensorBoard's profile"
             ),
         ],
         method: Annotated[str, typer.Option(help="duration | published | k-means | dbscan")] = "duration",
@@ -67,7 +67,7 @@ def read_steps(path: Path, marker: str) -> tuple[list[StepProfile], list[str]]:
     import re
 
     from slipstick.hwmodels.files.readers import InputError
-    from slipstick.workloads.importers.traces.chrome_trace import read_events
+    from slipstick.workloads.importers.profilers.timeline import read_timeline
     from slipstick.workloads.importers.xla.profiles import profiled_steps
     from slipstick.workloads.runs.step_profiles import load_steps, profile_steps, without_stolen_time
 
@@ -79,7 +79,7 @@ def read_steps(path: Path, marker: str) -> tuple[list[StepProfile], list[str]]:
         re.compile(marker)
     except re.error as error:
         raise InputError(f"--marker {marker!r}: no regular expression ({error})") from None
-    events = read_events(path)
+    events = read_timeline(path)
     try:
         steps = profile_steps(events, marker)
     except InputError as error:

@@ -13,7 +13,8 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def replay(
         trace: Annotated[
-            str, typer.Argument(help="a Kineto (Chrome) trace, or a Chakra execution trace; .json or .json.gz")
+            str,
+            typer.Argument(help="a Kineto (Chrome) or Chakra trace, Nsight Systems' SQLite, rocprofv3's JSON or CSV"),
         ],
         on: Annotated[str | None, typer.Option(help="the target machine, or a YAML file")] = None,
         recorded: Annotated[

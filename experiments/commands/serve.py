@@ -39,7 +39,9 @@ def register(app: typer.Typer) -> None:
         preemption: Annotated[str, typer.Option(help="cached (vLLM) | recompute | swap")] = "cached",
         set: Annotated[list[str] | None, typer.Option(help="machine.memory.HBM3.bandwidth=4TB/s, ...")] = None,  # noqa: A002
         vary: Annotated[str | None, typer.Option(help="machine.memory.HBM3.bandwidth=3TB/s,4TB/s")] = None,
-        anchor: Annotated[str | None, typer.Option(help="llama.cpp: one run there, MODEL:TYPE=TOKENS_PER_S")] = None,
+        anchor: Annotated[
+            str | None, typer.Option(help="llama.cpp: one run there, MODEL:TYPE=TOKENS_PER_S or a llama-bench file")
+        ] = None,
         seed: Annotated[int, typer.Option(help="of lengths and arrivals", min=0)] = 0,
         out: Annotated[str | None, typer.Option(help="every request: FILE.parquet or FILE.csv")] = None,
         trace: Annotated[str | None, typer.Option(help="the steps as a Chrome trace, FILE.json")] = None,

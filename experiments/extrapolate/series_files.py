@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.experiments.extrapolate.readings import SECONDS, Readings
+from slipstick.experiments.extrapolate.readings import SECONDS, Readings, readings
+from slipstick.experiments.extrapolate.series_caliper import read_caliper, read_caliper_folder
 from slipstick.experiments.extrapolate.series_extrap import (
     is_json_lines,
     read_extrap_json,
@@ -29,6 +30,9 @@ from slipstick.experiments.extrapolate.series_formats import (
 )
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_json, require_mapping, unknown_name
 from slipstick.hwmodels.units import parse_quantity
+from slipstick.workloads.importers.formats.look import look
+from slipstick.workloads.importers.formats.registry import identify
+from slipstick.workloads.importers.serving.llama_bench import read_llama_bench
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,10 +45,10 @@ _UNIT_SUFFIX = re.compile(r"^(?P<name>.+?)[\s_]*[\[(_ ](?P<unit>s|ms|us|µs|ns|m
 
 
 def read(path: str | os.PathLike[str], time: str | None = None) -> Readings:
-    """Measurements from a file, its format inferred from its name and content.
+    """Measurements from a file, its format found by its content.
 
-    Known: .csv and .tsv (also .gz), Extra-P text (.txt), JSON and JSON Lines (.jsonl), hyperfine, asv,
-    pytest-benchmark and Google Benchmark JSON, a folder of .cubex profiles.
+    Known: CSV and TSV (also packed), Extra-P text, JSON and JSON Lines, hyperfine, asv, pytest-benchmark, Google
+    Benchmark and llama-bench, Caliper (.cali, JSON split), folders of .cali or .cubex profiles.
 
     Parameters
     ----------
@@ -57,19 +61,44 @@ def read(path: str | os.PathLike[str], time: str | None = None) -> Readings:
         Where the file cannot be read, or holds no times.
     """
     path = Path(path)
-    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
-    suffix = suffixes[-1] if suffixes else ""
     if path.is_dir():
-        return read_cube_folder(path, time)
-    if suffix in (".csv", ".tsv"):
-        return read_csv(path, time)
-    if suffix == ".jsonl":
-        return read_extrap_lines(path, time)
-    if suffix == ".json":
+        cali = next(iter(path.glob("*.cali")), None)
+        return read_cube_folder(path, time) if cali is None else read_caliper_folder(path, time)
+    seen = look(path)
+    kind = identify(path)
+    if kind is not None and kind.key in _BY_CONTENT:
+        return _BY_CONTENT[kind.key](path, time)
+    if seen.text[:1] in ("{", "["):
         return read_json_file(path, time)
-    if suffix == ".txt":
-        return read_extrap_text(path, time)
-    raise unknown_name("kind of file", path.name, ["*.csv", "*.tsv", "*.json", "*.jsonl", "*.txt", "folder of *.cubex"])
+    if seen.text and (len(seen.columns) > 1 or path.name.removesuffix(".gz").lower().endswith((".csv", ".tsv"))):
+        return read_csv(path, time)
+    if path.name.removesuffix(".gz").lower().endswith(".txt"):
+        return read_extrap_text(path, time)  # says which word is none of its own
+    raise unknown_name("kind of file", path.name, ["CSV", "JSON", "JSON lines", "Extra-P", "Caliper", "*/*.cubex"])
+
+
+def read_llama_series(path: Path, metric: str | None = None) -> Readings:
+    """Tests of llama-bench: seconds over tokens, depth, threads and batch, prompts and generation apart."""
+    if metric is not None:
+        raise unknown_name("column of llama-bench:", metric, ["none; times are avg_ns"])
+    names = ("tokens", "depth_tokens", "threads", "batch")
+    rows = [
+        (
+            f"{run.model} {'generation' if not run.prompt else 'prompt and generation' if run.generated else 'prompt'}",
+            (float(run.prompt + run.generated), float(run.depth), float(run.threads), float(run.batch)),
+            run.seconds,
+        )
+        for run in read_llama_bench(path)
+    ]
+    return readings(iter(rows), names, path, ("time: avg_ns",))
+
+
+_BY_CONTENT: Mapping[str, Callable[[Path, str | None], Readings]] = {
+    "caliper": read_caliper,
+    "caliper-json": read_caliper,
+    "extrap": read_extrap_text,
+    "llama-bench": read_llama_series,
+}
 
 
 def read_json_file(path: Path, metric: str | None = None) -> Readings:

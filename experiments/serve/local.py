@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache, cached_property
+from pathlib import Path
 from typing import Any
 
 from slipstick.estimators.operation.serving.local_step import LocalCalibration, LocalParameters, LocalWork, backend_of
 from slipstick.estimators.tuned.tuned_local import ANCHORED
 from slipstick.experiments.question.registry import CALIBRATIONS
+from slipstick.experiments.serve.measured_runs import generation, model_of_size
 from slipstick.experiments.serve.serving_question import stored_as
 from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.units import format_quantity
+from slipstick.workloads.importers.serving.llama_bench import read_llama_bench
 from slipstick.workloads.language.language_catalog import language_model
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.weight_types import weight_bytes, weight_type
@@ -38,14 +41,34 @@ class Anchor:
     rate: float
 
     @classmethod
+    def of_file(cls, path: str) -> Anchor:
+        """From the generation that llama-bench measured (its JSON, JSON lines or CSV).
+
+        Raises
+        ------
+        InputError
+            Where the file is none of these, generates nothing, or its model or type of weights is not known here.
+        """
+        run = generation(read_llama_bench(Path(path)))
+        if run is None:
+            raise InputError(f"{path}: no test generates tokens alone (llama-bench -n 128)")
+        name = model_of_size(run.parameters)
+        if name is None:
+            raise InputError(f"{path}: {run.model!r} of {run.parameters:,} parameters is no model that is known here")
+        model = language_model(name)
+        return cls(model, stored_as(model, run.stored or DEFAULT_TYPE), run.rate)
+
+    @classmethod
     def parse(cls, text: str) -> Anchor:
-        """From "MODEL:TYPE=TOKENS_PER_S", such as "llama-3.1-8b:q4_k_m=103".
+        """From "MODEL:TYPE=TOKENS_PER_S", such as "llama-3.1-8b:q4_k_m=103", or the path of a file of llama-bench.
 
         Raises
         ------
         InputError
             Where it is none.
         """
+        if "=" not in text and Path(text).is_file():
+            return cls.of_file(text)
         left, equals, value = text.rpartition("=")
         name, _, dtype = left.partition(":")
         try:
@@ -53,7 +76,10 @@ class Anchor:
         except ValueError:
             rate = math.nan
         if not equals or not name or not 0 < rate < 1e6:
-            raise InputError(f"anchor {text[:60]!r}: want MODEL:TYPE=TOKENS_PER_S, such as llama-3.1-8b:q4_k_m=103")
+            raise InputError(
+                f"anchor {text[:60]!r}: want MODEL:TYPE=TOKENS_PER_S, such as llama-3.1-8b:q4_k_m=103, or "
+                "a file of llama-bench"
+            )
         model = language_model(name)
         return cls(model, stored_as(model, dtype or DEFAULT_TYPE), rate)
 

@@ -118,6 +118,14 @@ class Study(Record):
             raise ValueError("nothing varies and nothing is fitted: give [vary], [sample] or [fit]")
         return self
 
+    @field_validator("workloads", "machines")
+    @classmethod
+    def _named_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        twice = next((name for number, name in enumerate(names) if name in names[:number]), None)
+        if twice is not None:
+            raise ValueError(f"{twice[:60]!r} stands twice: its rows would be the same")
+        return names
+
     @field_validator("vary")
     @classmethod
     def _axes_have_values(cls, vary: Table[Values]) -> Table[Values]:

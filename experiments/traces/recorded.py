@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from slipstick.estimators.operation.gpu.kernels import dtype_on, in_dtype
 from slipstick.estimators.schedule.replay import graph_of
 from slipstick.hwmodels.catalog import machine_of_device
-from slipstick.hwmodels.files.opener import head
 from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
+from slipstick.workloads.importers.formats.registry import identify
+from slipstick.workloads.importers.profilers.timeline import READERS, timeline_graph
 from slipstick.workloads.importers.traces.chakra_graph import LIMIT_BYTES, chakra_graph, has_durations
 from slipstick.workloads.importers.traces.kernel_shapes import read_kernel_operations
-from slipstick.workloads.importers.traces.kineto_graph import read_trace_graph
 from slipstick.workloads.importers.traces.trace_graph import TraceGraph
-
-HEAD = 1 << 16
-"""Bytes that tell one kind of file from another."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,17 +37,20 @@ class Recorded:
 
 
 def read_recorded(path: str, on: Machine | None = None) -> Recorded:
-    """A Kineto (Chrome) trace, or a Chakra trace with durations or without (then estimated on the machine `on`).
+    """A profiler's timeline, or a Chakra trace with durations or without (then estimated on the machine `on`).
+
+    What a file is, its content says: Chrome traces (Kineto), Nsight Systems' SQLite, rocprofv3's JSON and CSV.
 
     Raises
     ------
     InputError
         Where the file is none of these, or has no durations and no machine is given.
     """
-    if not _is_chakra(path):
-        graph = read_trace_graph(path)
+    kind = identify(path)
+    if kind is None or kind.key != "chakra":
+        graph = timeline_graph(path)
         kernels = sum(node.kind == "kernel" for node in graph.nodes)
-        operations = read_kernel_operations(path)
+        operations = {} if kind and kind.key in READERS else read_kernel_operations(path)
         sized = sum(node.correlation in operations for node in graph.nodes if node.kind == "kernel")
         note = (
             f"{len(graph.nodes)} stretches of host, device and loading read off {path}; every delay that is not "
@@ -82,10 +81,3 @@ def _as_run(op: Op, on: Machine) -> Op:
     """The operation in the dtype that the frameworks run it in there: convolutions of float32 are rounded on some."""
     dtype = dtype_on(on, op.name, op.dtype) if op.kind == "convolution" else op.dtype
     return in_dtype(op, dtype)
-
-
-def _is_chakra(path: str) -> bool:
-    if not Path(path).name.removesuffix(".gz").endswith(".json"):
-        raise InputError(f"{path}: want a .json or .json.gz of a profiler, or of a Chakra execution trace")
-    begin = head(path, HEAD)
-    return '"nodes"' in begin and "traceEvents" not in begin and '"ph"' not in begin

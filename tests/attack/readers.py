@@ -267,6 +267,18 @@ def _steps_csv(path: Path) -> object:
     return read_steps(path)
 
 
+def _timeline(path: Path) -> object:
+    from slipstick.workloads.importers.profilers.timeline import timeline_graph
+
+    return timeline_graph(path)
+
+
+def _read_any(path: Path) -> object:
+    from slipstick.experiments.traces.files_read import read_any
+
+    return read_any(str(path))
+
+
 def run_line(words: list[str]) -> object:
     """The command in this process; a code that is none of 0, 1, 2 is an error."""
     from slipstick.experiments.commands.cli import run
@@ -277,6 +289,8 @@ def run_line(words: list[str]) -> object:
     return code
 
 
+TIMELINES = ("nsys.sqlite", "rocprof.json", "rocprof.csv")
+MADE = (*TIMELINES, "vllm.json", "llama-bench.json", "llama-bench.jsonl", "profile.cali", "caliper.json", "trace.json")
 _OWN: Mapping[str, Reader] = {
     name: Reader(name, seeds, call)
     for name, (seeds, call) in {
@@ -341,11 +355,22 @@ _OWN: Mapping[str, Reader] = {
         "slipstick.workloads.importers.configs.gguf.read_gguf": (("model.gguf",), _gguf),
         "slipstick.workloads.importers.xla.xplane.read_xplane": (("profile.xplane.pb",), _xplane),
         "slipstick.hwmodels.importers.cpuinfo.parse_cpuinfo": (("cpuinfo.txt",), _cpuinfo),
+        "slipstick.workloads.importers.profilers.timeline.read_timeline": (TIMELINES, _timeline),
+        "slipstick.experiments.traces.files_read.read_any": (MADE, _read_any),
         "slipstick.experiments.measure.training.step_files.read_steps": (("steps.csv",), _steps_csv),
     }.items()
 }
 
 ALREADY = {
+    "read_nsys": "read_timeline",
+    "read_rocprof_json": "read_timeline",
+    "read_rocprof_csv": "read_timeline",
+    "read_vllm_bench": "read_any",
+    "read_llama_bench": "read_any",
+    "read_llama_series": "read_any",
+    "read_profile": "read_any",
+    "read_caliper": "read_any",
+    "read_caliper_folder": "a folder of what read_any reads",
     "import_onnx": "import_file",
     "load_workload": "import_file",
     "import_measured_steps": "import_file",

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from tests import files_made
+
 DATA = Path(__file__).parents[1] / "data"
 
 SERIES = "p,time_s\n1,10.2\n2,5.4\n4,3.1\n8,2.0\n16,1.4\n32,1.2\n"
@@ -244,6 +246,7 @@ def _write(folder: Path) -> None:
     (folder / "model.gguf").write_bytes(gguf())
     (folder / "profile.xplane.pb").write_bytes(xplane())
     (folder / "model.onnx").write_bytes(onnx_model())
+    files_made.write_all(folder)
     _matrices(folder)
     _tool_writes(folder)
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstick.experiments.question.space import Range, Space
+from slipstick.experiments.studies.study import Study
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 
@@ -76,3 +77,9 @@ def test_conditions_leave_points_out() -> None:
 def test_bad_spaces_are_refused(build: object, words: str) -> None:
     with pytest.raises(InputError, match=words):
         build()  # type: ignore[operator]
+
+
+def test_a_study_names_each_workload_and_machine_once() -> None:
+    fields = {"name": "s", "workloads": ["gemm", "mlp", "gemm"], "machines": ["t4"], "vary": {"run.batch": ["1", "2"]}}
+    with pytest.raises(ValueError, match="'gemm' stands twice"):
+        Study.model_validate(fields)

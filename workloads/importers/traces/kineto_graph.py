@@ -82,7 +82,36 @@ def build_graph(table: EventTable, where: str) -> TraceGraph:
     notes = table.notes.words()
     if moved:
         notes += (f"the device's clock runs {moved * 1e6:.0f} us before the host's: put right by the launches",)
-    return replace(builder.graph(markers), device=_device_name(table), notes=notes)
+    return replace(builder.graph(markers), device=device_name(table), notes=notes)
+
+
+def build_device_graph(table: EventTable, where: str) -> TraceGraph:
+    """The graph of a trace whose host was not recorded: what a device does, with its gaps as they were measured.
+
+    The host waits for the last of it; a kernel waits for the one before it on its stream.
+    """
+    categories = np.array([name.lower() for name in table.categories])[table.category]
+    names = np.array(table.names, dtype=object)[table.name]
+    device = np.flatnonzero(np.isin(categories, list(DEVICE)))
+    if not len(device):
+        raise InputError(f"{where}: no device operations (categories: {', '.join(table.categories[:12])})")
+    builder = _Builder(table, names, categories, where)
+    builder.device(device, {})
+    begin, end = float(np.min(table.start[device])), float(np.max((table.start + table.duration)[device]))
+    markers = [("whole trace", begin, end)]
+    last = max(range(len(builder.nodes)), key=lambda i: builder.nodes[i].start + builder.nodes[i].service)
+    builder.host(np.array([], dtype=np.int64), markers, [(end, "return", last)])
+    notes = (*table.notes.words(), "the host was not recorded: gaps of the device stay as measured")
+    return replace(builder.graph(markers), device=device_name(table), notes=notes)
+
+
+def launches(table: EventTable) -> bool:
+    """Whether calls of the host launch the device's work in a trace."""
+    categories = np.array([name.lower() for name in table.categories])[table.category]
+    correlation = table.arguments["correlation"]
+    known = np.isfinite(correlation)
+    calls = correlation[np.isin(categories, CALLS) & known]
+    return bool(np.isin(correlation[np.isin(categories, list(DEVICE)) & known], calls).any())
 
 
 def _ahead(table: EventTable, device: npt.NDArray[np.int64], call_of: Mapping[int, int]) -> float:
@@ -96,7 +125,7 @@ def _ahead(table: EventTable, device: npt.NDArray[np.int64], call_of: Mapping[in
     return float(max(0.0, -delays[int(BACKWARDS * len(delays))]))
 
 
-def _device_name(table: EventTable) -> str:
+def device_name(table: EventTable) -> str:
     """The name of the first device, as Kineto notes it beside the events; "" where it does not."""
     match = re.search(r"""['"]name['"]: ['"]([^'"]{1,80})['"]""", str(table.notes.metadata.get("deviceProperties", "")))
     return match.group(1) if match else ""

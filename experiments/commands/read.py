@@ -1,0 +1,40 @@
+"""slipstick read FILE"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+
+    @app.command()
+    def read(
+        file: Annotated[str, typer.Argument(help="of a profiler or a benchmark; its content says what it is")],
+        on: Annotated[str | None, typer.Option(help="a machine to set an estimate of beside what was measured")] = None,
+        model: Annotated[str | None, typer.Option(help="of a server's benchmark, where its name is not known")] = None,
+        gpus: Annotated[int | None, typer.Option(help="devices of the server", min=1)] = None,
+        dtype: Annotated[str | None, typer.Option(help="weights of the server: bf16, fp8, ...")] = None,
+        engine: Annotated[str, typer.Option(help="of the server: vllm, sglang, trtllm ('vllm 0.19.0')")] = "vllm",
+        rows: Annotated[int, typer.Option(help="operations to list, those that take longest", min=1, max=10_000)] = 10,
+        format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
+    ) -> None:
+        """What a file is, what it holds, and which command goes on."""
+        from slipstick.experiments.pages.output import emit, visible
+        from slipstick.experiments.traces.files_read import With, read_any
+
+        found = read_any(file, With(on, model, gpus, dtype, engine, rows))
+        if format == "json":
+            about = {"file": file, "kind": found.kind.key, "holds": found.line, "next": list(found.commands)}
+            emit([about | {"rows": [dict(row) for row in found.rows]}], format)
+            return
+        if format == "csv":
+            emit(found.rows, format)
+            return
+        notes = [found.line, *(f"next: {command}" for command in found.commands)]
+        if found.rows:
+            emit(found.rows, format, notes=notes)
+        else:
+            print("\n".join(visible(note) for note in notes))

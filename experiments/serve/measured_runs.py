@@ -1,0 +1,129 @@
+"""What a server's own benchmark measured, beside what is estimated for the same load; and anchors from llama-bench."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from slipstick.experiments.serve.serving import serve
+from slipstick.experiments.serve.serving_question import Wanted
+from slipstick.experiments.serve.traffic import Traffic
+from slipstick.workloads.importers.serving.llama_bench import LocalRun
+from slipstick.workloads.importers.serving.vllm_bench import ServedRun
+from slipstick.workloads.language.language_catalog import language_model, language_model_names
+
+SAME_PARAMETERS = 0.002
+"""Models whose numbers of parameters differ by less are taken to be one."""
+MOST_SIMULATED = 20
+"""Runs of one file that are simulated; of others the measurements alone are shown."""
+
+
+def model_called(identity: str) -> str | None:
+    """The shipped model of a name such as "meta-llama/Llama-3.1-8B-Instruct"; None where there is none.
+
+    >>> model_called("meta-llama/Llama-3.1-8B-Instruct"), model_called("facebook/opt-125m")
+    ('llama-3.1-8b', None)
+    """
+    name = re.sub(r"meta-", "", identity.rsplit("/", 1)[-1].lower())
+    fitting = [known for known in language_model_names() if re.match(rf"{re.escape(known)}(?![\w.])", name)]
+    return max(fitting, key=len, default=None)
+
+
+def model_of_size(parameters: int) -> str | None:
+    """The shipped model with that number of parameters; None where none or several are so close."""
+    found = {
+        name: abs(language_model(name).parameters / parameters - 1)
+        for name in language_model_names()
+        if abs(language_model(name).parameters / parameters - 1) < SAME_PARAMETERS
+    }
+    return min(found, key=lambda name: found[name], default=None)
+
+
+def traffic_of(run: ServedRun) -> Traffic:
+    """The load of a run; all requests of its mean lengths."""
+    users = run.users if run.rate is None else None
+    if users is None and run.rate is None:
+        users = run.requests
+    lengths = max(1, round(run.input_tokens)), max(1, round(run.output_tokens))
+    return Traffic(*lengths, users, run.rate, run.burstiness, 0.0, 0.0, min(run.requests, 5000))
+
+
+def measured_rows(runs: Sequence[ServedRun]) -> list[dict[str, Any]]:
+    """One row a run: load, and what was measured in seconds and tokens/s."""
+    return [
+        {
+            "model": run.model,
+            "users": run.users,
+            "requests_per_s": run.rate,
+            "requests": run.requests,
+            "failed": run.failed,
+            "input_tokens": run.input_tokens,
+            "output_tokens": run.output_tokens,
+            "ttft_s": run.times.get("ttft mean", run.times.get("ttft median")),
+            "tpot_s": run.times.get("tpot mean", run.times.get("tpot median")),
+            "output_tokens_per_s": run.output_rate,
+        }
+        for run in runs
+    ]
+
+
+def compared_rows(runs: Sequence[ServedRun], wanted: Wanted) -> list[dict[str, Any]]:
+    """`measured_rows` with the estimate of each, its 80 % band, and measured over estimated.
+
+    Raises
+    ------
+    InputError
+        Where the model does not fit the machine.
+    """
+    deployment = wanted.deployment()
+    found = []
+    for run, row in zip(runs[:MOST_SIMULATED], measured_rows(runs), strict=False):
+        answer = serve(deployment, traffic_of(run))
+        for measure in ("ttft", "tpot"):
+            measured = row[f"{measure}_s"]
+            if measured is None or not answer.served.quantiles(measure):
+                continue
+            value, low, high = answer.band(measure, "mean")
+            row |= {
+                f"estimated_{measure}_s": value,
+                f"low_{measure}_s": low,
+                f"high_{measure}_s": high,
+                f"{measure}_ratio": measured / value,
+            }
+        rate, low, high = answer.rate_band
+        row |= {
+            "estimated_tokens_per_s": rate,
+            "low_tokens_per_s": low,
+            "high_tokens_per_s": high,
+            "tokens_per_s_ratio": run.output_rate / rate,
+        }
+        found.append(row)
+    return found
+
+
+def local_rows(runs: Sequence[LocalRun]) -> list[dict[str, Any]]:
+    """One row a test of llama-bench."""
+    return [
+        {
+            "model": run.model,
+            "known_as": model_of_size(run.parameters),
+            "weights": run.stored or None,
+            "device": run.device,
+            "prompt_tokens": run.prompt,
+            "output_tokens": run.generated,
+            "depth_tokens": run.depth,
+            "threads": run.threads,
+            "batch": run.batch,
+            "time_s": run.seconds,
+            "spread_s": run.spread,
+            "tokens_per_s": run.rate,
+        }
+        for run in runs
+    ]
+
+
+def generation(runs: Sequence[LocalRun]) -> LocalRun | None:
+    """The test of generation with the fewest tokens in the cache; None where none generates alone."""
+    alone = [run for run in runs if run.generated and not run.prompt]
+    return min(alone, key=lambda run: (run.depth, run.generated), default=None)

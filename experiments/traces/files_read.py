@@ -1,0 +1,224 @@
+"""`slipstick read FILE`: what a file is, what it holds, which command goes on, and its figures as rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slipstick.hwmodels.catalog import machine_of_device
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.importers.formats.registry import COMMANDS, Format, identify, unknown
+from slipstick.workloads.runs.event_table import EventTable
+
+Rows = list[dict[str, Any]]
+TOP = 10
+
+
+@dataclass(frozen=True)
+class With:
+    """What the command's options add: a machine to compare with, and how a server was set up."""
+
+    machine: str | None = None
+    model: str | None = None
+    gpus: int | None = None
+    dtype: str | None = None
+    engine: str = "vllm"
+    top: int = TOP
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What a file holds.
+
+    Parameters
+    ----------
+    line
+        It in one line.
+    commands
+        What goes on with it.
+    rows
+        Its figures; empty where the commands show them.
+    """
+
+    kind: Format
+    line: str
+    commands: tuple[str, ...]
+    rows: tuple[Mapping[str, Any], ...] = ()
+
+
+def read_any(path: str, given: With | None = None) -> Holding:
+    """Find out what a file is and read it.
+
+    Raises
+    ------
+    InputError
+        Where nothing is known of the file, or it is broken.
+    """
+    kind = identify(path)
+    if kind is None:
+        raise unknown(path)
+    reader = _READERS.get(kind.key) or _TARGETS[kind.target]
+    line, rows, commands = reader(path, given or With())
+    named = tuple(command.replace("{file}", path) for command in (commands or COMMANDS[kind.target]))
+    return Holding(kind, f"{path}: {kind.name}; {line}", named, tuple(rows))
+
+
+_Read = Callable[[str, With], tuple[str, Rows, Sequence[str]]]
+
+
+def _timeline(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
+    from slipstick.workloads.importers.profilers.timeline import read_timeline
+    from slipstick.workloads.importers.traces.activity import CALLS, DEVICE
+
+    table = read_timeline(path)
+    category = np.array([name.lower() for name in table.categories] or [""])
+    codes = category[table.category] if len(table) else np.array([], dtype=str)
+    counts = {name: int(np.count_nonzero(codes == name)) for name in category.tolist()}
+    device = np.isin(codes, list(DEVICE))
+    span = float((table.start + table.duration).max() - table.start.min()) if len(table) else 0.0
+    parts = [f"{count:,} {name}" for name, count in sorted(counts.items(), key=lambda one: -one[1])[:5]]
+    found = _device(table)
+    where = f" on {found}" if found else ""
+    line = f"{', '.join(parts)} in {span:.4g} s{where}"
+    rows = _top(table, device if device.any() else ~np.isin(codes, CALLS), given.top)
+    commands = ["slipstick replay {file} --on MACHINE"]
+    if marker := _marker(table):
+        commands.append(f"slipstick phases {{file}} --marker '{marker}'")
+    if not device.any():
+        commands = commands[1:]
+        line += "; no work of a device, so nothing to replay"
+    elif found and (known := machine_of_device(found)) is not None:
+        line += f" ({known.name})"
+    else:
+        commands[0] += " --from MACHINE"
+    return line, rows, commands
+
+
+def _device(table: EventTable) -> str:
+    from slipstick.workloads.importers.traces.kineto_graph import device_name
+
+    return device_name(table)
+
+
+def _marker(table: EventTable) -> str:
+    """The pattern of ranges that are numbered from step to step, such as "iteration (\\d+)"; empty without any."""
+    ranges = np.isin(table.category, [i for i, name in enumerate(table.categories) if name == "user_annotation"])
+    numbered: dict[str, int] = {}
+    for code in np.unique(table.name[ranges]).tolist():
+        found = re.fullmatch(r"([\w #:/.-]{0,60}?)(\d{1,9})", table.names[code])
+        if found:
+            numbered[found.group(1)] = numbered.get(found.group(1), 0) + 1
+    base = max(numbered, key=lambda name: numbered[name], default="")
+    pattern = re.escape(base).replace("\\ ", " ")
+    return f"{pattern}(\\d+)" if numbered.get(base, 0) > 1 else ""
+
+
+def _top(table: EventTable, chosen: np.ndarray[Any, np.dtype[np.bool_]], most: int) -> Rows:
+    """The operations that take the most time."""
+    names = table.name[chosen]
+    seconds = np.bincount(names, table.duration[chosen], len(table.names))
+    counts = np.bincount(names, minlength=len(table.names))
+    total = float(seconds.sum()) or 1.0
+    order = [i for i in np.argsort(-seconds, kind="stable")[:most].tolist() if counts[i]]
+    return [
+        {
+            "operation": table.names[i][:100],
+            "count": int(counts[i]),
+            "time_s": float(seconds[i]),
+            "share": float(seconds[i]) / total,
+        }
+        for i in order
+    ]
+
+
+def _served(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
+    from slipstick.experiments.serve.measured_runs import compared_rows, measured_rows, model_called, traffic_of
+    from slipstick.experiments.serve.serving_question import Wanted
+    from slipstick.workloads.importers.serving.vllm_bench import read_vllm_bench
+
+    runs = read_vllm_bench(Path(path))
+    first = runs[0]
+    model = given.model or model_called(first.model)
+    load = traffic_of(first)
+    loop = f"--concurrency {load.users}" if load.users else f"--rate {load.rate:g}"
+    command = (
+        f"slipstick serve {model or 'CONFIG.json'} --on {given.machine or 'MACHINE'} {loop} "
+        f"--input {load.input_tokens} --output {load.output_tokens} --spread 0"
+    )
+    line = (
+        f"{len(runs)} run{'s' if len(runs) > 1 else ''} of {first.model or 'a model'} on {first.backend or 'a server'}"
+    )
+    if given.machine is None:
+        return f"{line}; --on MACHINE sets the estimate beside it", measured_rows(runs), [command]
+    if model is None:
+        raise InputError(f"{path}: {first.model!r} is no model that ships: say --model CONFIG.json")
+    wanted = Wanted(model, given.machine, given.gpus, dtype=given.dtype, engine=given.engine)
+    rows = compared_rows(runs, wanted)
+    inside = sum(row["low_tokens_per_s"] <= row["output_tokens_per_s"] <= row["high_tokens_per_s"] for row in rows)
+    return f"{line}; tokens/s within the 80 % band in {inside} of {len(rows)}", rows, [command]
+
+
+def _local(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
+    from slipstick.experiments.serve.measured_runs import generation, local_rows, model_of_size
+    from slipstick.workloads.importers.serving.llama_bench import read_llama_bench
+
+    runs = read_llama_bench(Path(path))
+    rows = local_rows(runs)
+    made = generation(runs)
+    known = machine_of_device(runs[0].device)
+    on = given.machine or (known.name if known else "MACHINE")
+    line = f"{len(runs)} tests of {runs[0].model} on {runs[0].device or 'an unnamed device'}"
+    if made is None:
+        return (
+            f"{line}; none generates tokens alone, so it anchors nothing",
+            rows,
+            ["slipstick extrapolate {file} --to VALUE"],
+        )
+    if given.machine and (model := given.model or model_of_size(made.parameters)):
+        from slipstick.experiments.serve.local import local
+        from slipstick.hwmodels.catalog import machine
+
+        answer = local(model, machine(given.machine), made.stored or None, 512, 128, None).row()
+        estimated = float(answer["output_tokens_per_s"])
+        line += (
+            f"; generation measured {made.rate:.4g} tokens/s, estimated {estimated:.4g} "
+            f"(80 %: {answer['low_tokens_per_s']:.3g} .. {answer['high_tokens_per_s']:.3g})"
+        )
+    return line, rows, [f"slipstick serve MODEL --on {on} --engine llama.cpp --anchor {{file}}"]
+
+
+def _series(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
+    from slipstick.experiments.extrapolate.series_files import read
+
+    found = read(path)
+    varying = [name for name in found.parameters if len(set(found.points[:, found.parameters.index(name)])) > 1]
+    regions = len(set(found.regions)) or 1
+    over = ", ".join(varying) or "nothing that varies"
+    return f"{len(found.times):,} times of {regions:,} regions over {over}", [], []
+
+
+def _graph(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
+    from slipstick.workloads.importers.detect import import_file
+
+    found = import_file(path)
+    return f"{len(found)} operations, free sizes: {', '.join(sorted(found.symbols)) or 'none'}", [], []
+
+
+def _model(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
+    from slipstick.workloads.language.language_catalog import language_model
+
+    found = language_model(path)
+    return f"{found.name}, {found.parameters:,} parameters", [], []
+
+
+def _chakra(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
+    return "a graph of operations of one rank", [], []
+
+
+_TARGETS: Mapping[str, _Read] = {"timeline": _timeline, "series": _series, "graph": _graph, "model": _model}
+_READERS: Mapping[str, _Read] = {"vllm-bench": _served, "llama-bench": _local, "chakra": _chakra}

@@ -1,0 +1,129 @@
+"""`slipstick read`, and the verbs that go on with what it names: profilers' and benchmarks' files by their content."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from slipstick.experiments.commands.cli import run
+from slipstick.experiments.extrapolate.series_files import read
+from slipstick.experiments.serve.local import Anchor
+from slipstick.experiments.serve.measured_runs import model_called, model_of_size, traffic_of
+from slipstick.experiments.traces.files_read import With, read_any
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.importers.serving.llama_bench import read_llama_bench
+from slipstick.workloads.importers.serving.vllm_bench import read_vllm_bench
+from tests import files_made
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    return files_made.write_all(tmp_path)
+
+
+def test_every_file_is_named_and_leads_on(files: dict[str, Path]) -> None:
+    for name, path in files.items():
+        found = read_any(str(path))
+        assert found.line.startswith(f"{path}: {found.kind.name}; "), name
+        assert found.commands and all(command.startswith("slipstick ") for command in found.commands), name
+
+
+def test_a_profile_leads_to_replay_and_phases(files: dict[str, Path], capsys: Captured) -> None:
+    path = str(files["nsys.sqlite"])
+    found = read_any(path)
+    assert "6 cuda_runtime, 4 kernel, 2 gpu_memcpy, 2 user_annotation" in found.line
+    assert "NVIDIA A100-SXM4-80GB (A100 SXM4 80 GB)" in found.line
+    assert found.commands == (
+        f"slipstick replay {path} --on MACHINE", rf"slipstick phases {path} --marker 'iteration (\d+)'",
+    )  # fmt: skip
+    assert run(["replay", path, "--on", "h100-sxm", "--format", "json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert 0.3 < row["time_ratio"] < 1.0 and row["low_s"] < row["step_s"] < row["high_s"]
+    assert run(["phases", path, "--marker", r"iteration (\d+)", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["steps"]
+
+
+def test_a_file_of_no_known_kind_is_bad_input(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "a").write_text("a poem\n")
+    assert run(["read", str(tmp_path / "a")]) == 2
+    assert "no known kind of file" in capsys.readouterr().err
+
+
+def test_served_runs_and_their_load(files: dict[str, Path]) -> None:
+    (one,) = read_vllm_bench(files["vllm.json"])
+    assert (one.users, one.rate, one.input_tokens, one.output_tokens) == (16, None, 1024.0, 128.0)
+    assert one.times["ttft p99"] == pytest.approx(0.7) and one.times["tpot mean"] == pytest.approx(0.02)
+    load = traffic_of(one)
+    assert (load.users, load.input_tokens, load.output_tokens, load.spread) == (16, 1024, 128, 0.0)
+    assert model_called(one.model) == "llama-3.1-8b" and model_called("facebook/opt-125m") is None
+
+
+def test_the_estimate_stands_beside_what_was_measured(files: dict[str, Path]) -> None:
+    found = read_any(str(files["vllm.json"]), With("a100-sxm-80gb"))
+    (row,) = found.rows
+    assert row["tpot_s"] == pytest.approx(0.02)
+    assert row["low_tpot_s"] <= row["estimated_tpot_s"] <= row["high_tpot_s"]
+    assert row["tpot_ratio"] == pytest.approx(row["tpot_s"] / row["estimated_tpot_s"])
+    assert "--concurrency 16 --input 1024 --output 128 --spread 0" in found.commands[0]
+
+
+def test_all_that_is_wrong_with_a_benchmark_is_said_at_once(tmp_path: Path) -> None:
+    wrong = files_made.SERVED | {"duration": "long", "output_throughput": -1}
+    del wrong["total_input_tokens"]
+    (tmp_path / "a").write_text(json.dumps([files_made.SERVED, wrong]))
+    with pytest.raises(InputError, match="run 1: duration.*run 1: no field total_input_tokens.*output_throughput = -1"):
+        read_vllm_bench(tmp_path / "a")
+
+
+def test_llama_bench_is_an_anchor_and_a_series(files: dict[str, Path], capsys: Captured) -> None:
+    runs = read_llama_bench(files["llama-bench.json"])
+    assert runs == read_llama_bench(files["llama-bench.jsonl"])
+    assert {run.stored for run in runs} == {"q4_k_m"} and model_of_size(runs[0].parameters) == "qwen2.5-7b"
+    anchor = Anchor.parse(str(files["llama-bench.json"]))
+    assert anchor.model.name == "qwen2.5-7b" and anchor.rate == pytest.approx(128 / 0.9)
+    made = ["serve", "llama-3.1-8b", "--on", "rtx-4090", "--engine", "llama.cpp", "--format", "json"]
+    assert run([*made, "--anchor", str(files["llama-bench.json"])]) == 0
+    (with_file,) = json.loads(capsys.readouterr().out)
+    assert run([*made, "--anchor", f"qwen2.5-7b:q4_k_m={128 / 0.9}"]) == 0
+    (with_text,) = json.loads(capsys.readouterr().out)
+    assert with_file["output_tokens_per_s"] == pytest.approx(with_text["output_tokens_per_s"])
+    asked = ["extrapolate", str(files["llama-bench.json"]), "--region", f"{runs[0].model} prompt", "--to", "8192"]
+    assert run([*asked, "--format", "json"]) == 0
+    (answer,) = json.loads(capsys.readouterr().out)
+    assert 0.7 < answer["predictions"][0]["time_s"] < 1.1
+
+
+def test_caliper_profiles_are_a_series_over_their_ranks(tmp_path: Path) -> None:
+    for ranks in (1, 2, 4, 8, 16):
+        (tmp_path / f"run{ranks}.cali").write_text(files_made.cali(ranks))
+    found = read(tmp_path)
+    assert found.parameters == ("jobsize",) and set(found.regions) == {"main", "main/solve,once"}
+    series = {one.name: one for one in found.series()}
+    assert list(series["main/solve,once"].x) == [1, 2, 4, 8, 16]
+    assert list(series["main"].y) == pytest.approx([64 / p + 1 for p in (1, 2, 4, 8, 16)])
+
+
+def test_caliper_json_is_the_mean_over_ranks(files: dict[str, Path]) -> None:
+    found = read(files["caliper.json"])
+    assert dict(zip(found.regions, found.times.tolist(), strict=True)) == {
+        "main": pytest.approx(2.1), "main/solve": pytest.approx(1.1),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("ref=41", "ref=99", "line 10: ref = '99': no such node"),
+        ("id=40,attr=31,data=main", "id=40,attr=31,data=main,parent=41", "parent = 41: no such node"),
+        ("attr=21,data=", "attr=21=21,data=", "values in data"),
+        ("__rec=globals", "__rec=poem", "line 14: __rec = 'poem'"),
+    ],
+)
+def test_broken_records_of_caliper_are_bad_input(tmp_path: Path, old: str, new: str, said: str) -> None:
+    (tmp_path / "a").write_text(files_made.cali(4).replace(old, new))
+    with pytest.raises(InputError, match=said):
+        read(tmp_path / "a")

@@ -1,0 +1,73 @@
+"""The beginning of a file, as the signs of formats look at it."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from slipstick.hwmodels.files.opener import opened
+
+LENGTH = 1 << 16
+"""Bytes that are looked at."""
+LARGEST = 1 << 35
+SQLITE = b"SQLite format 3\0"
+_KEY = re.compile(r'"([^"\\]{1,80})"\s*:')
+
+
+@dataclass(frozen=True)
+class Look:
+    """A file's path and its first bytes, unpacked."""
+
+    path: Path
+    first: bytes
+
+    @cached_property
+    def text(self) -> str:
+        """The first bytes as text; empty where they are no text."""
+        return "" if b"\0" in self.first else self.first.decode("utf-8-sig", errors="replace").lstrip()
+
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        """Names of fields of a JSON document (any depth) or of JSON lines that stand in the first bytes."""
+        return frozenset(_KEY.findall(self.text)) if self.text[:1] in ("{", "[") else frozenset()
+
+    @cached_property
+    def lines(self) -> tuple[str, ...]:
+        """Lines of the text, without the last one where it may be cut."""
+        lines = self.text.splitlines()
+        return tuple(lines if len(self.first) < LENGTH else lines[:-1])
+
+    @cached_property
+    def columns(self) -> frozenset[str]:
+        """Names in the header of a CSV; lines before it that begin with == or # are passed over."""
+        for line in self.lines:
+            if line.strip() and not line.startswith(("==", "#")):
+                try:
+                    return frozenset(name.strip() for name in next(csv.reader([line]), []))
+                except csv.Error:
+                    break
+        return frozenset()
+
+    def has(self, *keys: str) -> bool:
+        """Whether all these names of fields stand in the first bytes of a JSON document."""
+        return self.keys.issuperset(keys)
+
+    def heads(self, *columns: str) -> bool:
+        """Whether the header of a CSV has all these columns."""
+        return self.columns.issuperset(columns)
+
+
+def look(path: str | os.PathLike[str]) -> Look:
+    """The beginning of a file.
+
+    Raises
+    ------
+    InputError
+        Where the file is missing, no regular file, or a broken gzip.
+    """
+    with opened(path, LARGEST) as stream:
+        return Look(Path(path), stream.read(LENGTH))

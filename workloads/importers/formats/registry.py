@@ -1,0 +1,126 @@
+"""The formats that are read, each with the sign that its content gives; the order counts, the most particular first."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.importers.formats.look import SQLITE, Look, look
+
+Target = Literal["timeline", "counters", "serving", "series", "graph", "model", "machine"]
+COMMANDS: dict[Target, tuple[str, ...]] = {
+    "timeline": ("slipstick replay {file} --on MACHINE",),
+    "counters": ("slipstick read {file} --on MACHINE",),
+    "serving": ("slipstick read {file} --on MACHINE",),
+    "series": ("slipstick extrapolate {file} --to VALUE",),
+    "graph": ("slipstick workloads import {file} --save w.json", "slipstick estimate w.json --on MACHINE"),
+    "model": ("slipstick serve {file} --on MACHINE --concurrency 8",),
+    "machine": ("slipstick machines show {file}",),
+}
+"""What goes on with a file, by what it holds."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """A kind of file.
+
+    Parameters
+    ----------
+    key
+        Its name here, of one word.
+    name
+        The tool, and what it calls such a file.
+    target
+        What is made of it: a timeline of events, counters of regions, measurements of a server, a series of times over
+        parameters, a graph of operations, a language model's configuration, a machine.
+    seen_in
+        Whether the beginning of a file shows that it is one.
+    """
+
+    key: str
+    name: str
+    target: Target
+    seen_in: Callable[[Look], bool]
+
+
+def _nsys(seen: Look) -> bool:
+    if not seen.first.startswith(SQLITE):
+        return False
+    from slipstick.workloads.importers.profilers.nsys import is_nsys
+
+    return is_nsys(seen.path)
+
+
+def _llama_bench(seen: Look) -> bool:
+    wanted = ("avg_ns", "n_prompt", "n_gen", "model_type")
+    return seen.has(*wanted) or seen.heads(*wanted)
+
+
+def _vllm(seen: Look) -> bool:
+    return seen.has("request_throughput", "completed") and seen.has("total_input_tokens")
+
+
+def _extrap(seen: Look) -> bool:
+    return any(line.startswith(("PARAMETER ", "POINTS ")) for line in seen.lines[:100])
+
+
+def _chrome(seen: Look) -> bool:
+    return bool(seen.keys & {"traceEvents", "ph"})
+
+
+def _rocprof_trace(seen: Look) -> bool:
+    return seen.heads("Start_Timestamp", "End_Timestamp")
+
+
+def _chakra(seen: Look) -> bool:
+    return seen.has("nodes", "schema") and not seen.keys & {"traceEvents", "ph"}
+
+
+_CALIPER_JSON = re.compile(r'\{\s*"data"\s*:\s*\[\s*\[')
+_SLIPSTICK = re.compile(r'"schema":\s*"slipstick')
+
+FORMATS: tuple[Format, ...] = (
+    Format("nsys", "Nsight Systems, SQLite export", "timeline", _nsys),
+    Format("gguf", "GGUF model", "model", lambda seen: seen.first.startswith(b"GGUF")),
+    Format("workload", "slipstick, saved workload", "graph", lambda seen: bool(_SLIPSTICK.search(seen.text[:4096]))),
+    Format("rocprof-json", "rocprofv3, JSON", "timeline", lambda seen: seen.has("rocprofiler-sdk-tool")),
+    Format("vllm-bench", "vLLM bench serve, JSON", "serving", _vllm),
+    Format("llama-bench", "llama-bench, JSON, JSON lines or CSV", "serving", _llama_bench),
+    Format("caliper-json", "Caliper, JSON split", "series", lambda seen: bool(_CALIPER_JSON.match(seen.text))),
+    Format("caliper", "Caliper, .cali", "series", lambda seen: seen.text.startswith("__rec=")),
+    Format("asv", "asv, results", "series", lambda seen: seen.has("result_columns", "results")),
+    Format("chakra", "Chakra execution trace", "timeline", _chakra),
+    Format("chrome-trace", "Chrome trace (PyTorch, JAX)", "timeline", _chrome),
+    Format("hyperfine", "hyperfine, JSON", "series", lambda seen: seen.has("results", "command", "mean")),
+    Format("pytest-benchmark", "pytest-benchmark, JSON", "series", lambda seen: seen.has("benchmarks", "stats")),
+    Format("google-benchmark", "Google Benchmark, JSON", "series", lambda seen: seen.has("benchmarks", "real_time")),
+    Format("config", "Hugging Face config.json", "model", lambda seen: seen.has("model_type", "hidden_size")),
+    Format("rocprof-csv", "rocprofv3, trace as CSV", "timeline", _rocprof_trace),
+    Format("extrap", "Extra-P, text", "series", _extrap),
+)  # fmt: skip
+
+
+def identify(path: str | os.PathLike[str]) -> Format | None:
+    """The format of a file by its content; None where no sign is known.
+
+    Raises
+    ------
+    InputError
+        Where the file cannot be read, or is an SQLite file that is refused.
+    """
+    seen = look(path)
+    return next((one for one in FORMATS if one.seen_in(seen)), None)
+
+
+def format_of(key: str) -> Format:
+    """The format of a name here."""
+    return next(one for one in FORMATS if one.key == key)
+
+
+def unknown(path: object) -> InputError:
+    """The error for a file that nothing is known of."""
+    return InputError(f"{path}: no known kind of file (known: {'; '.join(one.name for one in FORMATS)})")

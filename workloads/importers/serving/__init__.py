@@ -1,0 +1,1 @@
+"""Measurements of language-model servers that their own benchmarks write."""

@@ -1,0 +1,54 @@
+"""Fields of a benchmark's entries as numbers and text; everything that is wrong is said at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from slipstick.hwmodels.files.readers import InputError
+
+MOST_ERRORS = 8
+
+
+@dataclass
+class Fields:
+    """The entries of one file: what is missing or wrong is collected, and raised at the end."""
+
+    path: object
+    wrong: list[str] = field(default_factory=list)
+
+    def number(self, entry: Mapping[str, Any], name: str, where: str, low: float = 0.0, high: float = 1e15) -> float:
+        """A number within its range; the lowest where it is wrong (`finish` then raises)."""
+        value = entry.get(name)
+        if isinstance(value, str) and len(value) < 40:
+            with suppress(ValueError):
+                value = float(value)
+        if name not in entry:
+            self.wrong.append(f"{where}: no field {name}")
+        elif isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            self.wrong.append(f"{where}: {name} = {str(value)[:40]!r}: want a number")
+        elif not low <= value <= high:
+            self.wrong.append(f"{where}: {name} = {value:g} lies outside [{low:g}, {high:g}]")
+        else:
+            return float(value)
+        return low
+
+    def optional(self, entry: Mapping[str, Any], name: str, where: str, low: float = 0.0) -> float | None:
+        """A number, or None where the field is missing or empty."""
+        return None if entry.get(name) in (None, "") else self.number(entry, name, where, low)
+
+    def finish(self) -> None:
+        """Raise InputError where something was wrong."""
+        if self.wrong:
+            more = len(self.wrong) - MOST_ERRORS
+            said = "; ".join(self.wrong[:MOST_ERRORS]) + (f"; and {more} more" if more > 0 else "")
+            raise InputError(f"{self.path}: {said}")
+
+
+def text_of(entry: Mapping[str, Any], name: str) -> str:
+    """The text of a field, of at most 200 characters; empty where it is missing."""
+    value = entry.get(name)
+    return "" if value is None else str(value)[:200]

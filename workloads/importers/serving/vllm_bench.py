@@ -1,0 +1,116 @@
+"""`vllm bench serve --save-result` (also benchmark_serving.py, SGLang's and others' copies of it): one JSON a run.
+
+Lists of several runs (a sweep's summary, `--append-result`) are read as several runs.
+
+Source: vllm-project/vllm, vllm/benchmarks/serve.py (fields of `result_json`); times there are milliseconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slipstick.hwmodels.files.opener import MEGABYTE
+from slipstick.hwmodels.files.readers import InputError, parse_json, read_text, require_mapping
+from slipstick.workloads.importers.serving.fields import Fields, text_of
+
+LIMIT_BYTES = 256 * MEGABYTE
+MOST_RUNS = 10_000
+MOST_REQUESTS = 1e9
+MEASURES = ("ttft", "tpot", "itl", "e2el")
+STATISTICS = ("mean", "median", "p99")
+
+
+@dataclass(frozen=True)
+class ServedRun:
+    """A run of a server as its benchmark saw it.
+
+    Parameters
+    ----------
+    users
+        Requests in flight at most; None where the benchmark set no limit.
+    rate
+        Requests/s that were sent; None where all were sent at once.
+    input_tokens, output_tokens
+        Means of the requests that were completed.
+    times
+        Seconds by measure and statistic ("ttft mean"): time to first token, time per output token without the first,
+        inter-token latency, end to end.
+    """
+
+    model: str
+    backend: str
+    requests: int
+    failed: int
+    users: int | None
+    rate: float | None
+    burstiness: float
+    seconds: float
+    input_tokens: float
+    output_tokens: float
+    output_rate: float
+    times: Mapping[str, float]
+
+
+def read_vllm_bench(path: Path) -> tuple[ServedRun, ...]:
+    """The runs of a file.
+
+    Raises
+    ------
+    InputError
+        Where it is none of these; names all fields that are missing or wrong.
+    """
+    entries = _entries(path)
+    fields = Fields(path)
+    runs = [
+        _run(entry, f"run {number}" if len(entries) > 1 else "the run", fields) for number, entry in enumerate(entries)
+    ]
+    fields.finish()
+    return tuple(runs)
+
+
+def _entries(path: Path) -> list[Mapping[str, Any]]:
+    text = read_text(path, LIMIT_BYTES)
+    try:
+        document = parse_json(text, path)
+    except InputError:
+        lines = [line for line in text.splitlines() if line.strip()]
+        if len(lines) < 2 or not lines[0].lstrip().startswith("{") or not lines[0].rstrip().endswith("}"):
+            raise
+        document = [parse_json(line, f"{path}: line {number}") for number, line in enumerate(lines, 1)]
+    entries = document if isinstance(document, list) else [document]
+    if not 0 < len(entries) <= MOST_RUNS:
+        raise InputError(f"{path}: holds {len(entries):,} runs, want 1 to {MOST_RUNS:,}")
+    return [require_mapping(entry, path, f"run {number}") for number, entry in enumerate(entries)]
+
+
+def _run(entry: Mapping[str, Any], where: str, fields: Fields) -> ServedRun:
+    completed = fields.number(entry, "completed", where, 1, MOST_REQUESTS)
+    sent = fields.optional(entry, "num_prompts", where) or completed
+    asked = entry.get("request_rate")
+    rate = None if asked in ("inf", None, math.inf) else fields.number(entry, "request_rate", where, 1e-9, 1e9)
+    users = fields.optional(entry, "max_concurrency", where, 1)
+    burstiness = fields.optional(entry, "burstiness", where)
+    times = {}
+    for measure in MEASURES:
+        for statistic in STATISTICS:
+            value = fields.optional(entry, f"{statistic}_{measure}_ms", where)
+            if value is not None:
+                times[f"{measure} {statistic}"] = value * 1e-3
+    return ServedRun(
+        text_of(entry, "model_id"),
+        text_of(entry, "backend"),
+        int(completed),
+        max(0, int(sent - completed)),
+        int(users) if users else None,
+        rate,
+        1.0 if burstiness is None else burstiness,
+        fields.number(entry, "duration", where, 1e-9, 1e9),
+        fields.number(entry, "total_input_tokens", where) / max(completed, 1),
+        fields.number(entry, "total_output_tokens", where, 1) / max(completed, 1),
+        fields.number(entry, "output_throughput", where, 1e-9),
+        times,
+    )
