@@ -69,7 +69,9 @@ def measured_rows(runs: Sequence[ServedRun]) -> list[dict[str, Any]]:
 
 
 def compared_rows(runs: Sequence[ServedRun], wanted: Wanted) -> list[dict[str, Any]]:
-    """`measured_rows` with the estimate of each, its 80 % band, and measured over estimated.
+    """One row a run and measure: measured, estimated with the 80 % band, and measured over estimated.
+
+    `measure` names the unit: ttft_s, tpot_s (means) and output_tokens_per_s.
 
     Raises
     ------
@@ -78,27 +80,24 @@ def compared_rows(runs: Sequence[ServedRun], wanted: Wanted) -> list[dict[str, A
     """
     deployment = wanted.deployment()
     found = []
-    for run, row in zip(runs[:MOST_SIMULATED], measured_rows(runs), strict=False):
+    for number, (run, row) in enumerate(zip(runs[:MOST_SIMULATED], measured_rows(runs), strict=False)):
         answer = serve(deployment, traffic_of(run))
-        for measure in ("ttft", "tpot"):
-            measured = row[f"{measure}_s"]
-            if measured is None or not answer.served.quantiles(measure):
-                continue
-            value, low, high = answer.band(measure, "mean")
-            row |= {
-                f"estimated_{measure}_s": value,
-                f"low_{measure}_s": low,
-                f"high_{measure}_s": high,
-                f"{measure}_ratio": measured / value,
-            }
-        rate, low, high = answer.rate_band
-        row |= {
-            "estimated_tokens_per_s": rate,
-            "low_tokens_per_s": low,
-            "high_tokens_per_s": high,
-            "tokens_per_s_ratio": run.output_rate / rate,
-        }
-        found.append(row)
+        bands = {f"{one}_s": answer.band(one, "mean") for one in ("ttft", "tpot") if answer.served.quantiles(one)}
+        for measure, (value, low, high) in {**bands, "output_tokens_per_s": answer.rate_band}.items():
+            measured = row[measure]
+            if measured is not None:
+                found.append(
+                    {
+                        "run": number,
+                        "users": run.users,
+                        "measure": measure,
+                        "measured": measured,
+                        "estimated": value,
+                        "low": low,
+                        "high": high,
+                        "ratio": measured / value,
+                    }
+                )
     return found
 
 

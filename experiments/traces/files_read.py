@@ -159,8 +159,8 @@ def _served(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
         raise InputError(f"{path}: {first.model!r} is no model that ships: say --model CONFIG.json")
     wanted = Wanted(model, given.machine, given.gpus, dtype=given.dtype, engine=given.engine)
     rows = compared_rows(runs, wanted)
-    inside = sum(row["low_tokens_per_s"] <= row["output_tokens_per_s"] <= row["high_tokens_per_s"] for row in rows)
-    return f"{line}; tokens/s within the 80 % band in {inside} of {len(rows)}", rows, [command]
+    inside = sum(row["low"] <= row["measured"] <= row["high"] for row in rows)
+    return f"{line}; within the 80 % band in {inside} of {len(rows)}", rows, [command]
 
 
 def _local(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:

@@ -64,10 +64,11 @@ def test_served_runs_and_their_load(files: dict[str, Path]) -> None:
 
 def test_the_estimate_stands_beside_what_was_measured(files: dict[str, Path]) -> None:
     found = read_any(str(files["vllm.json"]), With("a100-sxm-80gb"))
-    (row,) = found.rows
-    assert row["tpot_s"] == pytest.approx(0.02)
-    assert row["low_tpot_s"] <= row["estimated_tpot_s"] <= row["high_tpot_s"]
-    assert row["tpot_ratio"] == pytest.approx(row["tpot_s"] / row["estimated_tpot_s"])
+    rows = {str(row["measure"]): row for row in found.rows}
+    assert list(rows) == ["ttft_s", "tpot_s", "output_tokens_per_s"]
+    row = rows["tpot_s"]
+    assert row["measured"] == pytest.approx(0.02) and row["low"] <= row["estimated"] <= row["high"]
+    assert row["ratio"] == pytest.approx(row["measured"] / row["estimated"])
     assert "--concurrency 16 --input 1024 --output 128 --spread 0" in found.commands[0]
 
 
