@@ -26,7 +26,7 @@ from slipstick.hwmodels.machine import Machine
 
 def calibrated(
     question: Question,
-    on: str,
+    machine: str,
     path: str,
     anchors: str | None,
     settings: Sequence[str],
@@ -54,15 +54,15 @@ def calibrated(
     """
     path = _shipped(path)
     fields = require_mapping(read_json(path), path, "file")
-    of = (
-        _for_machine(question, on, path, anchors)
+    made = (
+        _for_machine(question, machine, path, anchors)
         if fields.get("schema") == devices_file.SCHEMA
         else _of_threads(question, fields, path)
         if fields.get("schema") == thread_file.SCHEMA
         else _plain(fields, path, anchors, trusted)
     )
-    own = assignments([text for text in settings if text.startswith("estimator.")], ("estimator",))["estimator"]
-    return replace(question, estimator=set_parameters(of, parameter_values(of, own)) if own else of)
+    changes = assignments([text for text in settings if text.startswith("estimator.")], ("estimator",))["estimator"]
+    return replace(question, estimator=set_parameters(made, parameter_values(made, changes)) if changes else made)
 
 
 def _shipped(path: str) -> str:
@@ -75,22 +75,22 @@ def _shipped(path: str) -> str:
     return str(registry.CALIBRATIONS / f"{Path(path).name}.json")
 
 
-def _for_machine(question: Question, on: str, path: str, anchors: str | None) -> Calibration:
-    base = machine(on)
+def _for_machine(question: Question, machine_name: str, path: str, anchors: str | None) -> Calibration:
+    base = machine(machine_name)
     made = devices_file.load_device_calibration(path)
-    rows = _anchors(anchors, on, base) if anchors else []
+    rows = _anchors(anchors, machine_name, base) if anchors else []
     return replace(made, anchors=(*made.anchors, *rows)).for_machine(base, question.workload, question.run)
 
 
-def _anchors(path: str, on: str, base: Machine) -> list[OperationTimes]:
-    found = [
+def _anchors(path: str, machine: str, base: Machine) -> list[OperationTimes]:
+    rows = [
         form
-        for form in read_operation_times(path, {on: base}, {"machine": on, "dtype": "float32"})
+        for form in read_operation_times(path, {machine: base}, {"machine": machine, "dtype": "float32"})
         if form.machine.name == base.name
     ]
-    if not found:
+    if not rows:
         raise InputError(f"{path}: no row was measured on {base.name!r}")
-    return found
+    return rows
 
 
 def _of_threads(question: Question, fields: Mapping[str, Any], path: str) -> Calibration:

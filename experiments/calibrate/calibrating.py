@@ -81,7 +81,7 @@ def calibrate_study(
         }
         for name, value in zip(fit.names, fit.values, strict=True)
     ]
-    said = list(calibration.warnings)
+    lines = list(calibration.warnings)
     together = _correlation_rows(fit)
     left_out = _left_out(objective, study.fit.loss, study.fit.starts)
     estimator_name = study.estimator or estimator_to_fit(question.workload)
@@ -101,7 +101,7 @@ def calibrate_study(
             f"{estimator_name}: {len(fit.names)} parameters fitted to {len(measured)} measurements in log time "
             f"({study.fit.loss} loss, {study.fit.starts} start{'s' if study.fit.starts > 1 else ''})",
             f"median |log(estimated / measured)|: {after:.3g} fitted, {before:.3g} before",
-            *(f"warning: {line}" for line in said),
+            *(f"warning: {line}" for line in lines),
         ]
         emit(rows, form, notes=heads)
         if len(together) > 1:
@@ -122,7 +122,7 @@ def _bands(objective: Objective, fit: Fit, how: str, level: float) -> Mapping[st
     if fit.degrees_of_freedom < 1:
         return {}
     reach = quantile(level, float(fit.degrees_of_freedom))
-    found = {}
+    bands = {}
     for name, value, error, low, high in zip(
         fit.names, fit.values, fit.standard_errors, objective.low, objective.high, strict=True
     ):
@@ -133,8 +133,8 @@ def _bands(objective: Objective, fit: Fit, how: str, level: float) -> Mapping[st
             ends = value / factor, value * factor
         else:
             ends = value - reach * error, value + reach * error
-        found[name] = (float(max(ends[0], low)), float(min(ends[1], high)))
-    return found
+        bands[name] = (float(max(ends[0], low)), float(min(ends[1], high)))
+    return bands
 
 
 def _correlation_rows(fit: Fit) -> list[dict[str, Any]]:

@@ -78,19 +78,19 @@ def violation_row(one: Violation) -> dict[str, Any]:
     }
 
 
-def impossible_lines(found: list[Violation], impossible: str) -> list[str]:
+def impossible_lines(violations: list[Violation], impossible: str) -> list[str]:
     """A warning, and the worst examples."""
-    if not found:
+    if not violations:
         return ["physics: no row is faster than its arithmetic, or than main memory where no cache holds it"]
     done = "kept: impossible = 'drop' leaves them out" if impossible == "keep" else "left out"
     counts = Counter[tuple[str, str, str]]()
-    for one in found:
+    for one in violations:
         counts[one.source, one.machine, one.bound] += len(one.rows)
     lines = [f"warning: {sum(counts.values())} rows are faster than physics allows ({done})"]
     lines += [
         f"  {source}: {name}: {count} faster than {bound}" for (source, name, bound), count in counts.most_common()
     ]
-    worst = sorted(found, key=lambda one: -one.worst)[:EXAMPLES]
+    worst = sorted(violations, key=lambda one: -one.worst)[:EXAMPLES]
     return lines + [f"  {one.worst:.3g} x too fast: {one.machine}, {one.operation}, {one.example}" for one in worst]
 
 

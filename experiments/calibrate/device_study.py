@@ -117,7 +117,7 @@ def calibrate_devices(study: DeviceStudy, folder: Path, progress: Callable[[str]
     for file in study.fit.measured:
         forms += read_operation_times(folder / file, named)
     if named:
-        wanted = {on.name for on in named.values()}
+        wanted = {described.name for described in named.values()}
         forms = [form for form in forms if form.machine.name in wanted]
     impossible = violations(forms)
     if study.fit.impossible == "drop":
@@ -128,8 +128,8 @@ def calibrate_devices(study: DeviceStudy, folder: Path, progress: Callable[[str]
     if len(made.machines) < 2:
         raise InputError(f"{study.name}: only {', '.join(made.machines)} has enough rows: leaving one out needs two")
     anchors = [Anchor(one.operation, one.dims) for one in study.fit.anchors]
-    said = (lambda name: progress(f"{name} left out")) if progress else None
-    return DeviceAnswer(made, leave_devices_out(made, forms, anchors, study.level, progress=said), impossible, count)
+    shown = (lambda name: progress(f"{name} left out")) if progress else None
+    return DeviceAnswer(made, leave_devices_out(made, forms, anchors, study.level, progress=shown), impossible, count)
 
 
 def _typical(fit: DeviceFit) -> list[str]:

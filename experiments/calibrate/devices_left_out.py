@@ -75,20 +75,20 @@ def leave_devices_out(
 
     Rows that stand for anchors are not scored.
     """
-    found = []
+    scores = []
     for name in machines if machines is not None else sorted(calibration.machines):
-        own = [form for form in forms if form.machine.name == name]
-        own, measured = taken(own, anchors)
-        on = calibration.machines[name]
-        before = calibration.forecast(on, (name,), ())
-        after = calibration.forecast(on, (name,), measured) if measured else None
+        rows = [form for form in forms if form.machine.name == name]
+        rows, measured = taken(rows, anchors)
+        machine = calibration.machines[name]
+        before = calibration.forecast(machine, (name,), ())
+        after = calibration.forecast(machine, (name,), measured) if measured else None
         for one in calibration.classes:
-            part = thinned([form for form in own if form.name == one.name], SCORED)
+            part = thinned([form for form in rows if form.name == one.name], SCORED)
             others = [f for f in forms if f.name == one.name and f.machine.name != name]
             if not part or not others:
                 continue
             fitted = four_numbers(others)
-            found.append(
+            scores.append(
                 LeftOut(
                     name,
                     one.name,
@@ -102,7 +102,7 @@ def leave_devices_out(
             )
         if progress:
             progress(name)
-    return found
+    return scores
 
 
 def roofline(
@@ -110,13 +110,13 @@ def roofline(
 ) -> FloatArray:
     """Seconds by data-sheet peaks, or by four numbers: two efficiencies, launch, share that is not overlapped."""
     compute, memory, launch, overlap = numbers
-    found = []
+    predictions = []
     for form in forms:
         formula = Roofline().formula(form.op, form.machine)
         sides = [_side(form, formula, name) for name in ("compute", "memory")]
         a, b = sides[0] / compute, sides[1] / memory
-        found.append(launch * form.amount("operation.launches") + np.maximum(a, b) + overlap * np.minimum(a, b))
-    return np.concatenate(found)
+        predictions.append(launch * form.amount("operation.launches") + np.maximum(a, b) + overlap * np.minimum(a, b))
+    return np.concatenate(predictions)
 
 
 def four_numbers(forms: Sequence[OperationTimes]) -> tuple[float, float, float, float]:
@@ -159,16 +159,16 @@ def _side(form: OperationTimes, formula: Formula, name: str) -> FloatArray:
     return np.broadcast_to(side.evaluate(values), len(form))
 
 
-def scored(told: Prediction, measured: FloatArray, level: float) -> Score:
+def scored(predicted: Prediction, measured: FloatArray, level: float) -> Score:
     """Errors and band of what was said of rows of one class of operations; times in seconds."""
-    error, low, high = (np.log(side / measured) for side in (told.time, told.low, told.high))
+    error, low, high = (np.log(side / measured) for side in (predicted.time, predicted.low, predicted.high))
     outside = np.maximum(low, 0.0) + np.maximum(-high, 0.0)
     return Score(
-        mape(told.time, measured),
+        mape(predicted.time, measured),
         float(np.median(np.abs(error))),
         float(np.quantile(np.abs(error), 0.9)),
         float(np.mean(outside == 0)),
-        float(np.median(told.high / told.low)),
+        float(np.median(predicted.high / predicted.low)),
         float(np.mean(high - low + 2 / (1 - level) * outside)),
     )
 

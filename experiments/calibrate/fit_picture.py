@@ -33,7 +33,7 @@ def draw_fit(objective: Objective, fit: Fit, path: Path) -> None:
     ends = [float(min(measured.min(), estimated.min())), float(max(measured.max(), estimated.max()))]
     times.plot(ends, ends, color="0.7", linewidth=0.8)
     for group in sorted(set(objective.groups)):
-        inside = np.array([own == group for own in objective.groups])
+        inside = np.array([one == group for one in objective.groups])
         label = group or f"{len(measured)} measurements"
         times.plot(measured[inside], estimated[inside], "o", fillstyle="none", label=label)
         left.plot(measured[inside], 100 * (estimated / measured - 1)[inside], "o", fillstyle="none")

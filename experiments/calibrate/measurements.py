@@ -25,7 +25,7 @@ def read_measurements(path: str, workload: Workload, machine: Machine) -> tuple[
     InputError
         Where a column or a value cannot be used; the message names file, line and column.
     """
-    found: list[Measurement] = []
+    measurements: list[Measurement] = []
     seen: dict[tuple[str, ...], int] = {}
     for line, row in read_csv_rows(path, required=("time_s",), limit_rows=MAX_ROWS):
         settings: dict[str, dict[str, float]] = {space: {} for space in SPACES}
@@ -56,7 +56,7 @@ def read_measurements(path: str, workload: Workload, machine: Machine) -> tuple[
             name: int(value) if isinstance(machine.get(name), int) else value
             for name, value in settings["machine"].items()
         }
-        found.append(
+        measurements.append(
             Measurement(
                 workload.bind_known(settings["workload"]),
                 machine.using(changes) if changes else machine,
@@ -66,6 +66,6 @@ def read_measurements(path: str, workload: Workload, machine: Machine) -> tuple[
                 group=row.get("group", ""),
             )
         )
-    if not found:
+    if not measurements:
         raise InputError(f"{path}: no measurements below the header")
-    return tuple(found)
+    return tuple(measurements)

@@ -74,36 +74,36 @@ def read_operation_times(
         groups.setdefault(key, []).append((sizes, time))
     if not groups:
         raise InputError(f"{path}: no measurements below the header")
-    found = []
+    forms = []
     for (name, kind, dtype, attributes, _), rows in groups.items():
         table = {dim: np.array([sizes[dim] for sizes, _ in rows]) for dim in KINDS[kind].dims}
         times = np.array([time for _, time in rows])
         try:
-            found.append(OperationTimes.of(known[name], kind, dtype, table, times, dict(attributes), path.name))
+            forms.append(OperationTimes.of(known[name], kind, dtype, table, times, dict(attributes), path.name))
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
-    return found
+    return forms
 
 
 def _machine(name: str, path: Path, line: int) -> Machine:
     try:
-        own = name.endswith((".yaml", ".yml")) or "/" in name
-        return machine(str(path.parent / name) if own else name)
+        is_file = name.endswith((".yaml", ".yml")) or "/" in name
+        return machine(str(path.parent / name) if is_file else name)
     except InputError as error:
         raise InputError(f"{path}: line {line}: {error}") from None
 
 
 def _attributes(row: Mapping[str, str], path: Path, line: int) -> dict[str, Any]:
-    found: dict[str, Any] = {name: row[name] for name in WORDS if name in row}
+    attributes: dict[str, Any] = {name: row[name] for name in WORDS if name in row}
     for name in TRUTHS:
         if name in row:
             if row[name] not in ("yes", "no"):
                 raise InputError(f"{path}: line {line}: {name} = {row[name][:40]!r}: want yes or no")
-            found[name] = row[name] == "yes"
+            attributes[name] = row[name] == "yes"
     for name in PAIRS:
         if name in row:
             sides = [whole_number(side) for side in row[name].split("x")]
             if None in sides or len(sides) > 3:
                 raise InputError(f"{path}: line {line}: {name} = {row[name][:40]!r}: want whole numbers such as 1x1")
-            found[name] = tuple(sides)
-    return found
+            attributes[name] = tuple(sides)
+    return attributes

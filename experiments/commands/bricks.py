@@ -41,8 +41,8 @@ def merge(
     kept = BrickStore(into)
     taken = sum(kept.take_in(other) for other in others)
     rows = [
-        {"machine": on.name, "software": software, "protocol": how, "bricks": count}
-        for on, software, how, count in kept.contents()
+        {"machine": machine.name, "software": software, "protocol": how, "bricks": count}
+        for machine, software, how, count in kept.contents()
     ]
     emit(rows, format, notes=[f"store: {into}: {taken} results taken in from {len(others)} stores"])
 

@@ -61,9 +61,9 @@ def register(app: typer.Typer) -> None:
         from slipstick.hwmodels.files.readers import InputError
 
         if simulate or is_job(workload):
-            from slipstick.experiments.subjects.jobs.answers import Asked, print_formula, print_simulated
+            from slipstick.experiments.subjects.jobs.answers import JobRequest, print_formula, print_simulated
 
-            job = Asked(workload, on, estimator, tuple(set or ()), dtype, runs, seed, trace, report, format)
+            job = JobRequest(workload, on, estimator, tuple(set or ()), dtype, runs, seed, trace, report, format)
             (print_simulated if simulate else print_formula)(job)
             return
         if on is None:
@@ -73,10 +73,10 @@ def register(app: typer.Typer) -> None:
         program = own_program(workload) if is_own_program(workload) else None
         if program is not None and estimator is None and dtype is None:
             estimator = program_estimator(program, on)
-        asked = program or by_name(workload)
-        settings = [*(set or []), *as_settings(number, asked, OPTIONS)]
+        wanted = program or by_name(workload)
+        settings = [*(set or []), *as_settings(number, wanted, OPTIONS)]
         if attention is not None:
-            asked = in_one_kernel(asked, attention)
+            wanted = in_one_kernel(wanted, attention)
         machines = [name.strip() for name in on.split(",") if name.strip()]
         if (calibration or anchors) and len(machines) > 1:
             raise InputError("--calibration and --anchors are for one machine at a time")
@@ -84,7 +84,7 @@ def register(app: typer.Typer) -> None:
         refused: list[str] = []
         for name in machines:
             try:
-                questions.append(question(asked, name, estimator, settings, dtype))
+                questions.append(question(wanted, name, estimator, settings, dtype))
             except InputError as error:
                 if len(machines) == 1:
                     raise
@@ -100,8 +100,8 @@ def register(app: typer.Typer) -> None:
         elif calibration:
             from slipstick.experiments.calibrate.calibrated import calibrated
 
-            own = [estimator] if estimator else []
-            questions = [calibrated(questions[0], machines[0], calibration, anchors, settings, own)]
+            named = [estimator] if estimator else []
+            questions = [calibrated(questions[0], machines[0], calibration, anchors, settings, named)]
         elif anchors:
             raise InputError("--anchors need --calibration FILE, a calibration across devices")
         if counters:
@@ -116,7 +116,7 @@ OPTIONS = ("--on", "--set", "--estimator", "--calibration", "--anchors", "--part
 """Named where an option is misspelt."""
 
 
-def in_one_kernel(asked: Workload, attention: str) -> Workload:
+def in_one_kernel(workload: Workload, attention: str) -> Workload:
     """The workload with its attention in one kernel, where ``flash`` is requested.
 
     Raises
@@ -129,7 +129,7 @@ def in_one_kernel(asked: Workload, attention: str) -> Workload:
 
     if attention not in ("flash", "parts"):
         raise unknown_name("attention", attention, ["flash", "parts"])
-    made = flash_attention(asked) if attention == "flash" else asked
-    if attention == "flash" and made is asked and not any(op.kind == "attention" for op in asked):
-        raise InputError(f"--attention flash: {asked.name} has no attention in parts that is known")
+    made = flash_attention(workload) if attention == "flash" else workload
+    if attention == "flash" and made is workload and not any(op.kind == "attention" for op in workload):
+        raise InputError(f"--attention flash: {workload.name} has no attention in parts that is known")
     return made

@@ -63,8 +63,8 @@ def register(app: typer.Typer) -> None:
         if trace:
             from slipstick.experiments.explain.miss import explain_trace
 
-            said, account = explain_trace(trace, on, set or [], workload)
-            emit(account, format, "measured minus predicted (Shapley over the terms)", [said])
+            measured_line, account = explain_trace(trace, on, set or [], workload)
+            emit(account, format, "measured minus predicted (Shapley over the terms)", [measured_line])
             return
         if not (workload and on):
             raise InputError("give a WORKLOAD and --on MACHINE (or --trace FILE)")
@@ -72,20 +72,20 @@ def register(app: typer.Typer) -> None:
         settings = named_settings(subject, set, number)
         if not isinstance(subject, str) and estimator is None and dtype is None:
             estimator = program_estimator(subject, on)
-        asked = question(subject, on, estimator, settings, dtype)
+        query = question(subject, on, estimator, settings, dtype)
         if calibration:
             from slipstick.experiments.calibrate.calibrated import calibrated
 
-            asked = calibrated(asked, on, calibration, anchors, settings, [estimator] if estimator else [])
+            query = calibrated(query, on, calibration, anchors, settings, [estimator] if estimator else [])
         elif anchors:
             raise InputError("--anchors need --calibration FILE, a calibration across devices")
-        answer, dials = asked.answer(), Dials.of(asked, tuple(vary or ()))
+        answer, dials = query.answer(), Dials.of(query, tuple(vary or ()))
         makers: dict[str, Callable[[], list[dict[str, Any]]]] = {
             "bottlenecks": lambda: why.bottleneck_rows(answer),
-            "elasticities": lambda: why.elasticity_rows(asked, dials),
-            "crossovers": lambda: why.crossover_rows(asked, tuple(vary or ())),
-            "tornado": lambda: why.tornado_rows(asked, dials=dials),
-            "changes": lambda: why.cheapest_changes(asked, target, dials=dials) if vary or dials.is_formula else [],
+            "elasticities": lambda: why.elasticity_rows(query, dials),
+            "crossovers": lambda: why.crossover_rows(query, tuple(vary or ())),
+            "tornado": lambda: why.tornado_rows(query, dials=dials),
+            "changes": lambda: why.cheapest_changes(query, target, dials=dials) if vary or dials.is_formula else [],
         }
         tables: dict[str, list[dict[str, Any]]] = {}
         with shown("tables", len(makers)) as done:
@@ -96,7 +96,7 @@ def register(app: typer.Typer) -> None:
         if price:
             from slipstick.experiments.explain.cheapest import cheapest_together
 
-            solved = cheapest_together(asked, target, prices(price))
+            solved = cheapest_together(query, target, prices(price))
             tables["together"] = solved.rows()
         if against:
             others = {name: question(subject, name, estimator, settings, dtype) for name in [on, *against]}
@@ -104,10 +104,10 @@ def register(app: typer.Typer) -> None:
         if report:
             from slipstick.experiments.pages.explain_report import write
 
-            page = write(asked, answer, tables, target, report)
-        remarks = why.notes(asked, dials, [*(vary or []), *(prices(price) if price else [])])
+            page = write(query, answer, tables, target, report)
+        remarks = why.notes(query, dials, [*(vary or []), *(prices(price) if price else [])])
         if format == "json":
-            head = {"workload": asked.workload.name, "machine": asked.machine.name, "time_s": answer.time}
+            head = {"workload": query.workload.name, "machine": query.machine.name, "time_s": answer.time}
             emit([{**head, "assumptions": list(answer.assumptions), "notes": remarks, **tables}], format)
             return
         if format == "csv":
@@ -123,7 +123,7 @@ def register(app: typer.Typer) -> None:
             "together": "the cheapest change of these together, at the prices given",
             "ranking": "share of draws in which one is faster than the other",
         }
-        notes = [lines.headline(asked, answer), *remarks]
+        notes = [lines.headline(query, answer), *remarks]
         if solved:
             least = f"none can cost less than {solved.at_least:.4g}"
             titles["together"] += f": {solved.price:.4g} for {solved.ratio:.4g} of today's time ({least})"
@@ -133,7 +133,7 @@ def register(app: typer.Typer) -> None:
             emit(list(map(row_shown, table[:rows])), format, titles[name], notes)
             print()
             notes = []
-        for text in lines.assumptions(asked, answer, verbose=verbose):
+        for text in lines.assumptions(query, answer, verbose=verbose):
             emit_line(text)
         if report:
             print(f"report: {page.resolve()}")

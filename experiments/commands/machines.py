@@ -112,10 +112,13 @@ def _compared(machines: list[Any], form: str) -> list[dict[str, Any]]:
             for dtype in engine.flop_per_cycle:
                 quantities.setdefault((f"peak {unit} {dtype}", "flop/s"), {})[one.name] = one.peak(unit, dtype)
         main = one.memory[one.main_memory]
-        found = {("main memory", "byte"): main.capacity, ("memory bandwidth", "byte/s"): one.bandwidth(one.main_memory)}
-        found |= {("power cap", "W"): one.power.cap, ("price", "dollar/hour"): one.price, ("clock", "Hz"): one.clock}
-        found |= {(f"link {name}", "byte/s"): link.bandwidth for name, link in one.links.items()}
-        for key, value in found.items():
+        amounts = {
+            ("main memory", "byte"): main.capacity,
+            ("memory bandwidth", "byte/s"): one.bandwidth(one.main_memory),
+        }
+        amounts |= {("power cap", "W"): one.power.cap, ("price", "dollar/hour"): one.price, ("clock", "Hz"): one.clock}
+        amounts |= {(f"link {name}", "byte/s"): link.bandwidth for name, link in one.links.items()}
+        for key, value in amounts.items():
             if value is not None:
                 quantities.setdefault(key, {})[one.name] = value
     rows = []

@@ -85,8 +85,8 @@ def decoders(
         raise unknown_name("decoder", decoder, ["usual", "MODULE:FUNCTION"])
     rows = timed([own(decoder)] if ":" in decoder else usual(), repeats)
     first = rows[0]
-    said = f"--set run.host_seconds={first['host_seconds']:.3g} --set run.example_bytes={first['example_bytes']:g}"
-    emit(rows, format, notes=[f"thread CPU time of one core; for the first: slipstick estimate ... {said}"])
+    settings = f"--set run.host_seconds={first['host_seconds']:.3g} --set run.example_bytes={first['example_bytes']:g}"
+    emit(rows, format, notes=[f"thread CPU time of one core; for the first: slipstick estimate ... {settings}"])
 
 
 def pipeline(
@@ -246,14 +246,14 @@ def training(
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """Training steps of a small real network by length, under changes that stand for hardware (needs torch)."""
-    from slipstick.experiments.measure.training.epochs import asked_lengths, measure_epoch, summary
+    from slipstick.experiments.measure.training.epochs import measure_epoch, summary, wanted_lengths
     from slipstick.experiments.pages.output import emit
 
     def progress(done: int, planned: int) -> None:
         if done % 16 == 0 or done == planned:
             print(f"slipstick: {done} of {planned} steps", file=sys.stderr)
 
-    wanted = asked_lengths(lengths, network, iterations, order)
+    wanted = wanted_lengths(lengths, network, iterations, order)
     measure_epoch(network, wanted, configurations.split(","), log, repeats, progress)
     emit(summary(log), format, notes=[f"{network}: {len(wanted)} steps under each configuration; written: {log}"])
 

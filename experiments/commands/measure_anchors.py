@@ -38,11 +38,11 @@ def anchors(
     belief = known.forecast(machine_there, anchors=()).belief
     if not belief.roots.any():
         raise InputError(f"{machine_there.name} was measured for {calibration}: its own rows say more than anchors")
-    found = next_rows(belief, candidates(names, machine_there), count)
-    dims = list(dict.fromkeys(dim for row in found for dim, _ in row.dims))
+    result = next_rows(belief, candidates(names, machine_there), count)
+    dims = list(dict.fromkeys(dim for row in result for dim, _ in row.dims))
     if save is not None:
         lines = [",".join(["kind", "dtype", "causal", "time_s", *dims])]
-        for row in found:
+        for row in result:
             sizes = dict(row.dims)
             causal = "" if "queries" not in sizes else "yes" if sizes["queries"] > 1 else "no"
             cells = [f"{sizes[dim]:g}" if dim in sizes else "" for dim in dims]
@@ -57,7 +57,7 @@ def anchors(
             "spread_now": row.spread,
             "mean_spread_after": row.left,
         }
-        for row in found
+        for row in result
     ]
     notes = [f"{machine_there.name}: measure these, warm, medians of many runs, and give them as --anchors FILE.csv"]
     emit(rows, format, notes=[*notes, f"to fill in: {save}"] if save else notes)

@@ -39,25 +39,25 @@ def rewritten(args: Sequence[str], known: Iterable[str]) -> list[str]:
     ['--number', 'batch=8', 'gpt2', '--on', 't4', '--number', 'seq_len=64']
     """
     options = set(known)
-    found: list[str] = []
+    texts: list[str] = []
     index = 0
     while index < len(args):
         word = args[index]
         name, equals, value = word.partition("=")
         index += 1
         if word == "--":
-            return [*found, *args[index - 1 :]]
+            return [*texts, *args[index - 1 :]]
         if not word.startswith("--") or name in options:
-            found.append(word)
+            texts.append(word)
             if name in options and not equals and index < len(args) and not args[index].startswith("--"):
-                found.append(args[index])  # a value, or the argument after a flag: either way as it stands
+                texts.append(args[index])  # a value, or the argument after a flag: either way as it stands
                 index += 1
             continue
         if not equals:
             value = args[index] if index < len(args) else ""
             index += 1
-        found += [OPTION, f"{name.removeprefix('--').replace('-', '_')}={value}"]
-    return found
+        texts += [OPTION, f"{name.removeprefix('--').replace('-', '_')}={value}"]
+    return texts
 
 
 def as_settings(numbers: Sequence[str] | None, workload: Any, options: Iterable[str] = ()) -> list[str]:
@@ -78,22 +78,22 @@ def as_settings(numbers: Sequence[str] | None, workload: Any, options: Iterable[
     from slipstick.hwmodels.files.readers import InputError
 
     sizes = sorted(set(workload.symbols) | set(workload.defaults))
-    found = []
+    settings = []
     for text in numbers or []:
         name, _, value = text.partition("=")
         if not value:
             raise InputError(f"--{name.replace('_', '-')}: want a value, or one of the options {', '.join(options)}")
         if name in SYNONYMS:
-            found.append(f"{SYNONYMS[name]}={MODES.get(value, value)}")
+            settings.append(f"{SYNONYMS[name]}={MODES.get(value, value)}")
             continue
         if name not in sizes:
-            spelled, own = name.replace("_", "-"), [f"--{size.replace('_', '-')}" for size in sizes]
-            close = get_close_matches(f"--{spelled}", [*options, *own], n=1)
+            spelled, spellings = name.replace("_", "-"), [f"--{size.replace('_', '-')}" for size in sizes]
+            close = get_close_matches(f"--{spelled}", [*options, *spellings], n=1)
             if close:
-                there = f"sizes of {workload.name}: {', '.join(own) or 'none'}"
+                there = f"sizes of {workload.name}: {', '.join(spellings) or 'none'}"
                 raise InputError(f"unknown option --{spelled}; did you mean {close[0]}? ({there})")
-        found.append(f"{'workload' if name in sizes else 'run'}.{name}={value}")
-    return found
+        settings.append(f"{'workload' if name in sizes else 'run'}.{name}={value}")
+    return settings
 
 
 def named_settings(

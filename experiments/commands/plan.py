@@ -43,25 +43,25 @@ def register(app: typer.Typer) -> None:
 
         names = tuple(name.strip() for name in machines.split(",") if name.strip())
         types = tuple(word.strip() for word in dtype.split(",")) if dtype else (None,)
-        found = Search(
+        best_plan = Search(
             model, names, types, float(input), float(output), gpus, engine, cache_dtype,
             limits(slo) if slo else Table(), prices(price or "", names), Scheduler(budget, 1024),
         ).run()  # fmt: skip
         if everything:
             from slipstick.experiments.pages.output import write_csv
 
-            write_csv(found.to_frame(), everything)
+            write_csv(best_plan.to_frame(), everything)
         if report:
             from slipstick.experiments.pages.serving_report import write_plan
 
-            write_plan(found, report)
+            write_plan(best_plan, report)
         if format == "json":
-            best = found.best.row() if found.best else None
-            front = [candidate.row() for candidate in found.front]
-            count = len(found.found)
-            emit([{"best": best, "front": front, "refused": dict(found.refused), "candidates": count}], format)
+            best = best_plan.best.row() if best_plan.best else None
+            front = [candidate.row() for candidate in best_plan.front]
+            count = len(best_plan.candidates)
+            emit([{"best": best, "front": front, "refused": dict(best_plan.refused), "candidates": count}], format)
             return
-        emit(found.rows(), format, notes=plan_lines(found))
+        emit(best_plan.rows(), format, notes=plan_lines(best_plan))
 
     @group.command()
     def training(
@@ -81,9 +81,9 @@ def register(app: typer.Typer) -> None:
         from slipstick.hwmodels.catalog import machine
         from slipstick.workloads.language.language_catalog import language_model
 
-        found = TrainingSearch(language_model(model), machine(on), devices, batch, sequence, precision).run(best)
-        rows = training_rows_shown(found) if format == "table" else found.rows()
-        emit(rows, format, notes=training_lines(found))
+        result = TrainingSearch(language_model(model), machine(on), devices, batch, sequence, precision).run(best)
+        rows = training_rows_shown(result) if format == "table" else result.rows()
+        emit(rows, format, notes=training_lines(result))
 
     @group.command("power-limit")
     def power_limit(
@@ -98,16 +98,16 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.question.settings import number_of
         from slipstick.experiments.subjects.power.power_plan import power_plan
 
-        found = power_plan(
+        result = power_plan(
             number_of("--time", time, "s"), number_of("--power", power, "W"), number_of("--rated", rated, "W"), loss
         )
-        chosen = next((row for row in found.table if row["limit_W"] == found.best), found.table[0])
+        chosen = next((row for row in result.table if row["limit_W"] == result.best), result.table[0])
         saved = 1 - chosen["energy_ratio"]
         emit(
-            found.rows(),
+            result.rows(),
             format,
             notes=[
-                f"limit {found.best:.0f} W: {saved:.0%} less energy for {chosen['time_ratio'] - 1:.1%} more time "
+                f"limit {result.best:.0f} W: {saved:.0%} less energy for {chosen['time_ratio'] - 1:.1%} more time "
                 f"(at most {loss:.0%})",
                 "assuming: training on one GPU; fitted on P100, V100 and RTX 6000 (validate energy); bands 80 %",
             ],

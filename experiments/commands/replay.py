@@ -41,8 +41,10 @@ def answer(
 
     other = machine(on) if on else None
     read = read_recorded(trace, machine(recorded) if recorded else None)
-    asked = changes(vary, read.on, other, set_ or [])
+    wanted = changes(vary, read.machine, other, set_ or [])
     notes = [f"assuming: {read.note}"]
-    if read.on is not None:
-        notes.append(f"recorded on {read.on.name}" + ("" if recorded else f" (the trace says {read.graph.device!r})"))
-    emit(rows(read.graph, asked, read.operations), form, notes=notes)
+    if read.machine is not None:
+        notes.append(
+            f"recorded on {read.machine.name}" + ("" if recorded else f" (the trace says {read.graph.device!r})")
+        )
+    emit(rows(read.graph, wanted, read.operations), form, notes=notes)

@@ -66,9 +66,9 @@ def register(app: typer.Typer) -> None:
         taken = signature(METHODS[method]).parameters
         settings = {name: value for name, value in offered.items() if name in taken and value is not None}
         chosen = select(method, iterations, **settings)
-        values, found = chosen.times, "in the log they were chosen on"
+        values, where = chosen.times, "in the log they were chosen on"
         if project is not None:
-            values, found = values_from(chosen, iterations, read_log(project, length, statistic))
+            values, where = values_from(chosen, iterations, read_log(project, length, statistic))
         projected = chosen.project(values)
         band = projected.interval(level)
         rows = [
@@ -88,8 +88,8 @@ def register(app: typer.Typer) -> None:
 
             if on is None:
                 raise InputError("--counters asks for --on MACHINE: a log of times has none")
-            asked = question(str(log), on, estimator or "tiled-roofline", set or [])
-            counted, means = selected_counters(asked, chosen.lengths.tolist(), chosen.weights.tolist())
+            query = question(str(log), on, estimator or "tiled-roofline", set or [])
+            counted, means = selected_counters(query, chosen.lengths.tolist(), chosen.weights.tolist())
             rows = [{**row, **more} for row, more in zip(rows, counted, strict=True)]
         summary = {
             "method": method,
@@ -128,7 +128,7 @@ def register(app: typer.Typer) -> None:
             f"{log.name}: {len(iterations)} iterations by {iterations.proxy}, {iterations.total:.5g} s in all",
             f"{method}: {len(chosen)} representatives; error where chosen {chosen.error:+.2%}; "
             f"costs 1/{chosen.saving_serial:.0f} of the run, in parallel 1/{chosen.saving_parallel:.0f}",
-            f"projected from their times {found}: {projected.total:.5g} s{between}",
+            f"projected from their times {where}: {projected.total:.5g} s{between}",
         ]
         if method == "seqpoint" and not summary["error_reached"]:
             notes.insert(2, missed)

@@ -66,17 +66,17 @@ def register(app: typer.Typer) -> None:
             model, on, gpus, tp, pp, dp, ep, replicas, dtype, cache_dtype, engine, budget, max_sequences, mixing,
             preemption, changes=machine_changes(set or []),
         )  # fmt: skip
-        asked = traffic(
+        load = traffic(
             input_tokens=input, output_tokens=output, users=concurrency, rate=rate, requests=requests,
             burstiness=burstiness, spread=spread, prefix=prefix, count=count, seed=seed,
         )  # fmt: skip
         if vary:
             from slipstick.experiments.serve.serving_whatif import compared
 
-            changed, notes = compared(wanted, asked, vary)
+            changed, notes = compared(wanted, load, vary)
             emit(changed, format, notes=notes)
             return
-        answer = answer_of(wanted.deployment(), asked, limits(slo) if slo else {})
+        answer = answer_of(wanted.deployment(), load, limits(slo) if slo else {})
         if out:
             answer.write_requests(out)
         if trace:
@@ -88,7 +88,7 @@ def register(app: typer.Typer) -> None:
         if format == "json":
             extra = {
                 "assumptions": list(answer.deployment.assumptions()),
-                "traffic": asked.text(),
+                "traffic": load.text(),
                 "bounds": answer.bounds,
                 "measures": answer.rows(),
             }

@@ -51,8 +51,8 @@ def predict(
     from slipstick.experiments.pages.output import emit
     from slipstick.experiments.subjects.spmv.spmv_answers import answer
 
-    row, said = answer(matrix, on, label, model, power, anchors)
-    emit([row], format, notes=["; ".join(said)])
+    row, notes = answer(matrix, on, label, model, power, anchors)
+    emit([row], format, notes=["; ".join(notes)])
 
 
 def train(

@@ -60,13 +60,13 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.studies.runner import plan
         from slipstick.experiments.studies.study import load_study, study_path
 
-        asked = load_study(study_path(file), trusted or ())
-        made = plan(asked)
-        place = _folder(asked.name, folder)
-        with shown(asked.name, len(parts)) as progress:
+        chosen = load_study(study_path(file), trusted or ())
+        made = plan(chosen)
+        place = _folder(chosen.name, folder)
+        with shown(chosen.name, len(parts)) as progress:
             store = join(made, [Path(part) for part in parts], place, progress)
         missing = len(made.chunks) - len(store.parts())
-        print(f"{asked.name}: {len(store.parts())} of {len(made.chunks)} chunks: {store.results.resolve()}")
+        print(f"{chosen.name}: {len(store.parts())} of {len(made.chunks)} chunks: {store.results.resolve()}")
         if missing:
             print(f"{missing} chunks are not there yet: slipstick study resume {file} --folder {place}")
         print(f"report: slipstick study report {file} --folder {place}")
@@ -90,21 +90,21 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.studies.study import load_study, study_path
         from slipstick.experiments.studies.whatif import frame_rows
 
-        asked = load_study(study_path(file), trusted or ())
-        made = plan(asked)
-        place = _folder(asked.name, folder)
+        chosen = load_study(study_path(file), trusted or ())
+        made = plan(chosen)
+        place = _folder(chosen.name, folder)
         store = load(place, made.fingerprint)
         missing = len(made.chunks) - len(store.parts())
-        frame, names = marked(store.frame(), objective or asked.objectives)
-        page, picture = write(asked, made, frame, names, place / "report.html")
+        frame, names = marked(store.frame(), objective or chosen.objectives)
+        page, picture = write(chosen, made, frame, names, place / "report.html")
         if names:
             front = frame[frame[FRONT]].sort_values(["workload", "time_ratio"])
-            said = f"{len(front)} of {len(frame)} points are beaten by no other in {', '.join(names)}"
-            said += f" ({store.front.resolve()})"
+            note = f"{len(front)} of {len(frame)} points are beaten by no other in {', '.join(names)}"
+            note += f" ({store.front.resolve()})"
             store.write_front(front)
         else:
             front = frame.nsmallest(rows, "time_ratio")
-            said = f"the {len(front)} fastest of {len(frame)} points (--objective, twice or more: the Pareto front)"
+            note = f"the {len(front)} fastest of {len(frame)} points (--objective, twice or more: the Pareto front)"
         if format != "table":
             emit(frame_rows(front, made.notes), format)
             return
@@ -112,7 +112,7 @@ def register(app: typer.Typer) -> None:
             print(visible(text))
         if missing:
             print(f"note: {missing} of {len(made.chunks)} chunks are not answered yet (slipstick study resume {file})")
-        emit(known_only(frame_rows(front.head(rows))), notes=[said])
+        emit(known_only(frame_rows(front.head(rows))), notes=[note])
         print(f"report: {page.resolve()}\npicture: {picture.resolve()}")
 
 
@@ -136,19 +136,22 @@ def _add(study: typer.Typer, name: str, text: str, check: Callable[[Path, str, s
         from slipstick.experiments.studies.share import share_of
         from slipstick.experiments.studies.study import load_study, study_path
 
-        asked = load_study(study_path(file), trusted or ())
-        made, share, workers_of = plan(asked), share_of(part), engine(executor, workers, scheduler)
-        place = _folder(asked.name if part is None else f"{asked.name}-part-{share}", folder)
+        chosen = load_study(study_path(file), trusted or ())
+        made, share, workers_of = plan(chosen), share_of(part), engine(executor, workers, scheduler)
+        place = _folder(chosen.name if part is None else f"{chosen.name}-part-{share}", folder)
         check(place, made.fingerprint, file)
         counts = f"{made.points:,} points in {len(made.chunks):,} chunks, {len(made.cases):,} cases"
         print(
-            *(visible(f"{asked.name}: {text}") for text in (counts, *made.notes)), sep="\n", file=sys.stderr, flush=True
+            *(visible(f"{chosen.name}: {text}") for text in (counts, *made.notes)),
+            sep="\n",
+            file=sys.stderr,
+            flush=True,
         )
         mine = share.of(len(made.chunks))
         points = sum(made.chunks[number][2] - made.chunks[number][1] for number in mine)
-        with shown(asked.name, points) as progress:
+        with shown(chosen.name, points) as progress:
             store = run_on(made, place, workers_of, progress, share)
-        print(f"{asked.name}: {points} points in {len(mine)} chunks: {store.results.resolve()}")
+        print(f"{chosen.name}: {points} points in {len(mine)} chunks: {store.results.resolve()}")
         if part is not None:
             print(f"merge: slipstick study merge {file} FOLDER ... (those of all {share.parts} parts)")
             return

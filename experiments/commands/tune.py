@@ -99,26 +99,26 @@ def _tuned(name: str, job: Any, share: float, rules: str, start: str, *, exhaust
     began = _watched(job) if start == "critical" else None
     least = LEAST_TRIALS if ":" in name else 1
     budget = max(least, int(share * combinations)) if began is None or began.reason else 1  # 1: the defaults alone
-    found = tuner.tune(knobs, job.stretch, budget, gain, "published" if rules == "published" else "patient")
+    result = tuner.tune(knobs, job.stretch, budget, gain, "published" if rules == "published" else "patient")
     row: dict[str, Any] = {
         "job": name,
-        "default_s": found.default.time,
-        "tuned_s": found.best.time,
-        "speedup": found.speedup,
-        "trials": len(found.trials),
+        "default_s": result.default.time,
+        "tuned_s": result.best.time,
+        "speedup": result.speedup,
+        "trials": len(result.trials),
         "combinations": combinations,
         "started": "at once" if began is None else began.reason or "not started: no critical phase",
         "watched_steps": 0 if began is None else began.steps,
-        "settings": {key: str(value) for key, value in found.best.settings.items()},
+        "settings": {key: str(value) for key, value in result.best.settings.items()},
     }
     if ":" in name:
-        row |= {"fixed": dict(found.fixed), "output": found.best.output}
-        row |= {"_defaults": found.default.settings, "_best": found.best.settings}
+        row |= {"fixed": dict(result.fixed), "output": result.best.output}
+        row |= {"_defaults": result.default.settings, "_best": result.best.settings}
     if hasattr(job, "predict"):
         row["by_formula_s"] = job.stretch(tuner.by_formula(knobs, job.predict)).time
     if exhaustive:
         row["exhaustive_s"] = tuner.exhaustive(knobs, job.stretch)[0].time
-        row["behind_exhaustive"] = found.best.time / row["exhaustive_s"] - 1
+        row["behind_exhaustive"] = result.best.time / row["exhaustive_s"] - 1
     return row
 
 

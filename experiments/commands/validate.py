@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
                 raise InputError(f"--machines {machines}: no such folder")
             os.environ[OWN] = str(machines.resolve())
         boards = {name: catalog.scoreboard(name) for name in (sorted(catalog.SCOREBOARDS) if "all" in names else names)}
-        found = []
+        result = []
         for name, board in boards.items():
             if len(boards) > 1:
                 print(f"slipstick: validate {name}", file=sys.stderr)
@@ -47,10 +47,10 @@ def register(app: typer.Typer) -> None:
                 put(name, rows, page)
             if format == "table":
                 emit([_short(row.to_dict()) for row in rows], format, notes=_reasons(rows))
-            found += rows
+            result += rows
         if format != "table":
-            emit([row.to_dict() for row in found], format)
-        return 1 if any(row.ok is False for row in found) else 0
+            emit([row.to_dict() for row in result], format)
+        return 1 if any(row.ok is False for row in result) else 0
 
 
 def _short(row: dict[str, Any]) -> dict[str, Any]:

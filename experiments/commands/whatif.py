@@ -62,9 +62,9 @@ def register(app: typer.Typer) -> None:
             answer_trace(trace, on, recorded, vary or [], format, set or [])
             return
         if workload and simulate:
-            from slipstick.experiments.subjects.jobs.answers import Asked, print_sweep
+            from slipstick.experiments.subjects.jobs.answers import JobRequest, print_sweep
 
-            job = Asked(workload, on, estimator, tuple(set or ()), dtype, runs, seed, None, report, format)
+            job = JobRequest(workload, on, estimator, tuple(set or ()), dtype, runs, seed, None, report, format)
             print_sweep(job, vary or [])
             return
         if not (workload and on and vary):
@@ -92,23 +92,23 @@ def register(app: typer.Typer) -> None:
         if measured:
             study = study.model_copy(update={"fit": Fitting(measured=measured, parameters=tuple(fit or ()))})
         study = study.model_copy(update={"calibration_file": calibration, "anchors": anchors})
-        asked = study.question(program or workload, on)
-        space = study.space(asked.machine)
-        found = answer(asked, space)
-        said = (*study.notes(space), *found.notes)
+        query = study.question(program or workload, on)
+        space = study.space(query.machine)
+        result = answer(query, space)
+        notes = (*study.notes(space), *result.notes)
         if save:
             study.save(save)
         if report:
             from slipstick.experiments.pages.whatif_report import write
 
-            page, picture = write(found, report, study.measurements(), study.objectives)
-        frame, names = with_front(found.frame, objective) if objective else (found.frame, [])
+            page, picture = write(result, report, study.measurements(), study.objectives)
+        frame, names = with_front(result.frame, objective) if objective else (result.frame, [])
         if format != "table":
-            emit(frame_rows(frame, said), format)
+            emit(frame_rows(frame, notes), format)
             return
         from slipstick.experiments.question.answers.sweeps import print_sweep_table
 
-        print_sweep_table(found, frame, names, rows, said)
+        print_sweep_table(result, frame, names, rows, notes)
         if save:
             print(f"study: {save} (slipstick study run {save})")
         if report:

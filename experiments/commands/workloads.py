@@ -119,8 +119,8 @@ def register(app: typer.Typer) -> None:
         from slipstick.workloads.catalog import workload
         from slipstick.workloads.graph.compare import differences
 
-        found = differences(workload(left), workload(right))
-        rows = [{"kind": d.kind, "dims": d.dims, "phase": d.phase, "left": d.left, "right": d.right} for d in found]
+        result = differences(workload(left), workload(right))
+        rows = [{"kind": d.kind, "dims": d.dims, "phase": d.phase, "left": d.left, "right": d.right} for d in result]
         emit(rows, format, notes=[f"{left} and {right}: {len(rows)} kinds of operations differ"])
         return 1 if rows else 0
 

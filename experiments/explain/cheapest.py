@@ -104,9 +104,9 @@ class _Search:
         """log(time / today's) and its gradient by the logarithms of the quantities' factors."""
         function = replace(self.dials.function, counts="continuous")
         values = {n: self.dials.today[n] * np.exp(c) for n, c in zip(self.names, change, strict=True)}
-        found = sensitivity(function, values)
-        slopes = [float(found.elasticity.get(name, np.zeros(()))) for name in self.names]
-        return float(np.log(found.time / self.dials.today_time)), np.array(slopes)
+        result = sensitivity(function, values)
+        slopes = [float(result.elasticity.get(name, np.zeros(()))) for name in self.names]
+        return float(np.log(result.time / self.dials.today_time)), np.array(slopes)
 
     def solve(self) -> tuple[FloatArray, float]:
         """The cheapest change found that reaches the goal, and the least that any can cost."""

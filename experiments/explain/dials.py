@@ -64,8 +64,8 @@ class Dials:
 
     def ratio(self, name: str, factor: float) -> float | None:
         """Time over today's with one quantity times a factor; None where that is out of its range."""
-        found = self.ratios(name, [factor])
-        return float(found[0]) if len(found) else None
+        ratios = self.ratios(name, [factor])
+        return float(ratios[0]) if len(ratios) else None
 
     def ratios(self, name: str, factors: Sequence[float] | FloatArray) -> FloatArray:
         """Time over today's at factors that move away from 1, up to the first that is out of the quantity's range."""
@@ -109,12 +109,12 @@ def likely_numbers(question: Question) -> list[str]:
     bound = as_compiled(question.workload, question.machine).bind_known(question.run).bound()
     formulas = [formula for formula, _ in grouped(inner.operation_formulas, bound.operations, question.machine)]
     inside = frozenset().union(*(names_of(sizes_read(formula.expression)) for formula in formulas))
-    own = {name for name in inside if name.startswith("machine.")}
-    own |= {f"machine.{name}" for name in question.machine.numbers if name.startswith("runtime.")}
+    of_machine = {name for name in inside if name.startswith("machine.")}
+    of_machine |= {f"machine.{name}" for name in question.machine.numbers if name.startswith("runtime.")}
     sizes = {
         f"run.{name}" for name in question.workload.symbols if name in {**question.workload.defaults, **question.run}
     }
-    return sorted(sizes | {name for name in own if question.machine.get(name.removeprefix("machine."))})
+    return sorted(sizes | {name for name in of_machine if question.machine.get(name.removeprefix("machine."))})
 
 
 def value_of(question: Question, name: str) -> float:

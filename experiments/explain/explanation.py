@@ -30,16 +30,16 @@ SLOW_SCAN, SLOW_SCANS = 8, 3
 def notes(question: Question, dials: Dials, named: Sequence[str]) -> list[str]:
     """What is to be said of all tables: names without a say, two names of one size, what a simulation leaves out."""
     sizes = [name for name in dials.today if name.startswith("run.") and name[4:] in question.workload.symbols]
-    said: list[str] = []
+    lines: list[str] = []
     if named:
         function = question.estimator.compile(question.workload, question.machine, tuple(named), question.run)
-        said += unread(function, named)
+        lines += unread(function, named)
     if sizes:
         also = ", ".join(f"workload.{name[4:]}" for name in sizes)
-        said.append(f"{', '.join(sizes)}: of the workload, the same as {also}")
+        lines.append(f"{', '.join(sizes)}: of the workload, the same as {also}")
     if not dials.is_formula:
-        said.append("no formula: slopes are differences; the smallest changes are those of what --vary NAME names")
-    return said
+        lines.append("no formula: slopes are differences; the smallest changes are those of what --vary NAME names")
+    return lines
 
 
 def elasticity_rows(question: Question, dials: Dials | None = None) -> list[dict[str, Any]]:
@@ -51,17 +51,17 @@ def elasticity_rows(question: Question, dials: Dials | None = None) -> list[dict
         Those of the question, where they are made already; so below.
     """
     dials = dials or Dials.of(question)
-    found = sensitivity(dials.function, dials.today) if dials.is_formula else None
+    known = sensitivity(dials.function, dials.today) if dials.is_formula else None
     rows = [
         {
             "quantity": name,
             "value": float(value),
-            "elasticity": float(found.elasticity[name]) if found else slope(dials, name),
+            "elasticity": float(known.elasticity[name]) if known else slope(dials, name),
             "ratio_at_twice": dials.ratio(name, 2.0),
-            "at_ridge": bool(found.at_ridge[name]) if found else None,
+            "at_ridge": bool(known.at_ridge[name]) if known else None,
         }
         for name, value in dials.today.items()
-        if found is None or name in found.elasticity
+        if known is None or name in known.elasticity
     ]
     return sorted(rows, key=lambda row: -abs(float(row["elasticity"] or 0.0)))
 
@@ -82,7 +82,7 @@ def crossover_rows(question: Question, quantities: Sequence[str] = ()) -> list[d
     model = inner.operation_formulas
     if model is None:
         return []
-    own = {f"parameter.{name}": value for name, (value, _) in parameters(model).items()}
+    fitted = {f"parameter.{name}": value for name, (value, _) in parameters(model).items()}
     bound = question.workload.bind_known(question.run).bound()
     rows, seen = [], set()
     for formula, indices in grouped(model, bound.operations, question.machine):
@@ -97,7 +97,7 @@ def crossover_rows(question: Question, quantities: Sequence[str] = ()) -> list[d
             if (key := (op.kind, tuple(amounts.items()))) in seen:
                 continue
             seen.add(key)
-            values = {**own, **on_machine, **amounts}
+            values = {**fitted, **on_machine, **amounts}
             for name in wanted:
                 for crossing in crossovers(formula, name, values, op.name):
                     rows.append(

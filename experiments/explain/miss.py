@@ -95,7 +95,11 @@ class Miss:
 
 
 def miss_of(
-    graph: TraceGraph, operations: Mapping[int, Op], on: Machine, ran_at: Machine | None = None, unfused: float = 0.0
+    graph: TraceGraph,
+    operations: Mapping[int, Op],
+    machine: Machine,
+    ran_at: Machine | None = None,
+    unfused: float = 0.0,
 ) -> Miss:
     """A trace beside the tiled roofline of the machine.
 
@@ -108,21 +112,21 @@ def miss_of(
     """
     fixed = KernelScaling().fixed
 
-    def times(machine: Machine) -> Floats:
-        found = graph.service
+    def times(at: Machine) -> Floats:
+        seconds = graph.service
         for i, node in enumerate(graph.nodes):
             op = operations.get(node.correlation) if node.kind == "kernel" else None
-            time = predicted(op, op.dtype, machine) if op is not None else None
+            time = predicted(op, op.dtype, at) if op is not None else None
             if time is not None:
-                found[i] = fixed + time
-        return found
+                seconds[i] = fixed + time
+        return seconds
 
-    here = times(on)
+    here = times(machine)
     return Miss(graph, here, here if ran_at is None else times(ran_at), unfused)
 
 
 def explain_trace(
-    path: str, on: str | None, set_: list[str], workload: str | None = None
+    path: str, machine_name: str | None, set_: list[str], workload: str | None = None
 ) -> tuple[str, list[dict[str, object]]]:
     """What was predicted and measured of a trace, and rows of the account, largest first.
 
@@ -143,20 +147,20 @@ def explain_trace(
     from slipstick.hwmodels.catalog import machine
     from slipstick.hwmodels.files.readers import InputError
 
-    read = read_recorded(path, machine(on) if on else None)
-    if read.on is None:
+    read = read_recorded(path, machine(machine_name) if machine_name else None)
+    if read.machine is None:
         raise InputError(f"{path}: does not say which machine it was recorded on: give --on MACHINE")
     settings = assignments(set_, ["machine"])["machine"]
-    found = miss_of(
+    miss = miss_of(
         read.graph,
         read.operations,
-        read.on,
-        read.on.using(settings) if settings else None,
-        _unfused(workload, read.on) if workload else 0.0,
+        read.machine,
+        read.machine.using(settings) if settings else None,
+        _unfused(workload, read.machine) if workload else 0.0,
     )
-    account = found.account()
-    none, all_ = found.step(frozenset()), found.step(frozenset(found.terms))
-    head = f"{read.on.name}: predicted {none * 1e3:.3f} ms, measured {all_ * 1e3:.3f} ms; {read.note}"
+    account = miss.account()
+    none, all_ = miss.step(frozenset()), miss.step(frozenset(miss.terms))
+    head = f"{read.machine.name}: predicted {none * 1e3:.3f} ms, measured {all_ * 1e3:.3f} ms; {read.note}"
     rows: list[dict[str, object]] = [
         {"term": term, "time_s": seconds, "share_of_measured": seconds / all_}
         for term, seconds in sorted(account.items(), key=lambda item: -abs(item[1]))
@@ -164,7 +168,7 @@ def explain_trace(
     return head, rows
 
 
-def _unfused(name: str, on: Machine) -> float:
+def _unfused(name: str, machine: Machine) -> float:
     """Predicted seconds that fusion saves of a workload."""
     from slipstick.estimators.operation.roofline import Roofline
     from slipstick.workloads.catalog import workload
@@ -172,7 +176,7 @@ def _unfused(name: str, on: Machine) -> float:
 
     whole = workload(name)
     before, after = (
-        float(np.dot(Roofline().times(w.operations, on), [float(op.times) for op in w]))
-        for w in (whole.bound(), fused(whole, on.runtime.free_kinds).bound())
+        float(np.dot(Roofline().times(w.operations, machine), [float(op.times) for op in w]))
+        for w in (whole.bound(), fused(whole, machine.runtime.free_kinds).bound())
     )
     return before - after

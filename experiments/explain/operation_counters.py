@@ -23,20 +23,20 @@ def counter_rows(question: Question) -> tuple[list[dict[str, Any]], float]:
     InputError
         Where the estimator's operations are not tiles on a GPU (`tiled-roofline`): others tell no bytes by level.
     """
-    found = counters_at(question, {})
-    frame = found.to_frame().drop(columns="operation").groupby("kind").sum().sort_values("cycles", ascending=False)
+    counts = counters_at(question, {})
+    frame = counts.to_frame().drop(columns="operation").groupby("kind").sum().sort_values("cycles", ascending=False)
     sums = {"all": frame.sum(), **{str(kind): row for kind, row in frame.iterrows() if row["cycles"] > 0}}
-    named = {name: "time_s" if name == "seconds" else name.replace(".", "_") for name in found.values}
+    named = {name: "time_s" if name == "seconds" else name.replace(".", "_") for name in counts.values}
     shown: list[dict[str, Any]] = [
         {"kind": kind, **{named[name]: float(row[name]) for name in named}} for kind, row in sums.items()
     ]
-    return shown, found.instructions_per_cycle
+    return shown, counts.instructions_per_cycle
 
 
 def counters_at(question: Question, sizes: Mapping[str, float]) -> Counters:
     """Counters of one run with these sizes of the workload (`{"seq_len": 94}`); see `counter_rows`."""
-    of = question.estimator.estimator if isinstance(question.estimator, Calibration) else question.estimator
-    model = of.operation if isinstance(of, Composite) else None
+    estimator = question.estimator.estimator if isinstance(question.estimator, Calibration) else question.estimator
+    model = estimator.operation if isinstance(estimator, Composite) else None
     if not isinstance(model, TiledRoofline):
         raise InputError("--counters: bytes by level are those of tiles; give --estimator tiled-roofline")
     known = {name: value for name, value in {**question.run, **sizes}.items() if name in question.workload.symbols}
@@ -53,8 +53,8 @@ def selected_counters(
     each: dict[float, dict[str, float]] = {}
     for length in lengths:
         if length not in each:
-            found = counters_at(question, {"seq_len": length})
-            each[length] = {name.replace(".", "_"): found.total(name) for name in found.values if name != "seconds"}
+            counts = counters_at(question, {"seq_len": length})
+            each[length] = {name.replace(".", "_"): counts.total(name) for name in counts.values if name != "seconds"}
     rows = [each[length] for length in lengths]
     whole = math.fsum(weights)
     mean = {name: math.fsum(w * row[name] for w, row in zip(weights, rows, strict=True)) / whole for name in rows[0]}

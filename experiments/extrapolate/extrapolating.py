@@ -67,17 +67,17 @@ def conflicts(readings: Readings) -> list[str]:
     groups: dict[tuple[Any, ...], list[float]] = {}
     for name, point, time in zip(names, readings.points.tolist(), readings.times.tolist(), strict=True):
         groups.setdefault((name, *point), []).append(time)
-    found = []
+    lines = []
     for (name, *point), times in groups.items():
         low, high = min(times), max(times)
         if low > 0 and high / low > CONFLICT:
             where = ", ".join(f"{label} = {value:g}" for label, value in zip(readings.parameters, point, strict=True))
-            found.append(
+            lines.append(
                 f"{f'{name}, ' if name else ''}{where}: repeats from {low:.4g} s to {high:.4g} s, a factor of "
                 f"{high / low:.3g}; their median counts, but they cannot be the same thing measured twice"
             )
-    more = len(found) - MAX_WARNINGS
-    return [*found[:MAX_WARNINGS], *([f"{more} more points with such repeats"] if more > 0 else [])]
+    more = len(lines) - MAX_WARNINGS
+    return [*lines[:MAX_WARNINGS], *([f"{more} more points with such repeats"] if more > 0 else [])]
 
 
 def predict(readings: Readings, request: Request) -> list[Prediction]:
@@ -180,8 +180,8 @@ def _surface(readings: Readings, request: Request, form: str) -> None:
     unused = [name for name in ("machine", "family", "next", "plot") if getattr(request, name)]
     if unused:
         raise InputError(f"--{unused[0]} is for one parameter, but {', '.join(readings.varying())} vary")
-    found = predict_surfaces(readings, request.to, request.kind, request.region, request.level)
-    say_surfaces(found, tuple(readings.notes), form)
+    predictions = predict_surfaces(readings, request.to, request.kind, request.region, request.level)
+    say_surfaces(predictions, tuple(readings.notes), form)
 
 
 def _plot(predictions: Sequence[Prediction], path: str) -> None:

@@ -92,16 +92,16 @@ def readings(rows: Iterator[Row], parameters: Sequence[str], path: object, notes
     InputError
         Where there are none, or too many.
     """
-    found = list(itertools.islice(rows, MAX_READINGS + 1))
-    if not found or not parameters:
+    first = list(itertools.islice(rows, MAX_READINGS + 1))
+    if not first or not parameters:
         raise InputError(f"{path}: holds no times over a parameter")
-    if len(found) > MAX_READINGS:
+    if len(first) > MAX_READINGS:
         raise InputError(f"{path}: more than {MAX_READINGS} measurements")
-    regions = tuple(region for region, _, _ in found)
+    regions = tuple(region for region, _, _ in first)
     return Readings(
         tuple(parameters),
-        np.array([point for _, point, _ in found], dtype=np.float64).reshape(len(found), len(parameters)),
-        np.array([seconds for *_, seconds in found], dtype=np.float64),
+        np.array([point for _, point, _ in first], dtype=np.float64).reshape(len(first), len(parameters)),
+        np.array([seconds for *_, seconds in first], dtype=np.float64),
         regions if len(set(regions)) > 1 else (),
         notes,
     )

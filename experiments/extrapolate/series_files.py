@@ -201,11 +201,11 @@ def _looks_like_time(name: str) -> str | None:
 
 
 def _time_column(header: Sequence[str], path: object) -> str:
-    found = [name for name in header if _looks_like_time(name) is not None]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise InputError(f"{path}: several columns look like times ({', '.join(found)}): name one with --time")
+    columns = [name for name in header if _looks_like_time(name) is not None]
+    if len(columns) == 1:
+        return columns[0]
+    if columns:
+        raise InputError(f"{path}: several columns look like times ({', '.join(columns)}): name one with --time")
     raise InputError(f"{path}: no column looks like a time (columns: {', '.join(header)}): name one with --time")
 
 
@@ -231,13 +231,13 @@ def _times(rows: Sequence[tuple[int, dict[str, str]]], column: str, path: object
             f"{path}: {column}: some times carry a unit ({rows[other][1][column]!r}, line {rows[other][0]}), others "
             f"none ({rows[first][1][column]!r}, line {rows[first][0]})"
         )
-    found = np.empty(len(rows))
+    seconds = np.empty(len(rows))
     for i, (line, row) in enumerate(rows):
         try:
-            found[i] = parse_quantity(row[column], "s")
+            seconds[i] = parse_quantity(row[column], "s")
         except ValueError as error:
             raise InputError(f"{path}: line {line}: {column}: {error}") from None
-    return found, ()
+    return seconds, ()
 
 
 def _column(rows: Sequence[tuple[int, dict[str, str]]], column: str, path: object) -> npt.NDArray[np.float64]:

@@ -71,7 +71,7 @@ def read_pytest_benchmark(fields: Mapping[str, Any], path: object) -> Readings:
 
 def read_google_benchmark(fields: Mapping[str, Any], path: object) -> Readings:
     """Google Benchmark --benchmark_format=json: the arguments stand in the name (BM_sort/1024, BM_run/threads:8)."""
-    found = []
+    rows = []
     for i, entry in enumerate(fields["benchmarks"]):
         where = f"{path}: benchmarks[{i}]"
         entry = as_mapping(entry, where)
@@ -88,15 +88,13 @@ def read_google_benchmark(fields: Mapping[str, Any], path: object) -> Readings:
                 arguments[key or f"argument{1 + sum(k.startswith('argument') for k in arguments)}"] = float(value)
             else:
                 words.append(word)
-        found.append(
-            ("/".join(words), arguments, as_number(field_of(entry, "real_time", where), where) * SECONDS[unit])
-        )
-    if not found:
+        rows.append(("/".join(words), arguments, as_number(field_of(entry, "real_time", where), where) * SECONDS[unit]))
+    if not rows:
         raise InputError(f"{path}: holds no benchmark runs")
-    numeric = numeric_names([arguments for _, arguments, _ in found])
+    numeric = numeric_names([arguments for _, arguments, _ in rows])
     if not numeric:
         raise InputError(f"{path}: no argument stands in every benchmark's name (BM_sort/1024)")
-    return readings(((name, tuple(a[n] for n in numeric), t) for name, a, t in found), numeric, path)
+    return readings(((name, tuple(a[n] for n in numeric), t) for name, a, t in rows), numeric, path)
 
 
 def read_asv(fields: Mapping[str, Any], path: object) -> Readings:

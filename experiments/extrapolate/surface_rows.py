@@ -23,7 +23,7 @@ def targets_of(text: str, readings: Readings) -> list[list[float]]:
     InputError
         Where a name is unknown, a value is no number, or a varying parameter has none.
     """
-    varying, found = readings.varying(), []
+    varying, targets = readings.varying(), []
     for target in text.split(";")[: MAX_TARGETS + 1]:
         given = {name: _number(value, f"--to {target[:60]!r}") for name, value in _pairs(target, "--to").items()}
         for name in given:
@@ -32,10 +32,10 @@ def targets_of(text: str, readings: Readings) -> list[list[float]]:
         missing = [name for name in varying if name not in given]
         if missing:
             raise InputError(f"--to gives no value for {', '.join(missing)}: several parameters vary, each needs one")
-        found.append([given[name] for name in varying])
-    if len(found) > MAX_TARGETS:
+        targets.append([given[name] for name in varying])
+    if len(targets) > MAX_TARGETS:
         raise InputError(f"--to: more than {MAX_TARGETS} targets")
-    return found
+    return targets
 
 
 def kinds_of(text: str | None, varying: tuple[str, ...]) -> dict[str, str]:
@@ -62,28 +62,28 @@ def predict_surfaces(
     if region is not None and region not in known:
         raise unknown_name("region", region, known)
     targets, kinds = targets_of(to, readings), kinds_of(kind, varying)
-    found: dict[str, SurfacePrediction] = {}
+    predictions: dict[str, SurfacePrediction] = {}
     for name in known if region is None else [region]:
         chosen = names == name
-        found[name] = extrapolate_surface(
+        predictions[name] = extrapolate_surface(
             readings.points[chosen][:, columns], readings.times[chosen], varying, targets, kinds, level
         )
-    return found
+    return predictions
 
 
-def say_surfaces(found: Mapping[str, SurfacePrediction], notes: tuple[str, ...], form: str) -> None:
+def say_surfaces(predictions: Mapping[str, SurfacePrediction], notes: tuple[str, ...], form: str) -> None:
     """Print predictions in a format."""
     if form == "json":
-        emit([row for name, prediction in found.items() for row in _full_rows(name, prediction)], form)
+        emit([row for name, prediction in predictions.items() for row in _full_rows(name, prediction)], form)
         return
-    rows = [{"region": name, **row} for name, prediction in found.items() for row in prediction.rows()]
+    rows = [{"region": name, **row} for name, prediction in predictions.items() for row in prediction.rows()]
     if form != "table":
         emit(rows, form)
         return
-    if len(found) > 1:
+    if len(predictions) > 1:
         emit(sorted(rows, key=lambda row: -float(str(row["time_s"]))), notes=[*notes, "slowest first"])
         return
-    (prediction,) = found.values()
+    (prediction,) = predictions.values()
     last = prediction.answers[-1]
     shares = ", ".join(f"{name} {share:.0%}" for name, share in last.shares)
     heads = [
@@ -102,13 +102,13 @@ def _full_rows(region: str, prediction: SurfacePrediction) -> list[dict[str, Any
 
 
 def _pairs(text: str, where: str) -> dict[str, str]:
-    found = {}
+    pairs = {}
     for word in text.split(","):
         name, equals, value = word.partition("=")
         if not equals:
             raise InputError(f"{where} {word[:60]!r}: want NAME=VALUE for each parameter")
-        found[name.strip()] = value.strip()
-    return found
+        pairs[name.strip()] = value.strip()
+    return pairs
 
 
 def _number(text: str, where: str) -> float:

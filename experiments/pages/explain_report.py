@@ -57,8 +57,8 @@ def write(
     if "ranking" in tables:
         sections.append(Section("How surely which is faster", table_html(tables["ranking"], "ranking")))
     sections.append(Section("What takes the time today", table_html(part_rows(answer), "parts")))
-    found = WhatIf(question, None, answer, None, 0.8)  # type: ignore[arg-type]
-    sections += [*formula_sections(found), *source_sections(found, "sources")]
+    whatif = WhatIf(question, None, answer, None, 0.8)  # type: ignore[arg-type]
+    sections += [*formula_sections(whatif), *source_sections(whatif, "sources")]
     band = answer.interval()
     sure = (
         f"80 %: {format_quantity(band[0], 's')} .. {format_quantity(band[1], 's')}" if band else "how sure is unknown"
@@ -88,6 +88,6 @@ def _interaction_html(question: Question, names: Sequence[str]) -> str:
     title = "Time over today's; rows and columns are factors on today's values"
     figure = plotly_heat(title, (f"{chosen[0]} x", FACTORS), (f"{chosen[1]} x", FACTORS), grid, "ratio")
     most = float(np.max(np.abs(np.log(grid / alone))))
-    said = f"Were they independent, each cell would be the product of its edges; they differ by up to {most:.1%}."
-    note = f"<p class=note>{said}</p>"
+    text = f"Were they independent, each cell would be the product of its edges; they differ by up to {most:.1%}."
+    note = f"<p class=note>{text}</p>"
     return figure_html(figure, "interaction") + note

@@ -40,17 +40,17 @@ def front_section(frame: pd.DataFrame, names: Sequence[str], identifier: str) ->
     """Pictures of the first objective against each other one, the front drawn out; none where there is no front."""
     if not names:
         return []
-    of = work_columns(frame)
-    count, work = int(frame[FRONT].sum()), [name for name in of if name != "workload"]
-    said = f"{count} of {len(frame)} points are beaten by no other in {escape(', '.join(names))} together"
-    said += f", each compared with those of its {escape(', '.join(work))}." if work else "."
-    if count <= (len(frame.drop_duplicates(of)) if of else 1):
-        return [Section("The front", f"<p class=note>{said} One point beats all others of equal work.</p>")]
+    columns = work_columns(frame)
+    count, work = int(frame[FRONT].sum()), [name for name in columns if name != "workload"]
+    note = f"{count} of {len(frame)} points are beaten by no other in {escape(', '.join(names))} together"
+    note += f", each compared with those of its {escape(', '.join(work))}." if work else "."
+    if count <= (len(frame.drop_duplicates(columns)) if columns else 1):
+        return [Section("The front", f"<p class=note>{note} One point beats all others of equal work.</p>")]
     figures = [
         figure_html(plotly_chart(front_chart(frame, names[0], other)), f"{identifier}-front-{index}")
         for index, other in enumerate(names[1:])
     ]
-    return [Section("The front", f"<p class=note>{said}</p>{''.join(figures)}")]
+    return [Section("The front", f"<p class=note>{note}</p>{''.join(figures)}")]
 
 
 def front_chart(frame: pd.DataFrame, x: str, y: str) -> Chart:

@@ -28,7 +28,7 @@ _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud8
 
 def visible(text: str) -> str:
     """A text for a terminal: what would steer it, or turn the direction of writing, is shown as ``\\x1b``."""
-    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def emit(rows: Sequence[Mapping[str, Any]], form: str = "table", title: str = "", notes: Sequence[str] = ()) -> None:

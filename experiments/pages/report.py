@@ -165,15 +165,16 @@ def table_html(rows: Sequence[Mapping[str, Any]], name: str, units: Mapping[str,
     fronted = "front" in rows[0]
     front = [fronted and bool(row["front"]) for row in rows[:MAX_TABLE_ROWS]]
     shown = [
-        {**row, "front": "front" if own else ""} if fronted else row for row, own in zip(rows, front, strict=False)
+        {**row, "front": "front" if on_front else ""} if fronted else row
+        for row, on_front in zip(rows, front, strict=False)
     ]
     texts = {key for key in rows[0] if any(isinstance(row[key], str) for row in shown)}
     head = "".join(f"<th{' class=text' if key in texts else ''}>{_breakable(key)}</th>" for key in rows[0])
     body = "".join(
-        f"<tr{' class=front' if own else ''}>"
+        f"<tr{' class=front' if on_front else ''}>"
         + "".join(_cell(value, "text" if key in texts else "", units.get(key)) for key, value in row.items())
         + "</tr>"
-        for row, own in zip(shown, front, strict=True)
+        for row, on_front in zip(shown, front, strict=True)
     )
     cut = f"<p class=note>first {len(shown)} of {len(rows)} rows</p>" if len(rows) > len(shown) else ""
     filter_ = f'<input class=filter data-table="{name}" placeholder="filter rows" aria-label="filter rows">'
@@ -216,7 +217,7 @@ def formula_html(formula: Formula, left: str = "T") -> str:
 def short_names(names: Iterable[str]) -> dict[str, str]:
     """Readable names for a formula: the last words of each dotted name, as many as tell it apart."""
     names = list(names)
-    found = {}
+    result = {}
     for name in names:
         words = name.split(".")
         for count in range(1, len(words) + 1):
@@ -224,8 +225,8 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
             alone = sum(1 for other in names if "_".join(other.split(".")[-count:]) == short) == 1
             if alone and not short.isdigit():
                 break
-        found[name] = short
-    return found
+        result[name] = short
+    return result
 
 
 def machine_rows(machine: Machine) -> list[dict[str, str]]:

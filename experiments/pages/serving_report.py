@@ -51,13 +51,13 @@ def write_serving(answer: Serving, path: str | Path) -> tuple[Path, Path]:
 
 def distribution(answer: Serving, measure: str, title: str) -> Chart:
     """Share of requests below each time, with the 80 % band."""
-    found = []
+    series = []
     for served in (answer.served, answer.fast, answer.slow):
         values = getattr(served, measure)
         values = values[np.isfinite(values)]
-        found.append(1e3 * np.quantile(values, _LEVELS) if len(values) else np.zeros(len(_LEVELS)))
-    middle, factor = found[0], np.exp(answer.deployment.half_width(first=1)) if measure == "ttft" else 1.0
-    low, high = np.minimum(middle / factor, found[1]), np.maximum(middle * factor, found[2])
+        series.append(1e3 * np.quantile(values, _LEVELS) if len(values) else np.zeros(len(_LEVELS)))
+    middle, factor = series[0], np.exp(answer.deployment.half_width(first=1)) if measure == "ttft" else 1.0
+    low, high = np.minimum(middle / factor, series[1]), np.maximum(middle * factor, series[2])
     line = Line(measure, _LEVELS * 100, middle, low, high)
     return Chart(title, "requests below, %", "ms", (line,))
 
@@ -78,10 +78,10 @@ def write_plan(plan: Plan, path: str | Path) -> tuple[Path, Path]:
     names = sorted({row.machine for row in front})
     made = []
     for name in names:
-        own = sorted((row for row in front if row.machine == name), key=lambda row: row.per_user)
-        rate = np.array([row.per_device for row in own])
-        width = np.exp([row.half_width for row in own])
-        made.append(Line(name, np.array([row.per_user for row in own]), rate, rate / width, rate * width))
+        line = sorted((row for row in front if row.machine == name), key=lambda row: row.per_user)
+        rate = np.array([row.per_device for row in line])
+        width = np.exp([row.half_width for row in line])
+        made.append(Line(name, np.array([row.per_user for row in line]), rate, rate / width, rate * width))
     marks: tuple[Marks, ...] = ()
     if plan.best:
         place = np.array([plan.best.per_user]), np.array([plan.best.per_device])
@@ -89,7 +89,7 @@ def write_plan(plan: Plan, path: str | Path) -> tuple[Path, Path]:
     axes = "tokens/s a user", "tokens/s a device"
     chart = Chart("Front of each machine, 80 % band", *axes, tuple(made), marks, "log", "log")
     cards = [
-        Card(f"{len(plan.found)}", "layouts and loads looked at"),
+        Card(f"{len(plan.candidates)}", "layouts and loads looked at"),
         Card(f"{len(front)}", "that nothing beats in both rates"),
     ]
     if plan.best:

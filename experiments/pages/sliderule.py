@@ -72,7 +72,7 @@ def model_script(function: Compiled, names: Sequence[str]) -> str:
 
 def _group_script(group: Group, places: Mapping[str, str], inside: Mapping[str, str], totals: Sequence[str]) -> str:
     columns = list(group.amounts)
-    own = {name: f"o[{index}]" for index, name in enumerate(columns)}
+    names = {name: f"o[{index}]" for index, name in enumerate(columns)}
     rows = len(next(iter(group.multiplicity.values())))
     amounts = ", ".join(
         "[" + ", ".join(_amount(group.amounts[name][row], inside) for name in columns) + "]" for row in range(rows)
@@ -81,7 +81,7 @@ def _group_script(group: Group, places: Mapping[str, str], inside: Mapping[str, 
     for lane, column in group.multiplicity.items():
         here = [totals.index(name) if name in totals else -1 for name in (f"time.{lane}", f"count.{lane}")]
         weights.append(f"[{here[0]}, {here[1]}, [{', '.join(_amount(amount, inside) for amount in column)}]]")
-    known = {**places, **own}
+    known = {**places, **names}
     named = group.formula.substitute(_own_names(group.formula, places))
     terms = ", ".join(
         f"[{script_value(name)}, (v, o) => {_expression(sp.sympify(term, strict=True), known)}]"
@@ -98,13 +98,13 @@ def _own_names(formula: Formula, places: Mapping[str, str]) -> dict[str, Any]:
     """Terms keep the operation model's own names (parameter.NAME): give them the names that the page knows."""
     from slipstick.hwmodels.files.expressions import symbol
 
-    found = {}
+    names = {}
     for term in formula.terms.values():
         for name in map(str, sp.sympify(term, strict=True).free_symbols):
             full = f"estimator.operation.{name.removeprefix('parameter.')}"
             if name.startswith("parameter.") and full in places:
-                found[name] = symbol(full)
-    return found
+                names[name] = symbol(full)
+    return names
 
 
 def _amount(amount: Amount, inside: Mapping[str, str]) -> str:

@@ -35,27 +35,27 @@ def write(study: Study, made: Plan, frame: pd.DataFrame, names: Sequence[str], p
     charts: list[Chart] = []
     assumptions: list[str] = []
     for case in made.cases:
-        own = frame[(frame.workload == case.workload) & (frame.machine == case.machine)]
-        if not len(own):
+        rows = frame[(frame.workload == case.workload) & (frame.machine == case.machine)]
+        if not len(rows):
             continue
         question = study.question(case.workload, case.machine)
-        answers = own.drop(columns=["workload", "machine"]).reset_index(drop=True)
-        found = WhatIf(question, case.work.space, question.answer(), answers, study.level)
+        answers = rows.drop(columns=["workload", "machine"]).reset_index(drop=True)
+        answer = WhatIf(question, case.work.space, question.answer(), answers, study.level)
         name = f"{question.workload.name} on {question.machine.name}"
-        chart = whatif_report.ratio_chart(found)
+        chart = whatif_report.ratio_chart(answer)
         charts.append(chart)
-        assumptions += [text for text in found.today.assumptions if text not in assumptions]
+        assumptions += [text for text in answer.today.assumptions if text not in assumptions]
         identifier = f"case{len(cards)}"
-        cards.append(Card(whatif_report.cards(found)[0].value, f"{name}: {whatif_report.cards(found)[0].meaning}"))
+        cards.append(Card(whatif_report.cards(answer)[0].value, f"{name}: {whatif_report.cards(answer)[0].meaning}"))
         sections.append(Section(name, figure_html(plotly_chart(chart), f"{identifier}-ratio")))
-        said = (*case.work.unknown, *case.work.notes, *case.work.over_cap(question.machine, answers))
-        sections.append(whatif_report.points_section(answers, identifier, BEST_ROWS, said))
-        sections += whatif_report.formula_sections(found)
-        sections += whatif_report.source_sections(found, identifier)
-    for number, (workload, own) in enumerate(frame.groupby("workload", sort=False) if names else ()):
+        notes = (*case.work.unknown, *case.work.notes, *case.work.over_cap(question.machine, answers))
+        sections.append(whatif_report.points_section(answers, identifier, BEST_ROWS, notes))
+        sections += whatif_report.formula_sections(answer)
+        sections += whatif_report.source_sections(answer, identifier)
+    for number, (workload, rows) in enumerate(frame.groupby("workload", sort=False) if names else ()):
         label = f"{workload}: " if len(study.workloads) > 1 else ""
         sections += [
-            replace(one, title=f"{label}{one.title}") for one in front_section(own, names, f"workload{number}")
+            replace(one, title=f"{label}{one.title}") for one in front_section(rows, names, f"workload{number}")
         ]
     if not cards:
         raise InputError(f"study {study.name!r}: no point meets the conditions, or none is answered yet")

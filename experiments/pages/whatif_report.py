@@ -41,7 +41,7 @@ SUMMARY_STRETCHES = 60
 
 
 def write(
-    found: WhatIf, path: str | Path, measured: Sequence[Measurement] = (), objectives: Sequence[str] = ()
+    answer: WhatIf, path: str | Path, measured: Sequence[Measurement] = (), objectives: Sequence[str] = ()
 ) -> tuple[Path, Path]:
     """Write the page to `path` and its chart beside it as PNG; returns both paths.
 
@@ -50,74 +50,74 @@ def write(
     objectives
         Of the Pareto front; none where left out.
     """
-    question, path = found.question, Path(path)
-    frame, names = marked(found.frame, objectives)
-    charts = {"ratio": ratio_chart(found)}
-    if measured or "low_s" in found.frame:  # else the same picture again, with other numbers along its axis
-        charts["time"] = time_chart(found, measured)
+    question, path = answer.question, Path(path)
+    frame, names = marked(answer.frame, objectives)
+    charts = {"ratio": ratio_chart(answer)}
+    if measured or "low_s" in answer.frame:  # else the same picture again, with other numbers along its axis
+        charts["time"] = time_chart(answer, measured)
     title = f"What if: {question.workload.name} on {question.machine.name}"
     sections = [
         *(Section(chart.title, figure_html(plotly_chart(chart), name)) for name, chart in charts.items()),
         *front_section(frame, names, "points"),
-        points_section(frame, "points", MAX_TABLE_ROWS // 2, found.unknown),
-        Section("What takes the time today", table_html(part_rows(found.today), "parts")),
-        *formula_sections(found),
-        *source_sections(found),
+        points_section(frame, "points", MAX_TABLE_ROWS // 2, answer.unknown),
+        Section("What takes the time today", table_html(part_rows(answer.today), "parts")),
+        *formula_sections(answer),
+        *source_sections(answer),
     ]
-    lead = f"Assuming: {'; '.join(found.today.assumptions)}. Today: {question.machine.name}{_run_text(question.run)}."
-    page = write_page(path, title, lead, cards(found), sections)
+    lead = f"Assuming: {'; '.join(answer.today.assumptions)}. Today: {question.machine.name}{_run_text(question.run)}."
+    page = write_page(path, title, lead, cards(answer), sections)
     picture = path.with_suffix(".png")
     draw_charts(list(charts.values()), picture)
     return page, picture
 
 
-def cards(found: WhatIf) -> list[Card]:
+def cards(answer: WhatIf) -> list[Card]:
     """Today, and the best point."""
-    frame = equal_work(found)
+    frame = equal_work(answer)
     best = frame.iloc[int(np.argmin(frame.time_ratio))]
-    setting = ", ".join(_said(name, best[name]) for name in found.space.names)
-    band = f", {found.level:.0%}: {best.low_ratio:.3g} .. {best.high_ratio:.3g}" if "low_ratio" in best else ""
-    same = " of today's work" if len(frame) < len(found.frame) else ""
-    today = found.today.interval(found.level)
+    setting = ", ".join(_setting(name, best[name]) for name in answer.space.names)
+    band = f", {answer.level:.0%}: {best.low_ratio:.3g} .. {best.high_ratio:.3g}" if "low_ratio" in best else ""
+    same = " of today's work" if len(frame) < len(answer.frame) else ""
+    today = answer.today.interval(answer.level)
     if today:
-        sure = f", {found.level:.0%}: {format_quantity(today[0], 's')} .. {format_quantity(today[1], 's')}"
+        sure = f", {answer.level:.0%}: {format_quantity(today[0], 's')} .. {format_quantity(today[1], 's')}"
     else:
         sure = "; how sure is unknown: the estimator is not calibrated"
     return [
         Card(f"{best.time_ratio:.3g} of today", f"the fastest of {len(frame)} points{same}: {setting}{band}"),
-        Card(format_quantity(found.today.time, "s"), f"today's time{sure}"),
+        Card(format_quantity(answer.today.time, "s"), f"today's time{sure}"),
     ]
 
 
-def equal_work(found: WhatIf) -> pd.DataFrame:
+def equal_work(answer: WhatIf) -> pd.DataFrame:
     """The points whose workload.* is nearest to today's: less work is no faster machine. All where only work varies."""
-    frame, work = found.frame, [name for name in found.space.names if name.startswith("workload.")]
-    if len(work) == len(found.space.names):
+    frame, work = answer.frame, [name for name in answer.space.names if name.startswith("workload.")]
+    if len(work) == len(answer.space.names):
         return frame
     for name in work:
-        today = {**found.question.workload.defaults, **found.question.run}.get(name.partition(".")[2])
+        today = {**answer.question.workload.defaults, **answer.question.run}.get(name.partition(".")[2])
         if today is not None and len(frame):
             apart = (frame[name] - today).abs()
             frame = frame[apart == apart.min()]
     return frame
 
 
-def time_chart(found: WhatIf, measured: Sequence[Measurement] = ()) -> Chart:
+def time_chart(answer: WhatIf, measured: Sequence[Measurement] = ()) -> Chart:
     """Time over the axis with the most values, one line for each combination of the others."""
-    x_name = longest_axis(found)
-    points = [(measurement_value(found, m, x_name), m.value) for m in measured if m.quantity == "time"]
+    x_name = longest_axis(answer)
+    points = [(measurement_value(answer, m, x_name), m.value) for m in measured if m.quantity == "time"]
     marks = [point for point in points if point[0] is not None]
     shown = (Marks("measured", [float(x or 0) for x, _ in marks], [y for _, y in marks]),) if marks else ()
-    scales = _scales(found.frame, x_name, "time_s")
-    return Chart("Time", _axis(x_name), "time [s]", _lines(found, x_name, "time_s", "s"), shown, *scales)
+    scales = _scales(answer.frame, x_name, "time_s")
+    return Chart("Time", _axis(x_name), "time [s]", _lines(answer, x_name, "time_s", "s"), shown, *scales)
 
 
-def ratio_chart(found: WhatIf) -> Chart:
+def ratio_chart(answer: WhatIf) -> Chart:
     """Time over today's time, over the axis with the most values."""
-    x_name = longest_axis(found)
-    scales = _scales(found.frame, x_name, "time_ratio")
-    lines = _lines(found, x_name, "time_ratio", "ratio")
-    y_title = f"time / today's {format_quantity(found.today.time, 's')}"
+    x_name = longest_axis(answer)
+    scales = _scales(answer.frame, x_name, "time_ratio")
+    lines = _lines(answer, x_name, "time_ratio", "ratio")
+    y_title = f"time / today's {format_quantity(answer.today.time, 's')}"
     return Chart("Ratio to today (below 1: faster)", _axis(x_name), y_title, lines, (), *scales)
 
 
@@ -133,12 +133,12 @@ def points_section(frame: pd.DataFrame, name: str, most: int, unknown: Sequence[
     return Section(f"{title}, fastest first", table_html(rows, name, units) + notes)
 
 
-def longest_axis(found: WhatIf) -> str:
+def longest_axis(answer: WhatIf) -> str:
     """The name with the most values."""
-    return max(found.space.names, key=lambda name: found.frame[name].nunique())
+    return max(answer.space.names, key=lambda name: answer.frame[name].nunique())
 
 
-def measurement_value(found: WhatIf, measurement: Measurement, name: str) -> float | None:
+def measurement_value(answer: WhatIf, measurement: Measurement, name: str) -> float | None:
     """Where a measurement stands on the axis `name`; None where it does not say."""
     space, _, path = name.partition(".")
     if space == "run":
@@ -154,9 +154,9 @@ def part_rows(today: Estimate) -> list[dict[str, Any]]:
     return [dict(zip(frame.columns, row, strict=True)) for row in frame.itertuples(index=False, name=None)]
 
 
-def source_sections(found: WhatIf, name: str = "whatif") -> list[Section]:
+def source_sections(answer: WhatIf, name: str = "whatif") -> list[Section]:
     """Where each parameter and each number of the machine comes from."""
-    question = found.question
+    question = answer.question
     parameters = table_html(parameter_rows(question.estimator), f"{name}-parameters")
     machine = table_html(machine_rows(question.machine), f"{name}-machine")
     return [
@@ -165,16 +165,16 @@ def source_sections(found: WhatIf, name: str = "whatif") -> list[Section]:
     ]
 
 
-def formula_sections(found: WhatIf) -> list[Section]:
+def formula_sections(answer: WhatIf) -> list[Section]:
     """The formula, where the estimator is one."""
-    inner = found.question.estimator
+    inner = answer.question.estimator
     inner = inner.model
-    workload = found.question.workload
+    workload = answer.question.workload
     if len(workload) > MAX_WRITTEN_OPERATIONS:
         note = f"The formula is the sum over {len(workload)} operations; slipstick explain prints it by part."
         return [Section("The formula", f"<p class=note>{note}</p>")]
     try:
-        formula = inner.formula(workload, found.question.machine)
+        formula = inner.formula(workload, answer.question.machine)
     except (InputError, AttributeError):
         return [Section("The formula", "<p class=note>This estimator is no formula (a table or a simulation).</p>")]
     if formula.expression.count_ops() > 400:
@@ -183,22 +183,22 @@ def formula_sections(found: WhatIf) -> list[Section]:
     return [Section("The formula", formula_html(formula))]
 
 
-def _lines(found: WhatIf, x_name: str, column: str, unit: str) -> tuple[Line, ...]:
+def _lines(answer: WhatIf, x_name: str, column: str, unit: str) -> tuple[Line, ...]:
     """One line for each combination of the other axes; of many, for a few values of one, the rest as today."""
-    frame = found.frame.sort_values(x_name)
-    others = [name for name in found.space.axes if name != x_name]
+    frame = answer.frame.sort_values(x_name)
+    others = [name for name in answer.space.axes if name != x_name]
     if others and len(frame[others].drop_duplicates()) > MAX_LINES:
         others.sort(key=lambda name: -frame[name].nunique())
         for name in others[1:]:
-            frame = frame[frame[name] == _nearest(frame[name].unique(), value_of(found.question, name))]
+            frame = frame[frame[name] == _nearest(frame[name].unique(), value_of(answer.question, name))]
         values = np.sort(frame[others[0]].unique())
         kept = values[np.unique(np.linspace(0, len(values) - 1, MAX_LINES).round().astype(int))]
         frame = frame[frame[others[0]].isin(kept)]
     groups: list[tuple[Any, pd.DataFrame]] = list(frame.groupby(others)) if others else [((), frame)]
-    rest = [name for name in found.space.sampled if name != x_name]
+    rest = [name for name in answer.space.sampled if name != x_name]
     lines = []
     for key, part in groups:
-        label = ", ".join(_said(name, value) for name, value in zip(others, key, strict=True))
+        label = ", ".join(_setting(name, value) for name, value in zip(others, key, strict=True))
         if len(part) > MAX_LINE_POINTS or (rest and part[x_name].duplicated().any()):
             lines.append(_summary(part, x_name, column, label, rest))
             continue
@@ -219,10 +219,10 @@ def _summary(frame: pd.DataFrame, x_name: str, column: str, label: str, over: Se
     parts = np.split(np.arange(len(x)), starts[1:])
     if len(values) > SUMMARY_STRETCHES:
         parts = np.array_split(np.arange(len(x)), SUMMARY_STRETCHES)
-    said = f"median and range of {len(frame):,} points" + (f" over {', '.join(over)}" if over else "")
+    note = f"median and range of {len(frame):,} points" + (f" over {', '.join(over)}" if over else "")
     middle = [float(np.median(x[part])) for part in parts]
     ends = [[float(reduce(y[part])) for part in parts] for reduce in (np.median, np.min, np.max)]
-    return Line(f"{label}: {said}" if label else said, middle, ends[0], ends[1], ends[2])
+    return Line(f"{label}: {note}" if label else note, middle, ends[0], ends[1], ends[2])
 
 
 def _unit(name: str) -> str:
@@ -231,7 +231,7 @@ def _unit(name: str) -> str:
     return unit_at(Machine, path.split(".")) if space == "machine" else ""
 
 
-def _said(name: str, value: float) -> str:
+def _setting(name: str, value: float) -> str:
     unit = _unit(name)
     return f"{name} = {format_quantity(value, unit) if unit else f'{value:.6g}'}"
 

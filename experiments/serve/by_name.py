@@ -10,13 +10,13 @@ from slipstick.experiments.serve.serving import Serving
 from slipstick.experiments.serve.serving import serve as _serve
 from slipstick.experiments.serve.serving_question import Wanted
 from slipstick.experiments.serve.traffic import Traffic
-from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.files.records import Table
 
 
 def serve(
     model: str,
-    on: str,
+    machine: str,
     *,
     devices: int = 1,
     dtype: str | None = None,
@@ -31,7 +31,7 @@ def serve(
 
     Parameters
     ----------
-    model, on
+    model, machine
         A config.json, a .gguf file or a name; a machine's name or YAML file.
     devices
         That share each product (tensor ranks).
@@ -53,11 +53,11 @@ def serve(
     >>> answer.served.output_rate > 100
     True
     """
-    wanted = Wanted(model, on, devices=devices, dtype=dtype, engine=engine)
+    wanted = Wanted(model, machine, devices=devices, dtype=dtype, engine=engine)
     return _serve(wanted.deployment(), Traffic(input_tokens, output_tokens, users, rate), limits)
 
 
-def serve_locally(model: str, on: str, *, dtype: str | None = None, anchor: str | None = None) -> Local:
+def serve_locally(model: str, machine: str, *, dtype: str | None = None, anchor: str | None = None) -> Local:
     """A model for one user under llama.cpp; `anchor` is one run there, "MODEL:TYPE=TOKENS_PER_S".
 
     Raises
@@ -65,7 +65,7 @@ def serve_locally(model: str, on: str, *, dtype: str | None = None, anchor: str 
     InputError
         Where a name is unknown or the model does not fit.
     """
-    return local(model, machine(on), dtype, 1024, 256, anchor)
+    return local(model, machine_by_name(machine), dtype, 1024, 256, anchor)
 
 
 def plan_serving(

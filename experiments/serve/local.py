@@ -214,6 +214,6 @@ def local(
     one = language_model(model)
     stored = one.weights if dtype is None and one.weights.startswith("bits ") else stored_as(one, dtype or DEFAULT_TYPE)
     known = Anchor.parse(anchor) if anchor else None
-    found = Local(one, machine, stored, input_tokens, output_tokens, known)
-    found.check()
-    return found
+    result = Local(one, machine, stored, input_tokens, output_tokens, known)
+    result.check()
+    return result

@@ -99,8 +99,8 @@ class Deployment:
         """Half of the 80 % band of log time: of a further token, or (`first` = 1) of the first."""
         calibration = serving_calibration()
         widths = calibration.first_half_width if first else calibration.half_width
-        own = UNKNOWN_SYSTEM if self.machine.family.startswith("nvidia") else OTHER_MAKER
-        return widths[self.kind] * (1.0 if self.system else own)
+        system = UNKNOWN_SYSTEM if self.machine.family.startswith("nvidia") else OTHER_MAKER
+        return widths[self.kind] * (1.0 if self.system else system)
 
     @cached_property
     def cache_tokens(self) -> int:

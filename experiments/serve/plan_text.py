@@ -12,26 +12,27 @@ from slipstick.hwmodels.files.records import Table
 
 def plan_lines(plan: Plan) -> list[str]:
     """The question, the result, the pick."""
-    found = [f"serving {plan.model}: {plan.text()}"]
-    found.append(
-        f"{len(plan.found)} layouts and loads answered, {sum(plan.refused.values())} layouts left out (they do not fit)"
+    lines = [f"serving {plan.model}: {plan.text()}"]
+    lines.append(
+        f"{len(plan.candidates)} layouts and loads answered, "
+        f"{sum(plan.refused.values())} layouts left out (they do not fit)"
     )
     if plan.best is None:
-        nearest = max(plan.found, key=lambda c: c.keeps)
-        found.append(f"none keeps {limits_text(plan.limits)} with {SURE:.0%} probability")
-        found.append(f"nearest: {nearest.text()} ({nearest.keeps:.0%})")
-        return found
+        nearest = max(plan.candidates, key=lambda c: c.keeps)
+        lines.append(f"none keeps {limits_text(plan.limits)} with {SURE:.0%} probability")
+        lines.append(f"nearest: {nearest.text()} ({nearest.keeps:.0%})")
+        return lines
     best = plan.best
     why = "least dollars a token" if best.dollars is not None else "most tokens/s a device (no prices: --price)"
-    found.append(f"pick ({why}): {best.text()}")
+    lines.append(f"pick ({why}): {best.text()}")
     figures = f"first token {best.ttft * 1e3:.4g} ms, further token {best.tpot * 1e3:.4g} ms"
     figures += f", {best.per_device:,.0f} tokens/s a device"
     if best.dollars is not None:
         figures += f", {best.dollars:.3g} $ a million tokens"
-    found.append(f"{figures}; limits kept with {best.keeps:.0%} probability")
+    lines.append(f"{figures}; limits kept with {best.keeps:.0%} probability")
     for words in _refusals(plan):
-        found.append(words)
-    return found
+        lines.append(words)
+    return lines
 
 
 def _refusals(plan: Plan) -> list[str]:
@@ -47,15 +48,15 @@ def prices(text: str, machines: Sequence[str]) -> Table[float]:
     InputError
         Where a machine is not among those searched, or a price is no number above 0.
     """
-    found: dict[str, float] = {}
+    result: dict[str, float] = {}
     for word in text.split(",") if text else ():
         name, _, value = (part.strip() for part in word.partition("="))
         if name not in machines:
             raise unknown_name("machine with a price", name, list(machines))
         try:
-            found[name] = float(value)
+            result[name] = float(value)
         except ValueError:
             raise InputError(f"price of {name}: {value!r}: want dollars an hour") from None
-        if not 0 < found[name] < 1e6:
+        if not 0 < result[name] < 1e6:
             raise InputError(f"price of {name} = {value} $/h: want a number above 0")
-    return Table(found)
+    return Table(result)

@@ -90,22 +90,22 @@ class Plan:
     model: str
     limits: Table[float]
     traffic: str
-    found: tuple[Candidate, ...]
+    candidates: tuple[Candidate, ...]
     refused: Table[int]
 
     @property
     def sure(self) -> tuple[Candidate, ...]:
         """Candidates that keep the limits with 90 % probability."""
-        return tuple(c for c in self.found if c.keeps >= SURE)
+        return tuple(c for c in self.candidates if c.keeps >= SURE)
 
     @property
     def front(self) -> tuple[Candidate, ...]:
         """Candidates of each machine that no other of it beats in tokens/s a device and a user."""
         kept: list[Candidate] = []
-        for name in dict.fromkeys(c.machine for c in self.found):
+        for name in dict.fromkeys(c.machine for c in self.candidates):
             best = -math.inf
-            own = (c for c in self.found if c.machine == name)
-            for candidate in sorted(own, key=lambda c: (-c.per_user, -c.per_device)):
+            candidates = (c for c in self.candidates if c.machine == name)
+            for candidate in sorted(candidates, key=lambda c: (-c.per_user, -c.per_device)):
                 if candidate.per_device > best:
                     kept.append(candidate)
                     best = candidate.per_device
@@ -132,7 +132,7 @@ class Plan:
         """All candidates, one row each."""
         import pandas as pd
 
-        return pd.DataFrame([c.row() for c in self.found])
+        return pd.DataFrame([c.row() for c in self.candidates])
 
     def _repr_html_(self) -> str:
         import pandas as pd
@@ -175,7 +175,7 @@ class Search:
             Where nothing fits at all (the reasons are listed).
         """
         model = language_model(self.model)
-        found: list[Candidate] = []
+        candidates: list[Candidate] = []
         refused: dict[str, int] = {}
         for name in self.machines:
             at = machine(name)
@@ -183,15 +183,15 @@ class Search:
                 at = at.using({"price": self.prices[name]})
             for dtype, layout in itertools.product(self.types, layouts(model, self.devices)):
                 try:
-                    found += self._loads(name, at, model, layout, stored_as(model, dtype))
+                    candidates += self._loads(name, at, model, layout, stored_as(model, dtype))
                 except InputError as error:
                     reason = f"{name}: {str(error).partition(': ')[2].partition(';')[0] or error}"[:160]
                     refused[reason] = refused.get(reason, 0) + 1
-        if not found:
+        if not candidates:
             listed = "; ".join(sorted(refused)[:3])
             raise InputError(f"no layout of {model.name} on at most {self.devices} devices can serve: {listed}")
         traffic = f"{self.input_tokens:g} + {self.output_tokens:g} tokens"
-        return Plan(model.name, self.limits, traffic, tuple(found), Table(refused))
+        return Plan(model.name, self.limits, traffic, tuple(candidates), Table(refused))
 
     def _loads(self, name: str, at: Machine, model: LanguageModel, layout: Layout, stored: str) -> Iterator[Candidate]:
         deployment = Deployment(model, at, layout, stored, self.cache_type, self.engine, rules=self.rules)

@@ -74,16 +74,16 @@ class Serving:
 
     def rows(self) -> list[dict[str, Any]]:
         """One row a measure and statistic, seconds with the 80 % band."""
-        found = []
+        result = []
         for measure in MEASURES:
             if not self.served.quantiles(measure):
                 continue
             for quantile in QUANTILES:
                 value, low, high = self.band(measure, quantile)
-                found.append(
+                result.append(
                     {"measure": measure, "statistic": quantile, "value_s": value, "low_s": low, "high_s": high}
                 )
-        return found
+        return result
 
     def summary(self) -> dict[str, Any]:
         """The figures of the whole deployment."""

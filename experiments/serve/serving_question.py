@@ -103,13 +103,13 @@ def machine_changes(words: Sequence[str]) -> dict[str, str | float]:
     InputError
         Where a word is none of these.
     """
-    found: dict[str, str | float] = {}
+    changes: dict[str, str | float] = {}
     for word in words:
         name, equals, value = (part.strip() for part in word.partition("="))
         if not equals or not name.startswith(HEAD) or not value:
             raise InputError(f"{word[:60]!r}: want machine.NAME=VALUE, such as machine.memory.HBM3.bandwidth=4TB/s")
-        found[name.removeprefix(HEAD)] = value
-    return found
+        changes[name.removeprefix(HEAD)] = value
+    return changes
 
 
 def stored_as(model: LanguageModel, dtype: str | None) -> str:

@@ -17,35 +17,35 @@ def lines(answer: Serving) -> list[str]:
     rate, low, high = answer.rate_band
     each = f"{rate / devices:,.0f} a device, {summary['output_tokens_per_s_per_user']:,.1f} a user"
     between = f"(80 %: {low:,.0f} .. {high:,.0f})"
-    found = [
+    result = [
         "assuming: " + "; ".join(deployment.assumptions()),
         f"{model.name} on {devices} x {deployment.machine.name}: {answer.traffic.text()}",
         f"output: {rate:,.0f} tokens/s {between}, {each}; {summary['requests_per_s']:.3g} requests/s",
     ]
     for measure, name in (("ttft", "first token"), ("tpot", "further token")):
         if answer.served.quantiles(measure):
-            found.append(_times(answer, measure, name))
+            result.append(_times(answer, measure, name))
     cache = f"{summary['cache_tokens']:,} tokens of cache, at most {summary['cache_peak']:.0%} in use"
     held = format_quantity(summary["weight_bytes_per_device"], "byte")
     capacity = format_quantity(deployment.step.device.capacity, "byte")
-    found.append(f"memory: fits; {held} of weights a device of {capacity}; {cache}")
+    result.append(f"memory: fits; {held} of weights a device of {capacity}; {cache}")
     if summary["preemptions"]:
-        found.append(f"{summary['preemptions']} times a request lost its place, since the cache was full")
+        result.append(f"{summary['preemptions']} times a request lost its place, since the cache was full")
     bounds = ", ".join(f"{name} {share:.0%}" for name, share in sorted(answer.bounds.items(), key=lambda b: -b[1]))
     busy = f"busy {summary['busy']:.0%}, {summary['prompt_share']:.0%} in steps with prompts"
-    found.append(f"a decode step goes to: {bounds}; {busy}")
+    result.append(f"a decode step goes to: {bounds}; {busy}")
     if answer.limits:
         share, least, most = (f"{summary[f'meeting_limits{end}']:.0%}" for end in ("", "_low", "_high"))
-        found.append(f"{limits_text(answer.limits)}: kept by {share} of requests (80 %: {least} .. {most})")
+        result.append(f"{limits_text(answer.limits)}: kept by {share} of requests (80 %: {least} .. {most})")
     dollars, joules = summary["cost_usd_per_million_tokens"], summary["energy_J_per_million_tokens_at_most"]
     if dollars is not None:
-        found.append(f"cost: {dollars:.3g} $ a million output tokens at {deployment.machine.price:g} $/h a device")
+        result.append(f"cost: {dollars:.3g} $ a million output tokens at {deployment.machine.price:g} $/h a device")
     if summary["power_W"] is not None:
-        found.append(_energy(summary))
+        result.append(_energy(summary))
     if joules is not None:
         joule = format_quantity(joules, "J")
-        found.append(f"energy: at most {joule} a million output tokens (all devices at their power cap)")
-    return found
+        result.append(f"energy: at most {joule} a million output tokens (all devices at their power cap)")
+    return result
 
 
 def _energy(summary: Mapping[str, Any]) -> str:

@@ -26,12 +26,12 @@ def compared(wanted: Wanted, traffic: Traffic, vary: str) -> tuple[list[dict[str
         raise InputError(f"--vary {vary[:60]!r}: want a number of the machine, machine.NAME=VALUE,VALUE")
     path = name.removeprefix(HEAD)
     today = serve(deployment, traffic)
-    found = [_row(name, float(deployment.machine.get(path)), today, today)]
+    rows = [_row(name, float(deployment.machine.get(path)), today, today)]
     for value in map(float, values):
         other = replace(wanted, changes={**wanted.changes, path: value})
-        found.append(_row(name, value, serve(other.deployment(), traffic), today))
+        rows.append(_row(name, value, serve(other.deployment(), traffic), today))
     first = "assuming: " + "; ".join(today.deployment.assumptions())
-    return found, [first, f"{traffic.text()}; first row: today"]
+    return rows, [first, f"{traffic.text()}; first row: today"]
 
 
 def _row(name: str, value: float, answer: Serving, today: Serving) -> dict[str, Any]:

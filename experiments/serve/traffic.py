@@ -83,7 +83,7 @@ def limits(text: str) -> Table[float]:
     InputError
         Where a measure is unknown or a limit is no time above 0.
     """
-    found: dict[str, float] = {}
+    result: dict[str, float] = {}
     for word in text.split(","):
         name, equals, value = (part.strip() for part in word.partition("="))
         if not equals:
@@ -91,12 +91,12 @@ def limits(text: str) -> Table[float]:
         if name not in LIMITED:
             raise unknown_name("limited measure", name, LIMITED)
         try:
-            found[name] = parse_quantity(value, "s")
+            result[name] = parse_quantity(value, "s")
         except ValueError as error:
             raise InputError(f"limit {name}: {error}") from None
-        if not 0 < found[name] < float("inf"):
+        if not 0 < result[name] < float("inf"):
             raise InputError(f"limit {name} = {value}: want a time above 0")
-    return Table(found)
+    return Table(result)
 
 
 def limits_text(wanted: Mapping[str, float]) -> str:

@@ -84,8 +84,8 @@ def plan(study: Study) -> Plan:
     for (workload, machine), space in zip(study.cases(), spaces * len(study.workloads), strict=True):
         question = study.question(workload, machine)
         cases.append(Case(workload, machine, task(question, space, study.level, study.bands)))
-        on = [question.machine.fingerprint, question.machine.price]
-        contents.append([question.workload.identity, on, question.estimator, question.run, space])
+        machine_state = [question.machine.fingerprint, question.machine.price]
+        contents.append([question.workload.identity, machine_state, question.estimator, question.run, space])
     steps = [study.chunk or case.work.chunk for case in cases]
     count = sum(-(-case.work.space.size // step) for case, step in zip(cases, steps, strict=True))
     if count > MAX_CHUNKS:
@@ -111,13 +111,13 @@ def plan(study: Study) -> Plan:
 
 def _notes(cases: Sequence[Case]) -> tuple[str, ...]:
     """What is to be said of the cases; of which one, where it does not hold of all."""
-    found: dict[str, list[Case]] = {}
+    by_text: dict[str, list[Case]] = {}
     for case in cases:
         for text in case.work.notes:
-            found.setdefault(text, []).append(case)
+            by_text.setdefault(text, []).append(case)
     return tuple(
-        text if len(own) == len(cases) else f"{', '.join(f'{c.workload} on {c.machine}' for c in own)}: {text}"
-        for text, own in found.items()
+        text if len(those) == len(cases) else f"{', '.join(f'{c.workload} on {c.machine}' for c in those)}: {text}"
+        for text, those in by_text.items()
     )
 
 

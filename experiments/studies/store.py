@@ -73,7 +73,7 @@ class Store:
         InputError
             Names a part that is a link or no file, is there twice, or is none of the study's.
         """
-        found: dict[int, Path] = {}
+        result: dict[int, Path] = {}
         if self.results.is_symlink():
             raise InputError(f"{self.results}: is a link, which is not followed here")
         for path in sorted(self.results.iterdir()) if self.results.is_dir() else []:
@@ -82,12 +82,12 @@ class Store:
                 number = int(match[1])
                 if not stat.S_ISREG(path.lstat().st_mode):
                     raise InputError(f"{path}: is a link or no regular file; remove it and resume the study")
-                if number in found:
+                if number in result:
                     raise InputError(f"{path}: part {number} is there twice; remove one and resume")
                 if self.chunks is not None and number >= self.chunks:
                     raise InputError(f"{path}: part {number} is none of the study's {self.chunks}: remove it")
-                found[number] = path
-        return found
+                result[number] = path
+        return result
 
     def append(self, number: int, frame: pd.DataFrame) -> None:
         """Write one part; it appears whole or not at all, also when the process is killed."""
@@ -226,11 +226,11 @@ def _read_part(path: Path, fingerprint: str, number: int) -> pd.DataFrame:
         table = pq.read_table(pa.BufferReader(content))
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{path}: is no Parquet ({_first_line(error)}); remove it and resume the study") from None
-    said = table.schema.metadata or {}
-    if said.get(b"slipstick", b"") != fingerprint.encode():
+    stated = table.schema.metadata or {}
+    if stated.get(b"slipstick", b"") != fingerprint.encode():
         raise InputError(f"{path}: belongs to another study; remove it and resume")
-    if said.get(b"part", b"") != str(number).encode():
-        held = said.get(b"part", b"?").decode(errors="replace")[:12]
+    if stated.get(b"part", b"") != str(number).encode():
+        held = stated.get(b"part", b"?").decode(errors="replace")[:12]
         raise InputError(f"{path}: holds part {held}, not {number}; remove it and resume")
     missing = [name for name in COLUMNS if name not in table.column_names]
     if missing:

@@ -189,9 +189,9 @@ class Study(Record):
         """
         settings = [f"{name}={value}" for name, value in self.set.items()]
         if self.fit is not None and not self.calibration_file:
-            asked = self.fitted_question(workload, machine)
+            query = self.fitted_question(workload, machine)
         else:
-            asked = question(self._subject(workload), self._path(machine), self.estimator, settings, self.dtype)
+            query = question(self._subject(workload), self._path(machine), self.estimator, settings, self.dtype)
         if self.calibration_file:
             from slipstick.experiments.calibrate.calibrated import calibrated
 
@@ -201,12 +201,12 @@ class Study(Record):
                 None if name is None else str(self._folder / name) for name in (self.calibration_file, self.anchors)
             ]
             trusted = self._trusted | ({self.estimator} if self.estimator else set())
-            return calibrated(asked, self._path(machine), str(files[0]), files[1], settings, trusted)
+            return calibrated(query, self._path(machine), str(files[0]), files[1], settings, trusted)
         if self.anchors:
             raise InputError(f"study {self.name!r}: anchors need calibration = FILE, a calibration across devices")
         if self.fit is None:
-            return asked
-        return replace(asked, estimator=self.calibration(asked), why="")
+            return query
+        return replace(query, estimator=self.calibration(query), why="")
 
     def fitted_question(self, workload: str | Workload, machine: str) -> Question:
         """The question whose estimator's parameters are to be fitted: a model as it is, no calibration that ships."""
@@ -216,11 +216,11 @@ class Study(Record):
         estimator = self.estimator or estimator_to_fit(model)
         return question(model, self._path(machine), estimator, settings, self.dtype)
 
-    def calibration(self, asked: Question) -> Calibration:
+    def calibration(self, question: Question) -> Calibration:
         """The estimator fitted to the study's measurements."""
         if self.fit is None:
             raise InputError(f"study {self.name!r}: no [fit]: nothing to calibrate")
-        inner = asked.estimator.model
+        inner = question.estimator.model
         names = [name.removeprefix("estimator.") for name in self.fit.parameters]
         source = self.fit.source or Path(self.fit.measured).name
         measured = self.measurements()
@@ -237,12 +237,12 @@ class Study(Record):
         settings = [f"{name}={text}" for name, text in stays.items() if name not in symbols]
         workload, machine = self.fit.workload or self.workloads[0], self.fit.machine or self.machines[0]
         estimator = self.estimator or estimator_to_fit(workload_by_name(self._path(workload)))
-        asked = question(self._path(workload), self._path(machine), estimator, settings, self.dtype)
-        found = read_measurements(str(self._folder / self.fit.measured), asked.workload, asked.machine)
+        query = question(self._path(workload), self._path(machine), estimator, settings, self.dtype)
+        result = read_measurements(str(self._folder / self.fit.measured), query.workload, query.machine)
         # what a row says of the workload goes before what stays, which is for the question
         rest = {name.partition(".")[2]: number_of(name, text) for name, text in symbols.items()}
         return tuple(
-            replace(one, workload=one.workload.bind_known(rest), run=Table({**asked.run, **one.run})) for one in found
+            replace(one, workload=one.workload.bind_known(rest), run=Table({**query.run, **one.run})) for one in result
         )
 
     def spaces(self) -> list[Space]:
@@ -261,19 +261,19 @@ class Study(Record):
             text = values if isinstance(values, str) else ",".join(map(str, values))
             axes[name] = tuple(map(float, counts_axis(f"{name}={text}", machine)[1]))
         if self.sample is None:
-            return self._said(lambda: Space(Table(axes), where=self.where))
+            return self._located(lambda: Space(Table(axes), where=self.where))
         ranges = {name: self._range(name, limits, machine) for name, limits in self.sample.ranges.items()}
         sample = self.sample
-        return self._said(
+        return self._located(
             lambda: Space(Table(axes), Table(ranges), sample.count, sample.method, sample.seed, self.where)
         )
 
     def _range(self, name: str, limits: SampledRange, machine: Machine) -> Range:
         low, high = quantity(name, str(limits.low), machine), quantity(name, str(limits.high), machine)
         kind = limits.kind or ("whole" if is_count(name, machine) else "real")
-        return self._said(lambda: Range(low, high, limits.scale, kind), f"sample.ranges.{name}: ")
+        return self._located(lambda: Range(low, high, limits.scale, kind), f"sample.ranges.{name}: ")
 
-    def _said(self, make: Callable[[], Made], field: str = "") -> Made:
+    def _located(self, make: Callable[[], Made], field: str = "") -> Made:
         """What `make` gives; where it refuses, the file and the field are named."""
         try:
             return make()

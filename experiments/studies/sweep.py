@@ -49,15 +49,15 @@ class Shares:
     def columns(self, free: Mapping[str, FloatArray], count: int) -> dict[str, list[float]]:
         """`infeed`, `low_infeed`, `high_infeed` and so on, one value a point."""
         estimator, known = self.question.estimator, self.question.estimator.uncertainty
-        found: dict[str, list[float]] = {}
+        result: dict[str, list[float]] = {}
         for index in range(count):
             point = {name: float(values[index]) for name, values in free.items()}
             answer = estimator.estimate_at(self.question.workload, self.question.machine, self.question.run, point)
             bands = answer.metric_intervals if known is None else known.metric_intervals(answer.metrics, self.level)
             for name, (low, high) in bands.items():
                 for key, value in ((name, answer.metrics[name]), (f"low_{name}", low), (f"high_{name}", high)):
-                    found.setdefault(key, []).append(value)
-        return found
+                    result.setdefault(key, []).append(value)
+        return result
 
 
 @dataclass(frozen=True)
@@ -143,8 +143,8 @@ class Task:
     def over_cap(self, machine: Machine, frame: pd.DataFrame) -> tuple[str, ...]:
         """A line where points of a table of `rows` draw more than the machine's power cap."""
         free = {name: frame[name].to_numpy() for name in self.space.names}
-        joules = (told for told in self.consumed if told.name == ENERGY)
-        return tuple(text for told in joules for text in over_cap(told, machine, free, frame.time_s))
+        joules = (one for one in self.consumed if one.name == ENERGY)
+        return tuple(text for one in joules for text in over_cap(one, machine, free, frame.time_s))
 
     def _parameter_spread(self, free: Mapping[str, FloatArray], count: int) -> tuple[FloatArray, FloatArray]:
         """Standard deviation of log time, and of the log ratio to today, over draws of the fitted parameters."""

@@ -107,13 +107,13 @@ def whatif(
     [1.0, 0.73]
     """
     settings = {f"run.{name}": float(value) for name, value in (run or {}).items()}
-    asked = question(workload, machine, estimator, settings)
-    space = Space(Table(axes_of(vary, asked.machine)), where=tuple(where))
-    return answer(asked, space, level, executor)
+    query = question(workload, machine, estimator, settings)
+    space = Space(Table(axes_of(vary, query.machine)), where=tuple(where))
+    return answer(query, space, level, executor)
 
 
 def answer(
-    asked: Question,
+    question: Question,
     space: Space,
     level: float = DEFAULT_LEVEL,
     executor: Executor | None = None,
@@ -128,10 +128,10 @@ def answer(
     """
     if space.size > MAX_POINTS:
         raise InputError(f"{space.counted}: want at most {MAX_POINTS:,} in one table; slipstick study run takes more")
-    work = task(asked, space, level)
+    work = task(question, space, level)
     frame = sweep(work, executor, progress)
-    notes = (*work.notes, *work.over_cap(asked.machine, frame))
-    return WhatIf(asked, space, asked.answer(), frame, level, work.unknown, notes)
+    notes = (*work.notes, *work.over_cap(question.machine, frame))
+    return WhatIf(question, space, question.answer(), frame, level, work.unknown, notes)
 
 
 def frame_rows(frame: pd.DataFrame, notes: Sequence[str] = ()) -> list[dict[str, Any]]:

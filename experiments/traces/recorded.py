@@ -26,18 +26,18 @@ class Recorded:
     ----------
     operations
         What kernels compute, by their correlation number; only where their shapes are known.
-    on
+    machine
         The machine it ran on; None where neither the trace nor the user says it.
     """
 
     graph: TraceGraph
     operations: Mapping[int, Op]
-    on: Machine | None
+    machine: Machine | None
     note: str
 
 
 def read_recorded(path: str, on: Machine | None = None) -> Recorded:
-    """A profiler's timeline, or a Chakra trace with durations or without (then estimated on the machine `on`).
+    """A profiler's timeline, or a Chakra trace with durations or without (then estimated on `machine`).
 
     What a file is, its content says: Chrome traces (Kineto), Nsight Systems' SQLite, rocprofv3's JSON and CSV.
 
@@ -77,7 +77,7 @@ def read_recorded(path: str, on: Machine | None = None) -> Recorded:
     return Recorded(graph, operations, on, note)
 
 
-def _as_run(op: Op, on: Machine) -> Op:
+def _as_run(op: Op, machine: Machine) -> Op:
     """The operation in the dtype that the frameworks run it in there: convolutions of float32 are rounded on some."""
-    dtype = dtype_on(on, op.name, op.dtype) if op.kind == "convolution" else op.dtype
+    dtype = dtype_on(machine, op.name, op.dtype) if op.kind == "convolution" else op.dtype
     return in_dtype(op, dtype)

@@ -19,10 +19,10 @@ def rows(
     graph: TraceGraph, changes: Sequence[Change], operations: Mapping[int, Op] | None = None
 ) -> list[dict[str, Any]]:
     """One row a change: ratio to the trace first, then the step with its 80 % band and the account."""
-    found = []
+    lines = []
     for change in changes:
         answer = trace_whatif(graph, change, operations=operations)
-        found.append(
+        lines.append(
             {
                 "workers": change.workers,
                 "machine": change.other.name if change.other else None,
@@ -31,7 +31,7 @@ def rows(
                 **answer.rows()[0],
             }
         )
-    return found
+    return lines
 
 
 def changes(
@@ -66,7 +66,7 @@ def changes(
         if base is None:
             raise InputError("--set machine.* needs --from: the machine that the trace was recorded on")
         other = base.using(settings)
-    found = [Change(today, other, runtime=runtime)]
+    result = [Change(today, other, runtime=runtime)]
     for text in vary:
         if today is None:
             from slipstick.hwmodels.catalog import machine, machine_names
@@ -76,13 +76,13 @@ def changes(
             on = today
         name, values = axis(text, on)
         if name == "run.workers":
-            found = [replace(change, workers=int(value)) for change in found for value in values]
+            result = [replace(change, workers=int(value)) for change in result for value in values]
         elif name == "run.host_ratio":
-            found = [replace(change, host_ratio=float(value)) for change in found for value in values]
+            result = [replace(change, host_ratio=float(value)) for change in result for value in values]
         else:
             field = name if name.startswith("machine.") else "machine.clock"
             raise InputError(
                 f"{name}: a trace can vary run.workers and run.host_ratio; --set {field}=VALUE (with --from, and --on "
                 "for another machine) changes the machine of a replay"
             )
-    return found
+    return result

@@ -138,8 +138,8 @@ def trace_whatif(
     before = replay(graph)
 
     def step_with(active: frozenset[str]) -> float:
-        own = changed.fed if "loading" in active else graph
-        return replay(own, changed.service(own, active)).step if active else before.step
+        changed_graph = changed.fed if "loading" in active else graph
+        return replay(changed_graph, changed.service(changed_graph, active)).step if active else before.step
 
     account = shapley(changed.terms, step_with)
     service = changed.service(changed.fed, frozenset(changed.terms))
@@ -211,9 +211,9 @@ class _Changed:
                 service[device] *= self._ratios(graph, device, measured, self.change.today, self._at_clock)
             for term, chosen in (("kernels", ~linked), ("collectives", linked)):
                 if term in terms and chosen.any():
-                    own = device[chosen]
-                    ratios = self._ratios(graph, own, measured[chosen], self._at_clock, self.change.other)
-                    service[own] *= ratios
+                    nodes = device[chosen]
+                    ratios = self._ratios(graph, nodes, measured[chosen], self._at_clock, self.change.other)
+                    service[nodes] *= ratios
         if "host" in terms:
             service[[node.kind == "host" for node in graph.nodes]] *= self.change.host_ratio
         return service

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.measure.training.epochs import CONFIGURATIONS, asked_lengths, measure_epoch, summary
+from slipstick.experiments.measure.training.epochs import CONFIGURATIONS, measure_epoch, summary, wanted_lengths
 from slipstick.hwmodels.files.readers import InputError
 
 pytest.importorskip("torch", reason="measuring training needs torch (pip install 'slipstick[torch]')")
@@ -54,13 +54,13 @@ def test_a_log_of_another_epoch_is_refused(tmp_path: Path) -> None:
 )
 def test_bad_lengths_are_named(text: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        asked_lengths(text, "lstm", 10, "sorted")
+        wanted_lengths(text, "lstm", 10, "sorted")
 
 
 def test_lengths_of_a_selection_and_of_a_synthetic_epoch(tmp_path: Path) -> None:
     (tmp_path / "points.json").write_text('{"representatives": [{"length": 7.0, "weight": 2}, {"length": 9}]}')
-    assert asked_lengths(str(tmp_path / "points.json"), "gru", 10, "sorted") == [7, 9]
-    epoch = asked_lengths("synthetic", "attention", 64, "sorted")
+    assert wanted_lengths(str(tmp_path / "points.json"), "gru", 10, "sorted") == [7, 9]
+    epoch = wanted_lengths("synthetic", "attention", 64, "sorted")
     assert len(epoch) == 64 and epoch == sorted(epoch)
 
 

@@ -72,7 +72,7 @@ SPARSE = [(PRODUCT, 6.0), (STREAMED, 4.0)] * 20
 
 def test_a_rocm_trace_names_its_machine_and_replays(tmp_path: Path) -> None:
     read = read_recorded(written(tmp_path, step_of(BUSY, issue=10.0, offset=0.0)))
-    assert read.on == machine("mi300x")
+    assert read.machine == machine("mi300x")
     again = replay(read.graph)
     assert np.asarray(again.steps) == pytest.approx(read.graph.measured_steps, rel=1e-9)
     assert again.step * 1e6 == pytest.approx(32 + 6 + 12 / 3 * 800 + 3, rel=1e-6)
@@ -94,11 +94,13 @@ def test_a_device_clock_before_the_hosts_is_put_right_and_said(tmp_path: Path, o
 
 def test_a_step_bound_by_its_host_stays_so_on_another_vendors_machine_with_a_wide_band(tmp_path: Path) -> None:
     read = read_recorded(written(tmp_path, step_of(SPARSE, issue=20.0, offset=0.0)))
-    answer = trace_whatif(read.graph, Change(read.on, machine("h100-sxm")), operations=read.operations)
+    answer = trace_whatif(read.graph, Change(read.machine, machine("h100-sxm")), operations=read.operations)
     assert answer.after.step == pytest.approx(answer.before.step, rel=0.03)
     assert answer.bottleneck.startswith("host")
     assert answer.high / answer.low > 1.4, "the other machine's host is not known"
-    faster = trace_whatif(read.graph, Change(read.on, machine("h100-sxm"), host_ratio=0.5), operations=read.operations)
+    faster = trace_whatif(
+        read.graph, Change(read.machine, machine("h100-sxm"), host_ratio=0.5), operations=read.operations
+    )
     assert faster.after.step < 0.65 * answer.after.step
 
 

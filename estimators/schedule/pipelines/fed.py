@@ -116,7 +116,7 @@ class Fed(InfeedOverlap):
         cores = machine.cores if stands_on_cores(workload) else 1  # whose work the operations are
         useful = flop * cores / machine.peak("matrix", dtype)
         metrics["matrix"] = useful * float(account["work"] / account["seen"])
-        notes = _said(run, float(account["step"]))
+        notes = _run_notes(run, float(account["step"]))
         return replace(outcome, metrics=Table(metrics), assumptions=notes)
 
     def lanes(self, workload: Workload, times: FloatArray) -> dict[str, float]:
@@ -207,7 +207,7 @@ def numbers_of_run(workload: Workload, run: Mapping[str, float]) -> dict[str, fl
     return {**run_of(workload), **run}
 
 
-def _said(run: Mapping[str, float], step: float) -> tuple[str, ...]:
+def _run_notes(run: Mapping[str, float], step: float) -> tuple[str, ...]:
     if run["steps"] == 1 and not run["sessions"]:
         return ()
     run = {**run, "sessions": max(1.0, run["sessions"])}

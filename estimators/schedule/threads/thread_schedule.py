@@ -92,7 +92,9 @@ class ThreadSchedule(FormulaSchedule):
     def combine(self, workload: Workload, times: FloatArray, machine: Machine, run: Mapping[str, float]) -> Outcome:
         """See `Schedule.combine`; says what the threads are, and what of the contention is not known."""
         outcome = FormulaSchedule.combine(self, workload, times, machine, run)
-        return replace(outcome, assumptions=(*self._said(machine, run), *self._contention_said(workload, machine)))
+        return replace(
+            outcome, assumptions=(*self._run_notes(machine, run), *self._contention_notes(workload, machine))
+        )
 
     def knows(self, kind: str, workload: Workload, machine: Machine) -> bool:
         """Whether the contention of a network on a machine is known."""
@@ -112,7 +114,7 @@ class ThreadSchedule(FormulaSchedule):
             return sp.Integer(0)
         return self.by_weights.formula("parameter.by_weights", threads, weights)
 
-    def _said(self, machine: Machine, run: Mapping[str, float]) -> tuple[str, ...]:
+    def _run_notes(self, machine: Machine, run: Mapping[str, float]) -> tuple[str, ...]:
         threads, there = round(run["threads"]), hardware_threads(machine)
         if threads <= there:
             return (f"{threads} of {there} hardware threads",)
@@ -123,7 +125,7 @@ class ThreadSchedule(FormulaSchedule):
             )
         return (f"{threads} threads oversubscribe {there} hardware threads of {machine.name}: no faster than those",)
 
-    def _contention_said(self, workload: Workload, machine: Machine) -> tuple[str, ...]:
+    def _contention_notes(self, workload: Workload, machine: Machine) -> tuple[str, ...]:
         kinds = sorted({str(op.attributes["contention"]) for op in workload if self.lane(op) == "contended"})
         unknown = [kind for kind in kinds if not self.knows(kind, workload, machine)]
         if unknown:

@@ -80,9 +80,9 @@ def layer_model(name: str, model: Any, example: Sequence[Any] | Mapping[str, Any
         home |= dict.fromkeys(pending, last)
     operations: list[Op] = []
     edges: dict[tuple[str, str], None] = {}
-    for key, own in groups.items():
-        operations.append(Op(key, "layer", attributes=Table({"does": _text(own)})))
-        for node in own:
+    for key, nodes in groups.items():
+        operations.append(Op(key, "layer", attributes=Table({"does": _text(nodes)})))
+        for node in nodes:
             for before in node.all_input_nodes:
                 if before in home and home[before] != key:
                     edges[home[before], key] = None
@@ -129,8 +129,8 @@ def brick_module(model: LayerModel, brick: Brick) -> tuple[Any, tuple[Any, ...]]
                 outside(before)
     for node in nodes:
         made[node] = graph.node_copy(node, lambda before: made[before] if before in made else outside(before))
-    asked = [node for node in nodes if any(user not in inside for user in node.users)]
-    users = [node for node in asked if isinstance(node.meta.get("val"), torch.Tensor)] or nodes[-1:]
+    outputs = [node for node in nodes if any(user not in inside for user in node.users)]
+    users = [node for node in outputs if isinstance(node.meta.get("val"), torch.Tensor)] or nodes[-1:]
     graph.output(tuple(made[node] for node in users))
     module = fx.GraphModule(root, graph)
     module.eval()

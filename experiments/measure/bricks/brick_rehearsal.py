@@ -39,8 +39,8 @@ def shapes_only(where: str) -> Iterator[None]:
             self.steps += 1
             if self.steps > MAX_STEPS:
                 raise InputError(f"{where}: takes more than {MAX_STEPS} steps")
-            found = func(*args, **(kwargs or {}))
-            for value in tree_leaves(found):
+            result = func(*args, **(kwargs or {}))
+            for value in tree_leaves(result):
                 size = getattr(value, "nbytes", 0)
                 if size > MAX_BYTES:
                     raise InputError(f"{where}: a result of {func} takes more than {MAX_BYTES >> 30} GiB")
@@ -49,7 +49,7 @@ def shapes_only(where: str) -> Iterator[None]:
                 self.taken += size
             if self.taken > MAX_BYTES:
                 raise InputError(f"{where}: its results take more than {MAX_BYTES >> 30} GiB together")
-            return found
+            return result
 
     with FakeTensorMode(), FlopCounterMode(display=False) as counter, Bounded():
         yield
@@ -69,12 +69,12 @@ def check_parts(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], whe
     if not isinstance(place, int) or not -tensor.dim() <= place < max(1, tensor.dim()):
         raise InputError(f"{where}: {target} along dimension {str(place)[:40]}")
     length = int(tensor.shape[place]) if tensor.dim() else 1
-    asked = given.get(_PARTED[name])
+    wanted = given.get(_PARTED[name])
     if name == "unbind":
         parts = length
     elif name == "split":
-        parts = length // asked if isinstance(asked, int) and asked > 0 else 0
+        parts = length // wanted if isinstance(wanted, int) and wanted > 0 else 0
     else:
-        parts = asked if isinstance(asked, int) else 0
+        parts = wanted if isinstance(wanted, int) else 0
     if parts > MAX_PARTS:
         raise InputError(f"{where}: {target} makes {parts} parts, more than {MAX_PARTS}")

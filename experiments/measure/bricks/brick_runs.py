@@ -85,16 +85,16 @@ def build(name: str, shapes: Sequence[str] = ()) -> LayerModel:
     InputError
         Where the name has another form, or the model cannot be built or exported.
     """
-    family, _, own = name.partition(":")
-    if not own:
+    family, _, variant = name.partition(":")
+    if not variant:
         raise InputError(f"model {name!r}: want zoo:NAME or MODULE:FUNCTION")
     if family == "zoo":
         from slipstick.experiments.measure.bricks.model_population import population
 
         known = {entry.name: entry for entry in population()}
-        if own not in known:
-            raise unknown_name("model of the zoo", own, sorted(known))
-        entry = known[own]
+        if variant not in known:
+            raise unknown_name("model of the zoo", variant, sorted(known))
+        entry = known[variant]
         return layer_model(name, _materialised(entry.build()), _example(name, entry.inputs, entry.hints, LARGEST_SIDE))
     from slipstick.workloads.importers.torch.torch_by_name import model_and_inputs
 

@@ -56,16 +56,16 @@ def load_sheet(path: Path) -> dict[str, tuple[Any, tuple[Any, ...]]]:
     sheet = read_json(path)
     if not isinstance(sheet, dict) or sheet.get("schema") != SCHEMA or not isinstance(sheet.get("bricks"), list):
         raise InputError(f"{path}: no sheet of bricks (schema {SCHEMA})")
-    found = {}
+    sheets = {}
     for number, entry in enumerate(sheet["bricks"]):
         where = f"{path}: brick {number}"
         try:
-            found[str(entry["identity"])] = _module(entry["nodes"], where)
+            sheets[str(entry["identity"])] = _module(entry["nodes"], where)
         except InputError:
             raise
         except Exception as error:  # torch raises dozens of kinds where shapes or arguments do not fit
             raise InputError(f"{where}: cannot be built ({one_line(error)})") from None
-    return found
+    return sheets
 
 
 def _nodes(module: Any) -> list[dict[str, Any]]:
@@ -80,7 +80,7 @@ def _nodes(module: Any) -> list[dict[str, Any]]:
         elif node.op == "get_attr":
             entry = {"constant": _shape(getattr(module, node.target))}
         elif node.op == "output":
-            entry = {"output": [place[own] for own in node.args[0]]}
+            entry = {"output": [place[one] for one in node.args[0]]}
         else:
             if node.target is operator.getitem:
                 target = GETITEM
@@ -88,10 +88,10 @@ def _nodes(module: Any) -> list[dict[str, Any]]:
                 target = str(node.target)
             else:
                 raise InputError(f"operation {node.target}: none that a sheet may name (brick_operations.py)")
-            arguments = [_said(value, place) for value in node.args]
+            arguments = [_written(value, place) for value in node.args]
             entry = {"call": target, "args": arguments}
             if node.kwargs:
-                entry["kwargs"] = {key: _said(value, place) for key, value in node.kwargs.items()}
+                entry["kwargs"] = {key: _written(value, place) for key, value in node.kwargs.items()}
         place[node] = len(nodes)
         nodes.append(entry)
     return nodes
@@ -101,14 +101,14 @@ def _shape(tensor: Any) -> list[Any]:
     return [list(tensor.shape), list(tensor.stride()), str(tensor.dtype).removeprefix("torch.")]
 
 
-def _said(value: Any, place: dict[Any, int]) -> Any:
+def _written(value: Any, place: dict[Any, int]) -> Any:
     import torch
     from torch import fx
 
     if isinstance(value, fx.Node):
         return {"node": place[value]}
     if isinstance(value, (list, tuple)):
-        return [_said(own, place) for own in value]
+        return [_written(one, place) for one in value]
     if isinstance(value, float) and not math.isfinite(value):
         return {"float": str(value)}
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -206,17 +206,17 @@ def _meant(value: Any, made: list[Any]) -> Any:
     import torch
 
     if isinstance(value, list):
-        return [_meant(own, made) for own in value]
+        return [_meant(content, made) for content in value]
     if not isinstance(value, dict):
         return value
-    ((kind, own),) = value.items()
+    ((kind, content),) = value.items()
     if kind == "node":
-        return _at(made, own)
+        return _at(made, content)
     if kind == "float":
-        return float(own)
+        return float(content)
     if kind == "device":
         return torch.device("cpu")
-    meant = getattr(torch, str(own)) if kind in NAMED and str(own).isidentifier() else None
+    meant = getattr(torch, str(content)) if kind in NAMED and str(content).isidentifier() else None
     if not isinstance(meant, getattr(torch, kind, ())):
         raise ValueError(f"{value!r} names no {kind} of torch")
     return meant

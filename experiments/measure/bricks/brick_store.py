@@ -149,15 +149,15 @@ class BrickStore:
         """Seconds by identity, at the speed of the machine's middle session where a reference ran beside them."""
         question = "SELECT identity, seconds, reference FROM bricks WHERE machine = ? AND software = ? AND protocol = ?"
         with self._connection() as database:
-            found = database.execute(question, (machine, software, protocol)).fetchall()
-        for identity, value, reference in found:
+            rows = database.execute(question, (machine, software, protocol)).fetchall()
+        for identity, value, reference in rows:
             self._check_seconds(f"brick {identity!r}: seconds", value)
             if reference is not None:
                 self._check_seconds(f"brick {identity!r}: reference", reference)
-        references = [reference for _, _, reference in found if reference]
+        references = [reference for _, _, reference in rows if reference]
         middle = statistics.median(references) if references else 1.0
         return Table(
-            {identity: value * (middle / reference if reference else 1.0) for identity, value, reference in found}
+            {identity: value * (middle / reference if reference else 1.0) for identity, value, reference in rows}
         )
 
     def add_machine(self, machine: Machine) -> None:
@@ -176,10 +176,10 @@ class BrickStore:
         """The models known at a granularity."""
         question = "SELECT name, whole, bricks FROM models WHERE granularity = ? ORDER BY name"
         with self._connection() as database:
-            found = database.execute(question, (granularity,)).fetchall()
+            rows = database.execute(question, (granularity,)).fetchall()
         return [
             Composition(str(name), str(whole), self._counts(bricks, f"{self.path}: model {name!r}"))
-            for name, whole, bricks in found
+            for name, whole, bricks in rows
         ]
 
     def take_in(self, other: BrickStore) -> int:
@@ -229,22 +229,22 @@ class BrickStore:
         ways: dict[tuple[str, str, str], Machine] = {}
         for machine, software, protocol, _ in self.contents():
             ways[machine.fingerprint, software, protocol.removesuffix(COLD).removesuffix(WARM)] = machine
-        found = []
+        rows = []
         for (fingerprint, software, protocol), machine in ways.items():
             cold = self.seconds(fingerprint, software, protocol + COLD)
             warm = self.seconds(fingerprint, software, protocol + WARM) or self.seconds(fingerprint, software, protocol)
-            found.append(Measured(machine, software, protocol, cold, warm))
-        return found
+            rows.append(Measured(machine, software, protocol, cold, warm))
+        return rows
 
     def contents(self) -> list[tuple[Machine, str, str, int]]:
         """(machine, software, protocol, results) of everything in the store."""
         counts = "SELECT machine, software, protocol, COUNT(*) FROM bricks GROUP BY machine, software, protocol"
         with self._connection() as database:
             known = dict(database.execute("SELECT fingerprint, description FROM machines").fetchall())
-            found = database.execute(counts).fetchall()
+            rows = database.execute(counts).fetchall()
         return [
             (self._machine(machine, known[machine]), str(software), str(protocol), count)
-            for machine, software, protocol, count in found
+            for machine, software, protocol, count in rows
             if machine in known
         ]
 

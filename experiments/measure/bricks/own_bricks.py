@@ -65,7 +65,7 @@ def own_bricks(folder: Path = FOLDER) -> OwnBricks:
 
 
 def _models(path: Path, names: list[str]) -> Table[tuple[Composition, ...]]:
-    found: dict[str, list[Composition]] = {}
+    models: dict[str, list[Composition]] = {}
     for line, row in read_csv_rows(path, ["model", "granularity", "whole", "bricks"]):
         try:
             counts = [
@@ -75,5 +75,5 @@ def _models(path: Path, names: list[str]) -> Table[tuple[Composition, ...]]:
             whole = names[int(row["whole"])]
         except (ValueError, IndexError):
             raise InputError(f"{path}: line {line}: want places of bricks, as '17 4x3'") from None
-        found.setdefault(row["granularity"], []).append(Composition(row["model"], whole, bricks))
-    return Table({granularity: tuple(own) for granularity, own in found.items()})
+        models.setdefault(row["granularity"], []).append(Composition(row["model"], whole, bricks))
+    return Table({granularity: tuple(compositions) for granularity, compositions in models.items()})

@@ -116,14 +116,14 @@ def run_session(
     references = [value for visits in between["reference"] for value in visits]
 
     def timed(samples: list[list[float]], aside: float) -> Timing:
-        own = [(value - aside) / rounds[place] for place, visits in enumerate(samples) for value in visits]
-        return timing_of(own, references, protocol, load=load)
+        seconds = [(value - aside) / rounds[place] for place, visits in enumerate(samples) for value in visits]
+        return timing_of(seconds, references, protocol, load=load)
 
     nothing = ("empty", "")
-    aside_cold, aside_warm = (float(np.median(own[nothing])) for own in (cold, warm))
+    aside_cold, aside_warm = (float(np.median(taken[nothing])) for taken in (cold, warm))
     return Session(
-        cold={key[1]: timed([[v] for v in own], aside_cold) for key, own in cold.items() if key != nothing},
-        warm={key[1]: timed([[v] for v in own], aside_warm) for key, own in warm.items() if key != nothing},
+        cold={key[1]: timed([[v] for v in taken], aside_cold) for key, taken in cold.items() if key != nothing},
+        warm={key[1]: timed([[v] for v in taken], aside_warm) for key, taken in warm.items() if key != nothing},
         whole=timed(between["whole"], aside_cold) if whole is not None else None,
         reference=timing_of(references, references, protocol, load=load),
         rounds=tuple(map(float, rounds)),

@@ -20,11 +20,11 @@ SAMPLES = 7
 def stated_clock(cpuinfo: Path = CPUINFO, cpufreq: Path = CPUFREQ) -> tuple[float, str] | None:
     """Hz and where they come from, of what lscpu leaves out: cpufreq, then /proc/cpuinfo; None where neither says."""
     for name in ("base_frequency", "cpuinfo_max_freq"):
-        found = parse_cpufreq(_text(cpufreq / name))
-        if found is not None:
-            return found, f"cpufreq: {name}"
-    found = parse_cpuinfo(_text(cpuinfo))
-    return None if found is None else (found, "/proc/cpuinfo")
+        clock = parse_cpufreq(_text(cpufreq / name))
+        if clock is not None:
+            return clock, f"cpufreq: {name}"
+    clock = parse_cpuinfo(_text(cpuinfo))
+    return None if clock is None else (clock, "/proc/cpuinfo")
 
 
 def counted_clock() -> float:

@@ -30,7 +30,7 @@ def counter() -> Any:
 
     @intrinsic  # type: ignore[misc, untyped-decorator, unused-ignore]
     def read(context: Any) -> Any:
-        def build(own: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        def build(cls: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             kind = ir.FunctionType(ir.IntType(64), ())
             return builder.call(builder.module.declare_intrinsic("llvm.readcyclecounter", (), kind), [])
 

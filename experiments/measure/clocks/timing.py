@@ -135,14 +135,14 @@ class Timing:
     @property
     def flags(self) -> tuple[str, ...]:
         """Why not to trust it; empty where nothing was seen."""
-        found = []
+        result = []
         if abs(self.drift) > DRIFT_LIMIT:
-            found.append(f"drift: the reference loop changed its speed by {self.drift:+.1%} meanwhile")
+            result.append(f"drift: the reference loop changed its speed by {self.drift:+.1%} meanwhile")
         if self.scatter > SCATTER_LIMIT:
-            found.append(f"unsteady: the reference loop scattered by {self.scatter:.0%}")
+            result.append(f"unsteady: the reference loop scattered by {self.scatter:.0%}")
         if self.protocol.clock == "wall" and self.load is not None and max(self.load) > BUSY_LIMIT:
-            found.append(f"busy: load {max(self.load):.1f} a core, and wall time was requested")
-        return tuple(found)
+            result.append(f"busy: load {max(self.load):.1f} a core, and wall time was requested")
+        return tuple(result)
 
     @property
     def standard_error(self) -> float:

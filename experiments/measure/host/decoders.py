@@ -37,14 +37,14 @@ class Decoder:
 
 def timed(decoders: list[Decoder], repeats: int = 15) -> list[dict[str, Any]]:
     """Seconds of thread CPU time an example and its spread, a row a decoder."""
-    found = measure({each.name: each.make for each in decoders}, Protocol(repeats=repeats))
+    timings = measure({each.name: each.make for each in decoders}, Protocol(repeats=repeats))
     return [
         {
             "decoder": each.name,
-            "host_seconds": found[each.name].value / each.examples,
-            "spread": found[each.name].spread,
+            "host_seconds": timings[each.name].value / each.examples,
+            "spread": timings[each.name].spread,
             "example_bytes": each.example_bytes,
-            "flags": "; ".join(found[each.name].flags),
+            "flags": "; ".join(timings[each.name].flags),
         }
         for each in decoders
     ]

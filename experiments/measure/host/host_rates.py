@@ -178,21 +178,21 @@ def _latencies(sizes: Mapping[str, int], protocol: Protocol) -> list[Result]:
     numbers = np.ones(max(64, next(iter(sizes.values())) // 8))
     tasks["chain"], count["chain"] = partial(loops["chain"], numbers, 50), 50 * numbers.size
     timings = measure(tasks, protocol)
-    found = []
+    latencies = []
     for name, timing in timings.items():
         quantity, _, level = name.partition(" ")
         label = {"latency": "latency", "gather": "gather", "chain": "dependent addition"}[quantity]
         benchmark = "" if quantity != "chain" else "float64"
         flags = timing.flags
         value = timing.value / count[name]
-        found.append(Result(label, level, benchmark, 1, value, "s", timing.spread, flags))
-    return found
+        latencies.append(Result(label, level, benchmark, 1, value, "s", timing.spread, flags))
+    return latencies
 
 
 def _many_cores(cores: int, size: int, protocol: Protocol) -> list[Result]:
     """Every thread over its own arrays at once; bytes over its own CPU time, summed."""
     loops = compiled()
-    found = []
+    result = []
     for name, stream in STREAMS.items():
         count = size // (8 * stream.arrays)
         sets = [[np.full(count, 1.0 + i) for i in range(stream.arrays)] for _ in range(cores)]
@@ -221,8 +221,8 @@ def _many_cores(cores: int, size: int, protocol: Protocol) -> list[Result]:
                 thread.join()
             rates.append(sum(2 * count * stream.traffic / one for one in seconds))
         low, middle, high = np.quantile(rates, [0.25, 0.5, 0.75])
-        found.append(Result("bandwidth", MEMORY, name, cores, float(middle), "byte/s", float((high - low) / middle)))
-    return found
+        result.append(Result("bandwidth", MEMORY, name, cores, float(middle), "byte/s", float((high - low) / middle)))
+    return result
 
 
 def _products(cores: int, protocol: Protocol) -> list[Result]:

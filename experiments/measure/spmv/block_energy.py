@@ -30,7 +30,7 @@ class RaplDomain:
 
 def rapl_domains(root: Path = Path("/sys/class/powercap")) -> tuple[RaplDomain, ...]:
     """The host's counters, packages and memory; empty where it has none or lets nobody read them."""
-    found = []
+    domains = []
     for folder in sorted(root.glob("intel-rapl:*")):
         try:
             domain = RaplDomain(
@@ -39,8 +39,8 @@ def rapl_domains(root: Path = Path("/sys/class/powercap")) -> tuple[RaplDomain, 
             domain.read()
         except (OSError, ValueError):
             continue
-        found.append(domain)
-    return tuple(found)
+        domains.append(domain)
+    return tuple(domains)
 
 
 def energy_of(task: Callable[[], object], domains: tuple[RaplDomain, ...]) -> dict[str, float]:

@@ -66,8 +66,8 @@ def errors(blocks: LabelledBlocks, predicted: Floats) -> Errors:
 def reuse_model(kind: LabelKind, caches: CacheSizes) -> Model:
     """The eight costs alone."""
 
-    def model(known: LabelledBlocks, asked: LabelledBlocks) -> Floats:
-        return fit_reuse(known.table, known.label, kind, caches).seconds_per_nonzero(asked.table)
+    def model(known: LabelledBlocks, target: LabelledBlocks) -> Floats:
+        return fit_reuse(known.table, known.label, kind, caches).seconds_per_nonzero(target.table)
 
     return model
 
@@ -75,8 +75,8 @@ def reuse_model(kind: LabelKind, caches: CacheSizes) -> Model:
 def combined_model(kind: LabelKind, caches: CacheSizes, trees: int = 120) -> Model:
     """The eight costs and the trees on what they leave."""
 
-    def model(known: LabelledBlocks, asked: LabelledBlocks) -> Floats:
-        return fit_spmv(known.table, known.label, kind, caches, trees=trees).seconds_per_nonzero(asked.table)
+    def model(known: LabelledBlocks, target: LabelledBlocks) -> Floats:
+        return fit_spmv(known.table, known.label, kind, caches, trees=trees).seconds_per_nonzero(target.table)
 
     return model
 
@@ -89,5 +89,7 @@ def fit_with_spread(
     if len(blocks.names) < 2 * FOLDS:
         return whole
     reuse = errors(blocks, held_out(blocks, reuse_model(kind, caches))).matrix_spread
-    own = errors(blocks, held_out(blocks, combined_model(kind, caches, trees))).matrix_spread if trees else reuse
-    return replace(whole, matrix_spread=own, reuse_spread=reuse)
+    matrix_spread = (
+        errors(blocks, held_out(blocks, combined_model(kind, caches, trees))).matrix_spread if trees else reuse
+    )
+    return replace(whole, matrix_spread=matrix_spread, reuse_spread=reuse)

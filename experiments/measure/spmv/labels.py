@@ -166,23 +166,23 @@ class Labels:
         """
         size = int(self.facts.get("block", BLOCK))
         by_matrix = dict(tuple(self.frame.groupby("matrix", observed=True)))
-        found: dict[LabelKind, list[_Part]] = {kind: [] for kind in kinds}
+        result: dict[LabelKind, list[_Part]] = {kind: [] for kind in kinds}
         for matrix in matrices:
-            own = by_matrix.get(matrix.name)
-            wanted = [kind for kind in kinds if own is not None and own[f"{kind}_ns"].notna().any()]
-            if own is None or not wanted:
+            here = by_matrix.get(matrix.name)
+            wanted = [kind for kind in kinds if here is not None and here[f"{kind}_ns"].notna().any()]
+            if here is None or not wanted:
                 continue
             table, inputs = block_features(matrix, size), network_input(matrix, size)
             for kind in wanted:
-                rows = own[own[f"{kind}_ns"].notna()]
+                rows = here[here[f"{kind}_ns"].notna()]
                 index = rows["block"].to_numpy()
                 times = [rows[name].to_numpy(dtype=np.float64) * 1e-9 for name in (f"{kind}_ns", f"{kind}_repeat_ns")]
                 sampled = BlockTable(table.names, table.values[index], index, table.blocks, size)
-                found[kind].append(_Part(matrix.name, sampled, inputs[index], times[0], times[1]))
-        for kind, parts in found.items():
+                result[kind].append(_Part(matrix.name, sampled, inputs[index], times[0], times[1]))
+        for kind, parts in result.items():
             if not parts:
                 raise InputError(f"{self.path}: no {kind} labels for these matrices (none were taken in quiet)")
-        return {kind: _joined(parts) for kind, parts in found.items()}
+        return {kind: _joined(parts) for kind, parts in result.items()}
 
 
 @dataclass(frozen=True, eq=False)

@@ -68,15 +68,15 @@ class PublishedSet:
         paths = sorted(folder.glob("*.h5"))
         if not paths:
             raise InputError(f"{folder}: no .h5 of a test matrix")
-        found = {}
+        result = {}
         for path in paths:
             columns, labels = _arrays(path, f"{_key(metric)}_{BLOCK}")
             blocks = columns.size // BLOCK
             if len(labels) < blocks or not blocks:
                 raise InputError(f"{path}: {len(labels)} labels for {blocks} blocks")
             name = path.stem.removeprefix("output_").removesuffix(f"_{self.clock}")
-            found[name] = _inputs(columns.ravel()[: blocks * BLOCK].reshape(blocks, BLOCK)), labels[:blocks]
-        return found
+            result[name] = _inputs(columns.ravel()[: blocks * BLOCK].reshape(blocks, BLOCK)), labels[:blocks]
+        return result
 
 
 def _key(metric: str) -> str:

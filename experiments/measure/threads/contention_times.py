@@ -95,11 +95,11 @@ def measure_contention(
             say(f"contention: round {turn + 1} of {repeats}")
         for count in threads:
             samples[count].append(_passes(update, count, rounds))
-    found = []
+    rows = []
     for count in threads:
         low, middle, high = np.quantile(samples[count], [0.25, 0.5, 0.75])
-        found.append(ContentionTime(count, float(middle), float((high - low) / middle)))
-    return tuple(found)
+        rows.append(ContentionTime(count, float(middle), float((high - low) / middle)))
+    return tuple(rows)
 
 
 def _passes(update: Callable[[int], None], threads: int, rounds: int) -> float:

@@ -31,11 +31,11 @@ def thread_counts(text: str) -> tuple[int, ...]:
         low, high = whole_number(first.strip()), whole_number(last.strip())
         if not low or not high or high < low:
             raise InputError(f"--threads {text}: want FIRST..LAST, as 1..8")
-        found, count = [], low
+        result, count = [], low
         while count < high:
-            found.append(count)
+            result.append(count)
             count *= 2
-        return (*found, high)
+        return (*result, high)
     counts = [whole_number(part.strip()) for part in text.split(",")]
     if not counts or not all(counts) or len(counts) > MAX_LISTED:
         raise InputError(f"--threads {text}: want 1..8 or a list such as 1,2,6")

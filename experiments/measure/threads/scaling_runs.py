@@ -78,14 +78,14 @@ def measure_scaling(
     ]
     if not points or len(points) * repeats > MAX_POINTS:
         raise InputError(f"{len(points)} points x {repeats} repeats: want 1 .. {MAX_POINTS} runs")
-    found = []
+    rows = []
     for repeat in range(repeats):
         for point in points:
             if say is not None:
-                said = ", ".join(f"{name} = {value:g}" for name, value in point.items())
-                say(f"run {repeat + 1} of {repeats}: {said}")
-            found.append(ScalingTime(point, repeat, _run(program, point, timeout)))
-    return found
+                settings = ", ".join(f"{name} = {value:g}" for name, value in point.items())
+                say(f"run {repeat + 1} of {repeats}: {settings}")
+            rows.append(ScalingTime(point, repeat, _run(program, point, timeout)))
+    return rows
 
 
 def write_csv(runs: Sequence[ScalingTime], path: str | os.PathLike[str]) -> None:
@@ -115,8 +115,8 @@ def _run(program: str, point: Mapping[str, float], timeout: float) -> float:
         raise InputError(f"{program[:60]}: failed with exit code {done.returncode} at {dict(point)}: {last[:200]}")
     if not own_clock:
         return passed
-    said = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("slipstick-seconds ")]
-    return float(said[-1])
+    stated = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("slipstick-seconds ")]
+    return float(stated[-1])
 
 
 def _command(program: str, point: Mapping[str, float]) -> tuple[list[str], bool]:
@@ -155,14 +155,14 @@ def sizes_of(texts: Sequence[str]) -> dict[str, tuple[float, ...]]:
     InputError
         Where a text has another form, or a name is given twice or is `threads`.
     """
-    found: dict[str, tuple[float, ...]] = {}
+    sizes: dict[str, tuple[float, ...]] = {}
     for text in texts:
         name, equals, values = (part.strip() for part in text.partition("="))
         numbers = [number_of(part) for part in values.split(",")]
-        if not (equals and name.isidentifier()) or name in found or name == "threads" or None in numbers:
+        if not (equals and name.isidentifier()) or name in sizes or name == "threads" or None in numbers:
             raise InputError(f"--size {text[:60]}: want NAME=100,200,400, each name once (threads has its own option)")
-        found[name] = tuple(number for number in numbers if number is not None)
-    return found
+        sizes[name] = tuple(number for number in numbers if number is not None)
+    return sizes
 
 
 def number_of(text: str) -> float | None:

@@ -26,8 +26,8 @@ def sibling_threads(path: Path = SIBLINGS) -> tuple[int, ...]:
         text = path.read_text()
     except OSError:
         text = ""
-    found = [number for part in text.strip().split(",") for number in _range(part) if number in allowed]
-    return tuple(found) or (min(allowed),)
+    siblings = [number for part in text.strip().split(",") for number in _range(part) if number in allowed]
+    return tuple(siblings) or (min(allowed),)
 
 
 def cycles_by_threads(siblings: Sequence[int]) -> tuple[float, ...]:
@@ -36,11 +36,11 @@ def cycles_by_threads(siblings: Sequence[int]) -> tuple[float, ...]:
     The loop is a product of small matrices in the first cache: what a convolution does most.
     """
     alone = min(_together(siblings[:1]) for _ in range(REPEATS))
-    found = [1.0]
+    cycles = [1.0]
     for count in range(2, len(siblings) + 1):
         shared = float(np.median([_together(siblings[:count]) for _ in range(REPEATS)]))
-        found.append(max(found[-1], shared / alone))
-    return tuple(round(value, 4) for value in found)
+        cycles.append(max(cycles[-1], shared / alone))
+    return tuple(round(value, 4) for value in cycles)
 
 
 def _together(numbers: Sequence[int]) -> float:

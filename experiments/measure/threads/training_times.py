@@ -82,11 +82,11 @@ def measure_training(
             if say is not None:
                 say(f"training: {count} threads, round {turn + 1} of {repeats}")
             samples[count] += _workers(target, tuple(shapes), count, images)
-    found = []
+    rows = []
     for count in threads:
         low, middle, high = np.quantile(samples[count], [0.25, 0.5, 0.75])
-        found.append(TrainingTime(count, float(middle), float((high - low) / middle)))
-    return tuple(found)
+        rows.append(TrainingTime(count, float(middle), float((high - low) / middle)))
+    return tuple(rows)
 
 
 class _Step:
@@ -145,10 +145,10 @@ def _workers(target: str, shapes: tuple[str, ...], count: int, images: int) -> l
     ]
     for worker in workers:
         worker.start()
-    found = [answers.get(timeout=600) for _ in workers]
+    results = [answers.get(timeout=600) for _ in workers]
     for worker in workers:
         worker.join()
-    return found
+    return results
 
 
 def _work(target: str, shapes: tuple[str, ...], model: Any, images: int, barrier: Any, answers: Any) -> None:

@@ -215,7 +215,7 @@ def measure_epoch(
     return log
 
 
-def asked_lengths(text: str, network: str, iterations: int, order: str) -> list[int]:
+def wanted_lengths(text: str, network: str, iterations: int, order: str) -> list[int]:
     """Lengths from an option's text: a list, a CSV with seq_len, a JSON of representatives, or "synthetic".
 
     Raises
@@ -235,10 +235,10 @@ def asked_lengths(text: str, network: str, iterations: int, order: str) -> list[
         entries = require_mapping(read_json(text), text, "the document").get("representatives")
         if not isinstance(entries, list):
             raise InputError(f"{text}: no list 'representatives'; want a file of slipstick seqpoint --emit-lengths")
-        found = [str(require_mapping(entry, text, "representatives").get("length")) for entry in entries]
+        lengths = [str(require_mapping(entry, text, "representatives").get("length")) for entry in entries]
     else:
-        found = text.split(",")
-    whole = [read_number(value, text[:60], 1, "length", 1, MAX_LENGTH) for value in found]
+        lengths = text.split(",")
+    whole = [read_number(value, text[:60], 1, "length", 1, MAX_LENGTH) for value in lengths]
     if not all(length == int(length) for length in whole):
         raise InputError(f"lengths {text[:60]!r}: want whole numbers")
     return [int(length) for length in whole]

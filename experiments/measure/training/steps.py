@@ -141,7 +141,7 @@ def _beside(
         for key, value in taken.items():
             shares[key].append(value / usual)
     whole = median(steps)
-    return {key: median(found) * whole for key, found in shares.items()}, [median(steps[::2]), median(steps[1::2])]
+    return {key: median(share) * whole for key, share in shares.items()}, [median(steps[::2]), median(steps[1::2])]
 
 
 def _taken(task: Callable[[], object], count: int) -> float:

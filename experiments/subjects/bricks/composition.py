@@ -61,11 +61,11 @@ def composer(measured: Measured, schedule: Schedule | None = None) -> Composite:
 def whole_models(measured: Measured, known: Iterable[Composition]) -> dict[str, Measurement]:
     """The models of which every brick and the whole are measured, by name."""
     return {
-        own.name: Measurement(
-            as_workload(own), measured.machine, measured.warm[own.whole], protocol=measured.protocol, group=own.name
+        one.name: Measurement(
+            as_workload(one), measured.machine, measured.warm[one.whole], protocol=measured.protocol, group=one.name
         )
-        for own in known
-        if own.whole in measured.warm and all(identity in measured.warm for identity in own.bricks)
+        for one in known
+        if one.whole in measured.warm and all(identity in measured.warm for identity in one.bricks)
     }
 
 
@@ -121,16 +121,16 @@ def leave_one_model_out(
     objective = Objective.of(plain, wholes, free)
     start = np.array(objective.fit(tolerance=TOLERANCE).values)
     scores = []
-    for index, (name, own) in enumerate(complete.items()):
+    for index, (name, held) in enumerate(complete.items()):
         others = [i for i in range(len(wholes)) if i != index]
         fit = from_fit(
             plain, objective.some(others).fit(start=start, tolerance=TOLERANCE), source=f"{len(others)} other models"
         )
-        answer = fit.estimate(own.workload, measured.machine)
+        answer = fit.estimate(held.workload, measured.machine)
         low, high = answer.interval() or (np.nan, np.nan)
-        alone = plain.estimate(own.workload, measured.machine).time
-        layers = sum(int(op.times) for op in own.workload)
-        scores.append(ModelScore(name, layers, alone, answer.time, own.value, low, high))
+        alone = plain.estimate(held.workload, measured.machine).time
+        layers = sum(int(op.times) for op in held.workload)
+        scores.append(ModelScore(name, layers, alone, answer.time, held.value, low, high))
     return scores
 
 
@@ -172,19 +172,19 @@ def _latency(
     known: Sequence[Composition],
     schedule: Schedule | None,
 ) -> dict[str, Any]:
-    parts, on = composed(workload, granularity), measured.machine
+    parts, machine = composed(workload, granularity), measured.machine
     whole = measured_key(composed(workload, len(workload)).operations[0])
-    row: dict[str, Any] = {"model": name, "machine": on.name, "time_s": None, "low_s": None, "high_s": None}
+    row: dict[str, Any] = {"model": name, "machine": machine.name, "time_s": None, "low_s": None, "high_s": None}
     reason, fitted = "", 0
     try:
-        estimator = calibrated(measured, [own for own in known if own.whole != whole], schedule)
-        answer = estimator.estimate(parts, on)
+        estimator = calibrated(measured, [one for one in known if one.whole != whole], schedule)
+        answer = estimator.estimate(parts, machine)
         row["time_s"] = answer.time
         row["low_s"], row["high_s"] = answer.interval() or (None, None)
         fitted = len(estimator.uncertainty.residuals) if estimator.uncertainty else 0
     except InputError as error:
         reason = str(error)
-    hourly = on.price / 3600 if on.price else None
+    hourly = machine.price / 3600 if machine.price else None
     return row | {
         "dollars_per_million": hourly * row["time_s"] * 1e6 if hourly and row["time_s"] else None,
         "measured_s": measured.warm.get(whole),
@@ -220,18 +220,18 @@ def advice(rows: Sequence[Mapping[str, Any]], within: float | None = None) -> li
 
     The upper end of the interval has to lie within, where there is one.
     """
-    found: list[dict[str, Any]] = []
-    for asked, offered in (("model", "machine"), ("machine", "model")):
-        for name in sorted({str(row[asked]) for row in rows}):
-            own = [row for row in rows if row[asked] == name and row["time_s"] is not None]
-            fitting = [row for row in own if within is None or (row["high_s"] or row["time_s"]) <= within]
+    lines: list[dict[str, Any]] = []
+    for wanted, offered in (("model", "machine"), ("machine", "model")):
+        for name in sorted({str(row[wanted]) for row in rows}):
+            chosen = [row for row in rows if row[wanted] == name and row["time_s"] is not None]
+            fitting = [row for row in chosen if within is None or (row["high_s"] or row["time_s"]) <= within]
             priced = [row for row in fitting if row["dollars_per_million"] is not None]
             fastest = min(fitting, key=lambda row: row["time_s"], default=None)
             cheapest = min(priced, key=lambda row: row["dollars_per_million"], default=None)
-            found.append(
+            lines.append(
                 {
-                    "for": f"{asked} {name}",
-                    "known": len(own),
+                    "for": f"{wanted} {name}",
+                    "known": len(chosen),
                     "within": len(fitting),
                     "fastest": fastest[offered] if fastest else None,
                     "time_s": fastest["time_s"] if fastest else None,
@@ -239,4 +239,4 @@ def advice(rows: Sequence[Mapping[str, Any]], within: float | None = None) -> li
                     "dollars_per_million": cheapest["dollars_per_million"] if cheapest else None,
                 }
             )
-    return found
+    return lines

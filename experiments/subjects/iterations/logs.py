@@ -89,13 +89,13 @@ def simulated_log(
     """
     from slipstick.experiments.question.question import question
 
-    asked = question(workload_name, machine_name, estimator_name, settings)
-    if "seq_len" not in asked.workload.symbols:
-        raise InputError(f"workload {asked.workload.name!r}: has no symbol seq_len, so all its iterations are alike")
+    query = question(workload_name, machine_name, estimator_name, settings)
+    if "seq_len" not in query.workload.symbols:
+        raise InputError(f"workload {query.workload.name!r}: has no symbol seq_len, so all its iterations are alike")
     unique, place = np.unique(lengths, return_inverse=True)
-    compiled = asked.estimator.compile(asked.workload, asked.machine, ("workload.seq_len",), asked.run)
+    compiled = query.estimator.compile(query.workload, query.machine, ("workload.seq_len",), query.run)
     times = np.asarray(compiled({"workload.seq_len": unique}))
-    source = f"{asked.workload.name} on {asked.machine.name}, simulated"
+    source = f"{query.workload.name} on {query.machine.name}, simulated"
     return Iterations(np.asarray(lengths, dtype=np.float64), times[place], source=source)
 
 

@@ -14,11 +14,11 @@ from slipstick.hwmodels.units import format_quantity
 
 
 @dataclass(frozen=True)
-class Asked:
+class JobRequest:
     """The options of a verb that a simulation reads."""
 
     name: str
-    on: str | None = None
+    machine: str | None = None
     estimator: str | None = None
     settings: tuple[str, ...] = ()
     dtype: str | None = None
@@ -30,60 +30,60 @@ class Asked:
 
     def question(self) -> JobQuestion:
         """The job."""
-        return job_question(self.name, self.on, self.estimator, self.settings, self.dtype)
+        return job_question(self.name, self.machine, self.estimator, self.settings, self.dtype)
 
 
-def print_formula(asked: Asked) -> None:
+def print_formula(request: JobRequest) -> None:
     """A job without `--simulate`: the slowest stage's time, and that it knows no waiting."""
-    question = asked.question()
-    job, said = question.job()
+    question = request.question()
+    job, assumed = question.job()
     seconds, source = question.formula(job)
     note = f"by formula: {source}; --simulate shows what it misses"
-    notes = [*said, f"{job.name}: {format_quantity(seconds, 's')} {note}"]
+    notes = [*assumed, f"{job.name}: {format_quantity(seconds, 's')} {note}"]
     emit(
         [{"job": job.name, "time_s": seconds, "step_s": seconds / job.steps, "steps": job.steps}],
-        asked.form,
+        request.form,
         notes=notes,
     )
 
 
-def print_simulated(asked: Asked) -> None:
+def print_simulated(request: JobRequest) -> None:
     """A job's distribution: one row a quantity; with a trace of its first run, and a page."""
-    question = asked.question()
-    found = simulate(question, runs=asked.runs, seed=asked.seed)
-    low, high = found.band()
-    job = found.job
-    over = float(found.numbers["time_s"].mean()) / found.formula if found.formula else float("nan")
+    question = request.question()
+    simulated = simulate(question, runs=request.runs, seed=request.seed)
+    low, high = simulated.band()
+    job = simulated.job
+    over = float(simulated.numbers["time_s"].mean()) / simulated.formula if simulated.formula else float("nan")
     notes = [
-        *found.assumptions,
-        f"{job.name}: {format_quantity(float(_median(found)), 's')} (80 %: {format_quantity(low, 's')} .. "
-        f"{format_quantity(high, 's')}), {job.steps} steps, {found.runs} runs from seed {found.seed}",
-        f"{over:.3g} x the formula's {format_quantity(found.formula, 's')} ({found.formula_source})",
+        *simulated.assumptions,
+        f"{job.name}: {format_quantity(float(_median(simulated)), 's')} (80 %: {format_quantity(low, 's')} .. "
+        f"{format_quantity(high, 's')}), {job.steps} steps, {simulated.runs} runs from seed {simulated.seed}",
+        f"{over:.3g} x the formula's {format_quantity(simulated.formula, 's')} ({simulated.formula_source})",
     ]
-    if asked.trace:
-        notes.append(f"trace of the first run: {found.write_trace(asked.trace)}")
-    if asked.report:
-        notes.append(f"report: {_page(asked, question, found)}")
-    rows = found.rows()
-    if asked.form == "table":
+    if request.trace:
+        notes.append(f"trace of the first run: {simulated.write_trace(request.trace)}")
+    if request.report:
+        notes.append(f"report: {_page(request, question, simulated)}")
+    rows = simulated.rows()
+    if request.form == "table":
         rows = [row for row in rows if "." not in row["quantity"] or row["quantity"].endswith(".busy")]
-    emit(rows, asked.form, notes=notes)
+    emit(rows, request.form, notes=notes)
 
 
-def print_sweep(asked: Asked, vary: Sequence[str]) -> None:
+def print_sweep(request: JobRequest, vary: Sequence[str]) -> None:
     """Ratios to the job as it stands."""
     if not vary:
         raise InputError("nothing varies: name at least one, such as --vary job.copies=1,4,16")
-    question = asked.question()
-    frame = sweep(question, [axis_of(text) for text in vary], asked.runs, asked.seed)
+    question = request.question()
+    frame = sweep(question, [axis_of(text) for text in vary], request.runs, request.seed)
     rows = [dict(zip(frame.columns, row, strict=True)) for row in frame.itertuples(index=False, name=None)]
     notes = ["ratios to the job as it stands, with the same seeds: median over runs, 80 %; formula_s: without waiting"]
-    if asked.report:
+    if request.report:
         from slipstick.experiments.subjects.jobs.job_page import write_job_page
 
-        found = simulate(question, runs=asked.runs, seed=asked.seed)
-        notes.append(f"report: {write_job_page(found, question.file, asked.report, frame)[0].resolve()}")
-    emit(rows, asked.form, notes=notes)
+        simulated = simulate(question, runs=request.runs, seed=request.seed)
+        notes.append(f"report: {write_job_page(simulated, question.file, request.report, frame)[0].resolve()}")
+    emit(rows, request.form, notes=notes)
 
 
 def axis_of(text: str) -> tuple[str, tuple[str, ...]]:
@@ -115,16 +115,16 @@ def axis_of(text: str) -> tuple[str, tuple[str, ...]]:
     return name, tuple(dict.fromkeys(f"{round(v)}" if whole else f"{v:.6g}" for v in values))
 
 
-def _page(asked: Asked, question: JobQuestion, found: Simulated) -> Any:
+def _page(request: JobRequest, question: JobQuestion, simulated: Simulated) -> Any:
     from slipstick.experiments.subjects.jobs.job_page import write_job_page
 
     frame = None
     if question.file.vary:
-        frame = sweep(question, [axis_of(text) for text in question.file.vary], min(found.runs, 20), asked.seed)
-    return write_job_page(found, question.file, asked.report or "", frame)[0].resolve()
+        frame = sweep(question, [axis_of(text) for text in question.file.vary], min(simulated.runs, 20), request.seed)
+    return write_job_page(simulated, question.file, request.report or "", frame)[0].resolve()
 
 
-def _median(found: Simulated) -> float:
+def _median(simulated: Simulated) -> float:
     import numpy as np
 
-    return float(np.median(found.numbers["time_s"]))
+    return float(np.median(simulated.numbers["time_s"]))

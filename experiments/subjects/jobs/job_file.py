@@ -36,13 +36,13 @@ class JobQuestion:
     ----------
     where
         The file, for messages.
-    on
+    machine
         The machine of stages that name a workload and no machine.
     """
 
     document: Mapping[str, Any]
     where: str
-    on: str | None = None
+    machine: str | None = None
     estimator: str | None = None
     settings: tuple[str, ...] = ()
 
@@ -58,7 +58,7 @@ class JobQuestion:
     def using(self, settings: Sequence[str]) -> JobQuestion:
         """The same with these set as well; a later value of a name wins."""
         latest = {text.partition("=")[0].strip(): text for text in (*self.settings, *settings)}
-        return JobQuestion(self.document, self.where, self.on, self.estimator, tuple(latest.values()))
+        return JobQuestion(self.document, self.where, self.machine, self.estimator, tuple(latest.values()))
 
     def job(self) -> tuple[Job, tuple[str, ...]]:
         """The job, and what its stages' estimates assume.
@@ -68,13 +68,13 @@ class JobQuestion:
         InputError
             Where the file or a setting is wrong, or a stage gives neither a time nor a workload.
         """
-        file, said, stages = self.file, [], []
+        file, lines, stages = self.file, [], []
         others = [text for text in self.settings if not text.startswith("job.")]
         if others and not any(stage.workload for stage in file.stages):
             raise InputError(f"{others[0]}: no stage of {self.where} is a workload; only job.* can be set")
         for stage in file.stages:
-            times, scatter, notes = self._service(stage, others)
-            said += notes
+            times, scatter, more = self._service(stage, others)
+            lines += more
             fields = {name: getattr(stage, name) for name in COPIED}
             room = None if file.population is not None else stage.buffer
             stages.append(
@@ -90,7 +90,7 @@ class JobQuestion:
         checkpoint = Checkpoint(file.checkpoint.every, file.checkpoint.time) if file.checkpoint else None
         failures = Failures(file.failures.between, file.failures.restart) if file.failures else None
         job = Job(file.name, pipeline, file.steps, file.copies, file.population, checkpoint, failures)
-        return job, tuple(said)
+        return job, tuple(lines)
 
     def formula(self, job: Job) -> tuple[float, str]:
         """Seconds of the job by a formula, and which: the file's own, or the slowest stage without waiting.
@@ -100,8 +100,8 @@ class JobQuestion:
         InputError
             Where the file's formula names what the job has not, or gives no time.
         """
-        own = self.file.formula
-        if own is None:
+        text = self.file.formula
+        if text is None:
             return job.ideal(), "the slowest stage or resource, nothing varies and nothing waits"
         values: dict[str, float] = {"job.steps": job.steps, "job.copies": job.copies}
         if job.population is not None:
@@ -113,11 +113,11 @@ class JobQuestion:
                 value = getattr(stage, name)
                 if value is not None:
                     values[f"job.{stage.name}.{name}"] = value
-        expression = parse_expression(own.seconds, sorted(values), f"{self.where}: formula.seconds")
+        expression = parse_expression(text.seconds, sorted(values), f"{self.where}: formula.seconds")
         seconds = float(expression.subs({symbol(name): value for name, value in values.items()}))
         if not (math.isfinite(seconds) and seconds > 0):
             raise InputError(f"{self.where}: the formula gives {seconds:g} s: want a time > 0")
-        return seconds, own.source
+        return seconds, text.source
 
     def _service(self, stage: StageFile, others: Sequence[str]) -> tuple[tuple[float, ...], float, list[str]]:
         """Seconds of the stage's outputs, how sure their mean is, and what that assumes."""
@@ -125,19 +125,19 @@ class JobQuestion:
             raise InputError(f"{self.where}: stage {stage.name!r}: give service (seconds) or workload, one of them")
         if stage.service is not None:
             return stage.service, 0.0, []
-        on = stage.machine or self.on
-        if on is None or stage.workload is None:
+        machine = stage.machine or self.machine
+        if machine is None or stage.workload is None:
             raise InputError(f"{self.where}: stage {stage.name!r}: on which machine? Give machine, or --on MACHINE")
         latest = {text.partition("=")[0].strip(): text for text in (*stage.set, *others)}
         estimator = stage.estimator or self.estimator
-        found = stage_time(stage.workload, on, estimator, tuple(latest.values()), stage.dtype, stage.part)
-        own = "" if stage.scatter is None else f" (set: {stage.scatter:.1%})"
-        return (found.seconds,), found.scatter, [f"{stage.name}: {found.said}{own}"]
+        answer = stage_time(stage.workload, machine, estimator, tuple(latest.values()), stage.dtype, stage.part)
+        note = "" if stage.scatter is None else f" (set: {stage.scatter:.1%})"
+        return (answer.seconds,), answer.scatter, [f"{stage.name}: {answer.assumed}{note}"]
 
 
 def job_question(
     name: str,
-    on: str | None = None,
+    machine: str | None = None,
     estimator: str | None = None,
     settings: Sequence[str] = (),
     dtype: str | None = None,
@@ -155,18 +155,18 @@ def job_question(
         path = Path(name) if name.endswith((".yaml", ".yml")) else SHIPPED / f"{name}.yaml"
         document = require_mapping(read_yaml(path), path, "the document")
         return JobQuestion(
-            document, str(path if name.endswith((".yaml", ".yml")) else name), on, estimator, tuple(settings)
+            document, str(path if name.endswith((".yaml", ".yml")) else name), machine, estimator, tuple(settings)
         )
     if not name.endswith(".json") and name not in workload_names():
         raise unknown_name("workload or job", name, [*shipped_jobs(), *workload_names()])
     whole = {"workload": name, "dtype": dtype}
     stages: list[dict[str, Any]] = [{"name": "step", "together": True, **whole}]
     others = tuple(text for text in settings if not text.startswith("job."))
-    if on is not None and is_fed(name, on, estimator, others, dtype):
+    if machine is not None and is_fed(name, machine, estimator, others, dtype):
         host = {"name": "host", "part": "host", "workers": workers_of(others), "buffer": 2}
         stages = [host, {"name": "infeed", "part": "infeed"}, {**stages[0], "part": "device"}]
         stages = [{**whole, **stage} for stage in stages]
-    return JobQuestion({"name": name, "stages": stages}, name, on, estimator, tuple(settings))
+    return JobQuestion({"name": name, "stages": stages}, name, machine, estimator, tuple(settings))
 
 
 def _changed(document: Mapping[str, Any], path: str, text: str) -> dict[str, Any]:

@@ -22,55 +22,55 @@ MOST_LINES = 5
 
 
 def write_job_page(
-    found: Simulated, file: JobFile, path: str | Path, swept: pd.DataFrame | None = None
+    simulated: Simulated, file: JobFile, path: str | Path, swept: pd.DataFrame | None = None
 ) -> tuple[Path, Path]:
     """Write the page to `path` and its charts beside it as PNG; returns both paths."""
     path = Path(path)
-    charts = {"run": distribution_chart(found, "time_s"), "step": distribution_chart(found, "step_s")}
+    charts = {"run": distribution_chart(simulated, "time_s"), "step": distribution_chart(simulated, "step_s")}
     sections = []
     if swept is not None and len(swept):
-        charts = {"sweep": sweep_chart(swept, float(np.median(found.numbers["time_s"]))), **charts}
+        charts = {"sweep": sweep_chart(swept, float(np.median(simulated.numbers["time_s"]))), **charts}
         rows = [dict(zip(swept.columns, row, strict=True)) for row in swept.itertuples(index=False, name=None)]
         sections.append(Section("Every point, with the same seeds as today", table_html(rows, "points")))
     shown = [Section(chart.title, figure_html(plotly_chart(chart), name)) for name, chart in charts.items()]
-    numbers = [row for row in found.rows() if "." not in row["quantity"]]
-    notes = "".join(f"<p class=note>{escape(text)}</p>" for text in found.assumptions)
+    numbers = [row for row in simulated.rows() if "." not in row["quantity"]]
+    notes = "".join(f"<p class=note>{escape(text)}</p>" for text in simulated.assumptions)
     sections = [
         *shown,
         Section("Percentiles", table_html(numbers, "percentiles")),
-        Section("What each stage does, shares of its workers' time", table_html(share_rows(found), "shares")),
+        Section("What each stage does, shares of its workers' time", table_html(share_rows(simulated), "shares")),
         *sections,
-        Section("The stages", table_html(stage_rows(found), "stages") + notes),
+        Section("The stages", table_html(stage_rows(simulated), "stages") + notes),
     ]
-    page = write_page(path, file.name, file.about or "A simulated job.", cards(found), sections)
+    page = write_page(path, file.name, file.about or "A simulated job.", cards(simulated), sections)
     picture = path.with_suffix(".png")
     draw_charts(list(charts.values()), picture)
     return page, picture
 
 
-def cards(found: Simulated) -> list[Card]:
+def cards(simulated: Simulated) -> list[Card]:
     """Time and its band, what a formula misses, the device's idle share."""
-    low, high = found.band()
-    ideal, mean = found.formula, float(np.mean(found.numbers["time_s"]))
-    idle = float(np.mean(found.numbers["idle"]))
+    low, high = simulated.band()
+    ideal, mean = simulated.formula, float(np.mean(simulated.numbers["time_s"]))
+    idle = float(np.mean(simulated.numbers["idle"]))
     return [
         Card(
-            format_quantity(float(np.median(found.numbers["time_s"])), "s"),
-            f"median of {found.runs} runs, 80 %: {format_quantity(low, 's')} .. {format_quantity(high, 's')}",
+            format_quantity(float(np.median(simulated.numbers["time_s"])), "s"),
+            f"median of {simulated.runs} runs, 80 %: {format_quantity(low, 's')} .. {format_quantity(high, 's')}",
         ),
-        Card(f"{mean / ideal:.3g} x", f"of the formula's {format_quantity(ideal, 's')}: {found.formula_source}"),
-        Card(f"{idle:.1%}", f"of the time {found.job.pipeline.device} is idle"),
+        Card(f"{mean / ideal:.3g} x", f"of the formula's {format_quantity(ideal, 's')}: {simulated.formula_source}"),
+        Card(f"{idle:.1%}", f"of the time {simulated.job.pipeline.device} is idle"),
     ]
 
 
-def distribution_chart(found: Simulated, name: str) -> Chart:
+def distribution_chart(simulated: Simulated, name: str) -> Chart:
     """Share of runs (or steps) that are over by then, and the formula's time."""
-    values, per = (found.numbers[name], 1) if name == "time_s" else (found.steps, found.job.steps)
+    values, per = (simulated.numbers[name], 1) if name == "time_s" else (simulated.steps, simulated.job.steps)
     what = "runs" if name == "time_s" else "steps"
     levels, times = _cumulative(values)
     line = Line(f"{len(values):,} {what}", times, levels)
     title = f"Time of a {what[:-1]}, as a share of {what} that took no longer"
-    formula = found.formula / per
+    formula = simulated.formula / per
     return Chart(title, "time [s]", f"share of {what}", (line,), border=formula, border_label="formula")
 
 
@@ -82,11 +82,11 @@ def sweep_chart(swept: pd.DataFrame, today: float) -> Chart:
     groups: list[tuple[Any, pd.DataFrame]] = list(swept.groupby(others)) if others else [((), swept)]
     lines, formulas = [], []
     for key, part in groups[:MOST_LINES]:
-        said = ", ".join(f"{name} = {_short(value)}" for name, value in zip(others, key, strict=True))
+        label = ", ".join(f"{name} = {_short(value)}" for name, value in zip(others, key, strict=True))
         x = part[x_name].to_numpy(dtype=float)
         band = (part.low_ratio.to_numpy(), part.high_ratio.to_numpy())
-        lines.append(Line(f"simulated {said}".strip(), x, part.time_ratio.to_numpy(), *band))
-        formulas.append(Line(f"formula {said}".strip(), x, part.formula_s.to_numpy() / today))
+        lines.append(Line(f"simulated {label}".strip(), x, part.time_ratio.to_numpy(), *band))
+        formulas.append(Line(f"formula {label}".strip(), x, part.formula_s.to_numpy() / today))
     if len({line.y.tobytes() for line in formulas if isinstance(line.y, np.ndarray)}) == 1:
         formulas = [Line("formula", formulas[0].x, formulas[0].y)]
     values = swept[x_name].to_numpy(dtype=float)
@@ -104,19 +104,19 @@ def _short(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def share_rows(found: Simulated) -> list[dict[str, Any]]:
+def share_rows(simulated: Simulated) -> list[dict[str, Any]]:
     """Busy, starved and blocked, by stage."""
     return [
         {"stage": stage.name}
-        | {kind: float(np.mean(found.numbers[f"{stage.name}.{kind}"])) for kind in ("busy", "starved", "blocked")}
-        for stage in found.job.pipeline.stages
+        | {kind: float(np.mean(simulated.numbers[f"{stage.name}.{kind}"])) for kind in ("busy", "starved", "blocked")}
+        for stage in simulated.job.pipeline.stages
     ]
 
 
-def stage_rows(found: Simulated) -> list[dict[str, Any]]:
+def stage_rows(simulated: Simulated) -> list[dict[str, Any]]:
     """The stages as they were simulated."""
     rows = []
-    for stage in found.job.pipeline.stages:
+    for stage in simulated.job.pipeline.stages:
         row: dict[str, Any] = {"stage": stage.name, "mean_s": stage.mean, "variation": stage.variation}
         row |= {
             "workers": stage.workers,

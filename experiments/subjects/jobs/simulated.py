@@ -63,14 +63,14 @@ class Simulated:
     def rows(self) -> list[dict[str, Any]]:
         """One row a quantity: mean, percentiles, and the formula's number where there is one."""
         formulas = {"time_s": self.formula, "step_s": self.formula / self.job.steps}
-        found = []
+        result = []
         for name, values in {**self.numbers, "step_s": self.steps}.items():
             formula, mean = formulas.get(name), float(np.mean(values))
             row: dict[str, Any] = {"quantity": name, "mean": mean}
             row |= {f"p{level}": float(np.percentile(values, level)) for level in PERCENTILES}
             row |= {"formula": formula, "over_formula": mean / formula if formula else None}
-            found.append(row)
-        return found
+            result.append(row)
+        return result
 
     def band(self, level: float = 0.8) -> tuple[float, float]:
         """Seconds between which the time of a run lies with probability `level`."""
@@ -112,7 +112,7 @@ class Simulated:
 
 def simulate(
     job: str | JobQuestion,
-    on: str | None = None,
+    machine: str | None = None,
     *,
     settings: Sequence[str] = (),
     estimator: str | None = None,
@@ -125,8 +125,8 @@ def simulate(
     ----------
     job
         A YAML file, a job that ships, or a workload (a job of one stage, `step`).
-    on
-        The machine of stages that are workloads and name none.
+    machine
+        That of stages that are workloads and name none.
     settings
         Texts such as ``job.decode.workers=8``, ``job.copies=64``, ``workload.batch=128``.
     runs
@@ -139,17 +139,17 @@ def simulate(
 
     Examples
     --------
-    >>> found = simulate("phi-memory", settings=["job.steps=2000"], runs=5)
-    >>> found.runs, bool(found.numbers["time_s"].max() < found.formula)
+    >>> result = simulate("phi-memory", settings=["job.steps=2000"], runs=5)
+    >>> result.runs, bool(result.numbers["time_s"].max() < result.formula)
     (5, True)
     """
-    asked = job if isinstance(job, JobQuestion) else job_question(job, on, estimator, settings)
-    return _runs_of(asked, runs, seed)
+    question = job if isinstance(job, JobQuestion) else job_question(job, machine, estimator, settings)
+    return _runs_of(question, runs, seed)
 
 
-def _runs_of(asked: JobQuestion, runs: int | None, seed: int) -> Simulated:
-    job, said = asked.job()
-    runs = runs or asked.file.runs or _runs(job)
+def _runs_of(question: JobQuestion, runs: int | None, seed: int) -> Simulated:
+    job, notes = question.job()
+    runs = runs or question.file.runs or _runs(job)
     every, between, first = [], [], None
     for number in range(runs):
         one = job.simulate(seed + number)
@@ -163,7 +163,7 @@ def _runs_of(asked: JobQuestion, runs: int | None, seed: int) -> Simulated:
         raise InputError(f"{runs} runs: want at least 1")
     names = dict.fromkeys(name for numbers in every for name in numbers)
     table = {name: np.array([numbers.get(name, 0.0) for numbers in every]) for name in names}
-    return Simulated(job, seed, table, np.concatenate(between), first, *asked.formula(job), said)
+    return Simulated(job, seed, table, np.concatenate(between), first, *question.formula(job), notes)
 
 
 def _runs(job: Job) -> int:
@@ -172,7 +172,7 @@ def _runs(job: Job) -> int:
 
 
 def sweep(
-    asked: JobQuestion, axes: Sequence[tuple[str, Sequence[str]]], runs: int | None = None, seed: int = 0
+    question: JobQuestion, axes: Sequence[tuple[str, Sequence[str]]], runs: int | None = None, seed: int = 0
 ) -> pd.DataFrame:
     """Every combination of the axes: ratios to today with the same seeds, so that chance cancels where it can.
 
@@ -189,20 +189,20 @@ def sweep(
     points = int(np.prod([len(values) for _, values in axes]))
     if points > MOST_POINTS:
         raise InputError(f"{points} points: want at most {MOST_POINTS} simulated ones")
-    today = simulate(asked, runs=runs, seed=seed)
+    today = simulate(question, runs=runs, seed=seed)
     rows = []
     for combination in product(*(values for _, values in axes)):
         names = [name for name, _ in axes]
         changes = [f"{name}={value}" for name, value in zip(names, combination, strict=True)]
-        found = simulate(asked.using(changes), runs=today.runs, seed=seed)
-        ratios = found.numbers["time_s"] / today.numbers["time_s"]
+        simulated = simulate(question.using(changes), runs=today.runs, seed=seed)
+        ratios = simulated.numbers["time_s"] / today.numbers["time_s"]
         low, middle, high = np.percentile(ratios, [10, 50, 90])
-        times = np.percentile(found.numbers["time_s"], PERCENTILES)
+        times = np.percentile(simulated.numbers["time_s"], PERCENTILES)
         row: dict[str, Any] = {name: _number(value) for name, value in zip(names, combination, strict=True)}
         row |= {"time_ratio": middle, "low_ratio": low, "high_ratio": high}
         row |= {"time_s": times[0], "p90_s": times[1], "p99_s": times[2]}
-        row |= {"formula_s": found.formula, "step_s": float(np.mean(found.steps))}
-        rows.append({**row, "idle": float(np.mean(found.numbers["idle"]))})
+        row |= {"formula_s": simulated.formula, "step_s": float(np.mean(simulated.steps))}
+        rows.append({**row, "idle": float(np.mean(simulated.numbers["idle"]))})
     return pd.DataFrame(rows)
 
 

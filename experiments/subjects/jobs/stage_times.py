@@ -24,7 +24,7 @@ class StageTime:
 
     seconds: float
     scatter: float
-    said: str
+    assumed: str
 
 
 def stage_time(
@@ -72,8 +72,8 @@ def _answered(
 def _kept(
     workload: str, machine: str, estimator: str | None, settings: tuple[str, ...], dtype: str | None
 ) -> tuple[Estimate, str]:
-    asked = question(workload, machine, estimator, list(settings), dtype)
-    return asked.answer(), f"{asked.workload.name} on {asked.machine.name}"
+    query = question(workload, machine, estimator, list(settings), dtype)
+    return query.answer(), f"{query.workload.name} on {query.machine.name}"
 
 
 def workers_of(settings: Sequence[str]) -> int:

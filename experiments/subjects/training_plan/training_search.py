@@ -150,7 +150,7 @@ class TrainingSearch:
         step = TrainingStep(self.model, self.machine, self.sequence, self.precision, self.devices, self.terms)
         domain = step.network.domain
         capacity = self.machine.memory[self.machine.main_memory].capacity * FULL
-        found: list[tuple[float, int, TrainingLayout]] = []
+        plans: list[tuple[float, int, TrainingLayout]] = []
         least = math.inf
         fitted = short = refused = 0
         for layout in self.layouts(domain):
@@ -164,16 +164,16 @@ class TrainingSearch:
                 short += 1
                 continue
             fitted += 1
-            heapq.heappush(found, (-step.step(layout, self.batch).seconds, fitted, layout))
-            if len(found) > KEPT:
-                heapq.heappop(found)
-        if not found:
+            heapq.heappush(plans, (-step.step(layout, self.batch).seconds, fitted, layout))
+            if len(plans) > KEPT:
+                heapq.heappop(plans)
+        if not plans:
             reason = "no layout divides" if math.isinf(least) else f"the smallest needs {least / 1e9:.4g} GB a device"
             raise InputError(
                 f"{self.model.name} on at most {self.devices} x {self.machine.name}, batch {self.batch}: {reason}, of "
                 f"{capacity / 1e9:.4g} GB that a plan may fill; want more devices, or another batch"
             )
-        ordered = [entry[2] for entry in sorted(found, key=lambda entry: (-entry[0], entry[1]))]
+        ordered = [entry[2] for entry in sorted(plans, key=lambda entry: (-entry[0], entry[1]))]
         chosen = tuple(
             TrainingChoice(layout, step.step(layout, self.batch), self.fullest(layout)) for layout in ordered[:best]
         )

@@ -25,7 +25,7 @@ def training_lines(plan: TrainingPlan) -> list[str]:
     """What was asked, the pick, what bounds it, why the second is worse."""
     best = plan.best[0]
     row = best.row(plan)
-    found = [
+    lines = [
         f"training {plan.model} on at most {plan.devices} x {plan.machine}: {plan.batch} sequences of {plan.sequence} "
         f"tokens, {plan.precision}, {plan.flop / 1e9:,.1f} Gflop a token",
         f"{plan.fitted:,} layouts fit; {plan.short:,} do not fit in memory, {plan.refused:,} do not divide",
@@ -36,12 +36,12 @@ def training_lines(plan: TrainingPlan) -> list[str]:
         f"memory of its fullest device: {memory_text(best)}",
     ]
     if best.layout.devices > plan.joined:
-        found.append(
+        lines.append(
             f"assuming: the links of {plan.machine} join {plan.joined} devices; beyond, the last link's rate is kept"
         )
     if len(plan.best) > 1:
-        found.append(f"second: {plan.best[1].layout.text()}: {why_worse(best, plan.best[1])}")
-    return found
+        lines.append(f"second: {plan.best[1].layout.text()}: {why_worse(best, plan.best[1])}")
+    return lines
 
 
 def shares(choice: TrainingChoice) -> str:

@@ -64,7 +64,7 @@ WORDS: Mapping[Kind, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class Found:
+class Tunable:
     """A tunable value of a program: where it stands, what it is, and the value that the program gives it."""
 
     name: str
@@ -73,9 +73,9 @@ class Found:
 
 
 @contextmanager
-def instrumented(folder: Path, settings: Mapping[str, Any]) -> Iterator[dict[str, Found]]:
+def instrumented(folder: Path, settings: Mapping[str, Any]) -> Iterator[dict[str, Tunable]]:
     """Calls made by files in `folder` get the values of `settings` by their names; gives what is found meanwhile."""
-    found: dict[str, Found] = {}
+    values: dict[str, Tunable] = {}
     methods: dict[tuple[str, str, str], list[TunableCall]] = {}
     for call in TUNABLE:
         methods.setdefault((call.module, call.owner, call.method), []).append(call)
@@ -90,9 +90,9 @@ def instrumented(folder: Path, settings: Mapping[str, Any]) -> Iterator[dict[str
             original = owner.__dict__.get(method)
             if original is None or not callable(original):
                 continue
-            setattr(owner, method, _noting(original, calls, folder, settings, found))
+            setattr(owner, method, _noting(original, calls, folder, settings, values))
             undo.callback(setattr, owner, method, original)
-        yield found
+        yield values
 
 
 def _noting(
@@ -100,7 +100,7 @@ def _noting(
     calls: Sequence[TunableCall],
     folder: Path,
     settings: Mapping[str, Any],
-    found: dict[str, Found],
+    values: dict[str, Tunable],
 ) -> Callable[..., Any]:
     form = signature(original)
     owner, method = calls[0].owner, calls[0].method
@@ -114,7 +114,7 @@ def _noting(
         for call in calls:
             name = f"{place} {owner}{'' if method == '__init__' else '.' + method}.{call.parameter}"
             value = bound.arguments.get(call.parameter, _default(form, call.parameter))
-            found.setdefault(name, Found(name, call.kind, tuple(value) if call.kind == "order" else value))
+            values.setdefault(name, Tunable(name, call.kind, tuple(value) if call.kind == "order" else value))
             if name in settings and _means_something(call, bound.arguments):
                 bound.arguments[call.parameter] = settings[name]
         return original(*bound.args, **bound.kwargs)
@@ -144,32 +144,32 @@ def _place(frame: FrameType | None, folder: Path) -> str | None:
     return None if "site-packages" in path.parts else f"{path.name}:{frame.f_lineno}"
 
 
-def own_parameters(build: Callable[..., Any]) -> dict[str, Found]:
+def own_parameters(build: Callable[..., Any]) -> dict[str, Tunable]:
     """Parameters of a pipeline function whose names and defaults say that they can be tuned."""
-    found = {}
+    parameters = {}
     for name, parameter in signature(build).parameters.items():
         kind = next((kind for kind, words in WORDS.items() if any(word in name.lower() for word in words)), None)
         value = parameter.default
         sequence = isinstance(value, (tuple, list)) and 2 <= len(value) <= 5
         number = isinstance(value, int) and not isinstance(value, bool)
         if kind is not None and (sequence if kind == "order" else number):
-            found[name] = Found(name, kind, tuple(value) if kind == "order" else value)
-    return found
+            parameters[name] = Tunable(name, kind, tuple(value) if kind == "order" else value)
+    return parameters
 
 
-def knob_of(found: Found, cores: int) -> Knob | None:
+def knob_of(noted: Tunable, cores: int) -> Knob | None:
     """The values to try for a tunable value, its own among them; None where there is but one."""
-    if found.kind == "order":
-        orders = list(islice(permutations(found.value), MOST_ORDERS))
-        return Knob(found.name, tuple(orders), found.value)
-    own = found.value if isinstance(found.value, int) else None
-    if found.kind == "workers":
+    if noted.kind == "order":
+        orders = list(islice(permutations(noted.value), MOST_ORDERS))
+        return Knob(noted.name, tuple(orders), noted.value)
+    today = noted.value if isinstance(noted.value, int) else None
+    if noted.kind == "workers":
         numbers = {number for number in (1, 2, 4, 8, 16) if number <= max(4, 2 * cores)}
-        numbers |= {0} if found.name.endswith("num_workers") else set()
-    elif found.kind == "batch":
+        numbers |= {0} if noted.name.endswith("num_workers") else set()
+    elif noted.kind == "batch":
         numbers = {1, 4, 16, 64}
     else:
-        numbers = {1, 2, 4, 8, 16} | ({own // 4, own // 2, 2 * own, 4 * own} if own else set())
+        numbers = {1, 2, 4, 8, 16} | ({today // 4, today // 2, 2 * today, 4 * today} if today else set())
         numbers.discard(0)
-    values: list[Any] = sorted(numbers | ({own} if own is not None else set()))
-    return Knob(found.name, (None, *values) if own is None else tuple(values), own)
+    values: list[Any] = sorted(numbers | ({today} if today is not None else set()))
+    return Knob(noted.name, (None, *values) if today is None else tuple(values), today)

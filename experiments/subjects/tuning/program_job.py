@@ -14,7 +14,7 @@ from inspect import getsourcefile, signature
 from pathlib import Path
 from typing import Any
 
-from slipstick.experiments.subjects.tuning.instrumented import Found, instrumented, knob_of, own_parameters
+from slipstick.experiments.subjects.tuning.instrumented import Tunable, instrumented, knob_of, own_parameters
 from slipstick.experiments.subjects.tuning.tuner import Knob, Settings, Trial
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.runs.step_profiles import Operation, StepProfile
@@ -47,7 +47,7 @@ class ProgramJob:
     name: str = ""
     gain: float = 0.03
     """Relative improvement that counts on a wall clock."""
-    found: dict[str, Found] = field(default_factory=dict)
+    tunable: dict[str, Tunable] = field(default_factory=dict)
     _default_time: float | None = None
     _checkpoint: Any = None
 
@@ -63,15 +63,15 @@ class ProgramJob:
         InputError
             Where nothing can be.
         """
-        self.found = own_parameters(self.build)
+        self.tunable = own_parameters(self.build)
         with instrumented(self.folder, {}) as calls:
             batches, _ = self._opened({}, 0)
             for _ in range(2):
                 next(batches, None)
             _close(batches)
-        self.found |= calls
+        self.tunable |= calls
         cores = os.cpu_count() or 1
-        knobs = tuple(knob for each in self.found.values() if (knob := knob_of(each, cores)) is not None)
+        knobs = tuple(knob for each in self.tunable.values() if (knob := knob_of(each, cores)) is not None)
         if not knobs:
             raise InputError(
                 f"{self.name or 'the pipeline'}: nothing to tune: no parameter named like workers, prefetch, buffer, "
@@ -123,14 +123,14 @@ class ProgramJob:
         """Stretches of several settings, interleaved: one list of seconds per step for each."""
         times: list[list[float]] = [[] for _ in choices]
         for _ in range(rounds):
-            for own, settings in zip(times, choices, strict=True):
-                own.append(self.stretch(settings).time)
+            for series, settings in zip(times, choices, strict=True):
+                series.append(self.stretch(settings).time)
         return times
 
     def _opened(self, settings: Settings, start: int) -> tuple[Iterator[Any], Any]:
-        own = {name: value for name, value in settings.items() if name in signature(self.build).parameters}
+        arguments = {name: value for name, value in settings.items() if name in signature(self.build).parameters}
         takes_start = "start" in signature(self.build).parameters
-        made = self.build(**own, **({"start": start} if takes_start else {}))
+        made = self.build(**arguments, **({"start": start} if takes_start else {}))
         batches, step = made if isinstance(made, tuple) and len(made) == 2 and callable(made[1]) else (made, None)
         iterator = iter(batches)
         for _ in range(0 if takes_start else start):

@@ -137,8 +137,8 @@ class _Climb:
     def _beyond(self, best: Trial, output: str) -> Trial:
         """The first improvement among the values that are no neighbours, the far ends of every knob first."""
         for knob in self.knobs:
-            own = knob.values.index(best.settings[knob.name])
-            for value in sorted(knob.values, key=lambda value: -abs(knob.values.index(value) - own)):
+            place = knob.values.index(best.settings[knob.name])
+            for value in sorted(knob.values, key=lambda value: -abs(knob.values.index(value) - place)):
                 trial = self._try({**best.settings, knob.name: value}, knob, output)
                 if trial is not None and self._better(trial, best):
                     return trial
@@ -174,15 +174,15 @@ class _Climb:
 def exhaustive(knobs: Sequence[Knob], stretch: Stretch) -> list[Trial]:
     """Every combination that runs and keeps the output of the default, fastest first."""
     default = stretch({knob.name: knob.default for knob in knobs})
-    found = []
+    runs = []
     for settings in _grid(knobs):
         try:
             trial = stretch(settings)
         except Exception:  # not adjustable, as in `tune`
             continue
         if trial.output == default.output:
-            found.append(trial)
-    return sorted(found, key=lambda trial: trial.time)
+            runs.append(trial)
+    return sorted(runs, key=lambda trial: trial.time)
 
 
 def by_formula(knobs: Sequence[Knob], predict: Callable[[Settings], float]) -> dict[str, Any]:

@@ -76,14 +76,14 @@ class SimulatedJob:
         """Orders of the maps that keep what must come before what; the program's own first, then by distance."""
         from itertools import permutations
 
-        own = tuple(each.name for each in self.maps)
+        names = tuple(each.name for each in self.maps)
         before = {each.name: each.after for each in self.maps}
         kept = [
             order
-            for order in permutations(own)
+            for order in permutations(names)
             if all(not before[name] or order.index(before[name]) < order.index(name) for name in order)
         ]
-        return tuple(sorted(kept, key=lambda order: sum(abs(order.index(n) - own.index(n)) for n in own)))
+        return tuple(sorted(kept, key=lambda order: sum(abs(order.index(n) - names.index(n)) for n in names)))
 
     def pipeline(self, settings: Settings) -> Pipeline:
         """The job under some settings.
@@ -248,8 +248,8 @@ class LoaderJob:
         """Stretches of several settings, interleaved: one list of seconds per step for each."""
         times: list[list[float]] = [[] for _ in choices]
         for _ in range(rounds):
-            for own, settings in zip(times, choices, strict=True):
-                own.append(self.stretch(settings).time)
+            for series, settings in zip(times, choices, strict=True):
+                series.append(self.stretch(settings).time)
         return times
 
 
