@@ -94,6 +94,7 @@ from .estimators.schedule.threads.thread_simulation import ThreadSimulation as T
 from .estimators.calibration.calibration import Calibration as Calibration
 from .estimators.calibration.calibration import calibrate as calibrate
 from .estimators.calibration.calibration_file import load_calibration as load_calibration
+from .experiments.calibrate.calibrated import read_calibration as read_calibration
 from .estimators.across_devices.devices import DeviceCalibration as DeviceCalibration
 from .estimators.across_devices.files.devices_file import load_device_calibration as load_device_calibration
 

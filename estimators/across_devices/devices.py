@@ -19,6 +19,7 @@ from slipstick.estimators.across_devices.pooling import MachineFit, Prior, fit_m
 from slipstick.estimators.across_devices.shaped import ShapedComposite, ShapedRoofline
 from slipstick.estimators.calibration.calibration import Calibration
 from slipstick.estimators.composites.composite import Composite, as_compiled
+from slipstick.estimators.contract.protocols import Estimator
 from slipstick.estimators.core.parameters import declared
 from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
 from slipstick.estimators.schedule.sequential import Sequential
@@ -76,6 +77,12 @@ class DeviceCalibration:
             [form for form in self.anchors if form.machine.name == machine.name] if anchors is None else anchors
         )
         return Forecast(self.classes, self.machines, machine, tuple(without), tuple(anchors_here))
+
+    def for_question(
+        self, workload: Workload, machine: Machine, run: Mapping[str, float], instead_of: Estimator
+    ) -> Calibration:
+        """See `for_machine`."""
+        return self.for_machine(machine, workload, run)
 
     def for_machine(
         self, machine: Machine, workload: Workload | None = None, run: Mapping[str, float] | None = None

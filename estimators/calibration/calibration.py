@@ -159,6 +159,12 @@ class Calibration(EstimatorBase):
             sample=tuple(tuple(draw[i] for i in kept) for draw in self.sample),
         )
 
+    def for_question(
+        self, workload: Workload, machine: Machine, run: Mapping[str, float], instead_of: Estimator
+    ) -> Estimator:
+        """Itself."""
+        return self
+
     def run_names(self, workload: Workload, machine: Machine) -> frozenset[str]:
         """Those of the fitted estimator."""
         return self.model.run_names(workload, machine)

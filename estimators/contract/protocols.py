@@ -118,6 +118,22 @@ class Uncertainty(Protocol):
         ...
 
 
+class Fitted(Protocol):
+    """What was fitted to measurements: of one estimator, of many machines, of threads."""
+
+    def for_question(
+        self, workload: Workload, machine: Machine, run: Mapping[str, float], instead_of: Estimator
+    ) -> Estimator:
+        """The estimator that answers a question instead of another one.
+
+        Parameters
+        ----------
+        machine
+            As it stands, before the question changes it: what was measured was measured on that one.
+        """
+        ...
+
+
 @runtime_checkable
 class Estimator(Protocol):
     """Anything that says how long a workload takes on a machine: a frozen, picklable record.

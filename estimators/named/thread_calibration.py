@@ -7,6 +7,7 @@ count; strategy (b) takes forward, backward and preparation times from one threa
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -14,15 +15,20 @@ import numpy as np
 
 from slipstick.estimators.calibration.calibration import Calibration
 from slipstick.estimators.calibration.fitting import Fit, fit_formula
+from slipstick.estimators.contract.protocols import Estimator
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.named.threaded_training import ThreadedTraining
 from slipstick.estimators.operation.cpu.instructions import InstructionCount
 from slipstick.estimators.operation.cpu.pass_times import PassTimes
+from slipstick.estimators.operation.measured import MeasuredTimes
 from slipstick.estimators.schedule.threads.contention import Contention, ContentionByWeights
 from slipstick.estimators.schedule.threads.thread_schedule import ThreadSchedule
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table, content_digest
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.graph.workload_kind import network_of
 
 Strategy = Literal["counted", "timed"]
 CARRIED_OVER = 0.7
@@ -103,6 +109,15 @@ class ThreadMeasurement:
             else self.forward + self.backward
         )
         return alone * self.cycles_at(threads) + self._contention_at(threads)
+
+    def for_question(
+        self, workload: Workload, machine: Machine, run: Mapping[str, float], instead_of: Estimator
+    ) -> Calibration:
+        """Strategy (b) instead of an estimator of measured times, else (a); for other networks wider."""
+        timed = isinstance(instead_of.operation_formulas, MeasuredTimes)
+        made = strategy(self, "timed" if timed else "counted")
+        network = network_of(workload)
+        return made if timed or network == self.network else carried_over(made, network)
 
     def _contention_at(self, threads: int) -> float:
         measured = dict(self.contention)

@@ -82,9 +82,16 @@ def register(app: typer.Typer) -> None:
             raise InputError("--calibration and --anchors are for one machine at a time")
         questions: list[Question] = []
         refused: list[str] = []
+        fitted = None
+        if calibration and not calibration.endswith(".npz"):
+            from slipstick.experiments.calibrate.calibrated import read_calibration
+
+            fitted = read_calibration(calibration, anchors, machines[0], [estimator] if estimator else [])
+        elif anchors:
+            raise InputError("--anchors need --calibration FILE, a calibration across devices")
         for name in machines:
             try:
-                questions.append(question(wanted, name, estimator, settings, dtype))
+                questions.append(question(wanted, name, estimator, settings, dtype, calibration=fitted))
             except InputError as error:
                 if len(machines) == 1:
                     raise
@@ -97,13 +104,6 @@ def register(app: typer.Typer) -> None:
             from slipstick.experiments.subjects.spmv.spmv_answers import with_products
 
             questions = [with_products(questions[0], workload, Path(calibration))]
-        elif calibration:
-            from slipstick.experiments.calibrate.calibrated import calibrated
-
-            named = [estimator] if estimator else []
-            questions = [calibrated(questions[0], machines[0], calibration, anchors, settings, named)]
-        elif anchors:
-            raise InputError("--anchors need --calibration FILE, a calibration across devices")
         if counters:
             from slipstick.experiments.explain.operation_counters import print_counters
 

@@ -72,13 +72,14 @@ def register(app: typer.Typer) -> None:
         settings = named_settings(subject, set, number)
         if not isinstance(subject, str) and estimator is None and dtype is None:
             estimator = program_estimator(subject, on)
-        query = question(subject, on, estimator, settings, dtype)
+        fitted = None
         if calibration:
-            from slipstick.experiments.calibrate.calibrated import calibrated
+            from slipstick.experiments.calibrate.calibrated import read_calibration
 
-            query = calibrated(query, on, calibration, anchors, settings, [estimator] if estimator else [])
+            fitted = read_calibration(calibration, anchors, on, [estimator] if estimator else [])
         elif anchors:
             raise InputError("--anchors need --calibration FILE, a calibration across devices")
+        query = question(subject, on, estimator, settings, dtype, calibration=fitted)
         answer, dials = query.answer(), Dials.of(query, tuple(vary or ()))
         makers: dict[str, Callable[[], list[dict[str, Any]]]] = {
             "bottlenecks": lambda: why.bottleneck_rows(answer),

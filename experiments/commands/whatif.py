@@ -71,6 +71,8 @@ def register(app: typer.Typer) -> None:
             raise InputError("give a WORKLOAD, --on MACHINE and --vary NAME=VALUES (or --trace FILE)")
         if bool(measured) != bool(fit):
             raise InputError("give --measured FILE and --fit NAME together: times, and what is fitted to them")
+        from dataclasses import replace
+
         from slipstick.experiments.commands.numbers import named_settings, today_and_varied
         from slipstick.experiments.pages.output import emit
         from slipstick.experiments.question.objectives import with_front
@@ -94,7 +96,7 @@ def register(app: typer.Typer) -> None:
         study = study.model_copy(update={"calibration_file": calibration, "anchors": anchors})
         query = study.question(program or workload, on)
         space = study.space(query.machine)
-        result = answer(query, space)
+        result = answer(replace(query, vary=space))
         notes = (*study.notes(space), *result.notes)
         if save:
             study.save(save)

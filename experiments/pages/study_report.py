@@ -40,7 +40,7 @@ def write(study: Study, made: Plan, frame: pd.DataFrame, names: Sequence[str], p
             continue
         question = study.question(case.workload, case.machine)
         answers = rows.drop(columns=["workload", "machine"]).reset_index(drop=True)
-        answer = WhatIf(question, case.work.space, question.answer(), answers, study.level)
+        answer = WhatIf(replace(question, vary=case.work.space), question.answer(), answers, study.level)
         name = f"{question.workload.name} on {question.machine.name}"
         chart = whatif_report.ratio_chart(answer)
         charts.append(chart)

@@ -16,30 +16,46 @@ from slipstick.experiments.question.settings import machine_change, number_of
 from slipstick.hwmodels.files.readers import InputError, whole_number
 from slipstick.hwmodels.machine import Machine
 
-Values = str | float | Sequence[float] | Sequence[str] | npt.NDArray[Any]
+Values = str | float | Sequence[float] | Sequence[str] | Sequence[float | str] | npt.NDArray[Any]
 """Values of one axis: numbers in SI units, an array of them, or texts with units."""
 MAX_POINTS = 1_000_000
 """Values of one axis: a second to make. More points are a sample, or several axes."""
 
 
 def axis(text: str, on: Machine) -> tuple[str, FloatArray]:
-    """One ``--vary``: ``name=v1,v2,...``, ``name=low..high`` (whole numbers) or ``name=low..high:n`` (n even steps).
-
-    ``name=low..high:nlog`` takes n steps of equal ratio. Counts (run.*, workload.*, whole fields) are rounded, and
-    equal ratios may then fall on one whole number: there are fewer values than steps (see `merged_steps`).
+    """One ``--vary``: a name and its values, as `axis_values` reads them from the text after ``name=``.
 
     Raises
     ------
     InputError
-        Where the text has another form, a value is no quantity of the field's unit, or a count has fewer whole numbers
-        between low and high than steps.
+        Where the text has another form, or as `axis_values`.
     """
+    name, written = _name_and_values(text)
+    return name, axis_values(name, written, on)
+
+
+def _name_and_values(text: str) -> tuple[str, str]:
     name, equals, written = text.partition("=")
     name = name.strip()
     if not equals or "." not in name or name.partition(".")[0] not in NAMESPACES:
         raise InputError(
             f"{text[:60]!r}: want NAMESPACE.NAME=VALUES, such as machine.clock=1GHz,2GHz or run.threads=1..240:24"
         )
+    return name, written
+
+
+def axis_values(name: str, written: str, on: Machine) -> FloatArray:
+    """``v1,v2,...``, ``low..high`` (whole numbers) or ``low..high:n`` (n even steps) of a named quantity, in SI units.
+
+    ``low..high:nlog`` takes n steps of equal ratio. Counts (run.*, workload.*, whole fields) are rounded, and
+    equal ratios may then fall on one whole number: there are fewer values than steps (see `merged_steps`).
+
+    Raises
+    ------
+    InputError
+        Where a value is no quantity of the field's unit, or a count has fewer whole numbers between low and high than
+        steps.
+    """
     low, dots, rest = written.partition("..")
     if not dots:
         values = np.array([quantity(name, part, on) for part in written.split(",")])
@@ -56,7 +72,7 @@ def axis(text: str, on: Machine) -> tuple[str, FloatArray]:
             values = np.unique(np.round(values))
     if len(values) > MAX_POINTS:
         raise InputError(f"{name}: {len(values)} values are more than {MAX_POINTS}")
-    return name, values
+    return values
 
 
 def is_count(name: str, on: Machine) -> bool:
@@ -74,11 +90,17 @@ def counts_axis(text: str, on: Machine) -> tuple[str, FloatArray]:
     InputError
         As `axis`, and where a number of the run is no whole number >= 1.
     """
-    name, values = axis(text, on)
+    name, written = _name_and_values(text)
+    return name, counts_values(name, written, on)
+
+
+def counts_values(name: str, written: str, on: Machine) -> FloatArray:
+    """As `axis_values`, with the checks of `counts_axis`."""
+    values = axis_values(name, written, on)
     if name.startswith("run."):
         for value in values:
             check_run_number(name.removeprefix("run."), float(value))
-    return name, values
+    return values
 
 
 def merged_steps(name: str, written: str, values: int) -> str:

@@ -7,15 +7,18 @@ from dataclasses import dataclass
 
 from slipstick.estimators.contract.base import check_run_names
 from slipstick.estimators.contract.named import NamedEstimator
-from slipstick.estimators.contract.protocols import Estimator
+from slipstick.estimators.contract.protocols import Estimator, Fitted
 from slipstick.estimators.core.estimate import Estimate, Run
 from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.core.schedule_model import check_run_number
 from slipstick.experiments.question import registry
+from slipstick.experiments.question.axes import Values, axes_of
 from slipstick.experiments.question.defaults import default, kept_open
 from slipstick.experiments.question.settings import Value, by_namespace, number_of, run_number
+from slipstick.experiments.question.space import Space
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import workload as workload_by_name
 from slipstick.workloads.graph.workload import Workload
@@ -35,6 +38,12 @@ class Question:
         One line: why this estimator answers, where nobody named one.
     sizes
         The sizes of the workload that were set (batch, seq_len, ...); they are in its operations already.
+    vary
+        What varies: axes of numbers in SI units, ranges to draw from, conditions; empty for one point.
+    dtype
+        The data type that was set ("bfloat16"); it is in the operations already. "" where none was.
+    calibration
+        What was fitted to measurements and answers; it is in the estimator already. None where none was given.
     """
 
     workload: Workload
@@ -43,6 +52,9 @@ class Question:
     run: Run = Run()
     why: str = ""
     sizes: Run = Run()
+    vary: Space = Space()
+    dtype: str = ""
+    calibration: Fitted | None = None
 
     def answer(self) -> Estimate:
         """The estimate."""
@@ -55,8 +67,11 @@ def question(
     estimator: str | NamedEstimator | Estimator | None = None,
     settings: Mapping[str, Value] | Sequence[str] = (),
     dtype: str | None = None,
+    vary: Mapping[str, Values] | Sequence[str] = (),
+    calibration: Fitted | None = None,
+    where: Sequence[str] = (),
 ) -> Question:
-    """A question from names or objects, changed numbers and a data type.
+    """A question from names or objects, changed numbers, a data type, what varies and what was fitted.
 
     Parameters
     ----------
@@ -67,6 +82,12 @@ def question(
         ``{"run.threads": 240, "machine.clock": "1.5 GHz"}``; or texts ``"run.threads=240"``.
     dtype
         The data type to compute in ("bfloat16").
+    vary
+        Name -> values, shape (values,): numbers in SI units or texts with units; or texts ``name=values``.
+    calibration
+        Answers instead of `estimator` (`Calibration`, `DeviceCalibration`, `read_calibration`).
+    where
+        Conditions between formulas of the names that vary ("machine.clock*machine.cores <= 2e11").
 
     Raises
     ------
@@ -76,9 +97,8 @@ def question(
     values = by_namespace(settings)
     dtype = dtype_name(dtype) if dtype is not None else None
     asked = workload_by_name(workload) if isinstance(workload, str) else workload
-    on = machine_by_name(machine) if isinstance(machine, str) else machine
-    if values["machine"]:
-        on = on.using(values["machine"])
+    base = machine_by_name(machine) if isinstance(machine, str) else machine
+    on = base.using(values["machine"]) if values["machine"] else base
     run = {name: run_number(asked, name, value) for name, value in values["run"].items()}
     for name, value in run.items():
         if name not in asked.symbols:
@@ -95,14 +115,17 @@ def question(
         open_ = chosen.keeps_open & asked.symbols
         asked = with_sizes(asked, _without(sizes, open_))
     run |= {name: _size(name, sizes[name]) for name in open_ & set(sizes)}
-    if values["estimator"]:
-        chosen = set_parameters(chosen, parameter_values(chosen, values["estimator"]))
     check_run_names(chosen, asked, on, run)
     if own := run_of(asked):  # the workload is a run, whose numbers hold where none are given
         known = chosen.run_names(asked, on)
         run = {**{name: value for name, value in own.items() if name in known}, **run}
+    if calibration is not None:
+        chosen = calibration.for_question(asked, base, run, chosen)
+    if values["estimator"]:
+        chosen = set_parameters(chosen, parameter_values(chosen, values["estimator"]))
     numbers = {name: number_of(f"workload.{name}", value) for name, value in sizes.items()}
-    return Question(asked, on, chosen, Run(run), why, Run(numbers))
+    space = Space(Table(axes_of(vary, on)), where=tuple(where)) if vary else Space()
+    return Question(asked, on, chosen, Run(run), why, Run(numbers), space, dtype or "", calibration)
 
 
 def with_sizes(workload: Workload, sizes: Mapping[str, Value]) -> Workload:

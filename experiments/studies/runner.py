@@ -83,7 +83,7 @@ def plan(study: Study) -> Plan:
     contents: list[Any] = []
     for (workload, machine), space in zip(study.cases(), spaces * len(study.workloads), strict=True):
         question = study.question(workload, machine)
-        cases.append(Case(workload, machine, task(question, space, study.level, study.bands)))
+        cases.append(Case(workload, machine, task(replace(question, vary=space), study.level, study.bands)))
         machine_state = [question.machine.fingerprint, question.machine.price]
         contents.append([question.workload.identity, machine_state, question.estimator, question.run, space])
     steps = [study.chunk or case.work.chunk for case in cases]

@@ -12,9 +12,10 @@ from typing import Literal, Self, TypeVar
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from slipstick.estimators.calibration.calibration import Calibration, calibrate
+from slipstick.estimators.contract.protocols import Fitted
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Measurement
 from slipstick.experiments.calibrate.measurements import read_measurements
-from slipstick.experiments.question.axes import counts_axis, is_count, merged_steps, quantity
+from slipstick.experiments.question.axes import counts_values, is_count, merged_steps, quantity, values_of
 from slipstick.experiments.question.own import require_trusted
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.registry import estimator_to_fit
@@ -187,34 +188,33 @@ class Study(Record):
         InputError
             Where a name or value cannot be used.
         """
-        settings = [f"{name}={value}" for name, value in self.set.items()]
-        if self.fit is not None and not self.calibration_file:
-            query = self.fitted_question(workload, machine)
-        else:
-            query = question(self._subject(workload), self._path(machine), self.estimator, settings, self.dtype)
-        if self.calibration_file:
-            from slipstick.experiments.calibrate.calibrated import calibrated
-
-            if self.fit:
+        if self.fit is not None:
+            if self.calibration_file:
                 raise InputError(f"study {self.name!r}: give calibration = FILE or [fit], not both")
-            files = [
-                None if name is None else str(self._folder / name) for name in (self.calibration_file, self.anchors)
-            ]
-            trusted = self._trusted | ({self.estimator} if self.estimator else set())
-            return calibrated(query, self._path(machine), str(files[0]), files[1], settings, trusted)
-        if self.anchors:
-            raise InputError(f"study {self.name!r}: anchors need calibration = FILE, a calibration across devices")
-        if self.fit is None:
-            return query
-        return replace(query, estimator=self.calibration(query), why="")
+            query = self.fitted_question(workload, machine)
+            made = self.calibration(query)
+            return replace(query, estimator=made, why="", calibration=made)
+        fitted = self._read_calibration(self._path(machine))
+        subject, on = self._subject(workload), self._path(machine)
+        return question(subject, on, self.estimator, self.set, self.dtype, calibration=fitted)
+
+    def _read_calibration(self, machine: str) -> Fitted | None:
+        if not self.calibration_file:
+            if self.anchors:
+                raise InputError(f"study {self.name!r}: anchors need calibration = FILE, a calibration across devices")
+            return None
+        from slipstick.experiments.calibrate.calibrated import read_calibration
+
+        anchors = None if self.anchors is None else self._folder / self.anchors
+        trusted = self._trusted | ({self.estimator} if self.estimator else set())
+        return read_calibration(self._folder / self.calibration_file, anchors, machine, trusted)
 
     def fitted_question(self, workload: str | Workload, machine: str) -> Question:
         """The question whose estimator's parameters are to be fitted: a model as it is, no calibration that ships."""
-        settings = [f"{name}={value}" for name, value in self.set.items()]
         subject = self._subject(workload)
         model = workload_by_name(subject) if isinstance(subject, str) else subject
         estimator = self.estimator or estimator_to_fit(model)
-        return question(model, self._path(machine), estimator, settings, self.dtype)
+        return question(model, self._path(machine), estimator, self.set, self.dtype)
 
     def calibration(self, question: Question) -> Calibration:
         """The estimator fitted to the study's measurements."""
@@ -232,15 +232,15 @@ class Study(Record):
         """The measurements that are fitted; none where nothing is."""
         if self.fit is None:
             return ()
-        stays = {name: str(value) for name, value in self.set.items() if not name.startswith("estimator.")}
-        symbols = {name: text for name, text in stays.items() if name.startswith("workload.")}
-        settings = [f"{name}={text}" for name, text in stays.items() if name not in symbols]
+        stays = {name: value for name, value in self.set.items() if not name.startswith("estimator.")}
+        symbols = {name: value for name, value in stays.items() if name.startswith("workload.")}
+        settings = {name: value for name, value in stays.items() if name not in symbols}
         workload, machine = self.fit.workload or self.workloads[0], self.fit.machine or self.machines[0]
         estimator = self.estimator or estimator_to_fit(workload_by_name(self._path(workload)))
         query = question(self._path(workload), self._path(machine), estimator, settings, self.dtype)
         result = read_measurements(str(self._folder / self.fit.measured), query.workload, query.machine)
         # what a row says of the workload goes before what stays, which is for the question
-        rest = {name.partition(".")[2]: number_of(name, text) for name, text in symbols.items()}
+        rest = {name.partition(".")[2]: number_of(name, value) for name, value in symbols.items()}
         return tuple(
             replace(one, workload=one.workload.bind_known(rest), run=Table({**query.run, **one.run})) for one in result
         )
@@ -258,8 +258,8 @@ class Study(Record):
         """The points, with units read as the machine's fields have them."""
         axes = {}
         for name, values in self.vary.items():
-            text = values if isinstance(values, str) else ",".join(map(str, values))
-            axes[name] = tuple(map(float, counts_axis(f"{name}={text}", machine)[1]))
+            made = counts_values(name, values, machine) if isinstance(values, str) else values_of(name, values, machine)
+            axes[name] = tuple(made.tolist())
         if self.sample is None:
             return self._located(lambda: Space(Table(axes), where=self.where))
         ranges = {name: self._range(name, limits, machine) for name, limits in self.sample.ranges.items()}

@@ -173,7 +173,7 @@ class Task:
         return SLOW_CHUNK_POINTS if not self.function.vectorised else CHUNK_POINTS
 
 
-def task(question: Question, space: Space, level: float = DEFAULT_LEVEL, bands: Bands = "auto") -> Task:
+def task(question: Question, level: float = DEFAULT_LEVEL, bands: Bands = "auto") -> Task:
     """A task from a question; bands need a calibration, and "auto" gives them for at most `BAND_POINTS` points.
 
     Raises
@@ -181,7 +181,7 @@ def task(question: Question, space: Space, level: float = DEFAULT_LEVEL, bands: 
     InputError
         Where a name cannot vary.
     """
-    answer = question.answer()
+    space, answer = question.vary, question.answer()
     today = answer.time
     if today <= 0:
         raise InputError(f"today's time of {question.workload.name!r} is 0 s: there is no ratio to it")

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from slipstick.estimators.composites.consumption import COST, ENERGY
 from slipstick.estimators.contract.named import NamedEstimator
-from slipstick.estimators.contract.protocols import Estimator
+from slipstick.estimators.contract.protocols import Estimator, Fitted
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate
-from slipstick.experiments.question.axes import Values, axes_of
+from slipstick.experiments.question.axes import Values
 from slipstick.experiments.question.objectives import BANDS, FRONT
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.space import Space
 from slipstick.experiments.studies.sweep import sweep, task
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 
@@ -47,12 +46,16 @@ class WhatIf:
     """
 
     question: Question
-    space: Space
     today: Estimate
     frame: pd.DataFrame
     level: float
     unknown: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def space(self) -> Space:
+        """What varies."""
+        return self.question.vary
 
     def to_frame(self) -> pd.DataFrame:
         """The tidy table."""
@@ -77,6 +80,8 @@ def whatif(
     *,
     estimator: str | NamedEstimator | Estimator | None = None,
     run: Mapping[str, SupportsFloat] | None = None,
+    dtype: str | None = None,
+    calibration: Fitted | None = None,
     where: Sequence[str] = (),
     level: float = DEFAULT_LEVEL,
     executor: Executor | None = None,
@@ -92,6 +97,10 @@ def whatif(
         ``machine.clock=1.2GHz,2.4GHz``.
     run
         Numbers of the run that stay ("threads": 240).
+    dtype
+        The data type to compute in ("bfloat16").
+    calibration
+        Answers instead of the estimator (`Calibration`, `DeviceCalibration`, `read_calibration`).
     where
         Conditions between formulas of the names that vary ("machine.clock*machine.cores <= 2e11").
 
@@ -106,32 +115,32 @@ def whatif(
     >>> [round(float(ratio), 2) for ratio in answer.frame.time_ratio]
     [1.0, 0.73]
     """
+    if not vary:
+        raise InputError("nothing varies: name at least one, such as machine.clock=1.2GHz,2.4GHz")
     settings = {f"run.{name}": float(value) for name, value in (run or {}).items()}
-    query = question(workload, machine, estimator, settings)
-    space = Space(Table(axes_of(vary, query.machine)), where=tuple(where))
-    return answer(query, space, level, executor)
+    return answer(question(workload, machine, estimator, settings, dtype, vary, calibration, where), level, executor)
 
 
 def answer(
     question: Question,
-    space: Space,
     level: float = DEFAULT_LEVEL,
     executor: Executor | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> WhatIf:
-    """The what-if of a question over a space.
+    """The what-if of a question over what varies in it.
 
     Raises
     ------
     InputError
         Where the points are more than `MAX_POINTS`.
     """
+    space = question.vary
     if space.size > MAX_POINTS:
         raise InputError(f"{space.counted}: want at most {MAX_POINTS:,} in one table; slipstick study run takes more")
-    work = task(question, space, level)
+    work = task(question, level)
     frame = sweep(work, executor, progress)
     notes = (*work.notes, *work.over_cap(question.machine, frame))
-    return WhatIf(question, space, question.answer(), frame, level, work.unknown, notes)
+    return WhatIf(question, question.answer(), frame, level, work.unknown, notes)
 
 
 def frame_rows(frame: pd.DataFrame, notes: Sequence[str] = ()) -> list[dict[str, Any]]:

@@ -143,12 +143,12 @@ def _histogram(path: Path) -> object:
 
 def _devices(path: Path) -> object:
     from slipstick.estimators.across_devices.files.devices_file import load_device_calibration
-    from slipstick.experiments.calibrate.calibrated import calibrated
+    from slipstick.experiments.calibrate.calibrated import read_calibration
     from slipstick.experiments.question.question import question
 
     load_device_calibration(path)
-    asked = question("gemm", "v100-sxm", "roofline", [])
-    return calibrated(asked, "v100-sxm", str(path), None, []).answer().interval()
+    fitted = read_calibration(path)
+    return question("gemm", "v100-sxm", "roofline", [], calibration=fitted).answer().interval()
 
 
 def _calibration(path: Path) -> object:

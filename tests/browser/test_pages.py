@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +147,7 @@ def test_sliders_move_ratio_band_and_bottleneck(page: Any, tmp_path: Path) -> No
         "dial.dispatchEvent(new Event('input')); })()"
     )
     page.until("document.getElementById('ratio').textContent !== '1.00'")
-    found = answer(asked, Space(Table({"machine.clock": (2 * asked.machine.clock,)}))).frame.iloc[0]
+    found = answer(replace(asked, vary=Space(Table({"machine.clock": (2 * asked.machine.clock,)})))).frame.iloc[0]
     assert float(page.evaluate("document.getElementById('ratio').textContent")) == pytest.approx(
         found.time_ratio, rel=6e-3
     )
@@ -163,10 +164,12 @@ def test_a_page_of_a_hundred_thousand_points_is_light(page: Any, tmp_path: Path)
     asked = _question("gnmt")
     bandwidth = f"machine.memory.{asked.machine.main_memory}.bandwidth"
     ranges = {"machine.clock": Range(5e8, 3e9, "log"), bandwidth: Range(2e11, 4e12, "log")}
-    found = answer(asked, Space(Table(), Table(ranges), 100_000))
+    found = answer(replace(asked, vary=Space(Table(), Table(ranges), 100_000)))
     path, _ = whatif_report.write(found, tmp_path / "many.html")
     assert path.stat().st_size < 12e6
-    small, _ = whatif_report.write(answer(asked, Space(Table({"machine.clock": (1e9, 2e9)}))), tmp_path / "few.html")
+    small, _ = whatif_report.write(
+        answer(replace(asked, vary=Space(Table({"machine.clock": (1e9, 2e9)})))), tmp_path / "few.html"
+    )
     drawn = "document.querySelectorAll('.js-plotly-plot .main-svg').length >= 2"
     spent: dict[Path, float] = {}
     for file in (small, path, small, path):
@@ -181,7 +184,7 @@ def test_a_page_of_a_hundred_thousand_points_is_light(page: Any, tmp_path: Path)
 def test_the_front_is_highlighted_and_can_be_all_that_is_left(page: Any, tmp_path: Path) -> None:
     asked = question("mlp-inference", "v100-sxm", "roofline", ["machine.price=3", "workload.batch=400"])
     axes = {"machine.cores": (20.0, 40.0, 80.0, 160.0), "machine.clock": (0.8e9, 1.1e9, 1.5e9)}
-    found = answer(asked, Space(Table(axes)))
+    found = answer(replace(asked, vary=Space(Table(axes))))
     path, _ = whatif_report.write(found, tmp_path / "w.html", (), ["time", "area=machine.cores"])
     page.open(path)
     page.until("document.querySelectorAll('#points-front-0 .main-svg').length > 0")

@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slipstick.experiments.calibrate.calibrated import read_calibration
+from slipstick.experiments.question.question import question
 from slipstick.experiments.question.space import Range, Space
 from slipstick.experiments.studies.study import Study
+from slipstick.experiments.studies.whatif import whatif
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 
@@ -83,3 +86,17 @@ def test_a_study_names_each_workload_and_machine_once() -> None:
     fields = {"name": "s", "workloads": ["gemm", "mlp", "gemm"], "machines": ["t4"], "vary": {"run.batch": ["1", "2"]}}
     with pytest.raises(ValueError, match="'gemm' stands twice"):
         Study.model_validate(fields)
+
+
+def test_a_question_holds_what_varies_the_data_type_and_what_was_fitted() -> None:
+    """Numbers and objects, as whatif takes them; the estimate is the command's."""
+    gpus = read_calibration("gpus")
+    clocks = np.linspace(1e9, 1.5e9, 3)
+    asked = question("gemm", "v100-sxm", dtype="float16", vary={"machine.clock": clocks}, calibration=gpus)
+    assert asked.vary.axes["machine.clock"] == tuple(clocks) and asked.vary.size == 3
+    assert asked.dtype == "float16" and {op.dtype for op in asked.workload} == {"float16"}
+    assert asked.calibration is gpus and asked.answer().interval() is not None
+    table = whatif("gemm", "v100-sxm", {"machine.clock": clocks}, dtype="float16", calibration=gpus)
+    assert table.today.time == asked.answer().time and len(table.frame) == 3
+    texts = question("gemm", "v100-sxm", dtype="float16", vary=["machine.clock=1GHz,1.25GHz,1.5GHz"])
+    assert texts.vary == asked.vary

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -192,7 +193,8 @@ def _question(size: str, strategy: str = "a") -> Question:
 
 
 def _sweep(size: str, threads: FloatArray, strategy: str = "a") -> Any:
-    return sweep(task(_question(size, strategy), Space(Table({"run.threads": tuple(map(float, threads))}))))
+    space = Space(Table({"run.threads": tuple(map(float, threads))}))
+    return sweep(task(replace(_question(size, strategy), vary=space)))
 
 
 def _contention_rows() -> list[dict[str, Any]]:
