@@ -34,11 +34,11 @@ def marked(rows: Iterable[ReproductionRow], marks: Sequence[Mark]) -> list[Repro
     InputError
         Where two rows of a paper have one table and cell: each cell stands once.
     """
-    found, seen = [], set()
+    scores, seen = [], set()
     for row in rows:
         if (row.table, row.cell) in seen:
             raise InputError(f"reproduction: {row.table}, {row.cell!r} stands twice")
         seen.add((row.table, row.cell))
         mark = next((m for m in marks if re.fullmatch(m.table, row.table) and re.fullmatch(m.cell, row.cell)), None)
-        found.append(row if mark is None else replace(row, evidence=mark.evidence, inputs=mark.inputs))
-    return found
+        scores.append(row if mark is None else replace(row, evidence=mark.evidence, inputs=mark.inputs))
+    return scores

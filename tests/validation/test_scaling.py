@@ -54,7 +54,7 @@ def test_missing_files_are_skipped_with_the_reason(tmp_path: Path) -> None:
 
 def test_the_interval_score_is_that_of_gneiting_and_raftery() -> None:
     # width 2, truth 1 beyond the upper end, level 0.8: 2 + 2 / 0.2 x 1
-    one = scaling.Asked("s", "me", "strong", False, 2.0, np.exp(3.0), 1.0, 1.0, np.exp(2.0), False, 1.0, 1.0, 1.0)
+    one = scaling.Target("s", "me", "strong", False, 2.0, np.exp(3.0), 1.0, 1.0, np.exp(2.0), False, 1.0, 1.0, 1.0)
     assert interval_score([one]) == pytest.approx(12.0)
 
 

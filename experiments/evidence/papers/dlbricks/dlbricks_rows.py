@@ -44,9 +44,9 @@ def _layers() -> list[ReproductionRow]:
     table = layers()
     if table is None:
         return [ReproductionRow("2.2", "layers in 50 models", "not_reproducible", 10_815, None, reason=MISSING)]
-    own = table[table.model_name == MODEL_47]
+    of_model = table[table.model_name == MODEL_47]
     repeated = table[table.duplicated(["model_name", "topology_hash"])].kind.value_counts()
-    found = [
+    rows = [
         ReproductionRow("2.2", "layers in 50 models", "exact", 10_815, float(len(table)), "layers", tolerance_abs=0),
         ReproductionRow(
             "2.2",
@@ -67,13 +67,15 @@ def _layers() -> list[ReproductionRow]:
             "layers",
             reason="the printed form leaves out what the hash holds",
         ),
-        ReproductionRow("Figure 5", "layers of model 47", "exact", 1_029, float(len(own)), "layers", tolerance_abs=0),
+        ReproductionRow(
+            "Figure 5", "layers of model 47", "exact", 1_029, float(len(of_model)), "layers", tolerance_abs=0
+        ),
         ReproductionRow(
             "Figure 5",
             "unique layers of model 47",
             "exact",
             3.9,
-            100 * own.topology_hash.nunique() / max(1, len(own)),
+            100 * of_model.topology_hash.nunique() / max(1, len(of_model)),
             "%",
             tolerance_abs=0.05,
         ),
@@ -81,7 +83,7 @@ def _layers() -> list[ReproductionRow]:
     first = [str(kind) for kind in repeated.index[:3]]
     wanted = {"Convolution", "Elementwise", "BatchNormalization"}
     return [
-        *found,
+        *rows,
         ReproductionRow(
             "Figure 6",
             "the three most repeated kinds within models",

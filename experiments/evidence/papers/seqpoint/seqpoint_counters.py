@@ -34,21 +34,21 @@ def counted(network: Network, length: int) -> Counters:
 
 def rows() -> list[ReproductionRow]:
     """Figure 4, projected counters, and Section VI-E."""
-    found = _figure_4()
+    scores = _figure_4()
     for network in NETWORKS:
-        found += [*_projected(network), *_variation(network)]
-    return [*found, *_only_the_l1()]
+        scores += [*_projected(network), *_variation(network)]
+    return [*scores, *_only_the_l1()]
 
 
 def _figure_4() -> list[ReproductionRow]:
-    found = []
+    rows = []
     for what, (name, published) in FIGURE_4.items():
         spreads = {}
         for network, lengths in LENGTH_PAIRS.items():
             means = [counted(network, n).total(name) / counted(network, n).total("launches") for n in lengths]
             spreads[network] = 100 * (max(means) / min(means) - 1)
-        said = ", ".join(f"{TITLES[n]} {value:.1f} %" for n, value in spreads.items())
-        found.append(
+        note = ", ".join(f"{TITLES[n]} {value:.1f} %" for n, value in spreads.items())
+        rows.append(
             ReproductionRow(
                 "Figure 4",
                 f"{what} differs across iterations by",
@@ -56,12 +56,12 @@ def _figure_4() -> list[ReproductionRow]:
                 published,
                 max(spreads.values()),
                 "%",
-                reason=f"means over kernels at the lengths of Table I: {said}; which four the paper took is not said",
+                reason=f"means over kernels at the lengths of Table I: {note}; which four the paper took is not said",
             )
         )
     stalls = "how long writes wait for the memory: no term of the model"
     cell = "memory write stalls differs across iterations by"
-    return [*found, ReproductionRow("Figure 4", cell, "not_reproducible", 25.0, None, "%", reason=stalls)]
+    return [*rows, ReproductionRow("Figure 4", cell, "not_reproducible", 25.0, None, "%", reason=stalls)]
 
 
 def _projected(network: Network) -> list[ReproductionRow]:
@@ -69,7 +69,7 @@ def _projected(network: Network) -> list[ReproductionRow]:
     one = study(network)
     chosen, unique = one.selection("seqpoint"), np.unique(one.epoch)
     places = np.unique(np.round(np.linspace(0, len(unique) - 1, POINTS)).astype(int))
-    weights, found = chosen.weights / chosen.weights.sum(), []
+    weights, rows = chosen.weights / chosen.weights.sum(), []
 
     def means(name: str) -> tuple[float, float]:
         known = np.array([counted(network, round(length)).total(name) for length in unique[places]])
@@ -83,7 +83,7 @@ def _projected(network: Network) -> list[ReproductionRow]:
     ipc = [values["instructions"][i] / values["cycles"][i] for i in (0, 1)]
     shown = {"bytes of main memory": values[MEMORY], "vector instructions a cycle": (ipc[0], ipc[1])}
     for what, (projected, whole) in shown.items():
-        found.append(
+        rows.append(
             ReproductionRow(
                 "V-C",
                 f"{TITLES[network]}: mean of an iteration from SeqPoints chosen by time: {what}",
@@ -94,7 +94,7 @@ def _projected(network: Network) -> list[ReproductionRow]:
                 reason=f"whole epoch {whole:.6g}, error {100 * abs(projected / whole - 1):.3f} %; the paper has time",
             )
         )
-    return found
+    return rows
 
 
 def _variation(network: Network) -> list[ReproductionRow]:
@@ -120,25 +120,25 @@ def _variation(network: Network) -> list[ReproductionRow]:
 
 def _shares(network: Network, length: int) -> dict[str, float]:
     taken = counted(network, length)
-    found: dict[str, float] = {}
+    rows: dict[str, float] = {}
     for kind, seconds in zip(taken.kinds, taken.values["seconds"], strict=True):
-        found[kind] = found.get(kind, 0.0) + float(seconds)
-    whole = sum(found.values())
-    return {kind: seconds / whole for kind, seconds in found.items()}
+        rows[kind] = rows.get(kind, 0.0) + float(seconds)
+    whole = sum(rows.values())
+    return {kind: seconds / whole for kind, seconds in rows.items()}
 
 
 def _only_the_l1() -> list[ReproductionRow]:
     """DS2: without L1 (#4) speed-ups depend on the length most, so that `prior` errs there most."""
     one = study("deepspeech2")
-    found = []
+    rows = []
     for cell, by in (
         ("DS2: the change whose speed-up varies most with length", one.sensitivity()),
         ("DS2: the change for which prior errs most", one.speedup_errors("prior")),
     ):
         ours = max(by, key=lambda name: by[name])
-        said = ", ".join(f"{name} {100 * value:.3f}" for name, value in by.items())
-        reason = f"{said} %; the order holds, not the size: see Figure 14"
-        found.append(
+        note = ", ".join(f"{name} {100 * value:.3f}" for name, value in by.items())
+        reason = f"{note} %; the order holds, not the size: see Figure 14"
+        rows.append(
             ReproductionRow("VI-E", cell, "qualitative", "#4", ours, reason=reason, holds=checked(ours == "#4"))
         )
-    return found
+    return rows

@@ -77,13 +77,13 @@ def time_errors(network: Network) -> list[ReproductionRow]:
     )
     for method, low, high in (("frequent", 20.0, 35.0), ("median", 0.0, 10.0)):
         values = [100 * value for value in errors[method].values()]
-        said = f"{low:g}-{high:g} %" if low else f"up to {high:g} %"
+        note = f"{low:g}-{high:g} %" if low else f"up to {high:g} %"
         rows.append(
             ReproductionRow(
                 figure,
                 f"{title}: error of {method}",
                 "model",
-                said,
+                note,
                 f"{min(values):.1f}-{max(values):.1f} %",
                 reason="follows the lengths of the epoch, which are not the paper's own; judged within 20 %",
                 holds=checked((1 - JUDGED_WITHIN) * low <= min(values) and max(values) <= (1 + JUDGED_WITHIN) * high),

@@ -116,8 +116,8 @@ class Study:
 
     def seconds(self, lengths: FloatArray, configuration: str) -> FloatArray:
         """Seconds of iterations of these lengths on one configuration, by the model."""
-        on = vega(configuration)
-        changed = {f"machine.{path}": on.get(path) for path in CHANGED}
+        machine = vega(configuration)
+        changed = {f"machine.{path}": machine.get(path) for path in CHANGED}
         return np.asarray(self._step({"workload.seq_len": lengths, **changed}))
 
     def iterations(self, configuration: str = "#1") -> Iterations:
@@ -177,8 +177,8 @@ class Study:
             total += epochs * float(self.times[configuration].sum())
         if "evaluation" in parts:
             forward = Study(self.network, "inference")
-            own = epoch_lengths(data_lengths(self.network, "evaluation"), BATCH, "sorted").astype(np.float64)
-            total += epochs * float(forward.seconds(own, configuration).sum())
+            evaluated = epoch_lengths(data_lengths(self.network, "evaluation"), BATCH, "sorted").astype(np.float64)
+            total += epochs * float(forward.seconds(evaluated, configuration).sum())
         if "autotune" in parts:
             total += AUTOTUNE_TRIES * float(self.seconds(np.unique(self.epoch), configuration).sum())
         return total
@@ -220,10 +220,10 @@ def kernels(network: Network, length: int) -> dict[str, float]:
 
     bound = workload(network).bind_known({"batch": BATCH, "seq_len": length}).bound()
     gpu, model = vega(), estimator().operation
-    own = {f"parameter.{name}": value for name, (value, _) in parameters(model).items()}
-    found: dict[str, float] = {}
+    fitted = {f"parameter.{name}": value for name, (value, _) in parameters(model).items()}
+    result: dict[str, float] = {}
     for formula, indices in grouped(model, bound.operations, gpu):
-        values: dict[str, Any] = {**own, **machine_values(formula, gpu)}
+        values: dict[str, Any] = {**fitted, **machine_values(formula, gpu)}
         for name in formula.names:
             if name.startswith("operation."):
                 values[name] = np.array([float(amount_of(bound.operations[i], name)) for i in indices])
@@ -240,5 +240,5 @@ def kernels(network: Network, length: int) -> dict[str, float]:
         for index, time, row in zip(indices, seconds, picked, strict=True):
             op = bound.operations[index]
             name = f"{op.kind}.tile{row}" if tiled else op.kind
-            found[name] = found.get(name, 0.0) + float(time) * float(op.times)
-    return {name: time for name, time in found.items() if time > 0}
+            result[name] = result.get(name, 0.0) + float(time) * float(op.times)
+    return {name: time for name, time in result.items() if time > 0}

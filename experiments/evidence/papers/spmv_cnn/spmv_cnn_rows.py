@@ -87,10 +87,14 @@ def _networks() -> list[ReproductionRow]:
 
 def _claims() -> list[ReproductionRow]:
     lost = "data set (Zenodo 3956057) and machine not at hand"
-    own = "'slipstick validate spmv' scores the same network on our own labels beside baselines and the noise floor"
+    elsewhere = (
+        "'slipstick validate spmv' scores the same network on our own labels beside baselines and the noise floor"
+    )
 
     def claim(place: str, cell: str, published: float | str, unit: str = "1", reason: str = "") -> ReproductionRow:
-        return ReproductionRow(place, cell, "not_reproducible", published, unit=unit, reason=reason or f"{lost}; {own}")
+        return ReproductionRow(
+            place, cell, "not_reproducible", published, unit=unit, reason=reason or f"{lost}; {elsewhere}"
+        )
 
     deviation = TABLE_1["time"][-1][1] / TABLE_1["time"][-1][0]
     return [

@@ -23,7 +23,7 @@ def _phases() -> list[ReproductionRow]:
     from slipstick.workloads.runs.step_profiles import StepTable, load_steps, without_stolen_time
 
     table = StepTable.of(without_stolen_time(step) for step in load_steps(RECORDED))
-    found: dict[str, Labels] = {
+    result: dict[str, Labels] = {
         "k-means, elbow": k_means(table).labels,
         "k-means, k = 5": k_means(table, (5,), clusters=5).labels,
         "DBSCAN, 30 samples": density(table, minimum=30).labels,
@@ -38,7 +38,7 @@ def _phases() -> list[ReproductionRow]:
         "published scan, 100 %": BLIND,
     }
     rows = []
-    for method, labels in found.items():
+    for method, labels in result.items():
         report = report_phases(table, labels)
         number, share = len(report.phases), 100 * report.coverage()
         rows.append(

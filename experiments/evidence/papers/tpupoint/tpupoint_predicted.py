@@ -55,17 +55,17 @@ def one_step(name: str, chip: str) -> Estimate:
 
 def reduced_runs(chip: str) -> dict[str, Estimate]:
     """Half of QANet's and RetinaNet's steps, and ResNet-50 on CIFAR10 for as many epochs as on ImageNet."""
-    found = {}
+    rows = {}
     for name in ("qanet-squad", "retinanet-coco"):
         run = run_of(PROGRAMS[f"tpupoint-{name}"].workload(name))
-        found[name] = ask(name, chip, *(f"run.{each}={run[each] // 2:g}" for each in ("steps", "checkpoints")))
+        rows[name] = ask(name, chip, *(f"run.{each}={run[each] // 2:g}" for each in ("steps", "checkpoints")))
     program = PROGRAMS["tpupoint-resnet50-imagenet"]
     steps = 90 * 50_000 // program.batch
     small_run = Table[float](steps=steps, sessions=4, evaluations=4, evaluation_steps=10, checkpoints=4)
     small = Feed(feeds.CIFAR10.host_seconds, 32 * 32 * 3 * 2 + 4, feeds.CIFAR10.source)
     cifar = replace(program, build=lambda: resnet(50, image=32, classes=10), feed=small, run=small_run)
-    found["resnet50-imagenet"] = question(cifar.workload("resnet50-cifar10"), f"tpu-{chip}-8", "tpu", []).answer()
-    return found
+    rows["resnet50-imagenet"] = question(cifar.workload("resnet50-cifar10"), f"tpu-{chip}-8", "tpu", []).answer()
+    return rows
 
 
 def predicted() -> list[ReproductionRow]:
@@ -95,7 +95,7 @@ def predicted() -> list[ReproductionRow]:
 def _directions() -> list[ReproductionRow]:
     v2, v3 = (whole_runs(chip) for chip in CHIPS)
     rows = []
-    for figure, called, metric, sign, said in (
+    for figure, called, metric, sign, published in (
         ("Fig. 10", "idle rises", "idle", 1, "38.90 to 43.53"),
         ("Fig. 11", "MXU share falls", "mxu", -1, "22.72 to 11.34"),
     ):
@@ -103,12 +103,15 @@ def _directions() -> list[ReproductionRow]:
         text = f"{before:.1f} to {after:.1f}"
         cell = f"mean {called} from v2 to v3, predicted"
         holds = sign * (after - before) > 0
-        rows.append(ReproductionRow(figure, cell, "qualitative", said, text, "%", holds=holds, reason=ASSUMED))
-    for name, called, said in (("qanet-squad", "QANet", "16 to 13"), ("retinanet-coco", "RetinaNet", "46, less on v3")):
+        rows.append(ReproductionRow(figure, cell, "qualitative", published, text, "%", holds=holds, reason=ASSUMED))
+    for name, called, published in (
+        ("qanet-squad", "QANet", "16 to 13"),
+        ("retinanet-coco", "RetinaNet", "46, less on v3"),
+    ):
         before, after = (100 * runs[name].metrics["mxu"] for runs in (v2, v3))
         cell = f"{called}: MXU share falls from v2 to v3, predicted"
         text, holds = f"{before:.1f} to {after:.1f}", after < before
-        rows.append(ReproductionRow("VI-B", cell, "qualitative", said, text, "%", holds=holds, reason=ASSUMED))
+        rows.append(ReproductionRow("VI-B", cell, "qualitative", published, text, "%", holds=holds, reason=ASSUMED))
     return rows
 
 
@@ -118,15 +121,15 @@ def _reduced() -> list[ReproductionRow]:
     rows = []
     for name, answer in reduced.items():
         changes[name] = answer.metrics["idle"] - whole[name].metrics["idle"]
-        for figure, called, metric, said in (
+        for figure, called, metric, published in (
             ("Fig. 12", "idle", "idle", "up"),
             ("Fig. 13", "MXU share", "mxu", "down"),
         ):
             one, other = 100 * whole[name].metrics[metric], 100 * answer.metrics[metric]
-            holds = other > one if said == "up" else other < one
+            holds = other > one if published == "up" else other < one
             cell = f"{name.partition('-')[0]} with reduced data: {called}, predicted"
             text = f"{one:.2f} to {other:.2f}"
-            rows.append(ReproductionRow(figure, cell, "qualitative", said, text, "%", holds=holds, reason=ASSUMED))
+            rows.append(ReproductionRow(figure, cell, "qualitative", published, text, "%", holds=holds, reason=ASSUMED))
     most = max(changes, key=lambda name: changes[name]).partition("-")[0]
     cell = "the workload whose idle share reduced data change most, predicted"
     holds = most == "resnet50"
@@ -136,7 +139,7 @@ def _reduced() -> list[ReproductionRow]:
 
 def _reshapes() -> ReproductionRow:
     """Where copies that realign data are among the five kinds of device operations that take longest."""
-    found = [name.removeprefix("tpupoint-") for name in PROGRAMS if _reshapes_count(name.removeprefix("tpupoint-"))]
+    rows = [name.removeprefix("tpupoint-") for name in PROGRAMS if _reshapes_count(name.removeprefix("tpupoint-"))]
     reason = (
         "15 columns on v2 are five workloads by three algorithms; products, sums over cores and updates are kinds too"
     )
@@ -145,9 +148,9 @@ def _reshapes() -> ReproductionRow:
         "runs in which Reshape is among the five longest kinds of operations, v2, predicted",
         "qualitative",
         "5 of 9",
-        f"{len(found)} of 9: {', '.join(found)}",
+        f"{len(rows)} of 9: {', '.join(rows)}",
         "",
-        holds=set(RESHAPED) <= set(found),
+        holds=set(RESHAPED) <= set(rows),
         reason=reason,
     )
 

@@ -94,8 +94,8 @@ def _counts() -> list[ReproductionRow]:
     for size in SIZES:
         network = phi_network(size)
         forward = {
-            kind: sum(float(op.cost.flop) / 2 for op in forward_pass(size) if op.kind == own)
-            for kind, own in (("convolution", "convolution"), ("fully_connected", "gemm"), ("pool", "pool"))
+            kind: sum(float(op.cost.flop) / 2 for op in forward_pass(size) if op.kind == ours_as)
+            for kind, ours_as in (("convolution", "convolution"), ("fully_connected", "gemm"), ("pool", "pool"))
         }
         for kind, ours in forward.items():
             ours = ours * 2 if kind == "pool" else ours
@@ -195,10 +195,12 @@ def _orderings() -> list[ReproductionRow]:
     for size in SIZES:
         a, b = TABLE_IX_PERCENT[size]
         published = "(a)" if a < b else "(b)"
-        said = "(a)" if size == "small" else "(b)"
+        table = "(a)" if size == "small" else "(b)"
         cell = f"the better strategy for {size} (Result 1)"
         reason = "from the printed deviations; the measured times are not public"
-        rows.append(ReproductionRow("IX", cell, "qualitative", said, published, reason=reason, holds=said == published))
+        rows.append(
+            ReproductionRow("IX", cell, "qualitative", table, published, reason=reason, holds=table == published)
+        )
     rise = minutes("large", "a", 240) / minutes("large", "a", 120)
     rows.append(
         ReproductionRow(

@@ -14,9 +14,9 @@ MEAN_GOAL, WORST_GOAL, REPEAT_GOAL, GEOMEAN_GOAL = 4.0, 15.0, 2.0, 3.0
 
 def rows() -> list[ValidationRow]:
     """For each granularity the error of the first run, and how far the second run agrees; the best geometric mean."""
-    own = own_bricks()
-    scores = {size: [leave_one_model_out(run, own.at(size)) for run in own.runs] for size in GRANULARITIES}
-    return [row for size in GRANULARITIES for row in _rows(size, scores[size])] + [_best(scores, own)]
+    bricks = own_bricks()
+    scores = {size: [leave_one_model_out(run, bricks.at(size)) for run in bricks.runs] for size in GRANULARITIES}
+    return [row for size in GRANULARITIES for row in _rows(size, scores[size])] + [_best(scores, bricks)]
 
 
 def _rows(granularity: int, runs: list[list[ModelScore]]) -> list[ValidationRow]:
@@ -64,14 +64,14 @@ def _rows(granularity: int, runs: list[list[ModelScore]]) -> list[ValidationRow]
     ]
 
 
-def _best(scores: dict[int, list[list[ModelScore]]], own: OwnBricks) -> ValidationRow:
+def _best(scores: dict[int, list[list[ModelScore]]], bricks: OwnBricks) -> ValidationRow:
     off = {size: abs(100 * (summary(runs[0])["geomean_plain"] - 1)) for size, runs in scores.items()}
     best = min(off, key=off.__getitem__)
     return ValidationRow(
         dataset="own bricks",
         case="whole models live, best granularity",
         held_out="model",
-        n=len(own.at(best)),
+        n=len(bricks.at(best)),
         metric="|geometric mean of the plain sum over whole - 1|",
         unit="%",
         ours=off[best],

@@ -32,7 +32,7 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
         return [skipped("dlbricks", why_missing(SEQUENCES, scored))]
     names = sorted(set(other.composed.index.get_level_values(0)))
     known = sorted(set(shared.composed.index.get_level_values(0)))
-    return [_row(shared, other, name, [own for own in known if own != name]) for name in names]
+    return [_row(shared, other, name, [bricks for bricks in known if bricks != name]) for name in names]
 
 
 def _each_from_the_others(shared: Timings | None) -> list[ValidationRow]:

@@ -104,7 +104,7 @@ def read_bandwidths(path: Path) -> dict[str, MeasuredMachine]:
     """
     columns = ("machine", "cores_per_socket", "cores_per_numa", "level", "smt_threads", "kernel", "cores", "GBs")
     sizes: dict[str, tuple[int, int]] = {}
-    found: dict[str, dict[tuple[str, int], dict[str, list[tuple[int, float]]]]] = {}
+    rates: dict[str, dict[tuple[str, int], dict[str, list[tuple[int, float]]]]] = {}
     for line, row in read_csv_rows(path, columns):
         name, kernel = row["machine"], row["kernel"]
         if kernel not in STREAMS:
@@ -115,7 +115,7 @@ def read_bandwidths(path: Path) -> dict[str, MeasuredMachine]:
         }
         rate = read_number(row["GBs"], path, line, "GBs", 1e-6, 1e9) * GIGA * STREAMS[kernel].traffic_factor
         sizes[name] = (whole["cores_per_socket"], whole["cores_per_numa"])
-        curves = found.setdefault(name, {}).setdefault((row["level"], whole["smt_threads"]), {})
+        curves = rates.setdefault(name, {}).setdefault((row["level"], whole["smt_threads"]), {})
         curves.setdefault(kernel, []).append((whole["cores"], rate))
     return {
         name: MeasuredMachine(
@@ -126,5 +126,5 @@ def read_bandwidths(path: Path) -> dict[str, MeasuredMachine]:
                 for key, benchmarks in curves.items()
             },
         )
-        for name, curves in found.items()
+        for name, curves in rates.items()
     }

@@ -47,14 +47,16 @@ def rows(scored: Path | None) -> list[ValidationRow]:
         return [skipped(DATASET, why_missing(FILE, scored if train is not None else None))]
     training, targets = read_bandwidths(train), read_bandwidths(path)
     flagged = {name: m.suspicious for name, m in {**training, **targets}.items() if m.suspicious}
-    found = [skipped(DATASET, f"left out, the measurements are another machine's: {why}") for why in flagged.values()]
+    result = [skipped(DATASET, f"left out, the measurements are another machine's: {why}") for why in flagged.values()]
     usable = {name: m for name, m in training.items() if name not in flagged}
     for threads in (1, 2):
         inside, beyond = scores(usable, {k: m for k, m in targets.items() if k not in flagged}, threads)
-        found += _summaries(f"{threads} thread a core", inside, goals=threads == 1)
-        found += [_of_machine(f"{threads} thread a core", name, inside) for name in sorted({s.machine for s in inside})]
-        found += _summaries(f"{threads} thread a core, beyond the first domain", beyond, goals=False)
-    return found
+        result += _summaries(f"{threads} thread a core", inside, goals=threads == 1)
+        result += [
+            _of_machine(f"{threads} thread a core", name, inside) for name in sorted({s.machine for s in inside})
+        ]
+        result += _summaries(f"{threads} thread a core, beyond the first domain", beyond, goals=False)
+    return result
 
 
 def scores(
@@ -106,8 +108,8 @@ def roughness(curve: FloatArray) -> float:
 
 
 def _of_machine(case: str, name: str, scores: Sequence[CurveScore]) -> ValidationRow:
-    own = [score for score in scores if score.machine == name]
-    errors = np.abs(np.concatenate([score.errors for score in own]))
+    chosen = [score for score in scores if score.machine == name]
+    errors = np.abs(np.concatenate([score.errors for score in chosen]))
     return ValidationRow(
         DATASET,
         f"{case}: {name}",
@@ -116,12 +118,12 @@ def _of_machine(case: str, name: str, scores: Sequence[CurveScore]) -> Validatio
         "mean absolute error",
         "1",
         float(errors.mean()),
-        {k: float(np.mean(np.abs(np.concatenate([s.baselines[k] for s in own])))) for k in BASELINES},
+        {k: float(np.mean(np.abs(np.concatenate([s.baselines[k] for s in chosen])))) for k in BASELINES},
         interval_level=DEFAULT_LEVEL,
-        interval_coverage=float(np.mean(np.concatenate([score.covered for score in own]))),
-        interval_width=float(np.median(np.concatenate([score.width for score in own]))),
-        noise_floor=float(np.nanmedian([score.noise for score in own])) if len(errors) > 2 * len(own) else None,
-        reason=f"interval score {np.mean(np.concatenate([s.interval_score for s in own])):.3f} in log bandwidth",
+        interval_coverage=float(np.mean(np.concatenate([score.covered for score in chosen]))),
+        interval_width=float(np.median(np.concatenate([score.width for score in chosen]))),
+        noise_floor=float(np.nanmedian([score.noise for score in chosen])) if len(errors) > 2 * len(chosen) else None,
+        reason=f"interval score {np.mean(np.concatenate([s.interval_score for s in chosen])):.3f} in log bandwidth",
     )
 
 
@@ -193,8 +195,8 @@ def _soft_minimum(points: Points, cores: FloatArray) -> FloatArray:
     rate = np.array([r for _, r in points])
     bounds = ([-np.inf, np.log(rate.max())], [np.inf, np.log(rate[0] * 1000)])
     start = [np.log(rate[0] / n[0]), np.log(rate.max() * 1.5)]
-    found, _ = curve_fit(law, n, np.log(rate), start, bounds=bounds, maxfev=5000)
-    return np.asarray(np.exp(law(cores, *found)))
+    solution, _ = curve_fit(law, n, np.log(rate), start, bounds=bounds, maxfev=5000)
+    return np.asarray(np.exp(law(cores, *solution)))
 
 
 BASELINES: dict[str, Callable[[Points, FloatArray], FloatArray]] = {

@@ -57,17 +57,17 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
     if folder is None or not (folder / FILE).exists():
         return [skipped(DATASET, "no public measurements here (set SLIPSTICK_DATA; docs/validation.md says where)")]
     frame = _frame(folder)
-    found = []
+    scores = []
     for kind, name in KINDS.items():
         part = frame[frame["kind"] == name]
         part = part[part["function"].fillna("").isin(["", "Ramp"])]
         pieces = [_held_out(kind, part, fold) for fold in range(FOLDS)]
         time, measured, plain, factor = (np.concatenate([piece[i] for piece in pieces]) for i in range(4))
         error = np.abs(np.log(time / measured))
-        said = f"median |log ratio| {np.median(error):.3f}, 90th percentile {np.quantile(error, 0.9):.3f}"
+        note = f"median |log ratio| {np.median(error):.3f}, 90th percentile {np.quantile(error, 0.9):.3f}"
         baselines = {"roofline": mape(plain, measured), "roofline times one factor": mape(factor, measured)}
         ours = mape(time, measured)
-        found.append(
+        scores.append(
             ValidationRow(
                 DATASET,
                 kind,
@@ -78,10 +78,10 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
                 ours,
                 baselines,
                 noise_floor=_floor(part),
-                reason=said,
+                reason=note,
             )
         )
-    return found
+    return scores
 
 
 def _held_out(kind: str, frame: pd.DataFrame, fold: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -106,7 +106,7 @@ def _held_out(kind: str, frame: pd.DataFrame, fold: int) -> tuple[FloatArray, Fl
 
 
 def _forms(kind: str, frame: pd.DataFrame) -> Iterator[OperationTimes]:
-    on = machine("ec2-c5-2xlarge")
+    target = machine("ec2-c5-2xlarge")
     if kind != "convolution":
         yield _form(kind, frame, {"elements": frame["outputs"], "reads": frame["outputs"], "writes": frame["outputs"]})
         return
@@ -117,7 +117,7 @@ def _forms(kind: str, frame: pd.DataFrame) -> Iterator[OperationTimes]:
         stride = int(part["stride_1"].iloc[0])
         facts: dict[str, Attribute] = {"stride": (stride, stride)}
         times = part["mean_time"].to_numpy(float)
-        yield OperationTimes.of(on, kind, "float32", {**dims, "batch": ones}, times, facts, FILE)
+        yield OperationTimes.of(target, kind, "float32", {**dims, "batch": ones}, times, facts, FILE)
 
 
 def _form(kind: str, frame: pd.DataFrame, dims: dict[str, pd.Series[float]]) -> OperationTimes:

@@ -129,17 +129,19 @@ def rows(scored: Path | None) -> list[ValidationRow]:
         return [skipped(DATASET, why_missing(FILE, scored))]
     cases, unknown = read_cases(path)
     inputs = Inputs([folder for folder in (scored, data_folder()) if folder is not None])
-    found: dict[str, list[tuple[Case, Agreement]]] = {}
+    scores: dict[str, list[tuple[Case, Agreement]]] = {}
     for convention in CONVENTIONS:
         first: dict[tuple[str, tuple[int, ...]], str] = {}
         for case in cases:
             holder = first.setdefault((case.kernel, case.shape), case.machine)
             caches = holder if convention == CONVENTIONS[0] else case.machine
-            found.setdefault(convention, []).append((case, agreement(case, inputs, caches)))
-    equal = {c: sum(result.equal for _, result in results) for c, results in found.items()}
+            scores.setdefault(convention, []).append((case, agreement(case, inputs, caches)))
+    equal = {c: sum(result.equal for _, result in results) for c, results in scores.items()}
     followed = max(CONVENTIONS, key=lambda convention: equal[convention])
     result = [
-        _row(model, convention, [(c, r) for c, r in found[convention] if bool(c.cycles) == (model != "roofline")], goal)
+        _row(
+            model, convention, [(c, r) for c, r in scores[convention] if bool(c.cycles) == (model != "roofline")], goal
+        )
         for convention in CONVENTIONS
         for goal in [1.0 if convention == followed else None]
         for model in ("ECM data cycles", "roofline")

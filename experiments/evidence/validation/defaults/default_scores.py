@@ -69,7 +69,7 @@ def answered(figure: Figure, scored: Path | None = None) -> Answered:
 
 def rows(scored: Path | None = None) -> list[ValidationRow]:
     """Over all figures and by group; then every figure as ours / published."""
-    found: list[Answered] = []
+    answers: list[Answered] = []
     refused: list[tuple[Figure, str]] = []
     missing: list[tuple[Figure, str]] = []
     for figure in figures().figures:
@@ -79,18 +79,18 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
             missing.append((figure, str(error)))
             continue
         try:
-            found.append(answered(figure, scored))
+            answers.append(answered(figure, scored))
         except InputError as error:
             refused.append((figure, str(error)))
     groups = list(dict.fromkeys(figure.group for figure in figures().figures))
-    said = f"{len(refused)} refused, {len(missing)} not here"
-    scores = _scores("all", found, said, goals=True)
+    note = f"{len(refused)} refused, {len(missing)} not here"
+    scores = _scores("all", answers, note, goals=True)
     for group in groups:
-        scores += _scores(group, [one for one in found if one.figure.group == group], "", goals=False)[:1]
+        scores += _scores(group, [one for one in answers if one.figure.group == group], "", goals=False)[:1]
     return [
         *scores,
         *_bounds(),
-        *map(_row, found),
+        *map(_row, answers),
         *(_skipped(figure, f"refused: {why}") for figure, why in refused),
         *(_skipped(figure, why) for figure, why in missing),
     ]
@@ -108,25 +108,25 @@ def _parts(figure: Figure) -> list[tuple[str, dict[str, float], float]]:
 def _times(figure: Figure, name: str, sizes: dict[str, float]) -> tuple[float, float, float, float]:
     """Seconds of one question: default answer, its band, the plain roofline."""
     settings = [*figure.settings(), *(f"{key}={value:g}" for key, value in sizes.items())]
-    asked = workload(name)
+    graph = workload(name)
     if figure.attention == "flash":
-        asked = flash_attention(asked)
+        graph = flash_attention(graph)
 
     def of(estimator: str | None) -> Question:
-        return question(asked, figure.machine, estimator, settings, figure.dtype)
+        return question(graph, figure.machine, estimator, settings, figure.dtype)
 
     answer = of(None).answer()
     low, high = answer.interval(LEVEL) or (answer.time, answer.time)
     return answer.time, low, high, of("roofline").answer().time
 
 
-def _scores(case: str, found: Sequence[Answered], said: str, *, goals: bool) -> list[ValidationRow]:
-    if not found:
+def _scores(case: str, answers: Sequence[Answered], note: str, *, goals: bool) -> list[ValidationRow]:
+    if not answers:
         return []
-    error = np.array([abs(one.ratio - 1) for one in found])
-    plain = np.array([abs(one.plain / one.measured - 1) for one in found])
-    inside = float(np.mean([one.inside for one in found]))
-    width = float(np.median([one.high / one.low for one in found]))
+    error = np.array([abs(one.ratio - 1) for one in answers])
+    plain = np.array([abs(one.plain / one.measured - 1) for one in answers])
+    inside = float(np.mean([one.inside for one in answers]))
+    width = float(np.median([one.high / one.low for one in answers]))
     made = []
     for metric, share, goal in (("median error", 0.5, MEDIAN_GOAL), ("90th percentile", 0.9, NINETIETH_GOAL)):
         ours = float(np.quantile(error, share))
@@ -135,7 +135,7 @@ def _scores(case: str, found: Sequence[Answered], said: str, *, goals: bool) -> 
                 DATASET,
                 case,
                 HELD_OUT,
-                len(found),
+                len(answers),
                 f"{metric} of |ours / published - 1|",
                 "1",
                 ours,
@@ -145,17 +145,17 @@ def _scores(case: str, found: Sequence[Answered], said: str, *, goals: bool) -> 
                 LEVEL,
                 inside,
                 width,
-                reason=said,
+                reason=note,
             )
         )
     if goals:
-        low, high = binomial_interval(round(inside * len(found)), len(found))
+        low, high = binomial_interval(round(inside * len(answers)), len(answers))
         made.append(
             ValidationRow(
                 DATASET,
                 case,
                 HELD_OUT,
-                len(found),
+                len(answers),
                 "share of figures inside the band",
                 "1",
                 inside,
@@ -182,13 +182,16 @@ def _bounds() -> list[ValidationRow]:
     made = []
     for name, sizes in KERNELS.items():
         ratios, refused = {}, []
-        for on in machine_names():
+        for target in machine_names():
             try:
-                ours, bound = (question(name, on, of, sizes, "float32").answer().time for of in (None, "roofline"))
+                ours, bound = (
+                    question(name, target, model_name, sizes, "float32").answer().time
+                    for model_name in (None, "roofline")
+                )
             except InputError:
-                refused.append(on)
+                refused.append(target)
                 continue
-            ratios[on] = ours / bound
+            ratios[target] = ours / bound
         nearest, farthest = min(ratios, key=ratios.__getitem__), max(ratios, key=ratios.__getitem__)
         made.append(
             ValidationRow(
@@ -210,7 +213,7 @@ def _bounds() -> list[ValidationRow]:
 
 def _row(one: Answered) -> ValidationRow:
     figure = one.figure
-    said = [figure.group, figures().sources[figure.source].name]
+    notes = [figure.group, figures().sources[figure.source].name]
     return ValidationRow(
         DATASET,
         figure.id,
@@ -223,7 +226,7 @@ def _row(one: Answered) -> ValidationRow:
         interval_level=LEVEL,
         interval_coverage=float(one.inside),
         interval_width=one.high / one.low,
-        reason="; ".join(said),
+        reason="; ".join(notes),
     )
 
 

@@ -62,42 +62,42 @@ def rows(scored_at: Path | None = None) -> list[ValidationRow]:
         held_out = list({form.machine.name: form.machine for form in scoring}.values())
     made = fit_devices(training, "NeuSight, FP32", SAMPLE)
     unknown = {device for frame in tested.values() for device in frame.loc[frame["machine"] == "", "device"]}
-    found = [skipped(DATASET, f"the catalogue lacks {device}") for device in sorted(unknown)]
-    for on in held_out:
-        if on.name not in present:
-            found.append(skipped(DATASET, f"no rows of {on.name}"))
+    scores = [skipped(DATASET, f"the catalogue lacks {device}") for device in sorted(unknown)]
+    for target in held_out:
+        if target.name not in present:
+            scores.append(skipped(DATASET, f"no rows of {target.name}"))
             continue
-        own, measured = taken([form for form in scoring if form.machine.name == on.name], ANCHORS)
-        before, after = (made.forecast(on, (on.name,), known) for known in ((), measured))
-        for form in own:
-            others = [f for f in training if f.name == form.name and f.machine.name != on.name]
+        forms, measured = taken([form for form in scoring if form.machine.name == target.name], ANCHORS)
+        before, after = (made.forecast(target, (target.name,), known) for known in ((), measured))
+        for form in forms:
+            others = [f for f in training if f.name == form.name and f.machine.name != target.name]
             if any(one.name == form.name for one in made.classes) and others and len(form) > 1:
-                found += _rows_of(on, form, others, measured, before, after)
-                found += _at_random(made, on, form)
-    return found
+                scores += _rows_of(target, form, others, measured, before, after)
+                scores += _at_random(made, target, form)
+    return scores
 
 
-def _at_random(made: DeviceCalibration, on: Machine, form: OperationTimes) -> list[ValidationRow]:
+def _at_random(made: DeviceCalibration, machine: Machine, form: OperationTimes) -> list[ValidationRow]:
     """What rows that nobody chose are worth: worst and middle of some draws, machine and generation left out."""
-    kin = [other for other, there in made.machines.items() if shared_words(there.family, on.family) >= 2]
-    without = (on.name, *kin)
+    kin = [other for other, there in made.machines.items() if shared_words(there.family, machine.family) >= 2]
+    without = (machine.name, *kin)
     if len(form) < 4 * DRAWN or not any(
         f.machine not in without for c in made.classes if c.name == form.name for f in c.fits
     ):
         return []
     part = thinned([form], SCORED)
     truth = joined_times(part)
-    alone = mape(made.forecast(on, without, ()).predict(part, LEVEL).time, truth)
+    alone = mape(made.forecast(machine, without, ()).predict(part, LEVEL).time, truth)
     errors = []
     for draw in range(DRAWS):
         index = np.random.default_rng(draw).choice(len(form), DRAWN, replace=False)
-        told = made.forecast(on, without, [form.some(index)])
-        errors.append(mape(told.predict(part, LEVEL).time, truth))
+        predicted = made.forecast(machine, without, [form.some(index)])
+        errors.append(mape(predicted.predict(part, LEVEL).time, truth))
     base, count = {"no anchors": alone}, len(truth)
     return [
         ValidationRow(
             DATASET,
-            f"{form.source}, {on.name}, {DRAWN} rows drawn at random: {words} of {DRAWS} draws",
+            f"{form.source}, {machine.name}, {DRAWN} rows drawn at random: {words} of {DRAWS} draws",
             "its generation",
             count,
             "MAPE",
@@ -112,7 +112,7 @@ def _at_random(made: DeviceCalibration, on: Machine, form: OperationTimes) -> li
 
 
 def _rows_of(
-    on: Machine,
+    machine: Machine,
     form: OperationTimes,
     others: Sequence[OperationTimes],
     anchors: Sequence[OperationTimes],
@@ -127,26 +127,26 @@ def _rows_of(
         "calibrated roofline": mape(roofline(part, four_numbers(others)), truth),
     }
     by_anchor = _one_factor(part, plain, anchors)
-    before, then = (scored(told.predict(part, LEVEL), truth, LEVEL) for told in (alone, anchored))
+    before, then = (scored(predicted.predict(part, LEVEL), truth, LEVEL) for predicted in (alone, anchored))
     known = {**baselines, "no anchors": before.mape}
     if by_anchor is not None:
         known["roofline times the anchor's ratio"] = mape(by_anchor, truth)
     floor = noise_floor(part)
-    case = f"{form.source}, {on.name}"
+    case = f"{form.source}, {machine.name}"
     return [
-        _row(f"{case}, data sheet alone", on, len(truth), before, baselines, floor),
-        _row(f"{case}, one product and one addition measured", on, len(truth), then, known, floor),
+        _row(f"{case}, data sheet alone", machine, len(truth), before, baselines, floor),
+        _row(f"{case}, one product and one addition measured", machine, len(truth), then, known, floor),
     ]
 
 
 def _row(
-    case: str, on: Machine, count: int, score: Score, baselines: dict[str, float], floor: float | None
+    case: str, machine: Machine, count: int, score: Score, baselines: dict[str, float], floor: float | None
 ) -> ValidationRow:
-    said = f"median |log ratio| {score.median:.3f}, 90th percentile {score.ninetieth:.3f}; "
+    note = f"median |log ratio| {score.median:.3f}, 90th percentile {score.ninetieth:.3f}; "
     return ValidationRow(
         DATASET,
         case,
-        on.name,
+        machine.name,
         count,
         "MAPE",
         "1",
@@ -158,17 +158,17 @@ def _row(
         score.coverage,
         score.width,
         floor,
-        f"{said}interval score {score.interval:.3f} of log time",
+        f"{note}interval score {score.interval:.3f} of log time",
     )
 
 
 def _one_factor(
     part: Sequence[OperationTimes], plain: FloatArray, anchors: Sequence[OperationTimes]
 ) -> FloatArray | None:
-    own = [anchor for anchor in anchors if anchor.name == part[0].name]
-    if not own:
+    of_kind = [anchor for anchor in anchors if anchor.name == part[0].name]
+    if not of_kind:
         return None
-    return plain * float(np.exp(np.mean(np.log(joined_times(own) / roofline(own)))))
+    return plain * float(np.exp(np.mean(np.log(joined_times(of_kind) / roofline(of_kind)))))
 
 
 def _frames(folder: Path) -> dict[str, pd.DataFrame]:
@@ -184,9 +184,9 @@ def _forms(name: str, frame: pd.DataFrame) -> list[OperationTimes]:
     kind, dims = (
         ("elementwise", ("elements", "reads", "writes")) if name == "elementwise" else ("gemm", gpu_data.GEMM_DIMS)
     )
-    found = []
+    forms = []
     for where, part in frame[frame["machine"] != ""].groupby("machine"):
         columns = {dim: part[dim].to_numpy(float) for dim in dims}
         times = part["time"].to_numpy(float)
-        found.append(OperationTimes.of(machine(str(where)), kind, "float32", columns, times, source=name))
-    return found
+        forms.append(OperationTimes.of(machine(str(where)), kind, "float32", columns, times, source=name))
+    return forms

@@ -51,13 +51,13 @@ class Seen:
     latency: float | None
 
 
-def seen(frame: pd.DataFrame, device: str, on: Machine) -> Seen:
+def seen(frame: pd.DataFrame, device: str, machine: Machine) -> Seen:
     """Plateaus are medians well inside a level, knees where a curve crosses the geometric mean of two plateaus."""
-    caches = [name for name in on.memory if name != on.main_memory]
-    first, last = (on.memory[name].capacity for name in (caches[0], caches[-1]))
-    own = frame[frame.device == device].sort_values("size_bytes")
-    near_curve, cache_curve = own[own.benchmark == "gpu-cache"], own[own.benchmark == "gpu-l2-cache"]
-    stream = own[(own.benchmark == "gpu-stream") & (own.quantity == "read")].sort_values("threads")
+    caches = [name for name in machine.memory if name != machine.main_memory]
+    first, last = (machine.memory[name].capacity for name in (caches[0], caches[-1]))
+    rows = frame[frame.device == device].sort_values("size_bytes")
+    near_curve, cache_curve = rows[rows.benchmark == "gpu-cache"], rows[rows.benchmark == "gpu-l2-cache"]
+    stream = rows[(rows.benchmark == "gpu-stream") & (rows.quantity == "read")].sort_values("threads")
     near = _median(near_curve, 0, first / 2)
     cache = _median(cache_curve, 0, last / 2) or _median(near_curve, 3 * first, last / 3)
     main = float(stream.value.max()) if len(stream) else None
@@ -95,21 +95,21 @@ def _crossing(curve: pd.DataFrame, high: float | None, low: float | None) -> flo
 
 def fitted(known: Mapping[str, Seen], machines: Mapping[str, Machine]) -> GpuMemory:
     """Medians over devices."""
-    found: dict[str, float] = {}
+    result: dict[str, float] = {}
 
     def middle(name: str, ratio: Callable[[Seen, Machine], float | None]) -> None:
         values = [value for device, one in known.items() if (value := ratio(one, machines[device])) is not None]
         if values:
-            found[name] = float(np.median(values))
+            result[name] = float(np.median(values))
 
-    def first(on: Machine) -> str:
-        return next(iter(on.memory))
+    def first(machine: Machine) -> str:
+        return next(iter(machine.memory))
 
     middle("main", lambda s, m: s.main / m.bandwidth(m.main_memory) if s.main else None)
     middle("over_main", lambda s, m: s.cache / s.main if s.cache and s.main else None)
     middle("near_knee", lambda s, m: s.near_knee / m.memory[first(m)].capacity if s.near_knee else None)
     middle("latency", lambda s, m: s.latency)
-    return GpuMemory(**found)
+    return GpuMemory(**result)
 
 
 def rows(scored: Path | None = None) -> list[ValidationRow]:
@@ -119,37 +119,37 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
         return [skipped(DATASET, why_missing(FILE, scored))]
     machines = {device: machine(name) for device, name in DEVICES.items()}
     known, frame = csv_frame(known_path), csv_frame(path)
-    every = {device: seen(known, device, on) for device, on in machines.items()}
-    found: dict[str, list[tuple[str, float, float]]] = {}
+    every = {device: seen(known, device, target) for device, target in machines.items()}
+    errors: dict[str, list[tuple[str, float, float]]] = {}
     for device in sorted(set(frame["device"]) & set(machines)):
-        on = machines[device]
-        others = {name: one for name, one in every.items() if machines[name].family != on.family}
+        target = machines[device]
+        others = {name: one for name, one in every.items() if machines[name].family != target.family}
         model = fitted(others, machines)
-        for name, value, ours, plain in _compared(seen(frame, device, on), on, model):
-            found.setdefault(name, []).append((device, math.log(ours / value), math.log(plain / value)))
-    result = [_row(name, entries) for name, entries in found.items()]
-    level = [entry for name, entries in found.items() if name.startswith(("plateau", "knee")) for entry in entries]
+        for name, value, ours, plain in _compared(seen(frame, device, target), target, model):
+            errors.setdefault(name, []).append((device, math.log(ours / value), math.log(plain / value)))
+    result = [_row(name, entries) for name, entries in errors.items()]
+    level = [entry for name, entries in errors.items() if name.startswith(("plateau", "knee")) for entry in entries]
     result.append(_row("plateaus and knees, all", level, GOAL))
     unknown = sorted(set(frame["device"]) - set(machines))
     return [*result, *(skipped(DATASET, f"the catalogue lacks {device}") for device in unknown)]
 
 
-def _compared(one: Seen, on: Machine, model: GpuMemory) -> list[tuple[str, float, float, float]]:
+def _compared(one: Seen, machine: Machine, model: GpuMemory) -> list[tuple[str, float, float, float]]:
     """(quantity, seen, ours, the data sheet's) of a device."""
-    caches = [name for name in on.memory if name != on.main_memory]
-    near, cache, main = caches[0], caches[-1], on.main_memory
-    rated = {name: on.bandwidth(name) for name in on.memory}
+    caches = [name for name in machine.memory if name != machine.main_memory]
+    near, cache, main = caches[0], caches[-1], machine.main_memory
+    rated = {name: machine.bandwidth(name) for name in machine.memory}
     inside = one.cache / one.main if one.cache and one.main else None
     pairs: list[tuple[str, float | None, float, float]] = [
-        ("plateau of the nearest cache", one.near, model.reached(on, near), rated[near]),
-        ("plateau of the last cache", one.cache, model.reached(on, cache), rated[cache]),
-        ("plateau of main memory", one.main, model.reached(on, main), rated[main]),
-        ("knee of the nearest cache", one.near_knee, model.knee(on, near), on.memory[near].capacity),
-        ("knee of the last cache", one.cache_knee, model.knee(on, cache), on.memory[cache].capacity),
-        (INSIDE, inside, model.reached(on, cache) / model.reached(on, main), rated[cache] / rated[main]),
+        ("plateau of the nearest cache", one.near, model.reached(machine, near), rated[near]),
+        ("plateau of the last cache", one.cache, model.reached(machine, cache), rated[cache]),
+        ("plateau of main memory", one.main, model.reached(machine, main), rated[main]),
+        ("knee of the nearest cache", one.near_knee, model.knee(machine, near), machine.memory[near].capacity),
+        ("knee of the last cache", one.cache_knee, model.knee(machine, cache), machine.memory[cache].capacity),
+        (INSIDE, inside, model.reached(machine, cache) / model.reached(machine, main), rated[cache] / rated[main]),
     ]
     what = "main memory by bytes in flight"
-    flights = [(what, value, float(model.in_flight(on, flying)), rated[main]) for flying, value in one.flights]
+    flights = [(what, value, float(model.in_flight(machine, flying)), rated[main]) for flying, value in one.flights]
     return [(name, value, ours, plain) for name, value, ours, plain in [*pairs, *flights] if value]
 
 

@@ -62,7 +62,7 @@ class Board:
         if "file" not in known:
             known = known.assign(file="")
         groups = known.groupby(["machine", "file"], sort=True)
-        return [replace(self.rows(str(on), part), source=str(file)) for (on, file), part in groups]
+        return [replace(self.rows(str(machine), part), source=str(file)) for (machine, file), part in groups]
 
     @cached_property
     def calibration(self) -> DeviceCalibration:
@@ -79,10 +79,10 @@ class Board:
         without = [machine(other).name for other in left_out]
         if anchors:
             return self.calibration.forecast(machine(name), without, anchors)
-        asked = (name, *without)
-        if asked not in self.forecasts:
-            self.forecasts[asked] = self.calibration.forecast(machine(name), without, ())
-        return self.forecasts[asked]
+        target = (name, *without)
+        if target not in self.forecasts:
+            self.forecasts[target] = self.calibration.forecast(machine(name), without, ())
+        return self.forecasts[target]
 
     def predict(self, name: str, frame: pd.DataFrame, left_out: Sequence[str]) -> Prediction:
         """Times of rows of a frame on a machine."""

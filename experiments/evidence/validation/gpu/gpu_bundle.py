@@ -40,15 +40,15 @@ def public_times() -> list[OperationTimes]:
     folder = data_folder()
     if folder is None:
         raise InputError("no public measurements here (set SLIPSTICK_DATA; docs/validation.md says where)")
-    found: dict[str, list[OperationTimes]] = {}
+    result: dict[str, list[OperationTimes]] = {}
     for case in cases():
         frame = case.frame(folder)
         if case.dtype == "float32" or case.name.startswith(("BF16", "context", "generation")):
             forms = case.board(frame).forms
             if not forms:
                 raise InputError(f"{folder}: no rows of {case.name}")
-            found.setdefault(repr(case.source), forms)
-    return [form for forms in found.values() for form in forms]
+            result.setdefault(repr(case.source), forms)
+    return [form for forms in result.values() for form in forms]
 
 
 def fitted(forms: list[OperationTimes]) -> DeviceCalibration:
@@ -99,9 +99,9 @@ def _score(whole: DeviceCalibration, one: KernelClass, name: str) -> FloatArray:
     fits = tuple(fit for fit in one.fits if fit.machine != name)
     kept = {machine: forms for machine, forms in one.rows.items() if machine != name}
     others = without_rows(replace(whole, classes=(replace(one, fits=fits, rows=kept),)))
-    asked = one.sampled[name]
-    measured = joined_times(asked)
-    told = others.forecast(whole.machines[name]).predict(asked)
-    inside = (told.low <= measured) & (measured <= told.high)
-    width = float(np.median(told.high / told.low))
-    return np.array([mape(told.time, measured), mape(roofline(asked), measured), float(inside.mean()), width])
+    scored = one.sampled[name]
+    measured = joined_times(scored)
+    predicted = others.forecast(whole.machines[name]).predict(scored)
+    inside = (predicted.low <= measured) & (measured <= predicted.high)
+    width = float(np.median(predicted.high / predicted.low))
+    return np.array([mape(predicted.time, measured), mape(roofline(scored), measured), float(inside.mean()), width])

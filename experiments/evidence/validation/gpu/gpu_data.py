@@ -191,8 +191,8 @@ def without(frame: pd.DataFrame, keys: Iterable[int]) -> pd.DataFrame:
 def _files(folder: Path, names: Sequence[str]) -> pd.DataFrame:
     import pandas as pd
 
-    found = [csv_frame(folder / name).assign(file=name) for name in names if (folder / name).exists()]
-    return pd.concat(found, ignore_index=True) if found else pd.DataFrame()
+    frames = [csv_frame(folder / name).assign(file=name) for name in names if (folder / name).exists()]
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
 def _tidy(frame: pd.DataFrame, dims: Sequence[str], facts: Sequence[str], more: Sequence[str] = ()) -> pd.DataFrame:

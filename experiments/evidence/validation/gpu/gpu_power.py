@@ -45,22 +45,22 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
     known = {name: _frame(folder, name) for name in KINDS_OF}
     if known["gemm"].empty:
         return [skipped(title, "no power in the training data")]
-    found = []
-    asked = known if scored is None else {name: _frame(scored, name) for name in KINDS_OF}
-    for name, frame in asked.items():
+    scores = []
+    scored_frames = known if scored is None else {name: _frame(scored, name) for name in KINDS_OF}
+    for name, frame in scored_frames.items():
         if frame.empty or (scored is None and name == "gemm"):
             continue  # gemm is what the fit was made of
-        for on, chosen in frame.groupby("machine"):
+        for target, chosen in frame.groupby("machine"):
             if scored is None:
                 fitted, held_out = _fit({"gemm": known["gemm"]}), "kind of kernel"
             else:
-                elsewhere = {s: part[part["machine"] != on] for s, part in known.items()}
-                fitted, held_out = _fit({s: part for s, part in elsewhere.items() if len(part)}), str(on)
+                elsewhere = {s: part[part["machine"] != target] for s, part in known.items()}
+                fitted, held_out = _fit({s: part for s, part in elsewhere.items() if len(part)}), str(target)
             if not fitted:
-                found.append(skipped(title, f"no other machine with power than {on}"))
+                scores.append(skipped(title, f"no other machine with power than {target}"))
                 continue
-            found.append(_row(title, name, str(on), chosen, fitted, held_out))
-    return found or [skipped(title, "no rows with power to score")]
+            scores.append(_row(title, name, str(target), chosen, fitted, held_out))
+    return scores or [skipped(title, "no rows with power to score")]
 
 
 @dataclass(frozen=True)
@@ -73,41 +73,41 @@ class Fitted:
 
 def _fit(parts: Mapping[str, pd.DataFrame]) -> dict[str, Fitted]:
     """By kind of kernel."""
-    found = {}
+    fits = {}
     for name, frame in parts.items():
         models, counts, utilisation, share = [], [], [], []
-        for on, chosen in frame.groupby("machine"):
+        for target, chosen in frame.groupby("machine"):
             flop, moved = _work(name, chosen)
-            m, time, watts = machine(str(on)), chosen["time"].to_numpy(), chosen["power"].to_numpy()
+            m, time, watts = machine(str(target)), chosen["time"].to_numpy(), chosen["power"].to_numpy()
             models.append(fit_power(m, time, flop, moved, watts))
             counts.append(len(chosen))
-            utilisation.append(_utilisation(str(on), time, flop, moved))
+            utilisation.append(_utilisation(str(target), time, flop, moved))
             share.append(watts / float(m.power.cap or 1))
         mean = [float(np.average([getattr(model, n) for model in models], weights=counts)) for n in START]
         line = np.polyfit(np.concatenate(utilisation), np.concatenate(share), 1)
-        found[name] = Fitted(PowerModel(*mean), np.asarray(line))
-    return found
+        fits[name] = Fitted(PowerModel(*mean), np.asarray(line))
+    return fits
 
 
 def _row(
-    title: str, name: str, on: str, frame: pd.DataFrame, fitted: Mapping[str, Fitted], held_out: str
+    title: str, name: str, target: str, frame: pd.DataFrame, fitted: Mapping[str, Fitted], held_out: str
 ) -> ValidationRow:
-    m, time, watts = machine(on), frame["time"].to_numpy(), frame["power"].to_numpy()
+    m, time, watts = machine(target), frame["time"].to_numpy(), frame["power"].to_numpy()
     flop, moved = _work(name, frame)
     cap = float(m.power.cap or 1)
     known = fitted.get(name)
     used = known or next(iter(fitted.values()))
-    told = used.model.watts(m, time, flop, moved)
+    predicted = used.model.watts(m, time, flop, moved)
     if known is None:
-        told = np.sqrt(told * UNKNOWN_KIND * cap)
-    straight = np.polyval(used.line, _utilisation(on, time, flop, moved)) * cap
+        predicted = np.sqrt(predicted * UNKNOWN_KIND * cap)
+    straight = np.polyval(used.line, _utilisation(target, time, flop, moved)) * cap
     base = {
         "line in utilisation": float(np.mean(np.abs(straight / watts - 1))),
         "half the cap": float(np.mean(np.abs(0.5 * cap / watts - 1))),
     }
-    ours = float(np.mean(np.abs(told / watts - 1)))
+    ours = float(np.mean(np.abs(predicted / watts - 1)))
     floor = _floor(time, flop, moved, watts)
-    case = f"{name}, {on}"
+    case = f"{name}, {target}"
     return ValidationRow(
         title, case, held_out, len(frame), "MAPE", "1", ours, base, GOAL, ours <= GOAL, noise_floor=floor
     )
@@ -154,7 +154,7 @@ def _work(name: str, frame: pd.DataFrame) -> tuple[FloatArray, FloatArray]:
     return flop * energy, np.asarray(evaluate(sp.sympify(op.cost.bytes_moved, strict=True), values)) * size
 
 
-def _utilisation(on: str, time: FloatArray, flop: FloatArray, moved: FloatArray) -> FloatArray:
-    m = machine(on)
+def _utilisation(target: str, time: FloatArray, flop: FloatArray, moved: FloatArray) -> FloatArray:
+    m = machine(target)
     peak = m.peak("matrix", "bfloat16") * MATRIX_ENERGY["bfloat16"]
     return np.asarray(np.minimum(1.0, np.maximum(flop / peak, moved / m.bandwidth(m.main_memory)) / time))

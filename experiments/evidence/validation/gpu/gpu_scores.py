@@ -84,7 +84,7 @@ def score_rows(case: Case, parts: Sequence[Part], floor: float | None, title: st
     if not parts:
         return [skipped(title or case.name, "no rows of the machines that are held out")]
     whole = _joined(parts)
-    found = []
+    rows = []
     scopes: list[tuple[str, Callable[[Part], Any]]] = [("all", lambda part: part.measured > 0)]
     if "long" in case.goals or float(np.mean(whole.measured > LONG)) < 0.98:
         scopes.append(("long", lambda part: part.measured > LONG))
@@ -93,8 +93,8 @@ def score_rows(case: Case, parts: Sequence[Part], floor: float | None, title: st
         for label, part in [*several, *((part.machine, part) for part in parts)]:
             goal = case.goals.get(scope) if part is whole or len(parts) == 1 else None
             row = partial(_row, title or case.name, part, chosen(part), scope, label, floor)
-            found += [row(metric, goal if metric == "MAPE" else None) for metric in METRICS]
-    return found + [_band_row(title or case.name, part) for part in parts]
+            rows += [row(metric, goal if metric == "MAPE" else None) for metric in METRICS]
+    return rows + [_band_row(title or case.name, part) for part in parts]
 
 
 def _row(

@@ -28,17 +28,17 @@ DIMS = (*gpu_data.GEMM_DIMS, "elements", "reads", "rows", "columns")
 
 def rows(boards: Sequence[Board]) -> list[ValidationRow]:
     """Speed-up of B over A, with A measured and B left out: errors of the ratio, and who wins."""
-    found = []
+    scores = []
     for new, known in RATIOS:
         parts = [part for board in boards for part in _both(board, new, known)]
         if not parts:
             continue
         truth, plain, alone, anchored = (np.concatenate(values) for values in zip(*parts, strict=True))
         base = {"roofline": plain - truth}
-        found += _scores(f"{new} over {known}", new, truth, alone, base)
+        scores += _scores(f"{new} over {known}", new, truth, alone, base)
         base["no anchors"] = alone - truth
-        found += _scores(f"{new} over {known}, one product and one addition measured", new, truth, anchored, base)
-    return found
+        scores += _scores(f"{new} over {known}, one product and one addition measured", new, truth, anchored, base)
+    return scores
 
 
 def _both(board: Board, new: str, known: str) -> Iterator[tuple[FloatArray, ...]]:
@@ -53,10 +53,10 @@ def _both(board: Board, new: str, known: str) -> Iterator[tuple[FloatArray, ...]
     both = thinned(both)
     measured = both["time"].to_numpy()
     anchors = taken([form for form in board.forms if form.machine.name == machine(new).name], ANCHORS)[1]
-    asked = [board.rows(new, both)]
-    told = [board.forecast(new, (new,), measured_there).predict(asked).time for measured_there in ((), anchors)]
+    forms = [board.rows(new, both)]
+    predicted = [board.forecast(new, (new,), measured_there).predict(forms).time for measured_there in ((), anchors)]
     plain = board.roofline(known, both) / board.roofline(new, both)
-    ratios = measured / both["time_new"].to_numpy(), plain, *(measured / time for time in told)
+    ratios = measured / both["time_new"].to_numpy(), plain, *(measured / time for time in predicted)
     yield tuple(np.log(ratio) for ratio in ratios)
 
 
@@ -64,10 +64,10 @@ def _scores(
     case: str, new: str, truth: FloatArray, ours: FloatArray, others: Mapping[str, FloatArray]
 ) -> list[ValidationRow]:
     """Quantiles of the error of log speed-ups, and how often the right machine wins."""
-    found = []
+    rows = []
     for share, metric, goal in ((0.5, "median |log ratio|", 0.08), (0.9, "90th percentile |log ratio|", 0.20)):
         error = float(np.quantile(np.abs(ours - truth), share))
         base = {name: float(np.quantile(np.abs(values), share)) for name, values in others.items()}
-        found.append(ValidationRow(TITLE, case, new, len(truth), metric, "1", error, base, goal, error <= goal))
+        rows.append(ValidationRow(TITLE, case, new, len(truth), metric, "1", error, base, goal, error <= goal))
     won = float(np.mean(np.sign(ours) == np.sign(truth)))
-    return [*found, ValidationRow(TITLE, case, new, len(truth), "right winner", "1", won, {}, 0.95, won >= 0.95)]
+    return [*rows, ValidationRow(TITLE, case, new, len(truth), "right winner", "1", won, {}, 0.95, won >= 0.95)]

@@ -29,22 +29,22 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
             skipped("operations", "no public measurements here (set SLIPSTICK_DATA; docs/validation.md says where)")
         ]
     boards: dict[tuple[str, str, str], Board] = {}
-    found: list[ValidationRow] = []
+    scores: list[ValidationRow] = []
     done: set[tuple[str, str, str]] = set()
     for case in cases():
         if scored is not None:
             if case.source in done:
                 continue
             done.add(case.source)
-            found += _scored_rows(case, folder, scored)
+            scores += _scored_rows(case, folder, scored)
             continue
         if case.source not in boards:
             boards[case.source] = case.board(case.frame(folder))
-        found += _left_out_rows(case, boards[case.source], folder)
-    found += gpu_speedups.rows(list(boards.values())) if scored is None else []
-    found += whole_models.rows(scored, _model_boards(boards, folder, scored))
-    found += gpu_power.rows(scored)
-    return found
+        scores += _left_out_rows(case, boards[case.source], folder)
+    scores += gpu_speedups.rows(list(boards.values())) if scored is None else []
+    scores += whole_models.rows(scored, _model_boards(boards, folder, scored))
+    scores += gpu_power.rows(scored)
+    return scores
 
 
 def _model_boards(boards: Mapping[tuple[str, str, str], Board], folder: Path, scored: Path | None) -> dict[str, Board]:
@@ -56,12 +56,12 @@ def _model_boards(boards: Mapping[tuple[str, str, str], Board], folder: Path, sc
         "norm": "layernorm",
         "elementwise": "elementwise",
     }
-    found = {}
+    result = {}
     for kind, title in names.items():
         case = next(case for case in cases() if title in case.name)
         kept = boards.get(case.source)
-        found[kind] = kept if kept is not None else case.board(case.frame(folder))
-    return found
+        result[kind] = kept if kept is not None else case.board(case.frame(folder))
+    return result
 
 
 def _left_out_rows(case: Case, board: Board, folder: Path) -> list[ValidationRow]:
@@ -85,7 +85,7 @@ def _scored_rows(case: Case, folder: Path, scored: Path) -> list[ValidationRow]:
     if frame.empty:
         return [skipped(title, f"none of its files is in {scored}")]
     unknown = sorted(set(frame.loc[frame["machine"] == "", "device"]))
-    found = [skipped(title, f"the catalogue lacks {device}") for device in unknown]
+    rows = [skipped(title, f"the catalogue lacks {device}") for device in unknown]
     frame = frame[frame["machine"] != ""]
     board = case.board(gpu_data.without(case.frame(folder), frame["key"]))
     counts = board.training["machine"].value_counts()
@@ -93,7 +93,7 @@ def _scored_rows(case: Case, folder: Path, scored: Path) -> list[ValidationRow]:
     for name, chosen in frame.groupby("machine"):
         new = counts.get(name, 0) < ENOUGH
         parts.append(score(board, str(name), chosen, (str(name),) if new else ()))
-    return found + score_rows(case, parts, None, title)
+    return rows + score_rows(case, parts, None, title)
 
 
 def _stack_floor(folder: Path) -> float | None:

@@ -38,12 +38,12 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
     def place(form: OperationTimes) -> tuple[str, str]:
         return form.source, form.machine.name
 
-    found = []
+    scores = []
     for (source, name), group in groupby(sorted(forms, key=place), key=place):
-        own = list(group)
-        flagged = violations(own)
-        count, total = len({(one.operation, row) for one in flagged for row in one.rows}), sum(map(len, own))
-        found.append(
+        members = list(group)
+        flagged = violations(members)
+        count, total = len({(one.operation, row) for one in flagged for row in one.rows}), sum(map(len, members))
+        scores.append(
             ValidationRow(
                 DATASET,
                 f"{source}, {name}",
@@ -52,36 +52,36 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
                 "faster than physics",
                 "1",
                 count / total,
-                reason=_said(flagged),
+                reason=_reason(flagged),
             )
         )
-    return found
+    return scores
 
 
 def neusight(folder: Path) -> list[OperationTimes]:
     """NeuSight's FP32 operations by file."""
-    found = [form for name in ("bmm", "linear") for form in _products(gpu_data.neusight_products(folder, name), name)]
-    found += _forms(gpu_data.neusight_elementwise(folder), "elementwise", "float32", "elementwise", {"function": "add"})
+    forms = [form for name in ("bmm", "linear") for form in _products(gpu_data.neusight_products(folder, name), name)]
+    forms += _forms(gpu_data.neusight_elementwise(folder), "elementwise", "float32", "elementwise", {"function": "add"})
     for name, kind in (("softmax", "softmax"), ("ln", "norm")):
-        found += _forms(gpu_data.neusight_rows(folder, name), kind, "float32", name)
+        forms += _forms(gpu_data.neusight_rows(folder, name), kind, "float32", name)
     frame = gpu_data.neusight_convolutions(folder)
-    return found + _forms(frame, "convolution", "float32", "convolution", {"stride": (1, 1)})
+    return forms + _forms(frame, "convolution", "float32", "convolution", {"stride": (1, 1)})
 
 
 def aiconfigurator(folder: Path) -> list[OperationTimes]:
     """Products and attention of serving stacks, by dtype; dtypes that no machine of ours has are left out."""
-    found = []
+    forms = []
     gemm = gpu_data.aiconfigurator(folder, "gemm")
     for (stack, dtype), part in gemm.groupby(["stack", "dtype"]) if len(gemm) else ():
-        found += _forms(part, "gemm", str(dtype), f"{stack} gemm {dtype}")
+        forms += _forms(part, "gemm", str(dtype), f"{stack} gemm {dtype}")
     for name, causal in (("context_attention", True), ("generation_attention", False)):
         frame = gpu_data.aiconfigurator(folder, name)
         if len(frame):
             frame = frame[frame["window"] == 0]
             for (stack, dtype, stored), part in frame.groupby(["stack", "dtype", "kv_dtype"]):
                 facts: dict[str, Attribute] = {"causal": causal, "kv_dtype": str(stored)}
-                found += _forms(part, "attention", str(dtype), f"{stack} {name} {dtype}, keys {stored}", facts)
-    return found
+                forms += _forms(part, "attention", str(dtype), f"{stack} {name} {dtype}, keys {stored}", facts)
+    return forms
 
 
 def deepbench(folder: Path) -> list[OperationTimes]:
@@ -114,7 +114,7 @@ def _readable(
         yield form
 
 
-def _said(flagged: list[Violation]) -> str:
+def _reason(flagged: list[Violation]) -> str:
     if not flagged:
         return ""
     worst = max(flagged, key=lambda one: one.worst)

@@ -67,7 +67,7 @@ def read_steps(path: Path) -> list[Steps]:
     wide["hidden"] = wide["Hidden Units"].fillna(wide["Hidden units"])
     columns = {"hidden": "width", "N": "batch", "Timesteps": "length", "Time Forward (msec)": "taken"}
     layers = wide[list(columns)].rename(columns=columns).dropna()
-    found = []
+    steps = []
     for file, rows in layers[(layers > 0).all(axis=1)].reset_index().groupby("file"):
         operations: list[Op] = []
         for place, row in enumerate(rows.itertuples()):
@@ -75,8 +75,8 @@ def read_steps(path: Path) -> list[Steps]:
             dims = {"batch": int(row.batch), "hidden": int(row.width), "gates": gates, "outputs": int(row.width)}
             operations.append(operation(f"step.{place}", "recurrent", dims, "float32", {"function": function}))
         seconds = (rows["taken"] / rows["length"]).to_numpy(dtype=float) * 1e-3
-        found.append(Steps(MACHINES[str(file)], tuple(operations), seconds))
-    return found
+        steps.append(Steps(MACHINES[str(file)], tuple(operations), seconds))
+    return steps
 
 
 def model(values: Mapping[str, float]) -> TiledRoofline:
@@ -84,9 +84,9 @@ def model(values: Mapping[str, float]) -> TiledRoofline:
     return TiledRoofline(KERNELS.using(recurrent=KernelParameters(**values)))
 
 
-def log_errors(of: TiledRoofline | Roofline, steps: Sequence[Steps]) -> FloatArray:
+def log_errors(model: TiledRoofline | Roofline, steps: Sequence[Steps]) -> FloatArray:
     """log(predicted / measured) of every step."""
-    parts = [np.log(of.times(one.operations, machine(one.machine)) / one.seconds) for one in steps]
+    parts = [np.log(model.times(one.operations, machine(one.machine)) / one.seconds) for one in steps]
     return np.concatenate(parts)
 
 
@@ -99,18 +99,18 @@ def fitted(steps: Sequence[Steps]) -> dict[str, float]:
     def residuals(point: FloatArray) -> FloatArray:
         return log_errors(model(dict(zip(FREE, map(float, point), strict=True))), steps)
 
-    found = least_squares(
+    solution = least_squares(
         residuals, start, bounds=(low, high), x_scale=start + 1e-6, loss="soft_l1", f_scale=0.2, max_nfev=40
     )
-    return dict(zip(FREE, map(float, found.x), strict=True))
+    return dict(zip(FREE, map(float, solution.x), strict=True))
 
 
 def families(steps: Sequence[Steps]) -> dict[str, list[Steps]]:
     """Machines by the chip's generation (the first two words of the family)."""
-    found: dict[str, list[Steps]] = {}
+    result: dict[str, list[Steps]] = {}
     for one in steps:
-        found.setdefault("-".join(machine(one.machine).family.split("-")[:2]), []).append(one)
-    return found
+        result.setdefault("-".join(machine(one.machine).family.split("-")[:2]), []).append(one)
+    return result
 
 
 def rows(scored: Path | None = None) -> list[ValidationRow]:
@@ -118,7 +118,7 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
     known_path, path = training_file(FILE), scored_file(FILE, scored)
     if path is None or known_path is None:
         return [skipped(DATASET, why_missing(FILE, scored))]
-    known, found = read_steps(known_path), []
+    known, scores = read_steps(known_path), []
     for family, members in families(read_steps(path)).items():
         names = {one.machine for one in members}
         others = [one for one in known if one.machine not in names and one.machine not in _kin(known, names)]
@@ -133,7 +133,7 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
         reason = f"{', '.join(sorted(names))}; 90th percentile {np.quantile(errors, 0.9):.2f}; fit to the others: "
         reason += ", ".join(f"{name} {value:.3g}" for name, value in values.items())
         metric = "median |log ratio|"
-        found.append(
+        scores.append(
             ValidationRow(
                 DATASET,
                 "a step, forward",
@@ -146,7 +146,7 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
                 reason=reason,
             )
         )
-    return found
+    return scores
 
 
 def _kin(known: Sequence[Steps], names: set[str]) -> set[str]:

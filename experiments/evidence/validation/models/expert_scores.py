@@ -84,10 +84,10 @@ class Case:
     library: str
     dtype: str
 
-    def predicted(self, frame: pd.DataFrame, on: Machine, has: LayerParameters) -> FloatArray:
+    def predicted(self, frame: pd.DataFrame, machine: Machine, has: LayerParameters) -> FloatArray:
         """Seconds of each row."""
         if self.kind == "experts":
-            return expert_times(_layers(frame), on, ARITHMETIC[self.dtype], has)
+            return expert_times(_layers(frame), machine, ARITHMETIC[self.dtype], has)
         calls = LatentAttentions(
             frame["batch_size"].to_numpy(float),
             frame["num_heads"].to_numpy(float),
@@ -95,7 +95,7 @@ class Case:
             np.where(frame["kv_cache_dtype"] == "fp8", 1.0, 2.0),
         )
         times: Callable[..., FloatArray] = latent_prefill_times if self.kind == "prefill" else latent_decode_times
-        return times(calls, on, has)
+        return times(calls, machine, has)
 
 
 def _layers(frame: pd.DataFrame) -> ExpertLayers:
@@ -120,14 +120,14 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
     tested = training if scored is None else frames(scored)
     if not tested:
         return [skipped(DATASET, f"no layers of experts or latent attention in {scored or folder}")]
-    found = []
+    scores = []
     for case, frame in sorted(tested.items(), key=lambda pair: repr(pair[0])):
         known = training.get(case)
         for name in sorted(set(frame["machine"])):
             if not name:
-                found.append(skipped(DATASET, f"the catalogue lacks a machine of {case.library}'s tables"))
+                scores.append(skipped(DATASET, f"the catalogue lacks a machine of {case.library}'s tables"))
                 continue
-            own = frame[frame["machine"] == name]
+            measured = frame[frame["machine"] == name]
             family = machine(name).family
             others = (
                 known[[shared_words(machine(m).family, family) < 2 for m in known["machine"]]]
@@ -135,17 +135,17 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
                 else None
             )
             if others is None or others.empty:
-                found.append(skipped(DATASET, f"{_title(case)}: no other generation ran it"))
-            elif len(own) >= 30:
-                found += _scores(case, name, own, others)
-    return found
+                scores.append(skipped(DATASET, f"{_title(case)}: no other generation ran it"))
+            elif len(measured) >= 30:
+                scores += _scores(case, name, measured, others)
+    return scores
 
 
 def frames(folder: Path) -> dict[Case, pd.DataFrame]:
     """Rows by case, with `machine` (the catalogue's name, "" where it is not there) and `time` [s]."""
     import pandas as pd
 
-    found: dict[Case, list[pd.DataFrame]] = {}
+    result: dict[Case, list[pd.DataFrame]] = {}
     for path in sorted((folder / "gpu/aiconfigurator").glob("*/m[ol][ea]/*/*/*.parquet")):
         kind = {"moe_perf": "experts", "context_mla_perf": "prefill", "generation_mla_perf": "decode"}.get(path.stem)
         if kind is None:
@@ -157,8 +157,8 @@ def frames(folder: Path) -> dict[Case, pd.DataFrame]:
         if kind == "experts":
             frame = frame[frame["moe_dtype"].isin(list(WEIGHTS)) & frame["distribution"].isin(list(ROUTINGS))]
         for (source, width), part in frame.groupby([library, dtype]):
-            found.setdefault(Case(kind, str(source), str(width)), []).append(part)
-    return {case: pd.concat(parts, ignore_index=True) for case, parts in found.items()}
+            result.setdefault(Case(kind, str(source), str(width)), []).append(part)
+    return {case: pd.concat(parts, ignore_index=True) for case, parts in result.items()}
 
 
 def fitted(case: Case, frame: pd.DataFrame) -> LayerParameters:
@@ -178,8 +178,8 @@ def fitted(case: Case, frame: pd.DataFrame) -> LayerParameters:
 
     def residuals(point: FloatArray) -> FloatArray:
         has = put(point)
-        own = [np.log(case.predicted(part, on, has) / part["time"].to_numpy()) for on, part in parts]
-        return np.concatenate([*own, (point - start) / spread * np.sqrt(count) * STRENGTH])
+        errors = [np.log(case.predicted(part, machine, has) / part["time"].to_numpy()) for machine, part in parts]
+        return np.concatenate([*errors, (point - start) / spread * np.sqrt(count) * STRENGTH])
 
     known = declared(LayerParameters)
     low, high = (np.log([getattr(known[name], end) for name in SPREADS]) for end in ("low", "high"))
@@ -187,18 +187,18 @@ def fitted(case: Case, frame: pd.DataFrame) -> LayerParameters:
     return put(least_squares(residuals, start, bounds=limits, loss="soft_l1", f_scale=SOFT, max_nfev=40).x)
 
 
-def _scores(case: Case, name: str, own: pd.DataFrame, others: pd.DataFrame) -> list[ValidationRow]:
-    own = own.sample(min(SCORED, len(own)), random_state=2)
-    on, measured = machine(name), own["time"].to_numpy()
+def _scores(case: Case, name: str, frame: pd.DataFrame, others: pd.DataFrame) -> list[ValidationRow]:
+    frame = frame.sample(min(SCORED, len(frame)), random_state=2)
+    target, measured = machine(name), frame["time"].to_numpy()
     has = fitted(case, others)
-    ours = case.predicted(own, on, has) * np.exp(_repeated(case, own, others, has))
-    plain = case.predicted(own, on, LayerParameters(1e-7, 1.0, 1.0, 1.0, 1e-3, 1e-3))
+    ours = case.predicted(frame, target, has) * np.exp(_repeated(case, frame, others, has))
+    plain = case.predicted(frame, target, LayerParameters(1e-7, 1.0, 1.0, 1.0, 1e-3, 1e-3))
     bases: dict[str, FloatArray] = {"roofline": plain / measured}
-    copied = _nearest(case, own, others, on)
+    copied = _nearest(case, frame, others, target)
     if np.isfinite(copied).any():
         bases["nearest machine by bandwidth, where it ran the same"] = (copied / measured)[np.isfinite(copied)]
     errors = {"ours": np.abs(ours / measured - 1), **{key: np.abs(ratio - 1) for key, ratio in bases.items()}}
-    found = []
+    rows = []
     for place, (share, metric) in enumerate(
         ((0.5, "median |relative error|"), (0.9, "90th percentile |relative error|"))
     ):
@@ -206,29 +206,29 @@ def _scores(case: Case, name: str, own: pd.DataFrame, others: pd.DataFrame) -> l
         mine, goal = value.pop("ours"), GOALS[case.kind][place]
         title = f"{_title(case)}, {name}"
         held = " ".join(machine(name).family.split("-")[:2])
-        found.append(ValidationRow(DATASET, title, held, len(own), metric, "1", mine, value, goal, mine <= goal))
-    return found
+        rows.append(ValidationRow(DATASET, title, held, len(frame), metric, "1", mine, value, goal, mine <= goal))
+    return rows
 
 
-def _repeated(case: Case, own: pd.DataFrame, others: pd.DataFrame, has: LayerParameters) -> FloatArray:
+def _repeated(case: Case, frame: pd.DataFrame, others: pd.DataFrame, has: LayerParameters) -> FloatArray:
     """What the same calls took on other machines over the model, in log time, as far as it repeats; else 0."""
     left = others.assign(left=0.0)
     for name, part in others.groupby("machine"):
-        told = case.predicted(part, machine(str(name)), has)
-        left.loc[part.index, "left"] = np.log(part["time"].to_numpy() / told)
+        predicted = case.predicted(part, machine(str(name)), has)
+        left.loc[part.index, "left"] = np.log(part["time"].to_numpy() / predicted)
     keys = list(KEYS[case.kind])
     mean = left.groupby(keys)["left"].mean()
-    return np.asarray(REPEATS[case.kind] * own.join(mean, on=keys)["left"].fillna(0.0).to_numpy(float))
+    return np.asarray(REPEATS[case.kind] * frame.join(mean, on=keys)["left"].fillna(0.0).to_numpy(float))
 
 
-def _nearest(case: Case, own: pd.DataFrame, others: pd.DataFrame, on: Machine) -> FloatArray:
+def _nearest(case: Case, frame: pd.DataFrame, others: pd.DataFrame, target: Machine) -> FloatArray:
     """Seconds of the same call on the machine of the nearest bandwidth, scaled by it; nan where it did not run it."""
     rates: Mapping[str, float] = {m: machine(m).bandwidth(machine(m).main_memory) for m in set(others["machine"]) if m}
-    here = on.bandwidth(on.main_memory)
+    here = target.bandwidth(target.main_memory)
     near = min(rates, key=lambda m: abs(np.log(rates[m] / here)))
     keys: Sequence[str] = KEYS[case.kind]
     there = others[others["machine"] == near].groupby(list(keys))["time"].median().rename("there")
-    joined = own.join(there, on=list(keys))["there"].to_numpy(float)
+    joined = frame.join(there, on=list(keys))["there"].to_numpy(float)
     return np.asarray(joined * rates[near] / here)
 
 

@@ -20,13 +20,13 @@ LENGTHS = 200
 
 def rows(scored: Path | None) -> list[ValidationRow]:
     """All rows; those that need collections which are not installed are skipped with the reason."""
-    found: list[ValidationRow] = []
+    scores: list[ValidationRow] = []
     for part in (anchors, built_in_against_imported, symbolic_lengths, population_rows, lambda: table(scored)):
         try:
-            found += part()
+            scores += part()
         except (InputError, ImportError) as error:
-            found.append(skipped(getattr(part, "__name__", "table"), " ".join(str(error).split())[:200]))
-    return found
+            scores.append(skipped(getattr(part, "__name__", "table"), " ".join(str(error).split())[:200]))
+    return scores
 
 
 # Anchors
@@ -41,7 +41,7 @@ def anchors() -> list[ValidationRow]:
         "bert-base": ("36864*batch*seq_len**2 + 217930752*batch*seq_len", 109_514_298),
         "gpt2": ("36864*batch*seq_len**2 + 247064064*batch*seq_len", 124_439_808),
     }
-    found = []
+    rows = []
     for entry in population():
         if entry.name in forms:
             graph = import_torch(entry.build(), entry.inputs, entry.name, hints=entry.hints)
@@ -55,8 +55,8 @@ def anchors() -> list[ValidationRow]:
                 }.items()
                 if sp.expand(difference) != 0
             ]
-            found.append(exact_row(entry.name, "closed form: forward, backward = 2 x forward, parameters", 3, wrong))
-    return found
+            rows.append(exact_row(entry.name, "closed form: forward, backward = 2 x forward, parameters", 3, wrong))
+    return rows
 
 
 def built_in_against_imported() -> list[ValidationRow]:
@@ -67,7 +67,7 @@ def built_in_against_imported() -> list[ValidationRow]:
 
     # pytorchcv's resnet50b has its strides in the 3 x 3 convolutions, as frameworks ship the network.
     pairs = {"resnet50b": "resnet50", "vgg16": "vgg16", "bert-base": "bert-base"}
-    found = []
+    rows = []
     for entry in population():
         if entry.name not in pairs:
             continue
@@ -81,16 +81,16 @@ def built_in_against_imported() -> list[ValidationRow]:
             ours = matrix_flop(built.bind_known(values), phase)
             worst = max(worst, abs(float(ours) / float(matrix_flop(graph.bind(**values), phase)) - 1))
         worst = max(worst, abs(float(built.metadata["parameters"]) / float(graph.metadata["parameters"]) - 1))  # type: ignore[arg-type]
-        found.append(
+        rows.append(
             ValidationRow(entry.name, "built-in beside imported: flop and parameters", "another implementation", 3,
                           "largest relative difference", "1", worst, goal=0.01, ok=worst <= 0.01)
         )  # fmt: skip
         if entry.name == "resnet50b":
-            found.append(
+            rows.append(
                 ValidationRow("resnet50", "import: forward, backward, optimizer", "", 1, "thread CPU time", "s",
                               seconds, goal=10.0, ok=seconds < 10)
             )  # fmt: skip
-    return found
+    return rows
 
 
 # Symbolic lengths
@@ -103,7 +103,7 @@ def symbolic_lengths() -> list[ValidationRow]:
     from slipstick.workloads.catalog import workload
     from slipstick.workloads.importers.torch.torch_recorder import Input
 
-    found = [
+    rows = [
         *symbolic_case("transformer block", small_models.qanet_block(), lambda n: Input((2, n, 128)), 10),
         *symbolic_case("recurrent", small_models.language_model("GRU"), lambda n: Input((2, n), "int64"), 2),
         *symbolic_case("convolutional-recurrent", small_models.deepspeech2(), lambda n: Input((2, 1, 161, n)), 20),
@@ -114,8 +114,8 @@ def symbolic_lengths() -> list[ValidationRow]:
         compiled.bind(batch=64, seq_len=length)
     each = (time.thread_time() - start) / LENGTHS
     case = "bind one length after compilation"
-    found.append(ValidationRow("gnmt", case, "", LENGTHS, "thread CPU time", "s", each, goal=1e-3, ok=each < 1e-3))
-    return found
+    rows.append(ValidationRow("gnmt", case, "", LENGTHS, "thread CPU time", "s", each, goal=1e-3, ok=each < 1e-3))
+    return rows
 
 
 def symbolic_case(name: str, model: Any, shape: Callable[[Any], Any], shortest: int) -> list[ValidationRow]:

@@ -51,15 +51,15 @@ def graph(nodes: pd.DataFrame, layers: float) -> list[Node]:
     """The operations of a case; those between the first and the last node of block 0 are done once a layer."""
     inside = [i for i, name in enumerate(nodes["Name"]) if _LAYER.search(f"_{name}_")]
     first, last = (min(inside), max(inside)) if inside else (0, -1)
-    found = []
+    operations = []
     row: Any
     before = ""
     for i, row in enumerate(nodes.itertuples()):
         node = node_of(row, layers if first <= i <= last else 1.0, before)
         before = _word(str(row.target))
         if node is not None:
-            found.append(node)
-    return found
+            operations.append(node)
+    return operations
 
 
 def node_of(row: Any, times: float, before: str = "transpose") -> Node | None:

@@ -69,9 +69,9 @@ def model_name(section: str, printed: str) -> str | None:
         return None
     name = printed.strip().strip('"').rstrip("*").strip()
     for pattern, make in _FAMILIES.items():
-        found = re.fullmatch(pattern, name)
-        if found:
-            return make(found) + SUFFIX[section]
+        match = re.fullmatch(pattern, name)
+        if match:
+            return make(match) + SUFFIX[section]
     name = name.lower()
     name = re.sub(r" \((\d+x\d+d)\)", r"_\1", name)
     name = re.sub(r" x([\d.]+)$", lambda m: "_" + _WIDTH.get(m[1], "?"), name)

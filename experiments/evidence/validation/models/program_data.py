@@ -74,35 +74,35 @@ def programs(folder: Path) -> dict[str, Program]:
 
 
 def _program(rows: pd.DataFrame) -> Program:
-    found: list[Op] = []
+    operations: list[Op] = []
     unread: list[str] = []
     for row in rows.sort_values("first").itertuples():
         if str(row.operation).startswith("mkldnn_rnn_layer"):
-            found += _layer(row)
+            operations += _layer(row)
             continue
         pieces = read_call(_call(row))
         if pieces is None:
             unread.append(str(row.operation))
             continue
         count = int(row.count)  # type: ignore[call-overload]
-        found += [
+        operations += [
             operation(str(row.operation), p.kind, p.dims, str(row.dtype), p.attributes, times=count) for p in pieces
         ]
-    return Program(tuple(_rolled(found)), tuple(unread))
+    return Program(tuple(_rolled(operations)), tuple(unread))
 
 
 def _rolled(operations: list[Op]) -> list[Op]:
     """Unrolled recurrences as steps: their products in the steps' stead, their elementwise operations inside."""
     if not any(op.kind == "gemm" and float(op.times) > UNROLLED for op in operations):
         return operations
-    found = []
+    result = []
     for op in operations:
         if float(op.times) <= UNROLLED:
-            found.append(op)
+            result.append(op)
         elif op.kind == "gemm":
             size = {"batch": op.dims["n"], "hidden": op.dims["k"], "gates": 3, "outputs": op.dims["k"]}
-            found.append(operation(op.name, "recurrent", size, op.dtype, {"function": "gru"}, times=op.times))
-    return found
+            result.append(operation(op.name, "recurrent", size, op.dtype, {"function": "gru"}, times=op.times))
+    return result
 
 
 def _layer(row: Any) -> list[Op]:

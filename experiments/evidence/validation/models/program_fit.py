@@ -73,24 +73,24 @@ def classes(known: Mapping[str, Program]) -> list[str]:
 
 def columns(sources: Sequence[str], known: Mapping[str, Program], names: Sequence[str], device: str) -> Rows:
     """The operations of some programs on one device."""
-    on, place = machine(device), {name: i for i, name in enumerate(names)}
-    found = [(i, op) for i, source in enumerate(sources) for op in known[source].operations if op.kind != "view"]
-    sides = np.array([bounds(op, on) for _, op in found])
-    steps = np.array([op.kind == "recurrent" for _, op in found])
+    target, place = machine(device), {name: i for i, name in enumerate(names)}
+    placed = [(i, op) for i, source in enumerate(sources) for op in known[source].operations if op.kind != "view"]
+    sides = np.array([bounds(op, target) for _, op in placed])
+    steps = np.array([op.kind == "recurrent" for _, op in placed])
 
     def of(value: Callable[[Op], float]) -> FloatArray:
-        return np.array([value(op) for _, op in found], dtype=np.float64)
+        return np.array([value(op) for _, op in placed], dtype=np.float64)
 
     few = np.array(
         [
             [rows_missing(op) * (op.kind == kind) if op.kind == kind else 0.0 for kind in ("norm", "softmax")]
-            for _, op in found
+            for _, op in placed
         ]
     )
     return Rows(
-        np.array([i for i, _ in found]),
+        np.array([i for i, _ in placed]),
         of(lambda op: place[class_of(op)] if op.kind != "recurrent" else 0),
-        np.array([features(op) for _, op in found]),
+        np.array([features(op) for _, op in placed]),
         few,
         of(lambda op: float(op.times)),
         of(_issued),
@@ -99,7 +99,7 @@ def columns(sources: Sequence[str], known: Mapping[str, Program], names: Sequenc
         sides[:, 1],
         sides[:, 2],
         sides[:, 3],
-        STEP_CLOCK / on.clock,
+        STEP_CLOCK / target.clock,
         len(sources),
     )
 
@@ -155,8 +155,8 @@ def fit(data: Sequence[tuple[Rows, FloatArray, FloatArray]], names: Sequence[str
     count = len(names)
 
     def residuals(point: FloatArray) -> FloatArray:
-        own = [np.log(modelled(point, rows, count))[index] - logs for rows, index, logs in data]
-        return np.concatenate([*own, (point - mean) / spread * STRENGTH])
+        errors = [np.log(modelled(point, rows, count))[index] - logs for rows, index, logs in data]
+        return np.concatenate([*errors, (point - mean) / spread * STRENGTH])
 
     return np.asarray(least_squares(residuals, mean, loss="soft_l1", f_scale=SOFT, max_nfev=25).x)
 

@@ -55,17 +55,17 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
     if tested.empty or not known:
         return [skipped(DATASET, f"no times of programs in {scored or folder}")]
     strange = sorted(device for device in set(tested["device"]) if not machine_of(str(device)))
-    found = [skipped(DATASET, f"the catalogue lacks {device}") for device in strange]
+    scores = [skipped(DATASET, f"the catalogue lacks {device}") for device in strange]
     unread = sorted(set(tested["source"]) - set(known))
     if unread:
-        found.append(skipped(DATASET, f"{len(unread)} programs without a trace: not scored"))
+        scores.append(skipped(DATASET, f"{len(unread)} programs without a trace: not scored"))
     eager = tested[(tested["mode"] == "eager") & ~tested["device"].isin(strange) & tested["source"].isin(list(known))]
     learnt = training[(training["mode"] == "eager") & training["source"].isin(list(known))]
     if scored is not None:
-        return found + _sealed(eager, learnt, known)
+        return scores + _sealed(eager, learnt, known)
     sources, names = sorted(set(eager["source"])), classes(known)
     data = [_timed(part, sources, known, names) for _, part in eager.groupby("machine")]
-    return found + _programs_left_out(data, len(sources), names) + _devices_left_out(data, names)
+    return scores + _programs_left_out(data, len(sources), names) + _devices_left_out(data, names)
 
 
 def _timed(part: pd.DataFrame, sources: Sequence[str], known: Mapping[str, Program], names: Sequence[str]) -> Timed:
@@ -86,14 +86,14 @@ def _programs_left_out(data: Sequence[Timed], programs_there: int, names: Sequen
     case = "program unseen"
     whole = np.concatenate([np.concatenate(parts) for parts in errors.values()])
     plain = np.concatenate([_roofline(one) for one in data])
-    found = _scores(case, "program", whole, {"roofline": plain}, GOALS[case])
+    rows = _scores(case, "program", whole, {"roofline": plain}, GOALS[case])
     for host, parts in errors.items():
-        found += _scores(f"{case}, {host}", "program", np.concatenate(parts), {}, None)
-    return found
+        rows += _scores(f"{case}, {host}", "program", np.concatenate(parts), {}, None)
+    return rows
 
 
 def _devices_left_out(data: Sequence[Timed], names: Sequence[str]) -> list[ValidationRow]:
-    found, together, plain, copied = [], [], [], []
+    rows, together, plain, copied = [], [], [], []
     for one in data:
         others = [o for o in data if o.device != one.device]
         strangers = [o for o in others if kin(o, one) < GENERATION]
@@ -104,13 +104,13 @@ def _devices_left_out(data: Sequence[Timed], names: Sequence[str]) -> list[Valid
         copied.append((_copied(one, near) - one.logs)[np.isfinite(_copied(one, near))])
         base = {"roofline": plain[-1], f"{near.host} by bandwidth": copied[-1]}
         held = one.device if not strangers else f"{one.device} and its generation"
-        found += _scores(f"device unseen, {one.host}", held, error, base, None, spread)
+        rows += _scores(f"device unseen, {one.host}", held, error, base, None, spread)
         if strangers and len(strangers) < len(others):
             twin, spread = _error(one, others, names)
-            found += _scores(f"device unseen, {one.host}, its relatives known", one.device, twin, base, None, spread)
+            rows += _scores(f"device unseen, {one.host}, its relatives known", one.device, twin, base, None, spread)
     case = "device unseen"
     bases = {"roofline": np.concatenate(plain), "nearest device by bandwidth": np.concatenate(copied)}
-    return _scores(case, "each in turn", np.concatenate(together), bases, GOALS[case]) + found
+    return _scores(case, "each in turn", np.concatenate(together), bases, GOALS[case]) + rows
 
 
 def _error(one: Timed, others: Sequence[Timed], names: Sequence[str]) -> tuple[FloatArray, float]:
@@ -123,16 +123,16 @@ def _sealed(eager: pd.DataFrame, learnt: pd.DataFrame, known: Mapping[str, Progr
     """Rows of another folder: their keys leave the training data; devices and programs may both be new."""
     sources = sorted(set(eager["source"]) | set(learnt["source"]))
     names = classes(known)
-    found = []
+    scores = []
     for host, part in eager.groupby("machine"):
         rest = learnt[~((learnt["machine"] == host) & learnt["source"].isin(set(part["source"])))]
-        others = [_timed(own, sources, known, names) for _, own in rest.groupby("machine")]
+        others = [_timed(group, sources, known, names) for _, group in rest.groupby("machine")]
         one = _timed(part, sources, known, names)
         error, spread = _error(one, others, names)
         near = _copied(one, nearest(one, others)) - one.logs
         base = {"roofline": _roofline(one), "nearest device by bandwidth": near[np.isfinite(near)]}
-        found += _scores(f"{host}", "scored rows", error, base, None, spread)
-    return found
+        scores += _scores(f"{host}", "scored rows", error, base, None, spread)
+    return scores
 
 
 def _copied(one: Timed, other: Timed) -> FloatArray:
@@ -155,7 +155,7 @@ def _scores(
 ) -> list[ValidationRow]:
     half = None if spread is None else quantile(DEFAULT_LEVEL, None) * spread
     inside = None if half is None else float(np.mean(np.abs(errors) <= half))
-    found = []
+    rows = []
     for place, (share, metric) in enumerate(((0.5, "median |log ratio|"), (0.9, "90th percentile |log ratio|"))):
         ours = float(np.quantile(np.abs(errors), share))
         base = {name: float(np.quantile(np.abs(values), share)) for name, values in bases.items() if len(values)}
@@ -165,5 +165,5 @@ def _scores(
         if half is not None:
             width = float(np.exp(2 * half))
             row = replace(row, interval_level=DEFAULT_LEVEL, interval_coverage=inside, interval_width=width)
-        found.append(row)
-    return found
+        rows.append(row)
+    return rows

@@ -168,7 +168,7 @@ def _table_flop(op: Op, graph: Workload, gates: dict[str, Any], inner: frozenset
         function = str(op.attributes.get("function"))
         if function == "mul":
             # Swish is written as x times its own sigmoid: five an element together.
-            own = any(gates.get(before) == d["elements"] for before in graph.graph.predecessors(op.name))
-            return float(d["elements"]) if own else 0.0
+            gated = any(gates.get(before) == d["elements"] for before in graph.graph.predecessors(op.name))
+            return float(d["elements"]) if gated else 0.0
         return float(_ACTIVATIONS.get(function, 0) * d["elements"])
     return 0.0

@@ -42,19 +42,19 @@ How many tokens an expert has is read from the device, so that the host cannot r
 def switch_transformer(model: SwitchConfiguration, batch: int, length: int) -> list[Node]:
     """The operations of one forward pass over `batch` pairs of sequences of `length` tokens each."""
     tokens = batch * length
-    found: list[Node] = []
+    nodes: list[Node] = []
     for attentions in (1, 2):  # the encoder's layers attend once, the decoder's to themselves and to the encoder
-        found += [node for _ in range(attentions) for node in _attention(model, batch, length)]
+        nodes += [node for _ in range(attentions) for node in _attention(model, batch, length)]
         sparse = model.layers // model.sparse_step
-        found += _feed_forward(model, tokens, model.layers - sparse)
+        nodes += _feed_forward(model, tokens, model.layers - sparse)
         # A token beyond an expert's capacity passes by; at least as many come as experts can hold, or all.
         each = min(model.capacity * batch, tokens // model.experts)
-        found += _feed_forward(model, each, sparse * model.experts)
-        found += _router(model, tokens, sparse)
-        found.append(Node("waiting", {"launches": EXPERT_LAUNCHES}, sparse * model.experts))
-        found += _norms(model, tokens, model.layers * (attentions + 1) + 1)
-    found.append(_linear(model.d_model, model.vocabulary, tokens, 1))
-    return found
+        nodes += _feed_forward(model, each, sparse * model.experts)
+        nodes += _router(model, tokens, sparse)
+        nodes.append(Node("waiting", {"launches": EXPERT_LAUNCHES}, sparse * model.experts))
+        nodes += _norms(model, tokens, model.layers * (attentions + 1) + 1)
+    nodes.append(_linear(model.d_model, model.vocabulary, tokens, 1))
+    return nodes
 
 
 def _attention(model: SwitchConfiguration, batch: int, length: int) -> list[Node]:

@@ -91,8 +91,8 @@ def rows(scored: Path | None, boards: Mapping[str, Board]) -> list[ValidationRow
             missing.append(f"{row.machine or row.device} {row.case}")
             continue
         left_out = (row.machine,) if scored is None else ()
-        told = seconds(row, work, boards, left_out, ratios[row.machine])
-        ours.append(told * np.exp(missed[row.machine]))
+        predicted = seconds(row, work, boards, left_out, ratios[row.machine])
+        ours.append(predicted * np.exp(missed[row.machine]))
         measured.append(row.e2e_latency * 1e-3)
         known = stored.loc[(row.device, row.case)] if (row.device, row.case) in stored.index else {}
         plain.append(known.get("roofline", np.nan) * 1e-3)
@@ -125,15 +125,17 @@ def excess(labels: pd.DataFrame, nodes: pd.DataFrame, boards: Mapping[str, Board
 
     Operations that are timed one by one find their inputs in caches and a chip at rest.
     """
-    measured = [on for on in labels["machine"].unique() if on and all(b.fitted(on) for b in boards.values())]
-    found = []
+    measured = [
+        machine for machine in labels["machine"].unique() if machine and all(b.fitted(machine) for b in boards.values())
+    ]
+    ratios = []
     row: Any
     for row in labels[labels["machine"].isin(measured)].itertuples():
         plain = len(str(row.case).split("-")) == 4 and "-inf-" in str(row.case)
         work = _operations(row, nodes) if plain else None
         if work is not None:
-            found.append((row.machine, float(np.log(row.e2e_latency * 1e-3 / seconds(row, work, boards, (), {})))))
-    return found
+            ratios.append((row.machine, float(np.log(row.e2e_latency * 1e-3 / seconds(row, work, boards, (), {})))))
+    return ratios
 
 
 def _operations(row: Any, nodes: pd.DataFrame) -> list[Node] | None:
@@ -153,7 +155,7 @@ def _scores(title: str, names: Sequence[str], numbers: Any, missing: Sequence[st
     apart = {"roofline (stored)": np.abs(plain / measured - 1), "NeuSight (stored)": np.abs(neusight / measured - 1)}
     worst = int(np.argmax(error))
     note = f"no graph for {', '.join(missing)}" if missing else ""
-    found = [
+    rows = [
         ValidationRow(
             title,
             "all cases",
@@ -183,11 +185,13 @@ def _scores(title: str, names: Sequence[str], numbers: Any, missing: Sequence[st
     ]
     for machine in sorted({name.split()[0] for name in names}):
         chosen = np.array([name.split()[0] == machine for name in names])
-        own = _over({name: errors[chosen] for name, errors in apart.items()}, np.mean)
-        found.append(
-            ValidationRow(title, machine, machine, int(chosen.sum()), "MAPE", "1", float(error[chosen].mean()), own)
+        over_machines = _over({name: errors[chosen] for name, errors in apart.items()}, np.mean)
+        rows.append(
+            ValidationRow(
+                title, machine, machine, int(chosen.sum()), "MAPE", "1", float(error[chosen].mean()), over_machines
+            )
         )
-    return found
+    return rows
 
 
 def _over(errors: Mapping[str, Any], rule: Callable[[Any], Any]) -> dict[str, float]:

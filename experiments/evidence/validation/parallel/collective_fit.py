@@ -61,14 +61,14 @@ SOFT, PRIOR = 0.1, 3.0
 SEED = 1
 
 
-def predicted(model: Collectives, on: Machine, frame: pd.DataFrame) -> FloatArray:
+def predicted(model: Collectives, machine: Machine, frame: pd.DataFrame) -> FloatArray:
     """Seconds of each row."""
     values = {f"parameter.{name}": value for name, (value, _) in parameters(model).items()}
     times = np.empty(len(frame))
     for function in frame["function"].unique():
         chosen = (frame["function"] == function).to_numpy()
         part = frame[chosen]
-        formula = _formula(model, on, str(function))
+        formula = _formula(model, machine, str(function))
         # Devices that are spread over nodes stand as far apart as it takes to have `per_node` of them on each.
         apart = np.where(part["workers"] <= part["per_node"], 1.0, part["width"] / part["per_node"])
         sizes = {
@@ -76,13 +76,13 @@ def predicted(model: Collectives, on: Machine, frame: pd.DataFrame) -> FloatArra
             "operation.participants": part["workers"].to_numpy(float),
             "operation.stride": apart,
         }
-        times[chosen] = formula.evaluate({**values, **machine_values(formula, on), **sizes})
+        times[chosen] = formula.evaluate({**values, **machine_values(formula, machine), **sizes})
     return times
 
 
-def _formula(model: Collectives, on: Machine, function: str) -> Formula:
+def _formula(model: Collectives, machine: Machine, function: str) -> Formula:
     dims = {"elements": 1, "participants": 2, "stride": 1}
-    return model.formula(operation("row", "collective", dims, "float16", {"function": function}), on)
+    return model.formula(operation("row", "collective", dims, "float16", {"function": function}), machine)
 
 
 def looped(model: Collectives, launch: float) -> Collectives:
@@ -106,7 +106,7 @@ def fitted(training: pd.DataFrame, own_timings: pd.DataFrame | None = None) -> t
     machines = [(system(str(name)), part) for name, part in sample.groupby("machine")]
     loops = one_an_octave(own_timings) if own_timings is not None else sample.iloc[:0]
     machines_looped = [(system(str(name)), part) for name, part in loops.groupby("machine")]
-    seen = {link for on, _ in (*machines, *machines_looped) for link in on.links}
+    seen = {link for machine, _ in (*machines, *machines_looped) for link in machine.links}
     names = list(SPREADS)
     known = parameters(START)
     start = np.log([known[name][0] for name in names])
@@ -124,16 +124,16 @@ def fitted(training: pd.DataFrame, own_timings: pd.DataFrame | None = None) -> t
 
     def residuals(point: FloatArray) -> FloatArray:
         model = put(point[:-1])
-        own = looped(model, float(np.exp(point[-1])))
-        asked = [*((model, *one) for one in machines), *((own, *one) for one in machines_looped)]
-        misses = [np.log(predicted(each, on, part) / part["time"].to_numpy()) for each, on, part in asked]
+        with_loops = looped(model, float(np.exp(point[-1])))
+        cases = [*((model, *one) for one in machines), *((with_loops, *one) for one in machines_looped)]
+        misses = [np.log(predicted(each, machine, part) / part["time"].to_numpy()) for each, machine, part in cases]
         return np.concatenate([*misses, PRIOR * (point - start) / spread])
 
     start = np.append(start, np.log(OWN_LAUNCH))
     spread = np.append(spread, OWN_SPREAD)
     limits = np.append(low, np.log(1e-7)), np.append(high, np.log(1e-3))
-    found = least_squares(residuals, start, bounds=limits, loss="soft_l1", f_scale=SOFT, diff_step=1e-3)
-    return put(found.x[:-1]), float(np.exp(found.x[-1]))
+    solution = least_squares(residuals, start, bounds=limits, loss="soft_l1", f_scale=SOFT, diff_step=1e-3)
+    return put(solution.x[:-1]), float(np.exp(solution.x[-1]))
 
 
 def one_an_octave(frame: pd.DataFrame) -> pd.DataFrame:

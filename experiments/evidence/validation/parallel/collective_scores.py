@@ -55,24 +55,24 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
     if training is None or own_timings is None or training.empty:
         return [skipped("collectives", f"no {FOLDER} here (set SLIPSTICK_DATA; docs/validation.md says where)")]
     if scored is None:
-        turns = [(training[training["machine"] != name], own) for name, own in training.groupby("machine")]
+        turns = [(training[training["machine"] != name], part) for name, part in training.groupby("machine")]
         return _board(turns, LEFT, own_timings) + _generations(training, own_timings)
     frame = timings(scored)
     if frame.empty:
         return [skipped("collectives", f"{FOLDER} is not in {scored}")]
     unknown = sorted(set(frame["machine"]) - set(SYSTEMS))
-    found = [skipped("collectives", f"no description of {name}'s links") for name in unknown]
+    scores = [skipped("collectives", f"no description of {name}'s links") for name in unknown]
     frame = frame[frame["machine"].isin(list(SYSTEMS))]
     files = set(zip(frame["machine"], frame["function"], strict=True))
     kept = [pair not in files for pair in zip(training["machine"], training["function"], strict=True)]
-    turns = [(training[kept], own) for _, own in frame.groupby("machine")]
-    return found + (_board(turns, "scored files", own_timings) if turns else [])
+    turns = [(training[kept], part) for _, part in frame.groupby("machine")]
+    return scores + (_board(turns, "scored files", own_timings) if turns else [])
 
 
-def anchored(model: Collectives, on: Machine, frame: pd.DataFrame) -> tuple[Machine, list[Any]]:
+def anchored(model: Collectives, machine: Machine, frame: pd.DataFrame) -> tuple[Machine, list[Any]]:
     """The machine with the links that no data sheet states set by one transfer each, and those rows' labels."""
     used = []
-    for link in on.links:
+    for link in machine.links:
         if link not in NO_DATA_SHEET:
             continue
         inside = frame["workers"] <= frame["per_node"]
@@ -83,18 +83,18 @@ def anchored(model: Collectives, on: Machine, frame: pd.DataFrame) -> tuple[Mach
         pair = pair[pair["function"] == "send_recv"] if (pair["function"] == "send_recv").any() else pair
         label = (pair["bytes"] - ANCHOR).abs().idxmin()
         row = frame.loc[[label]]
-        bandwidth = on.links[link].bandwidth
+        bandwidth = machine.links[link].bandwidth
         for _ in range(20):
-            there = on.using({f"links.{link}.bandwidth": bandwidth})
+            there = machine.using({f"links.{link}.bandwidth": bandwidth})
             bandwidth *= float(predicted(model, there, row)[0] / row["time"].iloc[0])
-        on = on.using({f"links.{link}.bandwidth": bandwidth})
+        machine = machine.using({f"links.{link}.bandwidth": bandwidth})
         used.append(label)
-    return on, used
+    return machine, used
 
 
 def _generations(training: pd.DataFrame, own_timings: pd.DataFrame) -> list[ValidationRow]:
     """NCCL's own all-reduces inside a node, a generation of devices left out of both collections; no anchors."""
-    found = []
+    scores = []
     for group in GENERATIONS:
         family = machine_by_name(NCCL_SYSTEMS[group[0]][0]).family
         others = training[[not _kin(str(name), family) for name in training["machine"]]]
@@ -102,30 +102,32 @@ def _generations(training: pd.DataFrame, own_timings: pd.DataFrame) -> list[Vali
         model, launch = fitted(others, rest)
         half = _band(looped(model, launch), rest)
         for name in group:
-            own = own_timings[own_timings["machine"] == name]
-            ours = predicted(looped(model, launch), system(name), own)
-            row = _row(f"NCCL's own all-reduces, {name}", " + ".join(group), own, ours, _baselines(rest, own), half)
-            found.append(row)
-    return found
+            members = own_timings[own_timings["machine"] == name]
+            ours = predicted(looped(model, launch), system(name), members)
+            row = _row(
+                f"NCCL's own all-reduces, {name}", " + ".join(group), members, ours, _baselines(rest, members), half
+            )
+            scores.append(row)
+    return scores
 
 
 def _kin(name: str, family: str) -> bool:
     """Whether a system's device is of a family's generation."""
-    own = machine_by_name({**NCCL_SYSTEMS, **SYSTEMS}[name][0]).family
-    return shared_words(own, family) >= 2
+    vendor = machine_by_name({**NCCL_SYSTEMS, **SYSTEMS}[name][0]).family
+    return shared_words(vendor, family) >= 2
 
 
-def _quicker(on: Machine) -> float:
+def _quicker(machine: Machine) -> float:
     """What is left of a floor that was measured on Ampere's links."""
-    return QUICKER if {"nvswitch4", "nvswitch5"} & set(on.links) else 1.0
+    return QUICKER if {"nvswitch4", "nvswitch5"} & set(machine.links) else 1.0
 
 
 def _board(
     turns: Sequence[tuple[pd.DataFrame, pd.DataFrame]], held_out: str, own_timings: pd.DataFrame
 ) -> list[ValidationRow]:
-    found, pooled = [], []
-    for training, own in turns:
-        name = str(own["machine"].iloc[0])
+    scores, pooled = [], []
+    for training, measured in turns:
+        name = str(measured["machine"].iloc[0])
         kin = machine_by_name({**NCCL_SYSTEMS, **SYSTEMS}[name][0]).family
         strange = [other for other in own_timings["machine"].unique() if not _kin(str(other), kin) or held_out != LEFT]
         model, _ = fitted(training, own_timings[own_timings["machine"].isin(strange)])
@@ -136,15 +138,15 @@ def _board(
         rest = [
             link for link in NO_DATA_SHEET if link in before.links and before.links[link] == system(name).links[link]
         ]
-        after, used = anchored(model, before, own) if rest else (before, [])
-        own = own.drop(index=used)
+        after, used = anchored(model, before, measured) if rest else (before, [])
+        measured = measured.drop(index=used)
         half = _band(model, training)
-        answers = {"": predicted(model, after, own), ", without anchor": predicted(model, system(name), own)}
-        lines = _baselines(training[training["machine"] != name], own)
+        answers = {"": predicted(model, after, measured), ", without anchor": predicted(model, system(name), measured)}
+        lines = _baselines(training[training["machine"] != name], measured)
         for label, ours in answers.items():
-            row = _row(f"{name}{label}", held_out, own, ours, lines, half)
-            found.append(replace(row, goal=None, ok=None) if label else row)
-        pooled.append((own, answers, lines, half))
+            row = _row(f"{name}{label}", held_out, measured, ours, lines, half)
+            scores.append(replace(row, goal=None, ok=None) if label else row)
+        pooled.append((measured, answers, lines, half))
     if len(pooled) > 1:
         import pandas as pd
 
@@ -154,19 +156,19 @@ def _board(
         for label in ("", ", without anchor"):
             ours = np.concatenate([part[1][label] for part in pooled])
             row = _row(f"all machines{label}", held_out, frame, ours, lines, half)
-            found.append(replace(row, goal=None, ok=None) if label else row)
-    return found
+            scores.append(replace(row, goal=None, ok=None) if label else row)
+    return scores
 
 
 def _row(
-    case: str, held_out: str, own: pd.DataFrame, ours: FloatArray, lines: Mapping[str, FloatArray], half: float
+    case: str, held_out: str, rows: pd.DataFrame, ours: FloatArray, lines: Mapping[str, FloatArray], half: float
 ) -> ValidationRow:
-    measured = own["time"].to_numpy()
+    measured = rows["time"].to_numpy()
     error = _median(ours, measured)
     inside = np.abs(np.log(ours / measured)) <= half
     names = [
         f"{function} {workers} on {workers // min(workers, each)}"
-        for function, workers, each in zip(own["function"], own["workers"], own["per_node"], strict=True)
+        for function, workers, each in zip(rows["function"], rows["workers"], rows["per_node"], strict=True)
     ]
     groups = [
         f"{name}: {_median(ours[place], measured[place]):.2f}"
@@ -177,7 +179,7 @@ def _row(
         "collectives",
         case,
         held_out,
-        len(own),
+        len(rows),
         "median |relative error| above 64 KB",
         "1",
         error,
@@ -187,7 +189,7 @@ def _row(
         LEVEL,
         float(np.mean(inside)),
         float(np.exp(2 * half)),
-        float(own["noise"].median()),
+        float(rows["noise"].median()),
         "by function, devices and nodes: " + ", ".join(groups),
     )
 
@@ -202,20 +204,20 @@ def _band(model: Collectives, training: pd.DataFrame) -> float:
     return float(np.quantile(np.concatenate([np.abs(np.log(ours / part["time"])) for ours, part in parts]), LEVEL))
 
 
-def _baselines(others: pd.DataFrame, own: pd.DataFrame) -> dict[str, FloatArray]:
+def _baselines(others: pd.DataFrame, rows: pd.DataFrame) -> dict[str, FloatArray]:
     """A line in the bytes and the median time of the others, for transfers inside a node and between nodes apart."""
-    found: dict[str, Callable[[pd.DataFrame], tuple[float, float]]] = {
+    baselines: dict[str, Callable[[pd.DataFrame], tuple[float, float]]] = {
         "linear alpha-beta": _line,
         "constant": lambda part: (float(part["time"].median()), 0.0),
     }
-    times = {name: np.full(len(own), np.nan) for name in found}
-    inside = (own["workers"] <= own["per_node"]).to_numpy()
+    times = {name: np.full(len(rows), np.nan) for name in baselines}
+    inside = (rows["workers"] <= rows["per_node"]).to_numpy()
     for place in (True, False):
         alike = others[(others["workers"] <= others["per_node"]) == place]
-        for name, fit in found.items():
+        for name, fit in baselines.items():
             alpha, beta = fit(alike if len(alike) else others)
             chosen = inside == place
-            times[name][chosen] = alpha + beta * own["bytes"].to_numpy(float)[chosen]
+            times[name][chosen] = alpha + beta * rows["bytes"].to_numpy(float)[chosen]
     return times
 
 

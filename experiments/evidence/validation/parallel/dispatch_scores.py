@@ -38,17 +38,17 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
         if not path.exists():
             return [skipped("dispatch", f"no steps.csv in {scored} (slipstick measure steps --save steps.csv)")]
         tested = read_steps(path)
-    on = machine(HOST)
-    found = [_predicted(step, [other for other in known if other.name != step.name], on) for step in tested]
-    errors = [abs(row.ours or 0.0) for row in found]
-    sums = {name: float(np.median([abs(row.baselines[name]) for row in found])) for name in found[0].baselines}
-    inside = float(np.mean([row.interval_coverage or 0.0 for row in found]))
-    width = float(np.median([row.interval_width or np.nan for row in found]))
+    target = machine(HOST)
+    scores = [_predicted(step, [other for other in known if other.name != step.name], target) for step in tested]
+    errors = [abs(row.ours or 0.0) for row in scores]
+    sums = {name: float(np.median([abs(row.baselines[name]) for row in scores])) for name in scores[0].baselines}
+    inside = float(np.mean([row.interval_coverage or 0.0 for row in scores]))
+    width = float(np.median([row.interval_width or np.nan for row in scores]))
     whole = ValidationRow(
         dataset="dispatch",
-        case=f"eager CPU training steps of {len(found)} networks",
+        case=f"eager CPU training steps of {len(scores)} networks",
         held_out="each network",
-        n=len(found),
+        n=len(scores),
         metric="median |step / measured - 1|",
         unit="1",
         ours=float(np.median(errors)),
@@ -61,15 +61,15 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
         noise_floor=float(np.median([step.repeat for step in tested])),
         reason="operations measured alone on the same host; cost of dispatch from the other networks",
     )
-    return [whole, *found]
+    return [whole, *scores]
 
 
-def _predicted(step: Step, others: list[Step], on: Machine) -> ValidationRow:
+def _predicted(step: Step, others: list[Step], machine: Machine) -> ValidationRow:
     """One network, with the dispatch cost of the others."""
-    times = MeasuredTimes(Table({k: t for s in (step, *others) for k, t in s.seconds.items()}), on.fingerprint)
-    measurements = [Measurement(other.workload, on, other.measured) for other in others]
+    times = MeasuredTimes(Table({k: t for s in (step, *others) for k, t in s.seconds.items()}), machine.fingerprint)
+    measurements = [Measurement(other.workload, machine, other.measured) for other in others]
     fitted = calibrate(Composite(times, AsynchronousDispatch(1e-6, 1e-5)), measurements, PARAMETERS)
-    estimate = fitted.estimate(step.workload, on)
+    estimate = fitted.estimate(step.workload, machine)
     band = estimate.interval(0.8) or (np.nan, np.nan)
     plain = sum(step.seconds[op.name] * float(op.times) for op in step.workload)
     empty = ValidationRow("dispatch", step.name, step.name, 1, "step / measured - 1", "1", None)

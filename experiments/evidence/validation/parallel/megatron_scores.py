@@ -38,21 +38,21 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
     """Each published iteration, their mean and largest error, and the ratio of the two ways to train."""
     if scored is not None:
         return [skipped("megatron", "published times stand in the module; there is no file to score")]
-    on, model = machine(ON_MACHINE), registry.estimator("parallel-training")
-    peak = on.peak("matrix", "float16")
-    found, ours, roofline, published, inside, widths, ratios = [], [], [], [], [], [], []
+    target, model = machine(ON_MACHINE), registry.estimator("parallel-training")
+    peak = target.peak("matrix", "float16")
+    scores, ours, roofline, published, inside, widths, ratios = [], [], [], [], [], [], []
     for name, times in PUBLISHED.items():
-        asked = workload(name)
+        graph = workload(name)
         pair = []
         for (label, run), measured in zip(RUNS.items(), times, strict=True):
-            answer = model.estimate(asked, on, run)
+            answer = model.estimate(graph, target, run)
             low, high = answer.interval() or (0.0, float("inf"))
-            flop = sum(float(op.cost.flop * op.times) for op in asked.bind_known(run).bound() if op.kind == "gemm")
+            flop = sum(float(op.cost.flop * op.times) for op in graph.bind_known(run).bound() if op.kind == "gemm")
             # The trivial answer: matrix products at the peak, and the pipeline's bubble.
-            stages, rounds = asked.defaults["pipeline_parallel"], asked.defaults["batch"] / asked.defaults["microbatch"]
-            bound = flop / peak * (1 + (stages - 1) / (asked.defaults["interleave"] * rounds))
+            stages, rounds = graph.defaults["pipeline_parallel"], graph.defaults["batch"] / graph.defaults["microbatch"]
+            bound = flop / peak * (1 + (stages - 1) / (graph.defaults["interleave"] * rounds))
             error = answer.time / measured - 1
-            found.append(
+            scores.append(
                 ValidationRow(
                     "megatron",
                     f"{name}, {label}",
@@ -88,7 +88,7 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
         ("largest |relative error|", errors.max(), {"products at the peak": float(trivial.max())}, LARGEST_GOAL),
         ("mean |relative error| of the speed-up of the present work", gain.mean(), {"no speed-up": same}, None),
     ):
-        found.append(
+        scores.append(
             ValidationRow(
                 "megatron",
                 "all",
@@ -107,4 +107,4 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
                 TRANSFER,
             )
         )
-    return found
+    return scores

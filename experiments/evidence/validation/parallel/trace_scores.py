@@ -39,16 +39,16 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
         return [
             skipped("traces", "no traces/*/*.json.gz (set SLIPSTICK_DATA; docs/validation.md says where to get them)")
         ]
-    found: list[ValidationRow] = []
+    scores: list[ValidationRow] = []
     graphs: dict[Path, TraceGraph] = {}
     for path in files:
         try:
             graphs[path] = read_trace_graph(path)
         except InputError as error:
-            found.append(skipped("traces", str(error)))
+            scores.append(skipped("traces", str(error)))
             continue
-        found += _replayed(path, graphs[path])
-    return [*found, *_workers(graphs), *_pairs(graphs)]
+        scores += _replayed(path, graphs[path])
+    return [*scores, *_workers(graphs), *_pairs(graphs)]
 
 
 def _replayed(path: Path, graph: TraceGraph) -> list[ValidationRow]:
@@ -107,13 +107,13 @@ def _workers(graphs: dict[Path, TraceGraph]) -> list[ValidationRow]:
         return [skipped("traces", "no pair of ResNet-50 traces with num_workers 0 and 4")]
     measured = float(np.median([np.median(graphs[path].measured_steps) for path in after]))
     repeat = [float(np.median(graphs[path].measured_steps)) for path in after]
-    found = []
+    errors = []
     for path in before:
         answer = trace_whatif(graphs[path], Change(workers=4))
         loading = float(np.median([node.service for node in graphs[path].nodes if node.kind == "loader"]))
         naive = float(np.median(graphs[path].measured_steps)) - loading
         error = 100 * abs(answer.after.step / measured - 1)
-        found.append(
+        errors.append(
             ValidationRow(
                 dataset="traces",
                 case=f"ResNet-50, 0 -> 4 workers, {path.name}",
@@ -135,7 +135,7 @@ def _workers(graphs: dict[Path, TraceGraph]) -> list[ValidationRow]:
                 reason="two traces a side: the coverage is of one value",
             )
         )
-    return found
+    return errors
 
 
 def _pairs(graphs: dict[Path, TraceGraph]) -> list[ValidationRow]:
@@ -144,27 +144,27 @@ def _pairs(graphs: dict[Path, TraceGraph]) -> list[ValidationRow]:
     for path, graph in graphs.items():
         if _machine(path, graph) is not None:
             groups.setdefault(_model(path), []).append(path)
-    found = []
+    ratios = []
     for paths in groups.values():
         for here in paths:
             for there in paths:
                 if _machine(here, graphs[here]) != _machine(there, graphs[there]):
-                    found.append(_moved(here, there, graphs))
-    if not found:
+                    ratios.append(_moved(here, there, graphs))
+    if not ratios:
         return [skipped("traces", "no model recorded on two machines")]
-    errors = [row.ours or 0.0 for row in found]
+    errors = [row.ours or 0.0 for row in ratios]
     whole = replace(
-        found[0],
-        case=f"another machine, all {len(found)} moves",
-        n=len(found),
+        ratios[0],
+        case=f"another machine, all {len(ratios)} moves",
+        n=len(ratios),
         metric="mean |step / measured - 1|",
         ours=float(np.mean(errors)),
         ok=float(np.mean(errors)) <= PAIR_GOAL,
-        baselines={name: float(np.mean([row.baselines[name] for row in found])) for name in found[0].baselines},
-        interval_coverage=float(np.mean([row.interval_coverage or 0.0 for row in found])),
-        interval_width=float(np.median([row.interval_width or 1.0 for row in found])),
+        baselines={name: float(np.mean([row.baselines[name] for row in ratios])) for name in ratios[0].baselines},
+        interval_coverage=float(np.mean([row.interval_coverage or 0.0 for row in ratios])),
+        interval_width=float(np.median([row.interval_width or 1.0 for row in ratios])),
     )
-    return [*found, whole]
+    return [*ratios, whole]
 
 
 def _model(path: Path) -> str:

@@ -46,5 +46,5 @@ def coverage_over_sources(sources: Sequence[str], inside: FloatArray) -> tuple[f
     hits = np.array([inside[[s == name for s in sources]].sum() for name in names], dtype=float)
     sizes = np.array([sum(s == name for s in sources) for name in names], dtype=float)
     drawn = np.random.default_rng(SEED).integers(0, len(names), (BOOTSTRAPS, len(names)))
-    found = hits[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
-    return float(np.quantile(found, 0.05)), float(np.quantile(found, 0.95))
+    coverage = hits[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
+    return float(np.quantile(coverage, 0.05)), float(np.quantile(coverage, 0.95))

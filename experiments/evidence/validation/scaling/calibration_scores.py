@@ -50,18 +50,18 @@ class Score:
 def rows(scored: Path | None = None) -> list[ValidationRow]:
     """One row a case, and the whole; `scored` is not read, nothing here is public data."""
     scores = {case: score(*case, np.random.default_rng([SEED, i])) for i, case in enumerate(CASES)}
-    found = [_row(f"{count} measurements, {noise:.0%} noise", one) for (count, noise), one in scores.items()]
+    result = [_row(f"{count} measurements, {noise:.0%} noise", one) for (count, noise), one in scores.items()]
     every = Score(*(np.concatenate([getattr(one, name) for one in scores.values()]) for name in Score.__annotations__))
-    return [_row(f"all {len(CASES) * CALIBRATIONS} calibrations", every), *found]
+    return [_row(f"all {len(CASES) * CALIBRATIONS} calibrations", every), *result]
 
 
 def score(count: int, noise: float, generator: np.random.Generator, calibrations: int = CALIBRATIONS) -> Score:
     """Coverage and widths of calibrations on `count` measurements with so much noise."""
-    on, plain = machine(MACHINE), Composite(Roofline(), Sequential())
+    target, plain = machine(MACHINE), Composite(Roofline(), Sequential())
     free = tuple(f"estimator.{name}" for name in NAMES)
-    learned, asked = (_products(generator, n) for n in (count, PREDICTED))
-    template = Objective.of(plain, [Measurement(each, on, 1.0) for each in learned], NAMES)
-    functions = [plain.compile(each, on, free) for each in asked]
+    learned, targets = (_products(generator, n) for n in (count, PREDICTED))
+    template = Objective.of(plain, [Measurement(each, target, 1.0) for each in learned], NAMES)
+    functions = [plain.compile(each, target, free) for each in targets]
     covered, widths, ratios = [], [], []
     for index in range(calibrations):
         truth = np.exp([generator.uniform(np.log(low), np.log(high)) for low, high in TRUTHS])
@@ -109,11 +109,11 @@ def _full_posterior(objective: Objective, coordinates: Coordinates, generator: n
 
     def log_density(points: FloatArray) -> FloatArray:
         parameters = coordinates.parameters(points)
-        found = np.full(len(points), -np.inf)
+        density = np.full(len(points), -np.inf)
         inside = coordinates.inside(parameters)
         if inside.any():
-            found[inside] = -count / 2 * np.log(objective.loss_at(parameters[inside]))
-        return found
+            density[inside] = -count / 2 * np.log(objective.loss_at(parameters[inside]))
+        return density
 
     chains = coordinates.centre() + 0.01 * np.abs(coordinates.centre()) * generator.standard_normal((CHAINS, size))
     chains[~np.isfinite(log_density(chains))] = np.where(

@@ -43,7 +43,7 @@ BASELINES = {"amdahl_nnls": "amdahl", "four_terms_nnls": "four", "last_value": "
 
 
 @dataclass(frozen=True)
-class Asked:
+class Target:
     """One prediction beside what was measured."""
 
     series: str
@@ -73,8 +73,15 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
     index, series = scored_file("scaling/index.csv", scored), scored_file("scaling/series.csv", scored)
     if index is None or series is None:
         return [skipped("scaling", why_missing("scaling/series.csv", scored))]
-    asked = predictions(read_collection(index, series))
-    return [*_medians(asked), *_five(asked), *_bands(asked), *_refusals(asked), *_trusted(asked), *_sources(asked)]
+    targets = predictions(read_collection(index, series))
+    return [
+        *_medians(targets),
+        *_five(targets),
+        *_bands(targets),
+        *_refusals(targets),
+        *_trusted(targets),
+        *_sources(targets),
+    ]
 
 
 @dataclass(frozen=True)
@@ -93,15 +100,15 @@ def read_collection(index: Path, series: Path) -> list[Measured]:
     """The series of an index (series, kind, source) and a table of measurements (series, parameter, value, time_s)."""
 
     known = csv_frame(index).set_index("series")
-    found = []
+    collected = []
     for key, group in csv_frame(series).groupby("series", sort=False):
         name, parameter = str(key), str(group["parameter"].iloc[0])
         if name not in known.index:
             raise InputError(f"{index}: series {name!r} of {series} is not listed")
         values, times = (group[column].to_numpy(dtype=np.float64) for column in ("value", "time_s"))
         source = str(known.loc[name, "source"]).split(":")[0]
-        found.append(Measured(name, parameter, _kind(str(known.loc[name, "kind"])), source, values, times))
-    return found
+        collected.append(Measured(name, parameter, _kind(str(known.loc[name, "kind"])), source, values, times))
+    return collected
 
 
 def _kind(written: str) -> str:
@@ -119,14 +126,14 @@ def cases(measured: Measured) -> Iterator[tuple[Series, FloatArray, FloatArray]]
         yield series, values[m:], medians[m:]
 
 
-def predictions(collection: Sequence[Measured]) -> list[Asked]:
+def predictions(collection: Sequence[Measured]) -> list[Target]:
     """Every later value of every series, asked with every admissible number of known values."""
     together: dict[tuple[str, tuple[float, ...]], list[tuple[Series, FloatArray, str, bool]]] = defaultdict(list)
     for measured in collection:
         five = len(np.unique(measured.values)) == 5
         for known, later, truth in cases(measured):
             together[measured.kind, tuple(later)].append((known, truth, measured.source, five))
-    asked = []
+    result = []
     for (kind, targets), members in together.items():
         to = np.asarray(targets)
         some = [known for known, *_ in members]
@@ -135,8 +142,8 @@ def predictions(collection: Sequence[Measured]) -> list[Asked]:
         for i, (known, truth, source, five) in enumerate(members):
             answer = ours[i]
             for j, target in enumerate(targets):
-                asked.append(
-                    Asked(
+                result.append(
+                    Target(
                         known.name,
                         source,
                         kind,
@@ -154,49 +161,49 @@ def predictions(collection: Sequence[Measured]) -> list[Asked]:
                         answer.verdicts[j].word == "trust",
                     )
                 )
-    return asked
+    return result
 
 
-def _errors(some: Sequence[Asked], field: str = "ours") -> FloatArray:
+def _errors(some: Sequence[Target], field: str = "ours") -> FloatArray:
     """Relative errors in percent."""
     return np.array([100 * abs(getattr(one, field) / one.truth - 1) for one in some])
 
 
-def _baselines(some: Sequence[Asked], quantile: float = 0.5) -> dict[str, float]:
+def _baselines(some: Sequence[Target], quantile: float = 0.5) -> dict[str, float]:
     return {name: float(np.quantile(_errors(some, field), quantile)) for name, field in BASELINES.items()}
 
 
-def _over_sources(some: Sequence[Asked], field: str) -> float:
+def _over_sources(some: Sequence[Target], field: str) -> float:
     """The median of each source, every source counting alike."""
     sources = {one.source for one in some}
     return float(np.mean([np.median(_errors([one for one in some if one.source == s], field)) for s in sources]))
 
 
-def _noise_floor(some: Sequence[Asked]) -> float | None:
+def _noise_floor(some: Sequence[Target]) -> float | None:
     """Median standard deviation in percent within the repeats of one value; None where nothing repeats."""
     known = [one.noise for one in some if np.isfinite(one.noise)]
     return 100 * float(np.median(known)) if known else None
 
 
-def _sized(some: Sequence[Asked]) -> str:
+def _sized(some: Sequence[Target]) -> str:
     sources = sorted({one.source for one in some})
     return f"{len({one.series for one in some})} series of {len(sources)} sources: {', '.join(sources)}"
 
 
-def _cells(asked: Sequence[Asked]) -> Iterator[tuple[str, str, list[Asked]]]:
+def _cells(scored: Sequence[Target]) -> Iterator[tuple[str, str, list[Target]]]:
     for kind in KINDS:
         for name, *_ in BINS:
-            some = [one for one in asked if one.kind == kind and one.bin == name]
+            some = [one for one in scored if one.kind == kind and one.bin == name]
             if some:
                 yield kind, name, some
 
 
-def _row(case: str, some: Sequence[Asked], metric: str, ours: float, **more: object) -> ValidationRow:
+def _row(case: str, some: Sequence[Target], metric: str, ours: float, **more: object) -> ValidationRow:
     return ValidationRow("scaling", case, "later values of each series", len(some), metric, "%", ours, **more)  # type: ignore[arg-type]
 
 
-def _medians(asked: Sequence[Asked]) -> Iterator[ValidationRow]:
-    for kind, name, some in _cells(asked):
+def _medians(scored: Sequence[Target]) -> Iterator[ValidationRow]:
+    for kind, name, some in _cells(scored):
         error = float(np.median(_errors(some)))
         goal = GOALS.get(kind, {}).get(name)
         yield _row(
@@ -228,9 +235,9 @@ def _medians(asked: Sequence[Asked]) -> Iterator[ValidationRow]:
         )
 
 
-def _five(asked: Sequence[Asked]) -> Iterator[ValidationRow]:
+def _five(scored: Sequence[Target]) -> Iterator[ValidationRow]:
     for kind in KINDS:
-        some = [one for one in asked if one.kind == kind and one.five]
+        some = [one for one in scored if one.kind == kind and one.five]
         if not some:
             continue
         for quantile, metric in ((0.5, "median relative error"), (0.9, "90th percentile of relative error")):
@@ -248,8 +255,8 @@ def _five(asked: Sequence[Asked]) -> Iterator[ValidationRow]:
             )
 
 
-def _bands(asked: Sequence[Asked]) -> Iterator[ValidationRow]:
-    for kind, name, everything in _cells(asked):
+def _bands(scored: Sequence[Target]) -> Iterator[ValidationRow]:
+    for kind, name, everything in _cells(scored):
         some = [one for one in everything if np.isfinite(one.low)]
         if len(some) < ENOUGH:
             continue
@@ -275,9 +282,9 @@ def _bands(asked: Sequence[Asked]) -> Iterator[ValidationRow]:
         )
 
 
-def _refusals(asked: Sequence[Asked]) -> Iterator[ValidationRow]:
+def _refusals(scored: Sequence[Target]) -> Iterator[ValidationRow]:
     for case, kinds in (("all kinds", KINDS), *((kind, (kind,)) for kind in KINDS)):
-        some = [one for one in asked if one.kind in kinds and one.bin]
+        some = [one for one in scored if one.kind in kinds and one.bin]
         if len(some) < ENOUGH:
             continue
         kept = [one for one in some if not one.refused]
@@ -296,9 +303,9 @@ def _refusals(asked: Sequence[Asked]) -> Iterator[ValidationRow]:
         )
 
 
-def _trusted(asked: Sequence[Asked]) -> Iterator[ValidationRow]:
+def _trusted(scored: Sequence[Target]) -> Iterator[ValidationRow]:
     """What "trust" is worth: coverage and error of the answers that it was said of."""
-    for kind, name, everything in _cells(asked):
+    for kind, name, everything in _cells(scored):
         some = [one for one in everything if one.trusted]
         if len(some) < ENOUGH:
             continue
@@ -320,8 +327,8 @@ def _trusted(asked: Sequence[Asked]) -> Iterator[ValidationRow]:
         )
 
 
-def _sources(asked: Sequence[Asked]) -> Iterator[ValidationRow]:
-    for kind, name, everything in _cells(asked):
+def _sources(scored: Sequence[Target]) -> Iterator[ValidationRow]:
+    for kind, name, everything in _cells(scored):
         for source in sorted({one.source for one in everything}):
             some = [one for one in everything if one.source == source]
             inside = [one.low <= one.truth <= one.high for one in some]

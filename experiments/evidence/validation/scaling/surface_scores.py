@@ -57,17 +57,17 @@ class SurfaceCase:
 
 def rows(scored: Path | None = None) -> list[ValidationRow]:
     """The scoreboard."""
-    found: list[ValidationRow] = []
+    scores: list[ValidationRow] = []
     for file, name in TABLES.items():
         path = scored_file(file, scored)
         if path is None:
-            found.append(skipped("surfaces", why_missing(file, scored)))
+            scores.append(skipped("surfaces", why_missing(file, scored)))
         else:
-            found += _scores(name, "farthest levels of one parameter or two", list(table_cases(path, name)))
+            scores += _scores(name, "farthest levels of one parameter or two", list(table_cases(path, name)))
     for part, noise in itertools.product(("tuning", "held out"), NOISES):
         some = [one for law in LAWS if law.part == part for one in law_cases(law, noise)]
-        found += _scores(f"published laws ({part}), noise {noise:.0%}", "beyond the grid", some)
-    return found
+        scores += _scores(f"published laws ({part}), noise {noise:.0%}", "beyond the grid", some)
+    return scores
 
 
 def table_cases(path: Path, source: str) -> Iterator[SurfaceCase]:

@@ -34,16 +34,16 @@ def measured(scored: Path | None) -> Iterator[ValidationRow]:
         floor = _floor(base, _columns(repeat, "cpu_s")[1]) if repeat.exists() else None
         same = {}
         for path in sorted(folder.glob(f"epoch_{network}_*.csv")):
-            own, times = _columns(path, "cpu_s")
+            iterations, times = _columns(path, "cpu_s")
             name = path.stem.removeprefix(f"epoch_{network}_")
             if path.name == base_path.name:
                 continue
-            if np.array_equal(own, base.lengths):
+            if np.array_equal(iterations, base.lengths):
                 same[name] = times
                 continue
             # another epoch: chosen by its lengths with what the base run says of them
             noise = _noise(base)
-            run = Iterations(own, times_by_length(base, own), noise=noise)
+            run = Iterations(iterations, times_by_length(base, iterations), noise=noise)
             yield from _configurations("measured_cpu", f"{network}, epoch of {name}", run, floor, {name: times})
         if same:
             yield from _configurations("measured_cpu", network, base, floor, same)

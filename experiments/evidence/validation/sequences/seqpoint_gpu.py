@@ -74,14 +74,14 @@ def read_rnnt(path: Path) -> dict[str, dict[int, FloatArray]]:
     from slipstick.experiments.subjects.iterations.logs import LOG_LIMIT_BYTES
     from slipstick.hwmodels.files.readers import read_csv_rows, read_number
 
-    found: dict[str, dict[int, dict[str, dict[int, float]]]] = {}
+    logs: dict[str, dict[int, dict[str, dict[int, float]]]] = {}
     columns = ("system", "run", "epoch", "iter", "took_s")
     for line, row in read_csv_rows(path, required=columns, limit_bytes=LOG_LIMIT_BYTES):
         epoch, iteration = (int(read_number(row[name], path, line, name, 0, 1e9)) for name in ("epoch", "iter"))
-        runs = found.setdefault(row["system"], {}).setdefault(epoch, {})
+        runs = logs.setdefault(row["system"], {}).setdefault(epoch, {})
         runs.setdefault(row["run"], {})[iteration] = read_number(row["took_s"], path, line, "took_s", 0)
     dense: dict[str, dict[int, FloatArray]] = {}
-    for system, epochs in found.items():
+    for system, epochs in logs.items():
         for epoch, runs in epochs.items():
             longest = max(len(run) for run in runs.values())
             whole = [[run[i] for i in sorted(run)] for run in runs.values() if len(run) == longest]
@@ -140,18 +140,18 @@ def read_gnmt(path: Path) -> dict[str, dict[str, list[tuple[FloatArray, FloatArr
     """System -> run -> epochs of (tokens, seconds); each epoch's first logged iteration, a start-up, is left out."""
     from slipstick.hwmodels.files.readers import read_csv_rows, read_number
 
-    found: dict[str, dict[str, dict[str, list[tuple[float, float]]]]] = {}
+    logs: dict[str, dict[str, dict[str, list[tuple[float, float]]]]] = {}
     for line, row in read_csv_rows(path, required=("system", "run", "epoch", "iter", "time_s", "tok_per_s")):
         if row["iter"] == "0":
             continue
         time, rate = (read_number(row[name], path, line, name, 0) for name in ("time_s", "tok_per_s"))
         if time > 0:
-            epochs = found.setdefault(row["system"], {}).setdefault(row["run"], {})
+            epochs = logs.setdefault(row["system"], {}).setdefault(row["run"], {})
             epochs.setdefault(row["epoch"], []).append((time * rate, time))
     return {
         system: {
             run: [(np.array(epoch)[:, 0], np.array(epoch)[:, 1]) for epoch in epochs.values()]
             for run, epochs in runs.items()
         }
-        for system, runs in found.items()
+        for system, runs in logs.items()
     }

@@ -47,8 +47,8 @@ class Roofs:
     def columns(self) -> FloatArray:
         """One column for each of the seven numbers."""
         one = np.ones(len(self.memory))
-        found = [self.memory, self.flop, self.layers, self.layers * self.several, self.sent, one, self.sequences]
-        return np.column_stack(found)
+        terms = [self.memory, self.flop, self.layers, self.layers * self.several, self.sent, one, self.sequences]
+        return np.column_stack(terms)
 
     @property
     def bound(self) -> FloatArray:
@@ -56,7 +56,7 @@ class Roofs:
         return np.asarray(np.maximum(self.memory, self.flop), dtype=float)
 
 
-def seven_numbers(known: Sequence[Case], asked: Sequence[Case]) -> tuple[FloatArray, FloatArray]:
+def seven_numbers(known: Sequence[Case], scored: Sequence[Case]) -> tuple[FloatArray, FloatArray]:
     """Times of further tokens by the seven numbers fitted to the known rows, and the numbers themselves."""
     columns, measured = Roofs(known).columns, np.log([c.tpot for c in known])
     middle = np.array([float(np.median(c[c > 0])) if (c > 0).any() else 1.0 for c in columns.T])
@@ -66,23 +66,23 @@ def seven_numbers(known: Sequence[Case], asked: Sequence[Case]) -> tuple[FloatAr
         return np.concatenate([np.log(columns @ np.exp(logs)) - measured, 1e-3 * (logs - start)])
 
     numbers = np.exp(least_squares(residuals, start, loss="soft_l1", f_scale=0.15).x)
-    return Roofs(asked).columns @ numbers, numbers
+    return Roofs(scored).columns @ numbers, numbers
 
 
-def one_efficiency(known: Sequence[Case], asked: Sequence[Case]) -> FloatArray:
+def one_efficiency(known: Sequence[Case], scored: Sequence[Case]) -> FloatArray:
     """Times by the roofline over one fitted efficiency."""
     efficiency = float(np.median(np.array([c.tpot for c in known]) / Roofs(known).bound))
-    return Roofs(asked).bound * efficiency
+    return Roofs(scored).bound * efficiency
 
 
-def nearest_scaled(known: Sequence[Case], asked: Sequence[Case]) -> FloatArray:
+def nearest_scaled(known: Sequence[Case], scored: Sequence[Case]) -> FloatArray:
     """The time of the known row that is nearest in memory, arithmetic, layers and load, scaled by the rooflines."""
 
     def places(roofs: Roofs) -> FloatArray:
         logs = [np.log(roofs.memory), np.log(roofs.flop + 1e-9), np.log(roofs.layers), 0.3 * np.log(roofs.sequences)]
         return np.column_stack(logs)
 
-    theirs, ours = Roofs(known), Roofs(asked)
+    theirs, ours = Roofs(known), Roofs(scored)
     at, measured, bound = places(theirs), np.array([c.tpot for c in known]), theirs.bound
-    found = [int(np.argmin(((at - place) ** 2).sum(axis=1))) for place in places(ours)]
-    return np.asarray(measured[found] * ours.bound / bound[found], dtype=float)
+    nearest = [int(np.argmin(((at - place) ** 2).sum(axis=1))) for place in places(ours)]
+    return np.asarray(measured[nearest] * ours.bound / bound[nearest], dtype=float)

@@ -63,20 +63,20 @@ def bench_rows(scored: Path | None) -> list[ValidationRow]:
     known, path = training_file(FILE), scored_file(FILE, scored)
     if known is None or path is None:
         return [skipped(DATASET, why_missing(FILE, scored))]
-    public, (asked, refused) = read_batches(known)[0], read_batches(path)
+    public, (targets, refused) = read_batches(known)[0], read_batches(path)
     note = "left out: " + "; ".join(f"{reason}: {count}" for reason, count in sorted(refused.items()))
-    found: list[ValidationRow] = []
-    found += _scores("device unseen", asked, public, lambda a, b: a.device != b.device, note)
-    found += _scores("model unseen", asked, public, lambda a, b: a.device == b.device and a.model != b.model, note)
-    return found
+    rows: list[ValidationRow] = []
+    rows += _scores("device unseen", targets, public, lambda a, b: a.device != b.device, note)
+    rows += _scores("model unseen", targets, public, lambda a, b: a.device == b.device and a.model != b.model, note)
+    return rows
 
 
 def _scores(
-    held: str, asked: Sequence[Whole], known: Sequence[Whole], other: Callable[[Whole, Whole], bool], note: str
+    held: str, scored: Sequence[Whole], known: Sequence[Whole], other: Callable[[Whole, Whole], bool], note: str
 ) -> Iterator[ValidationRow]:
     ours, roofs, measured = [], [], []
     factors: dict[tuple[str, int, str, str], tuple[float, float] | None] = {}
-    for row in asked:
+    for row in scored:
         key = (row.engine, row.devices, row.device, row.model)
         if key not in factors:
             factors[key] = _factors(row, known, other)
@@ -119,14 +119,14 @@ def _factors(row: Whole, known: Sequence[Whole], other: Callable[[Whole, Whole],
 
 def read_batches(path: Path) -> tuple[list[Whole], dict[str, int]]:
     """Batches of a file that can be evaluated, and those left out by reason."""
-    found, refused = [], dict[str, int]()
+    batches, refused = [], dict[str, int]()
     needed = ("device", "devices", "engine", "model", "input_tokens", "output_tokens", "latency_s", "sequences")
     for _, row in read_csv_rows(path, needed):
         try:
-            found.append(_whole(row))
+            batches.append(_whole(row))
         except InputError as error:
             refused[str(error)] = refused.get(str(error), 0) + 1
-    return found, refused
+    return batches, refused
 
 
 def _whole(row: dict[str, str]) -> Whole:

@@ -56,7 +56,7 @@ class LocalRow:
 
 def read_local(path: Path) -> tuple[list[LocalRow], dict[str, int]]:
     """Rows of a file, and those left out by reason."""
-    found, refused = [], dict[str, int]()
+    result, refused = [], dict[str, int]()
     needed = (
         "accelerator",
         "kind",
@@ -68,10 +68,10 @@ def read_local(path: Path) -> tuple[list[LocalRow], dict[str, int]]:
     )
     for _, row in read_csv_rows(path, needed):
         try:
-            found.append(_row(row))
+            result.append(_row(row))
         except InputError as error:
             refused[str(error)] = refused.get(str(error), 0) + 1
-    return found, refused
+    return result, refused
 
 
 def _row(row: dict[str, str]) -> LocalRow:
@@ -132,31 +132,31 @@ Predicted = tuple[list[LocalRow], FloatArray, FloatArray]
 
 def left_out(rows: Sequence[LocalRow], group: Callable[[LocalRow], str]) -> Predicted:
     """Every row predicted by fits that have not seen its group; backends apart."""
-    asked: list[LocalRow] = []
+    scored: list[LocalRow] = []
     tokens, prompts = [], []
     for backend in sorted({r.backend for r in rows}):
-        own = [r for r in rows if r.backend == backend]
-        for value in sorted({group(r) for r in own}):
-            known, wanted = [r for r in own if group(r) != value], [r for r in own if group(r) == value]
+        alike = [r for r in rows if r.backend == backend]
+        for value in sorted({group(r) for r in alike}):
+            known, wanted = [r for r in alike if group(r) != value], [r for r in alike if group(r) == value]
             if not known:
                 continue
             token, prompt = predicted(fit_backend(known), wanted)
-            asked += wanted
+            scored += wanted
             tokens.append(token)
             prompts.append(prompt)
-    return asked, np.concatenate(tokens), np.concatenate(prompts)
+    return scored, np.concatenate(tokens), np.concatenate(prompts)
 
 
 def calibrated(rows: Sequence[LocalRow]) -> LocalCalibration:
     """All backends, with bands from left-out accelerators."""
-    asked, tokens, prompts = left_out(rows, lambda r: r.accelerator)
-    token_errors = np.abs(np.log(tokens / [r.token for r in asked]))
-    prompt_errors = np.abs(np.log(prompts / [r.prompt for r in asked]))
+    scored, tokens, prompts = left_out(rows, lambda r: r.accelerator)
+    token_errors = np.abs(np.log(tokens / [r.token for r in scored]))
+    prompt_errors = np.abs(np.log(prompts / [r.prompt for r in scored]))
     backends = sorted({r.backend for r in rows})
 
     def width(errors: FloatArray, backend: str) -> float:
-        own = [e for e, r in zip(errors, asked, strict=True) if r.backend == backend]
-        return round(float(np.percentile(own, 80)), 4)
+        errors_here = [e for e, r in zip(errors, scored, strict=True) if r.backend == backend]
+        return round(float(np.percentile(errors_here, 80)), 4)
 
     return LocalCalibration(
         Table({b: fit_backend([r for r in rows if r.backend == b]) for b in backends}),

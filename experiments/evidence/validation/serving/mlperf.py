@@ -64,9 +64,9 @@ def mlperf_rows(scored: Path | None) -> list[ValidationRow]:
     known, path = training_file(FILE), scored_file(FILE, scored)
     if known is None or path is None:
         return [skipped(DATASET, why_missing(FILE, scored))]
-    public, (asked, refused) = read_results(known)[0], read_results(path)
+    public, (targets, refused) = read_results(known)[0], read_results(path)
     ours, peaks, measured = [], [], []
-    for result in asked:
+    for result in targets:
         others = [r for r in public if r.benchmark == result.benchmark and r.machine != result.machine]
         factor, scaled = _factor(others, model_rate), _factor(others, peak_rate)
         if factor is None or scaled is None:
@@ -77,14 +77,14 @@ def mlperf_rows(scored: Path | None) -> list[ValidationRow]:
         measured.append(result.each)
     if not measured:
         return [skipped(DATASET, "no Offline result that can be evaluated")]
-    found = []
+    rows = []
     reasons = "; ".join(f"{reason}: {count}" for reason, count in sorted(refused.items()))
     for place, name, goal in zip((50, 90), ("median error", "90th percentile of the error"), GOALS, strict=True):
         error, base = (
             float(100 * np.percentile(np.abs(np.array(v) / np.array(measured) - 1), place)) for v in (ours, peaks)
         )
         ok = error <= goal if len(measured) >= 20 else None
-        found.append(
+        rows.append(
             ValidationRow(
                 DATASET,
                 "Offline tokens/s",
@@ -100,7 +100,7 @@ def mlperf_rows(scored: Path | None) -> list[ValidationRow]:
                 reason=f"left out: {reasons}",
             )
         )
-    return found
+    return rows
 
 
 def _factor(others: Sequence[Result], rate: Callable[[Result], float]) -> float | None:
@@ -146,16 +146,16 @@ def _model_rate(benchmark: str, name: str, stored: str) -> float:
 
 def read_results(path: Path) -> tuple[list[Result], dict[str, int]]:
     """Offline results without doubts, and those left out by reason."""
-    found, refused = [], dict[str, int]()
+    results, refused = [], dict[str, int]()
     needed = ("benchmark", "scenario", "accelerator", "accelerators", "weight_type", "tokens_per_s", "suspicious")
     for _, row in read_csv_rows(path, needed):
         if row["scenario"] != "Offline":
             continue
         try:
-            found.append(_result(row))
+            results.append(_result(row))
         except InputError as error:
             refused[str(error)] = refused.get(str(error), 0) + 1
-    return found, refused
+    return results, refused
 
 
 def _result(row: dict[str, str]) -> Result:

@@ -39,9 +39,9 @@ def pick_rows(
     ways = {"ours": (further * margin, rate(further)), "seven numbers": (seven, rate(seven))}
     groups = _groups(cases)
     for limit in LIMITS:
-        found = {name: _picked(groups, *way, limit, measured, truth) for name, way in ways.items()}
-        missed, regret = found["ours"]
-        others_missed, others_regret = found["seven numbers"]
+        picked = {name: _picked(groups, *way, limit, measured, truth) for name, way in ways.items()}
+        missed, regret = picked["ours"]
+        others_missed, others_regret = picked["seven numbers"]
         case = f"pick under {limit * 1e3:g} ms a token, {kind}"
         if not len(missed):
             continue
@@ -64,11 +64,11 @@ def pick_rows(
 
 def _groups(cases: Sequence[Case]) -> list[npt.NDArray[np.int64]]:
     """Rows among which a buyer picks: one model and machine, one pair of lengths."""
-    found: dict[tuple[object, ...], list[int]] = {}
+    groups: dict[tuple[object, ...], list[int]] = {}
     for index, case in enumerate(cases):
         key = (case.model.name, case.system, case.load.input_tokens, case.load.output_tokens)
-        found.setdefault(key, []).append(index)
-    return [np.array(indexes, dtype=np.int64) for indexes in found.values() if len(indexes) >= 5]
+        groups.setdefault(key, []).append(index)
+    return [np.array(indexes, dtype=np.int64) for indexes in groups.values() if len(indexes) >= 5]
 
 
 def _picked(

@@ -113,8 +113,8 @@ class _Grid:
 
 def _filled(table: FloatArray) -> FloatArray:
     """Missing points of a plane from the largest known one before them along its second axis."""
-    found = table.copy()
-    for row in found:
+    filled = table.copy()
+    for row in filled:
         known = np.flatnonzero(~np.isnan(row))
         row[:] = np.interp(np.arange(len(row)), known, row[known]) if len(known) else 0.0
-    return np.asarray(found, dtype=float)
+    return np.asarray(filled, dtype=float)

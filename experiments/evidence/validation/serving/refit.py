@@ -32,8 +32,8 @@ def left_out(
 ) -> Iterator[tuple[list[Case], list[Case]]]:
     """Splits (known, asked): each value of a key left out in turn; asked are scored rows of one kind."""
     for value in sorted({str(key(c)) for c in cases if c.scored and c.kind == kind}):
-        asked = [c for c in cases if c.scored and c.kind == kind and str(key(c)) == value]
-        yield [c for c in cases if str(key(c)) != value], asked
+        scored = [c for c in cases if c.scored and c.kind == kind and str(key(c)) == value]
+        yield [c for c in cases if str(key(c)) != value], scored
 
 
 def model_of(case: Case) -> str:
@@ -50,10 +50,10 @@ def half_widths(cases: Sequence[Case], kind: str) -> tuple[float, float]:
     """Log errors that 80 % of rows stay below when their model or their system is left out: further and first token."""
     further, first = [], []
     for key in (model_of, system_of):
-        for known, asked in left_out(cases, key, kind):
+        for known, scored in left_out(cases, key, kind):
             calibration = with_first(fit(known), known)
-            further += list(np.abs(np.log(predict(calibration, asked) / [c.tpot for c in asked])))
-            first += list(np.abs(np.log(predict_first(calibration, asked) / [c.ttft for c in asked])))
+            further += list(np.abs(np.log(predict(calibration, scored) / [c.tpot for c in scored])))
+            first += list(np.abs(np.log(predict_first(calibration, scored) / [c.ttft for c in scored])))
     return float(np.percentile(further, LEVEL)), float(np.percentile(first, LEVEL))
 
 

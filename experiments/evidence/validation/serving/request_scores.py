@@ -51,23 +51,23 @@ def request_rows(scored: Path | None) -> list[ValidationRow]:
     path = scored_file(FILE, scored)
     if path is None:
         return [skipped(DATASET, why_missing(FILE, scored))]
-    found: list[ValidationRow] = []
+    rows: list[ValidationRow] = []
     for case, run in recorded_runs(path).items():
         if case == OWN:
             profile = training_file("serving/profile_dense.csv.gz")
             if profile is None:
-                found.append(skipped(DATASET, why_missing("serving/profile_dense.csv.gz")))
+                rows.append(skipped(DATASET, why_missing("serving/profile_dense.csv.gz")))
                 continue
             step = ProfiledStep(profile.parent, language_model(MODEL).layers).seconds
             rules = Scheduler(BUDGET, SEQUENCES[case], BLOCK, CACHE_TOKENS)
-            found += _rows(case, run, "its own profile, nothing fitted", *_simulated(run, step, rules))
+            rows += _rows(case, run, "its own profile, nothing fitted", *_simulated(run, step, rules))
         elif case == OTHER and OTHER_MACHINE in machine_names():
             rules = Scheduler(BUDGET, SEQUENCES[case], BLOCK)
             one = Deployment(language_model(MODEL), machine(OTHER_MACHINE), Layout(), "bf16", rules=rules)
-            found += _rows(case, run, "data sheet, no profile", *_simulated(run, one.step.seconds, one.scheduler))
+            rows += _rows(case, run, "data sheet, no profile", *_simulated(run, one.step.seconds, one.scheduler))
         else:
-            found.append(skipped(DATASET, f"{case}: no machine here (validate --machines DIR adds one)"))
-    return found
+            rows.append(skipped(DATASET, f"{case}: no machine here (validate --machines DIR adds one)"))
+    return rows
 
 
 def _simulated(run: Run, step: object, rules: Scheduler) -> tuple[FloatArray, FloatArray]:
@@ -81,7 +81,7 @@ def recorded_runs(path: Path) -> dict[str, Run]:
     names = ("case", "input_tokens", "output_tokens", "arrival_s", "first_token_s", "last_token_s")
     for _, row in read_csv_rows(path, names):
         rows.setdefault(row["case"], []).append(row)
-    return {case: _run(found) for case, found in rows.items()}
+    return {case: _run(runs) for case, runs in rows.items()}
 
 
 def _run(rows: list[dict[str, str]]) -> Run:
@@ -101,7 +101,7 @@ def _run(rows: list[dict[str, str]]) -> Run:
 
 
 def _rows(case: str, run: Run, held: str, ttft: FloatArray, tpot: FloatArray) -> list[ValidationRow]:
-    found = []
+    rows = []
     for name, ours, measured, theirs in (
         ("tpot", tpot, run.tpot, run.theirs_tpot),
         ("ttft", ttft, run.ttft, run.theirs_ttft),
@@ -110,7 +110,7 @@ def _rows(case: str, run: Run, held: str, ttft: FloatArray, tpot: FloatArray) ->
             error = float(100 * np.percentile(np.abs(ours / measured - 1), place))
             other = float(100 * np.percentile(np.abs(theirs / measured - 1), place))
             limit = GOALS[case, name][place == 90]
-            found.append(
+            rows.append(
                 ValidationRow(
                     DATASET,
                     f"{case}, {name}",
@@ -124,4 +124,4 @@ def _rows(case: str, run: Run, held: str, ttft: FloatArray, tpot: FloatArray) ->
                     None if limit is None else error <= limit,
                 )
             )
-    return found
+    return rows

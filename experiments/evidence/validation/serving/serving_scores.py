@@ -49,7 +49,7 @@ ANSWERED_GOAL = 95.0
 class Scores:
     """Predictions of one held-out question, and what the baselines say."""
 
-    asked: list[Case]
+    scored: list[Case]
     further: FloatArray
     first: FloatArray
     half: FloatArray
@@ -63,29 +63,29 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
     from slipstick.experiments.evidence.validation.serving.mlperf import mlperf_rows
     from slipstick.experiments.evidence.validation.serving.request_scores import request_rows
 
-    found: list[ValidationRow] = []
+    scores: list[ValidationRow] = []
     known, path = training_file(FILE), scored_file(FILE, scored)
     if known is None or path is None:
-        found.append(skipped(DATASET, why_missing(FILE, scored)))
+        scores.append(skipped(DATASET, why_missing(FILE, scored)))
     else:
         cases, _ = read_cases(known)
-        asked, refused = read_cases(path)
-        found += _unseen(cases) if scored is None else _given(cases, asked)
-        found += _answered(asked, refused)
-    return found + request_rows(scored) + mlperf_rows(scored)
+        targets, refused = read_cases(path)
+        scores += _unseen(cases) if scored is None else _given(cases, targets)
+        scores += _answered(targets, refused)
+    return scores + request_rows(scored) + mlperf_rows(scored)
 
 
-def _given(cases: Sequence[Case], asked: Sequence[Case]) -> Iterator[ValidationRow]:
+def _given(cases: Sequence[Case], scored: Sequence[Case]) -> Iterator[ValidationRow]:
     """Rows of another file: everything public is known, but what stands in it."""
-    keys = {case_key(c) for c in asked}
+    keys = {case_key(c) for c in scored}
     known = trained_on([c for c in cases if case_key(c) not in keys])
     for kind in KINDS:
-        wanted = [c for c in asked if c.scored and c.kind == kind]
+        wanted = [c for c in scored if c.scored and c.kind == kind]
         if wanted:
             one = scores([(known, wanted)], calibration_of(known).half_width[kind])
             yield from _tpot(one, kind, "rows given", None)
             yield from _ttft(one, kind, "rows given")
-            yield from pick_rows(one.asked, one.further, one.first, one.seven, kind, "rows given", one.half)
+            yield from pick_rows(one.scored, one.further, one.first, one.seven, kind, "rows given", one.half)
 
 
 def case_key(case: Case) -> tuple[object, ...]:
@@ -109,11 +109,11 @@ def _unseen(cases: Sequence[Case]) -> Iterator[ValidationRow]:
                 scores(splits, widths[kind]), kind, "engine version unseen", GOALS["engine version unseen", kind]
             )
         hopper = [c for c in known if not _blackwell(c)]
-        asked = [c for c in known if c.scored and c.kind == kind and _blackwell(c)]
-        newer = scores([(hopper, asked)], widths[kind])
+        scored = [c for c in known if c.scored and c.kind == kind and _blackwell(c)]
+        newer = scores([(hopper, scored)], widths[kind])
         yield from _tpot(newer, kind, "Blackwell from Hopper", GOALS["Blackwell from Hopper", kind])
         yield from pick_rows(
-            systems.asked, systems.further, systems.first, systems.seven, kind, "system unseen", systems.half
+            systems.scored, systems.further, systems.first, systems.seven, kind, "system unseen", systems.half
         )
 
 
@@ -132,42 +132,42 @@ def _width(kind: str) -> float:
 
 def scores(splits: object, half: float) -> Scores:
     """Predictions of every split, together."""
-    asked: list[Case] = []
+    scored: list[Case] = []
     parts: list[list[FloatArray]] = [[], [], [], [], []]
     for known, wanted in splits:  # type: ignore[attr-defined]
         calibration = with_first(fit(known), known)
         same = [c for c in known if c.kind == wanted[0].kind] or known
-        asked += wanted
-        found = (
+        scored += wanted
+        answers = (
             predict(calibration, wanted), predict_first(calibration, wanted),
             seven_numbers(same, wanted)[0], one_efficiency(same, wanted), nearest_scaled(same, wanted),
         )  # fmt: skip
-        for part, values in zip(parts, found, strict=True):
+        for part, values in zip(parts, answers, strict=True):
             part.append(values)
     further, first, seven, one, nearest = (np.concatenate(part) for part in parts)
-    return Scores(asked, further, first, np.full(len(asked), half), seven, one, nearest)
+    return Scores(scored, further, first, np.full(len(scored), half), seven, one, nearest)
 
 
-def _tpot(found: Scores, kind: str, held: str, goal: tuple[int, int] | None) -> Iterator[ValidationRow]:
-    measured = np.array([c.tpot for c in found.asked])
-    others = {"seven numbers": found.seven, "one efficiency": found.one, "nearest, scaled": found.nearest}
-    row = _row(f"time of a further token, {kind}", held, found.further, measured, others)
-    inside = np.abs(np.log(found.further / measured)) <= found.half
+def _tpot(scores: Scores, kind: str, held: str, goal: tuple[int, int] | None) -> Iterator[ValidationRow]:
+    measured = np.array([c.tpot for c in scores.scored])
+    others = {"seven numbers": scores.seven, "one efficiency": scores.one, "nearest, scaled": scores.nearest}
+    row = _row(f"time of a further token, {kind}", held, scores.further, measured, others)
+    inside = np.abs(np.log(scores.further / measured)) <= scores.half
     band = replace(
         row,
         interval_level=0.8,
         interval_coverage=float(inside.mean()),
-        interval_width=float(np.exp(2 * found.half[0])),
+        interval_width=float(np.exp(2 * scores.half[0])),
         noise_floor=NOISE["tpot"],
     )
-    yield from _pair(band, found.further, measured, others, goal)
+    yield from _pair(band, scores.further, measured, others, goal)
 
 
-def _ttft(found: Scores, kind: str, held: str) -> Iterator[ValidationRow]:
-    measured = np.array([c.ttft for c in found.asked])
-    row = _row(f"time to the first token, {kind}", held, found.first, measured, {})
+def _ttft(scores: Scores, kind: str, held: str) -> Iterator[ValidationRow]:
+    measured = np.array([c.ttft for c in scores.scored])
+    row = _row(f"time to the first token, {kind}", held, scores.first, measured, {})
     note = "illustration: whether means or medians were published is not stated"
-    yield from _pair(replace(row, noise_floor=NOISE["ttft"], reason=note), found.first, measured, {}, FIRST_GOAL)
+    yield from _pair(replace(row, noise_floor=NOISE["ttft"], reason=note), scores.first, measured, {}, FIRST_GOAL)
 
 
 def _row(case: str, held: str, ours: FloatArray, measured: FloatArray, others: dict[str, FloatArray]) -> ValidationRow:
@@ -194,13 +194,13 @@ def _error(ours: FloatArray, measured: FloatArray, place: float) -> float:
     return float(100 * np.percentile(np.abs(ours / measured - 1), place))
 
 
-def _answered(asked: Sequence[Case], refused: dict[str, int]) -> Iterator[ValidationRow]:
+def _answered(scored: Sequence[Case], refused: dict[str, int]) -> Iterator[ValidationRow]:
     """Share of aggregated rows that get an answer; pools apart are refused."""
     apart = sum(count for reason, count in refused.items() if "disaggregated" in reason)
     other = sum(refused.values()) - apart
-    share = 100 * len(asked) / max(1, len(asked) + other)
+    share = 100 * len(scored) / max(1, len(scored) + other)
     listed = "; ".join(f"{reason}: {count}" for reason, count in sorted(refused.items())) or "none refused"
-    count = len(asked) + other
+    count = len(scored) + other
     yield ValidationRow(
         DATASET, "rows answered", "", count, "share", "%", share, goal=ANSWERED_GOAL, ok=share >= ANSWERED_GOAL,
         reason=f"refused: {listed}",

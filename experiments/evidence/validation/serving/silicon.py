@@ -92,16 +92,16 @@ class Case:
 
 def read_cases(path: Path) -> tuple[list[Case], dict[str, int]]:
     """The rows of a file that can be evaluated, and how many cannot, by reason."""
-    found, refused = [], dict[str, int]()
+    cases, refused = [], dict[str, int]()
     for line, row in read_csv_rows(path, COLUMNS):
         try:
-            found.append(_case(row))
+            cases.append(_case(row))
         except InputError as error:
             reason = str(error)
             refused[reason] = refused.get(reason, 0) + 1
         except ValueError as error:
             raise InputError(f"{path}: line {line}: {error}") from None
-    return found, refused
+    return cases, refused
 
 
 def _case(row: dict[str, str]) -> Case:

@@ -183,10 +183,10 @@ def with_first(calibration: ServingCalibration, cases: Sequence[Case]) -> Servin
             [np.sign(off) * np.sqrt(2 * (np.sqrt(1 + (off / 0.5) ** 2) - 1)), (logs - expected) / FIRST_WIDTH]
         )
 
-    found = np.exp(least_squares(residuals, expected).x)
-    values = dict(zip(names, map(float, found[: len(names)]), strict=True))
-    constants = dict(zip(engines, map(float, found[len(names) :]), strict=True))
-    middle = float(np.exp(np.mean(np.log(found[len(names) :]))))
+    factors = np.exp(least_squares(residuals, expected).x)
+    values = dict(zip(names, map(float, factors[: len(names)]), strict=True))
+    constants = dict(zip(engines, map(float, factors[len(names) :]), strict=True))
+    middle = float(np.exp(np.mean(np.log(factors[len(names) :]))))
     return replace(calibration, first=FirstToken(middle, **values), first_constant=Table(constants))
 
 

@@ -32,7 +32,7 @@ def rows(scored: Path | None) -> list[ValidationRow]:
         counted = int(read_number(row["compute_cycles"], path, line, "compute_cycles", 0))
         hits[row["dataflow"]].append(int(cycles(m, n, k, r, c, row["dataflow"])) == counted)
         ideal[row["dataflow"]].append(round(m * n * k / (r * c)) == counted)
-    found = [
+    scores = [
         ValidationRow(
             DATASET,
             f"{name}: cycles equal",
@@ -50,7 +50,7 @@ def rows(scored: Path | None) -> list[ValidationRow]:
     ]
     rate = layers_per_second()
     return [
-        *found,
+        *scores,
         ValidationRow(
             DATASET,
             "speed",

@@ -19,18 +19,18 @@ Row = tuple[float, ...]
 
 def read_steps(path: Path) -> dict[Row, float]:
     """Measured step times [s] by (layers, width, inputs, outputs, batch)."""
-    found = {}
+    steps = {}
     for line, row in read_csv_rows(path, (*KEY, "step_per_sec")):
         key = tuple(read_number(row[name], path, line, name, low=1) for name in KEY)
-        found[key] = 1 / read_number(row["step_per_sec"], path, line, "step_per_sec", low=1e-9)
-    return found
+        steps[key] = 1 / read_number(row["step_per_sec"], path, line, "step_per_sec", low=1e-9)
+    return steps
 
 
 def read_traces(path: Path) -> dict[Row, tuple[float, float]]:
     """Mean infeed share and matrix share [%] of the profiled runs, by the same key."""
-    found = {}
+    traces = {}
     for line, row in read_csv_rows(path, (*KEY, "infeed_m", "flops_perc_m")):
         key = tuple(read_number(row[name], path, line, name, low=1) for name in KEY)
         infeed = read_number(row["infeed_m"], path, line, "infeed_m", 0, 100)
-        found[key] = (infeed, read_number(row["flops_perc_m"], path, line, "flops_perc_m", 0, 100))
-    return found
+        traces[key] = (infeed, read_number(row["flops_perc_m"], path, line, "flops_perc_m", 0, 100))
+    return traces

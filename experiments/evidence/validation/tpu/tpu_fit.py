@@ -133,10 +133,10 @@ def fit(rows: Sequence[Row], measured: Floats) -> Calibration:
         return slope[:, None] * _slopes(function, np.clip(values, low, high), low, high, names, table)
 
     start = [parameters(model)[name][0] for name in names]
-    found = fit_least_squares(residuals, names, start, low, high, jacobian, tolerance=1e-8)
+    solution = fit_least_squares(residuals, names, start, low, high, jacobian, tolerance=1e-8)
     source = f"{len(rows)} step rates of fully connected networks on a Cloud TPU v2-8 (ParaDnn)"
-    calibration = from_fit(model, found, content_digest([list(map(list, rows)), measured]), source)
-    error = plain(np.array(found.values))
+    calibration = from_fit(model, solution, content_digest([list(map(list, rows)), measured]), source)
+    error = plain(np.array(solution.values))
     slopes = log_slopes(calibration.estimator, names, rows)
     keys = np.asarray(rows)
     kinds = [error, *(_left_out(error, slopes, keys[:, column]) for column in (1, 4))]

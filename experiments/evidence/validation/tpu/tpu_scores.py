@@ -176,15 +176,15 @@ def _bands(
     """Bands [%] of the shares at `LEVEL`, none from a scatter that knows the row's own width."""
     keys = list(traces)
     ours = shares(fitted.estimator, keys)
-    found = {name: (np.zeros(len(keys)), np.zeros(len(keys))) for name in ("infeed", "matrix")}
+    bands = {name: (np.zeros(len(keys)), np.zeros(len(keys))) for name in ("infeed", "matrix")}
     for width in sorted({key[1] for key in keys}):
         known = others or {key: pair for key, pair in traces.items() if key[1] != width}
         scattered = with_share_scatter(fitted, known) if len(known) >= FEW else replace(fitted)
         for index in [i for i, key in enumerate(keys) if key[1] == width]:
             at = {name: float(values[index]) for name, values in ours.items()}
             for name, (low, high) in scattered.metric_intervals(at, LEVEL).items():
-                found[name][0][index], found[name][1][index] = 100 * low, 100 * high
-    return found
+                bands[name][0][index], bands[name][1][index] = 100 * low, 100 * high
+    return bands
 
 
 def _roofline(keys: Sequence[Row]) -> Floats:
