@@ -22,6 +22,18 @@ def register(app: typer.Typer) -> None:
             Path | None, typer.Option(help="folder of machine files for devices that the catalogue lacks")
         ] = None,
         page: Annotated[Path | None, typer.Option(help="put each table into this page as soon as it is there")] = None,
+        predictor: Annotated[
+            list[str] | None,
+            typer.Option(metavar="MODULE:FUNCTION", help="score this function (imported and run); repeatable"),
+        ] = None,
+        predictions: Annotated[
+            list[Path] | None, typer.Option(help="score this CSV: case, time_s, low_s, high_s; repeatable")
+        ] = None,
+        beside: Annotated[
+            str | None,
+            typer.Option(help="references in the same table: ours, a baseline, all, none (all with --predictor)"),
+        ] = None,
+        export_cases: Annotated[Path | None, typer.Option(help="write the cases as CSV, for --predictions")] = None,
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> int:
         """Accuracy on measurements that the models were not fitted to; exit code 1 where a goal is missed."""
@@ -37,6 +49,8 @@ def register(app: typer.Typer) -> None:
             if not machines.is_dir():
                 raise InputError(f"--machines {machines}: no such folder")
             os.environ[OWN] = str(machines.resolve())
+        if predictor or predictions or beside or export_cases:
+            return _predictors(names, data, predictor or [], predictions or [], beside, export_cases, format)
         boards = {name: catalog.scoreboard(name) for name in (sorted(catalog.SCOREBOARDS) if "all" in names else names)}
         result = []
         for name, board in boards.items():
@@ -51,6 +65,37 @@ def register(app: typer.Typer) -> None:
         if format != "table":
             emit([row.to_dict() for row in result], format)
         return 1 if any(row.ok is False for row in result) else 0
+
+
+def _predictors(
+    names: Sequence[str],
+    data: Path | None,
+    functions: Sequence[str],
+    files: Sequence[Path],
+    beside: str | None,
+    export: Path | None,
+    form: str,
+) -> int:
+    """Other people's predictors on the cases of one scoreboard, or the cases as a file."""
+    from slipstick.experiments.evidence.predictors.case_sets import case_set
+    from slipstick.experiments.evidence.predictors.comparison import ALL, compare
+    from slipstick.experiments.evidence.predictors.prediction_files import write_cases
+    from slipstick.experiments.pages.output import emit
+    from slipstick.hwmodels.files.readers import InputError
+
+    if len(names) != 1:
+        raise InputError(f"{len(names)} scoreboards: predictors are scored on one at a time")
+    cases = case_set(names[0], data)
+    if export is not None:
+        write_cases(cases, export)
+        print(f"slipstick: {len(cases.measured):,} cases written to {export}", file=sys.stderr)
+        if not (functions or files or beside):
+            return 0
+    usual = ALL if functions else "none"
+    chosen = [name.strip() for name in (beside or usual).split(",") if name.strip() != "none"]
+    found = compare(cases, functions, files, chosen)
+    emit([score.to_dict() for score in found.scores], form, f"{cases.name}: 80 % bands", found.notes)
+    return 0
 
 
 def _short(row: dict[str, Any]) -> dict[str, Any]:

@@ -47,17 +47,27 @@ def own_factory(name: str) -> Callable[[], object]:
     InputError
         Where there is none, or importing it fails.
     """
+    factory: Callable[[], object] = _callable(name, "MODULE:FACTORY", "want a function without arguments")
+    return factory
+
+
+def own_function(name: str) -> Callable[..., Any]:
+    """The function that MODULE:FUNCTION is, such as a predictor; as `own_factory`, but it takes arguments."""
+    return _callable(name, "MODULE:FUNCTION", "want a function")
+
+
+def _callable(name: str, form: str, want: str) -> Callable[..., Any]:
     module, _, attribute = name.partition(":")
     _search_here()
     print(f"slipstick: imports {module} and runs its code ({name})", file=sys.stderr)
     try:
         found: Any = getattr(import_module(module), attribute)
     except Exception as error:  # whatever the code raises is the user's to read
-        raise InputError(f"{name!r}: want MODULE:FACTORY: {type(error).__name__}: {error}") from error
+        raise InputError(f"{name!r}: want {form}: {type(error).__name__}: {error}") from error
     if not callable(found):
-        raise InputError(f"{name!r}: a {type(found).__name__} cannot be called: want a function without arguments")
-    factory: Callable[[], object] = found
-    return factory
+        raise InputError(f"{name!r}: a {type(found).__name__} cannot be called: {want}")
+    function: Callable[..., Any] = found
+    return function
 
 
 def _search_here() -> None:

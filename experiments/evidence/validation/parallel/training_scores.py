@@ -64,13 +64,14 @@ def _runs(source: str, path: Path | None) -> list[TrainingRun]:
     return training_runs(source, path)[0] if path else []
 
 
-def _stack(source: str, known: Mapping[str, Sequence[TrainingRun]]) -> list[TrainingRun]:
+def stack_of(source: str, known: Mapping[str, Sequence[TrainingRun]]) -> list[TrainingRun]:
+    """All runs of the stack (Megatron or FSDP) that a source belongs to."""
     return [run for name in (MEGATRON if source in MEGATRON else FSDP) for run in known[name]]
 
 
 def _scale(known: Mapping[str, Sequence[TrainingRun]]) -> list[ValidationRow]:
     """MLPerf above 512 accelerators: from the terms alone, and anchored to the nearest smaller run."""
-    small = [run for run in _stack("mlperf", known) if run.devices <= MOST_KNOWN]
+    small = [run for run in stack_of("mlperf", known) if run.devices <= MOST_KNOWN]
     large = [run for run in known["mlperf"] if run.devices > MOST_KNOWN]
     terms = fitted_terms(small)
     plain = log_errors(large, terms)
@@ -81,7 +82,7 @@ def _scale(known: Mapping[str, Sequence[TrainingRun]]) -> list[ValidationRow]:
         [error + (anchored(run, own, terms) or 0.0) for run, error in zip(large, plain, strict=True)]
     )
     case = f"Llama 3.1 405B above {MOST_KNOWN} accelerators"
-    base = _baselines(large, own)
+    base = baseline_errors(large, own)
     return [
         *_rows("mlperf", f"{case}, terms alone", "scale", plain, np.full(len(large), spread), base, (0.08, 0.20)),
         *_rows(
@@ -93,7 +94,7 @@ def _scale(known: Mapping[str, Sequence[TrainingRun]]) -> list[ValidationRow]:
 
 def _left_out(board: Board, known: Mapping[str, Sequence[TrainingRun]]) -> list[ValidationRow]:
     """Each group predicted from the others; its band from the errors of the other groups."""
-    stack = _stack(board.source, known)
+    stack = stack_of(board.source, known)
     errors: dict[Hashable, FloatArray] = {}
     runs: dict[Hashable, list[TrainingRun]] = {}
     base: dict[str, list[float]] = {}
@@ -102,7 +103,7 @@ def _left_out(board: Board, known: Mapping[str, Sequence[TrainingRun]]) -> list[
         others = [run for run in stack if board.group(run) != group]
         runs[group] = mine
         errors[group] = log_errors(mine, fitted_terms(others))
-        for name, values in _baselines(mine, others).items():
+        for name, values in baseline_errors(mine, others).items():
             base.setdefault(name, []).extend(values)
     spreads = {
         group: _spread(np.concatenate([errors[other] for other in errors if other != group])) for group in errors
@@ -126,16 +127,18 @@ def _kept_aside(known: Mapping[str, Sequence[TrainingRun]], scored: Path) -> lis
         if not runs:
             found.append(skipped(f"training: {source}", f"none of {left} rows has a layout and a model that is known"))
             continue
-        stack = _stack(source, known)
+        stack = stack_of(source, known)
         terms = fitted_terms(stack)
         errors = log_errors(runs, terms) + np.array([anchored(run, known[source], terms) or 0.0 for run in runs])
         spread = np.full(len(runs), _spread(log_errors(stack, terms)))
         said = f"{left} rows are left out"
-        found += _rows(source, "rows kept aside", "file", errors, spread, _baselines(runs, stack), (0.10, 0.28), said)
+        found += _rows(
+            source, "rows kept aside", "file", errors, spread, baseline_errors(runs, stack), (0.10, 0.28), said
+        )
     return found
 
 
-def _baselines(runs: Sequence[TrainingRun], known: Sequence[TrainingRun]) -> dict[str, list[float]]:
+def baseline_errors(runs: Sequence[TrainingRun], known: Sequence[TrainingRun]) -> dict[str, list[float]]:
     """Log errors of one share of the peak, and of the nearest known run's flop/s a device.
 
     The nearest has the same accelerator where there is one, then the same model, then the nearest number of devices;

@@ -61,6 +61,8 @@ class Target:
     last: float
     noise: float = np.nan
     trusted: bool = False
+    size: int = 0
+    to: float = np.nan
 
     @property
     def bin(self) -> str | None:
@@ -159,6 +161,8 @@ def predictions(collection: Sequence[Measured]) -> list[Target]:
                         known.y[-1],
                         np.nan if known.noise is None else known.noise,
                         answer.verdicts[j].word == "trust",
+                        len(known.x),
+                        target,
                     )
                 )
     return result

@@ -1,0 +1,1 @@
+"""Anybody's predictor on the cases of a scoreboard, beside ours and plain baselines."""

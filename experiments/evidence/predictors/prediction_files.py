@@ -1,0 +1,75 @@
+"""Cases written as CSV for any program, and its predictions read back."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from slipstick.experiments.evidence.predictors.cases import CaseSet, Input, Prediction
+from slipstick.experiments.pages.output import csv_text
+from slipstick.hwmodels.files.readers import InputError, atomic_write, read_csv_rows
+
+SHOWN = 5
+"""Errors of one file that are listed; the rest are counted."""
+
+
+def write_cases(cases: CaseSet, path: Path) -> None:
+    """A row a case: case, group, measured_s, and the inputs in SI units; rows of numbers as JSON lists.
+
+    A prediction for a group is a held-out one only where `measured_s` of that group was not used for it.
+    """
+    names = list(dict.fromkeys(name for one in cases.measured for name in one.case.inputs))
+    with atomic_write(path) as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(["case", "group", "measured_s", *names])
+        for one in cases.measured:
+            values = [_cell(one.case.inputs.get(name, "")) for name in names]
+            writer.writerow([csv_text(one.case.name), csv_text(one.case.group), repr(one.time), *values])
+
+
+def _cell(value: Input) -> str:
+    if isinstance(value, tuple):
+        return json.dumps(list(value))
+    return csv_text(value) if isinstance(value, str) else repr(value)
+
+
+def read_predictions(cases: CaseSet, path: Path) -> list[Prediction | None]:
+    """Predictions by case, in the order of the cases; None where the file has none.
+
+    Columns: case, time_s, and low_s and high_s where there is a band (both or none).
+
+    Raises
+    ------
+    InputError
+        Names the lines of unknown or repeated cases, and of times that are no positive finite numbers, all at once.
+    """
+    places = {one.case.name: place for place, one in enumerate(cases.measured)}
+    written = {csv_text(name): name for name in places}
+    found: list[Prediction | None] = [None] * len(places)
+    errors = []
+    for line, row in read_csv_rows(path, ("case", "time_s")):
+        name = written.get(row["case"], row["case"])
+        if name not in places:
+            errors.append(f"line {line}: case {name!r} is none of the {len(places):,} of {cases.name}")
+        elif found[places[name]] is not None:
+            errors.append(f"line {line}: case {name!r} stands twice")
+        else:
+            try:
+                found[places[name]] = _prediction(row)
+            except (InputError, ValueError) as error:
+                errors.append(f"line {line}: {error}")
+    if errors:
+        raise InputError(_listed(path, errors))
+    return found
+
+
+def _prediction(row: dict[str, str]) -> Prediction:
+    low, high = row.get("low_s", ""), row.get("high_s", "")
+    return Prediction(float(row["time_s"]), float(low) if low else None, float(high) if high else None)
+
+
+def _listed(path: Path, errors: Sequence[str]) -> str:
+    more = f"; and {len(errors) - SHOWN:,} more" if len(errors) > SHOWN else ""
+    return f"{path}: {'; '.join(errors[:SHOWN])}{more}"

@@ -1,0 +1,131 @@
+"""Errors, bands and cost of predictors on the same cases."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from slipstick.experiments.evidence.predictors.cases import (
+    LEVEL,
+    CaseSet,
+    Measured,
+    Prediction,
+    Predictor,
+    prediction_of,
+)
+
+Predictions = Sequence[Prediction | None]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a predictor answered to each case, its CPU seconds, and why it gave no answer where it gave none."""
+
+    predictions: tuple[Prediction | None, ...]
+    cpu_s: float | None = None
+    refusals: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PredictorScore:
+    """One predictor on one set of cases.
+
+    Parameters
+    ----------
+    cases, answered
+        How many there are, and the share that got an answer; all that follows is over those.
+    median_error, p90_error
+        Of |predicted / measured - 1|.
+    common_median_error
+        The same over the cases that every predictor of the table answered.
+    ratio
+        Geometric mean of predicted / measured: above 1 it is too slow.
+    coverage, width, interval_score
+        Share of measurements inside the 80 % band; median of its high end over its low end; mean width of log time plus
+        2 / (1 - level) times what lies outside (Gneiting and Raftery 2007, equation 43). None without bands.
+    cpu_ms
+        CPU milliseconds a case; None where predictions were read from a file.
+    """
+
+    predictor: str
+    cases: int
+    answered: float
+    median_error: float | None
+    p90_error: float | None
+    common_median_error: float | None
+    ratio: float | None
+    coverage: float | None
+    width: float | None
+    interval_score: float | None
+    cpu_ms: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The score in its documented keys."""
+        return asdict(self)
+
+
+def run(predictor: Predictor, cases: CaseSet) -> Run:
+    """Every case's prediction; a case at which the predictor raises an error counts as unanswered."""
+    found: list[Prediction | None] = []
+    refusals: list[str] = []
+    start = time.process_time()
+    for one in cases.measured:
+        try:
+            found.append(prediction_of(predictor(one.case, cases.known(one.case))))
+        except Exception as error:  # the predictor is somebody's code: whatever it raises is an unanswered case
+            found.append(None)
+            refusals.append(f"{one.case.name}: {type(error).__name__}: {error}")
+    return Run(tuple(found), time.process_time() - start, tuple(refusals))
+
+
+def reference(cases: CaseSet, name: str) -> Run:
+    """Ours, or a baseline that the set knows."""
+    start = time.process_time()
+    found = tuple(cases.references[name]())
+    return Run(found, time.process_time() - start)
+
+
+def scores(cases: CaseSet, runs: Mapping[str, Run]) -> list[PredictorScore]:
+    """A line a predictor, over the same cases."""
+    common = [None not in answers for answers in zip(*(each.predictions for each in runs.values()), strict=True)]
+    return [_score(name, cases.measured, each, common) for name, each in runs.items()]
+
+
+def _score(name: str, measured: Sequence[Measured], each: Run, common: Sequence[bool]) -> PredictorScore:
+    pairs = [
+        (prediction, one.time, shared)
+        for prediction, one, shared in zip(each.predictions, measured, common, strict=True)
+        if prediction is not None
+    ]
+    count = len(measured)
+    cost = None if each.cpu_s is None or not count else 1e3 * each.cpu_s / count
+    if not pairs:
+        return PredictorScore(name, count, 0.0, None, None, None, None, None, None, None, cost)
+    ratio = np.array([prediction.time / truth for prediction, truth, _ in pairs])
+    error = np.abs(ratio - 1)
+    shared = error[[shared for *_, shared in pairs]]
+    return PredictorScore(
+        name,
+        count,
+        len(pairs) / count,
+        float(np.median(error)),
+        float(np.quantile(error, 0.9)),
+        float(np.median(shared)) if len(shared) else None,
+        float(np.exp(np.mean(np.log(ratio)))),
+        *_bands([(prediction, truth) for prediction, truth, _ in pairs]),
+        cost,
+    )
+
+
+def _bands(pairs: Sequence[tuple[Prediction, float]]) -> tuple[float | None, float | None, float | None]:
+    banded = [(one.low, one.high, truth) for one, truth in pairs if one.low is not None and one.high is not None]
+    if not banded:
+        return None, None, None
+    low, high, truth = np.log(np.array(banded, dtype=float)).T
+    outside = np.maximum(low - truth, 0) + np.maximum(truth - high, 0)
+    score = float(np.mean(high - low + 2 / (1 - LEVEL) * outside))
+    return float(np.mean(outside == 0)), float(np.exp(np.median(high - low))), score

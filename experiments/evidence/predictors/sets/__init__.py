@@ -1,0 +1,1 @@
+"""Public measurements as cases, one file a scoreboard."""

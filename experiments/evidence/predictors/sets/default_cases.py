@@ -1,0 +1,53 @@
+"""Public figures of whole models: the question as a user would put it; held out: the figures of the same group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from slipstick.experiments.evidence.predictors.cases import Case, CaseSet, Input, Measured, Prediction
+from slipstick.experiments.evidence.validation.defaults.default_scores import Answered, answered
+from slipstick.experiments.evidence.validation.defaults.figures import Figure, figures
+from slipstick.hwmodels.files.readers import InputError
+
+
+def case_set(scored: Path | None) -> CaseSet:
+    """Inputs: workload, machine, dtype, mode and sizes; figures whose rows are not here are left out."""
+    found = []
+    for figure in figures().figures:
+        try:
+            found.append((figure, figure.measured(scored)))
+        except InputError:
+            continue
+    if not found:
+        raise InputError("defaults: none of the figures' rows is here (set SLIPSTICK_DATA)")
+
+    @cache
+    def answer(place: int) -> Answered | None:
+        try:
+            return answered(found[place][0], scored)
+        except InputError:
+            return None
+
+    def reference(of: Callable[[Answered], Prediction]) -> Callable[[], list[Prediction | None]]:
+        def read() -> list[Prediction | None]:
+            answers = [answer(place) for place in range(len(found))]
+            return [None if one is None else of(one) for one in answers]
+
+        return read
+
+    references = {
+        "ours": reference(lambda one: Prediction(one.ours, one.low, one.high)),
+        "roofline": reference(lambda one: Prediction(one.plain)),
+    }
+    measured = tuple(Measured(_case(figure), seconds) for figure, seconds in found)
+    return CaseSet("defaults", "kind of model", measured, references)
+
+
+def _case(figure: Figure) -> Case:
+    inputs: dict[str, Input] = {"workload": figure.workload, "machine": figure.machine, "dtype": figure.dtype or ""}
+    inputs |= {"mode": figure.mode or "", "attention": figure.attention or "", **figure.set}
+    if figure.generate:
+        inputs["generate"] = tuple(map(float, figure.generate))
+    return Case(figure.id, figure.group, inputs)

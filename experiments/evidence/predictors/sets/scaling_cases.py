@@ -1,0 +1,68 @@
+"""Later values of public scaling series, from their first ones; held out: the series of the same source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from slipstick.experiments.calibrate.public_data import scored_file, why_missing
+from slipstick.experiments.evidence.predictors.cases import Case, CaseSet, Input, Measured, Prediction
+from slipstick.experiments.evidence.validation.scaling.scaling_scores import (
+    Asked,
+    cases,
+    predictions,
+    read_collection,
+)
+from slipstick.experiments.evidence.validation.scaling.scaling_scores import (
+    Measured as MeasuredSeries,
+)
+from slipstick.hwmodels.files.readers import InputError
+
+FILES = ("scaling/index.csv", "scaling/series.csv")
+
+
+def case_set(scored: Path | None) -> CaseSet:
+    """Inputs: kind, parameter, the known values and their median times, and the value that is wanted (`to`)."""
+    index, series = (scored_file(name, scored) for name in FILES)
+    if index is None or series is None:
+        raise InputError(why_missing(FILES[1], scored))
+    collection = read_collection(index, series)
+    measured = [one for each in collection for one in _cases(each)]
+    memory: dict[str, Asked] = {}
+
+    def answers(field: str) -> Callable[[], list[Prediction | None]]:
+        def read() -> list[Prediction | None]:
+            if not memory:
+                memory.update({_name(one.series, one.size, one.to): one for one in predictions(collection)})
+            return [_prediction(memory[one.case.name], field) for one in measured]
+
+        return read
+
+    references = {"ours": answers("ours"), "amdahl": answers("amdahl"), "last value": answers("last")}
+    return CaseSet("scaling", "source", tuple(measured), references)
+
+
+def _name(series: str, size: int, to: float) -> str:
+    return f"{series}, {size} values, {to:g}"
+
+
+def _cases(each: MeasuredSeries) -> list[Measured]:
+    found = []
+    for known, later, truth in cases(each):
+        shared: dict[str, Input] = {
+            "kind": each.kind,
+            "parameter": each.parameter,
+            "known": known.x,
+            "times_s": known.y,
+        }
+        for to, seconds in zip(later, truth, strict=True):
+            case = Case(_name(each.name, len(known.x), float(to)), each.source, {**shared, "to": float(to)})
+            found.append(Measured(case, float(seconds)))
+    return found
+
+
+def _prediction(one: Asked, field: str) -> Prediction | None:
+    if field != "ours":
+        return Prediction(getattr(one, field))
+    banded = one.low == one.low and one.low > 0
+    return Prediction(one.ours, one.low, one.high) if banded else Prediction(one.ours)
