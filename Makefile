@@ -5,7 +5,7 @@ RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 EXTRAS ?= dev,measure,onnx,dask,torch
 
-.PHONY: demo test lint validate bench attack docs clean engines
+.PHONY: demo test lint validate bench attack docs clean engines peers
 
 demo: $(VENV)/.light
 	$(RUN) -m slipstick demo
@@ -52,3 +52,15 @@ engines: ## the same study on real engines of one machine; mpi4py needs an MPI l
 	$(PYTHON) -m venv $(VENV)-engines
 	$(VENV)-engines/bin/python -m pip --disable-pip-version-check install --quiet --editable ".[dask]" mpi4py parsl executorlib
 	$(VENV)-engines/bin/python tests/engines/run_engines.py
+
+PEERS := $(VENV)-peers
+peers: $(VENV)/.full ## other people's predictors on the public cases, beside ours
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip --disable-pip-version-check install --quiet extrap big-O llm-analysis "numpy<2" "pandas<3"
+	mkdir -p slipstick-out/peers
+	for board in scaling training serving; do $(RUN) -m slipstick validate $$board --export-cases slipstick-out/peers/$$board.csv; done
+	$(PEERS)/bin/python tools/peers/extra_p.py slipstick-out/peers/scaling.csv slipstick-out/peers/extra-p.csv
+	$(PEERS)/bin/python tools/peers/big_o_laws.py slipstick-out/peers/scaling.csv slipstick-out/peers/big-o.csv
+	for board in training serving; do $(PEERS)/bin/python tools/peers/llm_analysis_steps.py slipstick-out/peers/$$board.csv slipstick-out/peers/llm-analysis-$$board.csv; done
+	$(RUN) -m slipstick validate scaling --predictions slipstick-out/peers/extra-p.csv --predictions slipstick-out/peers/big-o.csv --beside all
+	for board in training serving; do $(RUN) -m slipstick validate $$board --predictions slipstick-out/peers/llm-analysis-$$board.csv --beside all; done

@@ -21,7 +21,9 @@ def predict(case: dict[str, str]) -> float:
     """Seconds at the case's value."""
     points = zip(numbers(case["known"]), numbers(case["times_s"]), strict=True)
     measured = [Measurement(Coordinate(x), Callpath("all"), Metric("time"), [t]) for x, t in points]
-    model = SingleParameterModeler().create_model(measured)
+    modeler = SingleParameterModeler()
+    modeler.allow_negative_exponents = case["kind"] == "strong"  # its own option for times that fall
+    model = modeler.create_model(measured)
     return float(model.hypothesis.function.evaluate(float(case["to"])))
 
 
