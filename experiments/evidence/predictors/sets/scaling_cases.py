@@ -8,13 +8,13 @@ from pathlib import Path
 from slipstick.experiments.calibrate.public_data import scored_file, why_missing
 from slipstick.experiments.evidence.predictors.cases import Case, CaseSet, Input, Measured, Prediction
 from slipstick.experiments.evidence.validation.scaling.scaling_scores import (
-    Asked,
+    Measured as MeasuredSeries,
+)
+from slipstick.experiments.evidence.validation.scaling.scaling_scores import (
+    Target,
     cases,
     predictions,
     read_collection,
-)
-from slipstick.experiments.evidence.validation.scaling.scaling_scores import (
-    Measured as MeasuredSeries,
 )
 from slipstick.hwmodels.files.readers import InputError
 
@@ -28,7 +28,7 @@ def case_set(scored: Path | None) -> CaseSet:
         raise InputError(why_missing(FILES[1], scored))
     collection = read_collection(index, series)
     measured = [one for each in collection for one in _cases(each)]
-    memory: dict[str, Asked] = {}
+    memory: dict[str, Target] = {}
 
     def answers(field: str) -> Callable[[], list[Prediction | None]]:
         def read() -> list[Prediction | None]:
@@ -61,7 +61,7 @@ def _cases(each: MeasuredSeries) -> list[Measured]:
     return found
 
 
-def _prediction(one: Asked, field: str) -> Prediction | None:
+def _prediction(one: Target, field: str) -> Prediction | None:
     if field != "ours":
         return Prediction(getattr(one, field))
     banded = one.low == one.low and one.low > 0
