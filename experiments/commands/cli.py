@@ -32,6 +32,7 @@ VERBS = (
     "demo",
     "reproduce",
     "validate",
+    "data",
     "machines",
     "workloads",
     "estimators",

@@ -1,0 +1,57 @@
+"""Sets of public measurements: each scoreboard's data is named, and changed files are noticed."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from slipstick.experiments.calibrate.public_data import data_folder
+from slipstick.experiments.calibrate.public_sets import digest, public_set, public_sets
+from slipstick.experiments.commands.cli import run
+from slipstick.experiments.evidence.catalog import SCOREBOARDS
+from slipstick.hwmodels.files.readers import InputError
+
+OF_OUR_OWN = {"calibrations", "cpu-layers", "defaults", "megatron", "shipped"}
+"""Scoreboards without a set of their own: synthetic, published in a paper, measured here, or made of other sets."""
+
+
+def test_every_scoreboard_reads_a_set_and_every_set_is_read() -> None:
+    read = {board for one in public_sets() for board in one.scoreboards}
+    assert read <= set(SCOREBOARDS)
+    assert set(SCOREBOARDS) - read <= OF_OUR_OWN
+    assert all(one.sources and one.licence and one.count for one in public_sets())
+
+
+def test_the_digest_is_of_contents_and_paths(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"x")
+    (tmp_path / "b.csv.gz").write_bytes(gzip.compress(b"y"))
+    lines = [
+        f"{hashlib.sha256(content).hexdigest()}  {name}\n" for content, name in ((b"x", "a.csv"), (b"y", "b.csv.gz"))
+    ]
+    expected = hashlib.sha256("".join(lines).encode()).hexdigest()
+    assert digest(tmp_path, [Path("a.csv"), Path("b.csv.gz")]) == expected
+
+
+def test_changed_and_missing_files_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = public_set("training-foundry")
+    assert one.state(None) == one.state(tmp_path) == "missing"
+    (tmp_path / "training_at_scale").mkdir()
+    (tmp_path / one.files[0]).write_text("system,step_s\n")
+    assert one.state(tmp_path) == "differs"
+    assert run(["data", "get", one.name, "--folder", str(tmp_path)]) == 1
+    told = capsys.readouterr().out
+    assert "git clone https://github.com/mosaicml/llm-foundry && git -C llm-foundry checkout 8c8dd48" in told
+    assert "Apache-2.0" in told and "differs" in told
+    assert run(["data", "get", one.name, "--folder", str(tmp_path / "absent")]) == 2
+    with pytest.raises(InputError, match="unknown set of public measurements 'foundry'"):
+        public_set("foundry")
+
+
+@pytest.mark.skipif(data_folder() is None, reason="no public measurements here")
+def test_the_files_here_are_those_of_the_tables() -> None:
+    assert {one.name: one.state(data_folder()) for one in public_sets() if one.count < 5} == {
+        one.name: "here" for one in public_sets() if one.count < 5
+    }
