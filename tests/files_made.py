@@ -196,6 +196,102 @@ CALIPER_JSON = {
 }
 
 
+NCU_HEAD = (
+    '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Section Name","Metric Name",'
+    '"Metric Unit","Metric Value","Rule Name"\n'
+)
+
+
+def ncu() -> str:
+    """Two launches of one kernel and one of another: 2e9 flop and 1 GB in 2 ms each, with lines of the tool before."""
+    metrics = (
+        ("gpu__time_duration.sum", "msecond", "2"),
+        ("dram__bytes_read.sum", "Mbyte", "750.0"),
+        ("dram__bytes_write.sum", "Gbyte", "0.25"),
+        ("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", "inst", "900,000,000"),
+        ("smsp__sass_thread_inst_executed_op_fadd_pred_on.sum", "inst", "200,000,000"),
+        ("Compute (SM) Throughput", "%", "12.5"),
+    )
+    text = "==PROF== Connected to process 7 (/bin/app)\nits own line\n" + NCU_HEAD
+    for launch, kernel in enumerate(("axpy(float*)", "axpy(float*)", "scale(float*)")):
+        for name, unit, value in metrics:
+            text += f'"{launch}","7","app","host","{kernel}","1","7","Command line","{name}","{unit}","{value}",\n'
+        text += f'"{launch}","7","app","host","{kernel}","1","7","Rules","","","","Bottleneck"\n'
+    return text
+
+
+NCU_RAW = (
+    '"ID","Kernel Name","dram__bytes.sum","gpu__time_duration.sum"\n'
+    '"","","Gbyte","ms"\n'
+    '"0","axpy(float*)","1.5","3"\n'
+    '"1","axpy(float*)","0.5","1"\n'
+)
+PMC = (
+    '"Correlation_Id","Dispatch_Id","Agent_Id","Kernel_Name","Counter_Name","Counter_Value","Start_Timestamp",'
+    '"End_Timestamp"\n'
+    '1,1,"Agent 4","first(float*, int)","SQ_INSTS_VALU_FMA_F32",1000000,1000,201000\n'
+    '1,1,"Agent 4","first(float*, int)","FETCH_SIZE",1000,1000,201000\n'
+    '1,1,"Agent 4","first(float*, int)","WRITE_SIZE",250,1000,201000\n'
+)
+PERF_CSV = """# started on Thu Jan  1 00:00:00 2026
+
+2000.00,msec,task-clock,2000000000,100.00,1.000,CPUs utilized
+4000000000,,cycles,2000000000,100.00,2.0,GHz
+8000000000,,instructions,2000000000,100.00,2.0,insn per cycle
+1000000000,,fp_arith_inst_retired.256b_packed_double,2000000000,100.00,,
+500000000,,fp_arith_inst_retired.scalar_double:u,2000000000,100.00,,
+1024.00,MiB,uncore_imc/data_reads/,2000000000,100.00,,
+512.00,MiB,uncore_imc/data_writes/,2000000000,100.00,,
+<not supported>,,cache-misses,0,0.00,,
+"""
+PERF_TEXT = """
+ Performance counter stats for './app 10':
+
+          2,000.00 msec task-clock                #    1.000 CPUs utilized
+     4,000,000,000      cycles                    #    2.000 GHz
+     8,000,000,000      instructions              #    2.00  insn per cycle
+   <not supported>      cache-misses
+
+       2.500000000 seconds time elapsed
+"""
+PERF_JSON = """{"counter-value" : "4000000000.000000", "unit" : "", "event" : "cycles", "pcnt-running" : 100.00}
+{"counter-value" : "<not counted>", "unit" : "", "event" : "cache-misses", "pcnt-running" : 0.00}
+"""
+PERF_SCRIPT = """# ========
+app  100 [001]  10.000001:     250000 cycles:
+            7f01 solve+0x12 (/bin/app)
+            7f02 main (/bin/app)
+
+app  100 [001]  10.000002:     500000 cycles:
+            7f01 solve+0x1a (/bin/app)
+
+app  100 [001]  10.000003:     250000 cycles:
+            7e01 std::sort<int (*)(int)>(int*) (/lib/libstdc++.so)
+            7f02 main (/bin/app)
+"""
+LIKWID = """STRUCT,Info,3,,
+CPU name:,A CPU @ 2.40GHz,,,
+CPU type:,A CPU,,,
+CPU clock:,2.4 GHz,,,
+TABLE,Region solve,Group 1 Raw,MEM_DP,4
+Region Info,HWThread 0,HWThread 1,,
+RDTSC Runtime [s],2.0,1.9,,
+call count,5,5,,
+Event,Counter,HWThread 0,HWThread 1,
+INSTR_RETIRED_ANY,FIXC0,1000,2000,
+TABLE,Region solve,Group 1 Raw STAT,MEM_DP,4
+Event,Counter,Sum,Min,Max
+INSTR_RETIRED_ANY STAT,FIXC0,3000,1000,2000
+TABLE,Region solve,Group 1 Metric,MEM_DP,6
+Metric,HWThread 0,HWThread 1,,
+Runtime (RDTSC) [s],2.0,1.9,,
+DP [MFLOP/s],1500.0,500.0,,
+AVX DP [MFLOP/s],1000.0,400.0,,
+Memory data volume [GBytes],8.0,0,,
+Operational intensity,0.5,-,,
+"""
+
+
 def write_all(folder: Path) -> dict[str, Path]:
     """One of each, by its format's name."""
     texts = dict(_texts())
@@ -212,3 +308,11 @@ def _texts() -> Iterator[tuple[str, str]]:
     yield "llama-bench.jsonl", "\n".join(map(json.dumps, llama_tests()))
     yield "profile.cali", cali(8)
     yield "caliper.json", json.dumps(CALIPER_JSON)
+    yield "ncu.csv", ncu()
+    yield "ncu-raw.csv", NCU_RAW
+    yield "pmc.csv", PMC
+    yield "perf-stat.csv", PERF_CSV
+    yield "perf-stat.txt", PERF_TEXT
+    yield "perf-stat.json", PERF_JSON
+    yield "perf-script.txt", PERF_SCRIPT
+    yield "likwid.csv", LIKWID

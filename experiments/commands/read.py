@@ -16,7 +16,9 @@ def register(app: typer.Typer) -> None:
         on: Annotated[str | None, typer.Option(help="a machine to set an estimate of beside what was measured")] = None,
         model: Annotated[str | None, typer.Option(help="of a server's benchmark, where its name is not known")] = None,
         gpus: Annotated[int | None, typer.Option(help="devices of the server", min=1)] = None,
-        dtype: Annotated[str | None, typer.Option(help="weights of the server: bf16, fp8, ...")] = None,
+        dtype: Annotated[
+            str | None, typer.Option(help="of a server's weights (bf16), or of counted arithmetic (float64)")
+        ] = None,
         engine: Annotated[str, typer.Option(help="of the server: vllm, sglang, trtllm ('vllm 0.19.0')")] = "vllm",
         rows: Annotated[int, typer.Option(help="operations to list, those that take longest", min=1, max=10_000)] = 10,
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002

@@ -192,6 +192,31 @@ def _local(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
     return line, rows, [f"slipstick serve MODEL --on {on} --engine llama.cpp --anchor {{file}}"]
 
 
+def _counters(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
+    from slipstick.experiments.traces.counted_roofline import READERS, rooflines
+    from slipstick.hwmodels.catalog import machine
+
+    kind = identify(path)
+    regions = READERS[kind.key if kind else ""](Path(path))
+    rows = rooflines(regions, machine(given.machine) if given.machine else None, given.dtype, given.top)
+    times = [one.seconds for one in regions if one.seconds is not None]
+    counted = [
+        f"{sum(getattr(one, name) is not None for one in regions)} with {what}"
+        for name, what in (("seconds", "time"), ("flop", "flop"), ("moved", "bytes"))
+    ]
+    line = f"{len(regions)} kernels or regions: {', '.join(counted)}"
+    if times:
+        line += f"; {sum(times):.4g} s in all"
+    placed = any(row.get("flop") or row.get("bytes") or row.get("compute_share") for row in rows)
+    if kind and kind.key == "perf-stat" and given.machine is None:
+        rows = [{"event": name, "value": value} for name, value in regions[0].values.items()]
+    if placed and given.machine is None:
+        return line, rows, ["slipstick read {file} --on MACHINE --dtype float64"]
+    if not placed:
+        line += "; no flop or bytes, so no point under a roofline"
+    return line, rows, []
+
+
 def _series(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
     from slipstick.experiments.extrapolate.series_files import read
 
@@ -220,5 +245,11 @@ def _chakra(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
     return "a graph of operations of one rank", [], []
 
 
-_TARGETS: Mapping[str, _Read] = {"timeline": _timeline, "series": _series, "graph": _graph, "model": _model}
+_TARGETS: Mapping[str, _Read] = {
+    "timeline": _timeline,
+    "counters": _counters,
+    "series": _series,
+    "graph": _graph,
+    "model": _model,
+}
 _READERS: Mapping[str, _Read] = {"vllm-bench": _served, "llama-bench": _local, "chakra": _chakra}

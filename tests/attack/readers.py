@@ -274,9 +274,9 @@ def _timeline(path: Path) -> object:
 
 
 def _read_any(path: Path) -> object:
-    from slipstick.experiments.traces.files_read import read_any
+    from slipstick.experiments.traces.files_read import With, read_any
 
-    return read_any(str(path))
+    return read_any(str(path), With("v100-sxm", dtype="float64"))
 
 
 def run_line(words: list[str]) -> object:
@@ -291,6 +291,8 @@ def run_line(words: list[str]) -> object:
 
 TIMELINES = ("nsys.sqlite", "rocprof.json", "rocprof.csv")
 MADE = (*TIMELINES, "vllm.json", "llama-bench.json", "llama-bench.jsonl", "profile.cali", "caliper.json", "trace.json")
+MADE += ("ncu.csv", "ncu-raw.csv", "pmc.csv", "perf-stat.csv", "perf-stat.txt", "perf-stat.json", "perf-script.txt")
+MADE += ("likwid.csv",)
 _OWN: Mapping[str, Reader] = {
     name: Reader(name, seeds, call)
     for name, (seeds, call) in {
@@ -370,6 +372,11 @@ ALREADY = {
     "read_llama_series": "read_any",
     "read_profile": "read_any",
     "read_caliper": "read_any",
+    "read_ncu": "read_any",
+    "read_rocprof_counters": "read_any",
+    "read_likwid": "read_any",
+    "read_perf_stat": "read_any",
+    "read_perf_script": "read_any",
     "read_caliper_folder": "a folder of what read_any reads",
     "import_onnx": "import_file",
     "load_workload": "import_file",

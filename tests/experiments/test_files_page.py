@@ -14,7 +14,12 @@ from tests import files_made
 
 PAGE = Path(__file__).parents[2] / "docs" / "files.md"
 BLOCK = re.compile(r"```console\n\$ slipstick (.*?)\n(.*?)```", re.DOTALL)
-NAMES = {"nsys.sqlite": "profile.sqlite", "vllm.json": "bench.json", "llama-bench.json": "llama.json"}
+NAMES = {
+    "nsys.sqlite": "profile.sqlite",
+    "vllm.json": "bench.json",
+    "llama-bench.json": "llama.json",
+    "ncu.csv": "counters.csv",
+}
 
 
 def test_the_page_on_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -26,7 +31,7 @@ def test_the_page_on_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     monkeypatch.chdir(tmp_path)
     same = doctest.OutputChecker().check_output
     steps = BLOCK.findall(PAGE.read_text())
-    assert len(steps) >= 5
+    assert len(steps) >= 6
     for command, shown in steps:
         code = run(shlex.split(command))
         printed = capsys.readouterr()

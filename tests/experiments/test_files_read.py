@@ -29,7 +29,8 @@ def test_every_file_is_named_and_leads_on(files: dict[str, Path]) -> None:
     for name, path in files.items():
         found = read_any(str(path))
         assert found.line.startswith(f"{path}: {found.kind.name}; "), name
-        assert found.commands and all(command.startswith("slipstick ") for command in found.commands), name
+        assert found.commands or "no point under a roofline" in found.line, name
+        assert all(command.startswith("slipstick ") for command in found.commands), name
 
 
 def test_a_profile_leads_to_replay_and_phases(files: dict[str, Path], capsys: Captured) -> None:

@@ -30,6 +30,14 @@ KEYS = {
     "llama-bench.jsonl": "llama-bench",
     "profile.cali": "caliper",
     "caliper.json": "caliper-json",
+    "ncu.csv": "ncu",
+    "ncu-raw.csv": "ncu",
+    "pmc.csv": "rocprof-counters",
+    "perf-stat.csv": "perf-stat",
+    "perf-stat.txt": "perf-stat",
+    "perf-stat.json": "perf-stat",
+    "perf-script.txt": "perf-script",
+    "likwid.csv": "likwid",
 }
 
 

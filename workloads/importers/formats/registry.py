@@ -14,7 +14,7 @@ from slipstick.workloads.importers.formats.look import SQLITE, Look, look
 Target = Literal["timeline", "counters", "serving", "series", "graph", "model", "machine"]
 COMMANDS: dict[Target, tuple[str, ...]] = {
     "timeline": ("slipstick replay {file} --on MACHINE",),
-    "counters": ("slipstick read {file} --on MACHINE",),
+    "counters": (),
     "serving": ("slipstick read {file} --on MACHINE",),
     "series": ("slipstick extrapolate {file} --to VALUE",),
     "graph": ("slipstick workloads import {file} --save w.json", "slipstick estimate w.json --on MACHINE"),
@@ -64,6 +64,34 @@ def _vllm(seen: Look) -> bool:
     return seen.has("request_throughput", "completed") and seen.has("total_input_tokens")
 
 
+def _ncu(seen: Look) -> bool:
+    headers = (line for line in seen.lines[:500] if "Kernel Name" in line)
+    return any("Metric Value" in line or "__" in line for line in headers)
+
+
+def _likwid(seen: Look) -> bool:
+    return any(line.startswith(("STRUCT,Info", "TABLE,Group", "TABLE,Region")) for line in seen.lines[:200])
+
+
+def _perf_stat(seen: Look) -> bool:
+    if "Performance counter stats for" in seen.text:
+        return True
+    if seen.has("counter-value", "event"):
+        return True
+    lines = [line for line in seen.lines if line.strip() and not line.startswith("#")]
+    return bool(lines) and all(_PERF_CSV.match(line) for line in lines[:20])
+
+
+def _perf_script(seen: Look) -> bool:
+    heads = [line for line in seen.lines[:200] if line.strip() and not line.startswith("#") and not line[0].isspace()]
+    frames = any(line[0].isspace() and "(" in line for line in seen.lines[:200] if line)
+    return frames and any(_PERF_SCRIPT.match(line[:400]) for line in heads[:20])
+
+
+def _rocprof_counters(seen: Look) -> bool:
+    return seen.heads("Kernel_Name", "Counter_Name", "Counter_Value")
+
+
 def _extrap(seen: Look) -> bool:
     return any(line.startswith(("PARAMETER ", "POINTS ")) for line in seen.lines[:100])
 
@@ -80,6 +108,8 @@ def _chakra(seen: Look) -> bool:
     return seen.has("nodes", "schema") and not seen.keys & {"traceEvents", "ph"}
 
 
+_PERF_CSV = re.compile(r"\s*(<not \w+>|[\d.]+)([,;|\t])(?!\d)[\w%/]*\2(?!\d)[^,;|\t]{1,200}(\2|$)")
+_PERF_SCRIPT = re.compile(r"\S.{0,64}?\s+\d+(/\d+)?\s+(\[\d+\]\s+)?(\d+\.\d+:\s+)?(\d+\s+)?[\w\-:/.=]{1,80}:(\s|$)")
 _CALIPER_JSON = re.compile(r'\{\s*"data"\s*:\s*\[\s*\[')
 _SLIPSTICK = re.compile(r'"schema":\s*"slipstick')
 
@@ -99,8 +129,13 @@ FORMATS: tuple[Format, ...] = (
     Format("pytest-benchmark", "pytest-benchmark, JSON", "series", lambda seen: seen.has("benchmarks", "stats")),
     Format("google-benchmark", "Google Benchmark, JSON", "series", lambda seen: seen.has("benchmarks", "real_time")),
     Format("config", "Hugging Face config.json", "model", lambda seen: seen.has("model_type", "hidden_size")),
+    Format("ncu", "Nsight Compute, CSV", "counters", _ncu),
+    Format("rocprof-counters", "rocprofv3, counters as CSV", "counters", _rocprof_counters),
     Format("rocprof-csv", "rocprofv3, trace as CSV", "timeline", _rocprof_trace),
+    Format("likwid", "likwid-perfctr, CSV", "counters", _likwid),
     Format("extrap", "Extra-P, text", "series", _extrap),
+    Format("perf-stat", "perf stat, CSV, JSON lines or text", "counters", _perf_stat),
+    Format("perf-script", "perf script", "counters", _perf_script),
 )  # fmt: skip
 
 

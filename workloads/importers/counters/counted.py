@@ -1,0 +1,70 @@
+"""What profilers count of a kernel or a region of code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+MOST_REGIONS = 200_000
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A kernel or region.
+
+    Parameters
+    ----------
+    seconds
+        Of all its `count` calls; None where no time was counted.
+    flop, moved
+        Floating-point operations, and bytes to and from main memory; None where they were not counted.
+    shares
+        Shares of peaks as the tool has them: of "compute", "memory" (any level) and "main memory".
+    values
+        Other figures by the tool's names, summed over calls, in SI units.
+    """
+
+    name: str
+    count: int
+    seconds: float | None
+    flop: float | None = None
+    moved: float | None = None
+    shares: Mapping[str, float] = field(default_factory=dict)
+    values: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def intensity(self) -> float | None:
+        """Floating-point operations a byte; None where one of them is not known or no bytes moved."""
+        return None if self.flop is None or not self.moved else self.flop / self.moved
+
+
+def merged(regions: Iterable[Counted]) -> tuple[Counted, ...]:
+    """Calls of one name as one region: sums, and shares weighed by time."""
+    groups: dict[str, list[Counted]] = {}
+    for one in regions:
+        groups.setdefault(one.name, []).append(one)
+    return tuple(_sum(name, group) for name, group in groups.items())
+
+
+def _sum(name: str, group: list[Counted]) -> Counted:
+    if len(group) == 1:
+        return group[0]
+    seconds = total(one.seconds for one in group)
+    weights = [one.seconds or 0.0 for one in group]
+    shares = {}
+    for key in group[0].shares:
+        known = [(weight, one.shares[key]) for weight, one in zip(weights, group, strict=True) if key in one.shares]
+        whole = sum(weight for weight, _ in known)
+        shares[key] = sum(w * share for w, share in known) / whole if whole else known[0][1]
+    values: dict[str, float] = {}
+    for one in group:
+        for key, value in one.values.items():
+            values[key] = values.get(key, 0.0) + value
+    flop, moved = total(one.flop for one in group), total(one.moved for one in group)
+    return Counted(name, sum(one.count for one in group), seconds, flop, moved, shares, values)
+
+
+def total(values: Iterable[float | None]) -> float | None:
+    """The sum; None where one is not known, or there are none."""
+    found = list(values)
+    return None if not found or None in found else sum(value for value in found if value is not None)
