@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from slipstick.estimators.calibration.calibration import Calibration
 from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.operation.gpu.program_kernels import trained
+from slipstick.estimators.operation.gpu.program_kernels import ProgramRuntimes, compiled, trained
 from slipstick.estimators.schedule.host_issue import HostIssue
 from slipstick.estimators.tuned.tuned_defaults import PROGRAMS
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.transforms.channels_last import channels_last
+
+
+@dataclass(frozen=True)
+class TorchProgram(Composite):
+    """Operations as PyTorch hands them over: compiled, chains are fused and convolutions change their layout."""
+
+    def handed_over(self, workload: Workload, machine: Machine) -> Workload:
+        """See `Composite.handed_over`; a workload with open sizes keeps its layout."""
+        fused = super().handed_over(workload, machine)
+        return channels_last(fused) if machine.runtime.mode == "compiled" and not fused.symbols else fused
 
 
 def torch_program() -> Calibration:
-    """Forward passes in eager mode, float32 as PyTorch computes it: TF32 in dense convolutions, not in products."""
+    """Forward passes, float32 as PyTorch computes it: TF32 in dense convolutions, not in products.
+
+    Eager, or compiled by TorchInductor where `machine.runtime.mode` is "compiled".
+    """
     kernels, issue = trained()
-    estimator = Composite(kernels, HostIssue(issue=issue), "kernels of PyTorch programs, issued by one host")
-    source = "625 times of PyTorch programs on two H100 and an L40S (KernelBench v0.1, eager)"
+    runtimes = ProgramRuntimes(kernels, compiled())
+    estimator = TorchProgram(runtimes, HostIssue(issue=issue), "kernels of PyTorch programs, issued by one host")
+    source = "625 times of PyTorch programs on two H100 and an L40S (KernelBench v0.1, eager; compiled on the H100)"
     return Calibration(estimator, (), residual_std=PROGRAMS, source=source)

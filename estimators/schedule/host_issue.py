@@ -51,7 +51,7 @@ class HostIssue(FormulaSchedule):
         if machine.runtime.mode == "graph_replay":
             return Formula(device, "s", SOURCE, Table(device=device))
         free = machine.runtime.free_kinds
-        each = [op.times * _issues(op) for op in workload if op.kind not in (*free, *NOT_ISSUED)]
+        each = [op.times * issues(op) for op in workload if op.kind not in (*free, *NOT_ISSUED)]
         known = not any(symbols_of(amount) for amount in each)
         count = sp.Float(sum(map(float, each))) if known else symbol("count.issued")
         host = count * (symbol("machine.runtime.issue_overhead") + symbol("parameter.issue"))
@@ -74,7 +74,7 @@ class HostIssue(FormulaSchedule):
         return replace(outcome, metrics=Table(metrics), elapsed=elapsed, assumptions=notes)
 
 
-def _issues(op: Op) -> int:
+def issues(op: Op) -> int:
     """How many operations of the unfused graph an operation stands for."""
     fused = op.attributes.get("fused", ())
     count = len(fused) if isinstance(fused, tuple) else 0

@@ -43,7 +43,7 @@ SCOREBOARDS: dict[str, str] = {
     "calibrations": "slipstick.experiments.evidence.validation.scaling.calibration_scores",
     "local-llm": "slipstick.experiments.evidence.validation.serving.local_scores",
     "serving": "slipstick.experiments.evidence.validation.serving.serving_scores",
-    "programs": "slipstick.experiments.evidence.validation.models.program_scores",
+    "programs": "slipstick.experiments.evidence.validation.models.programs.program_scores",
     "experts": "slipstick.experiments.evidence.validation.models.expert_scores",
 }
 

@@ -33,6 +33,7 @@ from slipstick.workloads.graph.cost import Cost
 from slipstick.workloads.graph.workload import Op
 
 TRAINED = Path(__file__).parent / "program_kernels.json"
+COMPILED = Path(__file__).parent / "program_kernels_compiled.json"
 OVERLAP = 0.3
 """Share of the shorter of arithmetic and traffic that is not hidden (as `KernelParameters.overlap`)."""
 FEATURES = ("inputs", "outputs", "taps", "strided", "dilated", "unaligned")
@@ -124,6 +125,27 @@ class ProgramKernels(OperationModel):
             late += self.few_rows[op.kind] * rows_missing(op)
         each = np.array([sides.arithmetic * math.exp(slow), sides.traffic * math.exp(late)])
         return float(joined(each[0], each[1], sides.cores * self.cycles.get(name, 1.0)) + self.gap)
+
+
+@dataclass(frozen=True)
+class ProgramRuntimes(OperationModel):
+    """Kernels by how the machine's runtime makes them: those of PyTorch's libraries, or those of its compiler.
+
+    Parameters
+    ----------
+    eager
+        Of eager mode, and of recorded graphs of it.
+    compiled
+        Of TorchInductor in its default mode: norms, softmax and chains are generated, products and convolutions are
+        the libraries', on tensors whose channels lie together.
+    """
+
+    eager: ProgramKernels
+    compiled: ProgramKernels
+
+    def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
+        """See `ProgramKernels.times`."""
+        return (self.compiled if machine.runtime.mode == "compiled" else self.eager).times(operations, machine)
 
 
 def joined(arithmetic: npt.ArrayLike, traffic: npt.ArrayLike, cores: npt.ArrayLike) -> FloatArray:
@@ -256,12 +278,18 @@ def _octaves(ratio: float) -> float:
 
 @cache
 def trained() -> tuple[ProgramKernels, float]:
-    """The fitted model, and the host's seconds to issue an operation.
+    """The fitted model of eager mode, and the host's seconds to issue an operation.
 
     Fitted to KernelBench v0.1 (eager, an H100 SXM, an H100 PCIe and an L40S); refitted by
-    `python -m slipstick.experiments.evidence.validation.models.program_fit`.
+    `python -m slipstick.experiments.evidence.validation.models.programs.program_train`.
     """
     return from_numbers(read_json(TRAINED))
+
+
+@cache
+def compiled() -> ProgramKernels:
+    """The fitted model of compiled mode: what torch.compile changed in KernelBench v0.1 on the two H100."""
+    return from_numbers(read_json(COMPILED))[0]
 
 
 def from_numbers(numbers: Mapping[str, Mapping[str, float]]) -> tuple[ProgramKernels, float]:

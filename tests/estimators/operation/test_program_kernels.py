@@ -10,8 +10,8 @@ import pytest
 
 from slipstick.estimators.operation.gpu.program_kernels import bounds, class_of, trained
 from slipstick.experiments.commands.cli import run
-from slipstick.experiments.evidence.validation.models import program_fit
-from slipstick.experiments.evidence.validation.models.program_data import Program
+from slipstick.experiments.evidence.validation.models.programs import program_fit
+from slipstick.experiments.evidence.validation.models.programs.program_data import Program
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op
@@ -132,6 +132,36 @@ def test_a_program_of_ones_own(
     least = (written * 5 + 16 * 3 * 128 * 128 * 4) / machine("a10g").bandwidth("GDDR6")  # 6 MB of cache
     assert least < answer["time_s"] < 4 * least and answer["low_s"] < answer["time_s"] < answer["high_s"]
     assert [part["kind"] for part in answer["parts"]].count("convolution") == 1
+
+
+NETS = """
+import torch
+def chain():
+    class Chain(torch.nn.Module):
+        def forward(self, x):
+            return torch.tanh(torch.sigmoid(x) * x + 1)
+    return Chain(), (torch.randn(4096, 4096),)
+def depthwise():
+    return torch.nn.Conv2d(128, 128, 3, groups=128), (torch.randn(64, 128, 256, 256),)
+"""
+
+
+def test_eager_and_compiled_are_one_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A chain of four operations moves a quarter of the bytes; a depthwise convolution becomes slower (KernelBench)."""
+    pytest.importorskip("torch")
+    (tmp_path / "own_programs_for_a_test.py").write_text(NETS)
+    monkeypatch.chdir(tmp_path)
+
+    def seconds(program: str, *more: str) -> float:
+        name = f"own_programs_for_a_test:{program}"
+        assert run(["estimate", name, "--on", "h100-sxm", "--format", "json", *more]) == 0
+        return float(json.loads(capsys.readouterr().out)[0]["time_s"])
+
+    compiled = ("--set", "machine.runtime.mode=compiled")
+    assert seconds("chain") > 2.5 * seconds("chain", *compiled)
+    assert seconds("depthwise", *compiled) > 1.5 * seconds("depthwise")
 
 
 def test_a_study_file_runs_no_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

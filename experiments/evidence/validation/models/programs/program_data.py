@@ -5,7 +5,8 @@ The traces are CPU decompositions: recurrent layers stand as one oneDNN call a l
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,11 @@ from slipstick.hwmodels.catalog import aliases
 from slipstick.hwmodels.catalog.names import exact
 from slipstick.hwmodels.files.frames import csv_frame
 from slipstick.workloads.graph.kinds import operation
-from slipstick.workloads.graph.workload import Op
+from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.importers.assembly import Tensor
 from slipstick.workloads.importers.torch.aten import Call, read_call
+from slipstick.workloads.transforms.channels_last import channels_last
+from slipstick.workloads.transforms.fusion import fused
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,10 +50,27 @@ def machine_of(device: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """What one program runs: operations, each with how often, in the order of its trace; and what was not read."""
+    """What one program runs.
+
+    Parameters
+    ----------
+    operations
+        Each with how often, in the order of its trace.
+    unread
+        Operations that were not read.
+    edges
+        Names of operations of which the first made a tensor of the shape that the second reads: the tables hold no
+        edges. None where a recurrence was unrolled.
+    """
 
     operations: tuple[Op, ...]
     unread: tuple[str, ...]
+    edges: tuple[tuple[str, str], ...] = ()
+
+    def compiled(self) -> Program:
+        """As PyTorch's compiler hands it over: `fused`, then `channels_last`."""
+        whole = Workload("program", self.operations, self.edges)
+        return Program(tuple(channels_last(fused(whole))), self.unread)
 
 
 def times(folder: Path, cohort: str = "v0.1") -> pd.DataFrame:
@@ -76,19 +96,33 @@ def programs(folder: Path) -> dict[str, Program]:
 def _program(rows: pd.DataFrame) -> Program:
     operations: list[Op] = []
     unread: list[str] = []
+    edges: dict[tuple[str, str], None] = {}
+    makers: dict[str, str] = {}
     for row in rows.sort_values("first").itertuples():
-        if str(row.operation).startswith("mkldnn_rnn_layer"):
-            operations += _layer(row)
-            continue
-        pieces = read_call(_call(row))
+        pieces = _pieces(row)
         if pieces is None:
             unread.append(str(row.operation))
             continue
-        count = int(row.count)  # type: ignore[call-overload]
-        operations += [
-            operation(str(row.operation), p.kind, p.dims, str(row.dtype), p.attributes, times=count) for p in pieces
-        ]
-    return Program(tuple(_rolled(operations)), tuple(unread))
+        named = [replace(op, name=f"{len(operations) + i}.{op.name}") for i, op in enumerate(pieces)]
+        if named:
+            sources = [makers[shape] for shape in str(row.inputs).split(";") if shape in makers]
+            edges |= {(source, named[0].name): None for source in sources}
+            edges |= {(one.name, other.name): None for one, other in pairwise(named)}
+            makers |= dict.fromkeys(str(row.outputs).split(";"), named[-1].name)
+        operations += named
+    rolled = _rolled(operations)
+    return Program(tuple(rolled), tuple(unread), tuple(edges) if rolled is operations else ())
+
+
+def _pieces(row: Any) -> list[Op] | None:
+    """The operations of a line of the table; None where it cannot be read."""
+    if str(row.operation).startswith("mkldnn_rnn_layer"):
+        return _layer(row)
+    pieces = read_call(_call(row))
+    if pieces is None:
+        return None
+    name, dtype, count = str(row.operation), str(row.dtype), int(row.count)
+    return [operation(name, p.kind, p.dims, dtype, p.attributes, times=count) for p in pieces]
 
 
 def _rolled(operations: list[Op]) -> list[Op]:

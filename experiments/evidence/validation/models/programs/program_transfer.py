@@ -16,7 +16,7 @@ from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.tuned.tuned_kinship import RELATIVES
 from slipstick.estimators.tuned.tuned_unseen import OTHER_CLOSENESS, PROGRAMS_RELATIVE, PROGRAMS_STRANGER
-from slipstick.experiments.evidence.validation.models.program_fit import Rows, fit, modelled
+from slipstick.experiments.evidence.validation.models.programs.program_fit import Rows, fit, modelled
 from slipstick.hwmodels.catalog import machine
 
 GENERATION = 2

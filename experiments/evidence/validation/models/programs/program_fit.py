@@ -1,11 +1,7 @@
-"""Fitting `ProgramKernels` to times of whole programs; run as a module it writes the numbers that ship.
-
-python -m slipstick.experiments.evidence.validation.models.program_fit
-"""
+"""Fitting `ProgramKernels` to times of whole programs."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,16 +11,16 @@ from scipy.optimize import least_squares
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.operation.gpu.program_kernels import (
     FEATURES,
-    TRAINED,
     bounds,
     class_of,
     features,
     joined,
     rows_missing,
 )
-from slipstick.estimators.schedule.host_issue import NOT_ISSUED
+from slipstick.estimators.schedule.host_issue import NOT_ISSUED, issues
 from slipstick.estimators.tuned.tuned_unseen import (
     BEFORE,
+    COMPILED,
     CYCLES,
     CYCLES_SPREAD,
     EFFICIENCY,
@@ -35,10 +31,8 @@ from slipstick.estimators.tuned.tuned_unseen import (
     SLOW_CYCLES,
     STEP_CLOCK,
 )
-from slipstick.experiments.calibrate.public_data import data_folder
-from slipstick.experiments.evidence.validation.models.program_data import MACHINES, Program, programs, times
+from slipstick.experiments.evidence.validation.models.programs.program_data import Program
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.readers import InputError, atomic_write
 from slipstick.workloads.graph.workload import Op
 
 STRENGTH, SOFT = 0.5, 0.15
@@ -105,7 +99,7 @@ def columns(sources: Sequence[str], known: Mapping[str, Program], names: Sequenc
 
 
 def _issued(op: Op) -> float:
-    return 0.0 if op.kind in (*NOT_ISSUED, "recurrent") else float(op.times)
+    return 0.0 if op.kind in (*NOT_ISSUED, "recurrent") else float(op.times) * issues(op)
 
 
 def modelled(point: FloatArray, rows: Rows, count: int) -> FloatArray:
@@ -161,6 +155,27 @@ def fit(data: Sequence[tuple[Rows, FloatArray, FloatArray]], names: Sequence[str
     return np.asarray(least_squares(residuals, mean, loss="soft_l1", f_scale=SOFT, max_nfev=25).x)
 
 
+def fit_compiled(
+    data: Sequence[tuple[Rows, FloatArray, FloatArray]], eager: FloatArray, names: Sequence[str]
+) -> FloatArray:
+    """The point of compiled programs, near that of eager ones, that gives the change of times best.
+
+    Parameters
+    ----------
+    data
+        Of each device: columns of the compiled programs, which of them were timed both ways (indices), and log seconds
+        of the compiled program over the eager one times what the eager point says of that.
+    """
+    _, spread = prior(names)
+    spread = np.minimum(spread, COMPILED)
+
+    def residuals(point: FloatArray) -> FloatArray:
+        own = [np.log(modelled(point, rows, len(names)))[index] - logs for rows, index, logs in data]
+        return np.concatenate([*own, (point - eager) / spread * STRENGTH])
+
+    return np.asarray(least_squares(residuals, eager, loss="soft_l1", f_scale=SOFT, max_nfev=25).x)
+
+
 def numbers(point: FloatArray, names: Sequence[str]) -> dict[str, dict[str, float]]:
     """The point as `program_kernels.from_numbers` reads it."""
     compute, memory, cycles, slow, late, few, seconds = (part.tolist() for part in _parts(point, len(names)))
@@ -177,29 +192,3 @@ def numbers(point: FloatArray, names: Sequence[str]) -> dict[str, dict[str, floa
         "few_rows": short(("norm", "softmax"), few),
         "seconds": short(list(BEFORE), seconds),
     }
-
-
-def main() -> None:
-    """Fit to all eager times of v0.1 and write them."""
-    folder = data_folder()
-    known = programs(folder) if folder else {}
-    if folder is None or not known:
-        raise InputError("no public times of programs here (set SLIPSTICK_DATA)")
-    frame = times(folder)
-    frame = frame[(frame["mode"] == "eager") & frame["source"].isin(list(known))]
-    sources, names = sorted(set(frame["source"])), classes(known)
-    data = []
-    for _, part in frame.groupby("machine"):
-        rows = columns(sources, known, names, MACHINES[str(part["device"].iloc[0])])
-        index = np.array([sources.index(source) for source in part["source"]])
-        data.append((rows, index, np.log(part["mean_s"].to_numpy())))
-    point = fit(data, names)
-    errors = np.concatenate([np.log(modelled(point, rows, len(names)))[index] - logs for rows, index, logs in data])
-    middle, far = np.quantile(np.abs(errors), (0.5, 0.9))
-    print(f"{len(errors)} times: median |log ratio| {middle:.3f}, 90th percentile {far:.3f}")
-    with atomic_write(TRAINED) as stream:
-        json.dump(numbers(point, names), stream, indent=1)
-
-
-if __name__ == "__main__":
-    main()

@@ -20,9 +20,10 @@ from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.tuned.tuned_defaults import PROGRAMS
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
-from slipstick.experiments.evidence.validation.models.program_data import Program, machine_of, programs, times
-from slipstick.experiments.evidence.validation.models.program_fit import classes, columns, fit, modelled
-from slipstick.experiments.evidence.validation.models.program_transfer import (
+from slipstick.experiments.evidence.validation.models.programs.compile_scores import both, compile_rows, sealed_rows
+from slipstick.experiments.evidence.validation.models.programs.program_data import Program, machine_of, programs, times
+from slipstick.experiments.evidence.validation.models.programs.program_fit import classes, columns, fit, modelled
+from slipstick.experiments.evidence.validation.models.programs.program_transfer import (
     GENERATION,
     Timed,
     bandwidth,
@@ -40,8 +41,6 @@ FOLDS = 10
 GOALS = {"program unseen": (0.13, 0.40), "device unseen": (0.10, 0.30)}
 NOISE = 0.010
 """Standard deviation of a program's trials over their mean in this cohort: median."""
-CHANGED = 0.05
-"""Log ratio of compiled and eager times below which there is no direction to tell."""
 
 
 def rows(scored: Path | None = None) -> list[ValidationRow]:
@@ -62,10 +61,11 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
     eager = tested[(tested["mode"] == "eager") & ~tested["device"].isin(strange) & tested["source"].isin(list(known))]
     learnt = training[(training["mode"] == "eager") & training["source"].isin(list(known))]
     if scored is not None:
-        return scores + _sealed(eager, learnt, known)
+        return scores + _sealed(eager, learnt, known) + _compiled(tested, training, known)
     sources, names = sorted(set(eager["source"])), classes(known)
     data = [_timed(part, sources, known, names) for _, part in eager.groupby("machine")]
-    return scores + _programs_left_out(data, len(sources), names) + _devices_left_out(data, names)
+    scores += _programs_left_out(data, len(sources), names) + _devices_left_out(data, names)
+    return scores + compile_rows(both(training[training["source"].isin(sources)], known, sources, names), names)
 
 
 def _timed(part: pd.DataFrame, sources: Sequence[str], known: Mapping[str, Program], names: Sequence[str]) -> Timed:
@@ -117,6 +117,17 @@ def _error(one: Timed, others: Sequence[Timed], names: Sequence[str]) -> tuple[F
     """Log errors of a device's programs, and the standard deviation that was announced."""
     found = told(one, others, names)
     return np.asarray(found.logs[one.index.astype(int)] - one.logs), found.mixed.spread or PROGRAMS
+
+
+def _compiled(tested: pd.DataFrame, training: pd.DataFrame, known: Mapping[str, Program]) -> list[ValidationRow]:
+    """Compiled programs of another folder; their keys leave the training data."""
+    keys = ["machine", "mode", "source"]
+    scored = set(map(tuple, tested[keys].to_numpy().tolist()))
+    rest = training[[key not in scored for key in map(tuple, training[keys].to_numpy().tolist())]]
+    frames = [frame[frame["source"].isin(list(known))] for frame in (tested, rest)]
+    sources, names = sorted(set(frames[0]["source"]) | set(frames[1]["source"])), classes(known)
+    scored_pairs, known_pairs = (both(frame, known, sources, names) for frame in frames)
+    return sealed_rows(scored_pairs, known_pairs, names)
 
 
 def _sealed(eager: pd.DataFrame, learnt: pd.DataFrame, known: Mapping[str, Program]) -> list[ValidationRow]:

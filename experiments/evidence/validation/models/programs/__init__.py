@@ -1,0 +1,1 @@
+"""PyTorch programs on GPUs: read, fitted and scored."""

@@ -1,0 +1,163 @@
+"""What torch.compile does to programs: the change of their time, and whether they become faster at all.
+
+The change is the log time compiled (TorchInductor's default mode) over eager. A program that nobody timed is predicted
+by the kernels of both modes, fitted without it; on a device that nobody timed, a program also takes what compiling
+changed on the others. Baselines: always faster, and the change on the nearest device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slipstick.estimators.calibration.mixing import Mixture
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.tuned.tuned_unseen import CHANGES
+from slipstick.experiments.evidence.rows import ValidationRow
+from slipstick.experiments.evidence.validation.models.programs.program_data import Program, machine_of
+from slipstick.experiments.evidence.validation.models.programs.program_fit import (
+    Rows,
+    columns,
+    fit,
+    fit_compiled,
+    modelled,
+)
+from slipstick.experiments.evidence.validation.models.programs.program_transfer import Timed, nearest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DATASET = "compiled PyTorch programs"
+MODE = "inductor default"
+FOLDS = 10
+CHANGED = 0.05
+"""Log change of the time below which there is no direction to tell; a slowdown predicted below it is none."""
+GOAL = 0.88
+
+
+@dataclass(frozen=True, eq=False)
+class Both:
+    """A device's programs in both modes; the compiled one's `rows` are of the compiled programs."""
+
+    eager: Timed
+    compiled: Timed
+
+    def change(self) -> FloatArray:
+        """Log time compiled over eager by program; nan where one is missing."""
+        return np.asarray(self.compiled.every() - self.eager.every())
+
+
+def both(frame: pd.DataFrame, known: Mapping[str, Program], sources: Sequence[str], names: Sequence[str]) -> list[Both]:
+    """Of every host that ran both modes."""
+    compiled = {source: known[source].compiled() for source in sources}
+    found = []
+    for host, part in frame.groupby("machine"):
+        device = machine_of(str(part["device"].iloc[0]))
+        modes = {mode: own for mode, own in part.groupby("mode") if mode in ("eager", MODE)}
+        if len(modes) < 2 or not device:
+            continue
+        timed = []
+        for mode, programs in (("eager", known), (MODE, compiled)):
+            index = np.array([sources.index(source) for source in modes[mode]["source"]])
+            logs = np.log(modes[mode]["mean_s"].to_numpy())
+            timed.append(Timed(str(host), device, columns(sources, programs, names, device), index, logs))
+        found.append(Both(*timed))
+    return found
+
+
+def predicted(data: Sequence[Both], keep: FloatArray, on: Sequence[Both], names: Sequence[str]) -> list[FloatArray]:
+    """The change of every program on some devices, by kernels fitted to the kept programs of others.
+
+    Parameters
+    ----------
+    keep
+        Booleans by program.
+    """
+    eager = fit([one.eager.only(keep) for one in data], names)
+    point = compiled_point(data, keep, eager, names)
+    return [
+        np.log(modelled(point, one.compiled.rows, len(names)) / modelled(eager, one.eager.rows, len(names)))
+        for one in on
+    ]
+
+
+def compiled_point(data: Sequence[Both], keep: FloatArray, eager: FloatArray, names: Sequence[str]) -> FloatArray:
+    """The fit of compiled kernels to the changes of the kept programs; `eager` is that of eager ones."""
+    pairs: list[tuple[Rows, FloatArray, FloatArray]] = []
+    for one in data:
+        index = np.flatnonzero(np.isfinite(one.change()) & keep)
+        logs = one.change()[index] + np.log(modelled(eager, one.eager.rows, len(names)))[index]
+        pairs.append((one.compiled.rows, np.asarray(index, dtype=np.int64), logs))
+    return fit_compiled(pairs, eager, names)
+
+
+def compile_rows(data: Sequence[Both], names: Sequence[str]) -> list[ValidationRow]:
+    """Programs left out in folds, and each device left out."""
+    if not data:
+        return []
+    programs = data[0].eager.rows.programs
+    fold = np.random.default_rng(0).integers(0, FOLDS, programs)
+    told = [np.full(programs, np.nan) for _ in data]
+    for number in range(FOLDS):
+        for place, change in enumerate(predicted(data, fold != number, data, names)):
+            told[place][fold == number] = change[fold == number]
+    found = _scores("program unseen", "program", told, data, {})
+    copied, mixed = [], []
+    for one in data:
+        others = [o for o in data if o.eager.device != one.eager.device]
+        if others:
+            near = others[[o.eager.host for o in others].index(nearest(one.eager, [o.eager for o in others]).host)]
+            (formula,) = predicted(others, np.ones(programs, bool), [one], names)
+            ways = {"formula": formula, "nearest": near.change()}
+            copied.append(near.change())
+            mixed.append(Mixture(CHANGES, None).log(ways))
+    if len(mixed) == len(data):
+        found += _scores("device unseen, a relative known", "each in turn", mixed, data, {"nearest device": copied})
+    return found
+
+
+def sealed_rows(tested: Sequence[Both], learnt: Sequence[Both], names: Sequence[str]) -> list[ValidationRow]:
+    """Devices of another folder, predicted from those here; what they share with these leaves the training data."""
+    found = []
+    for one in tested:
+        others = [o for o in learnt if o.eager.host != one.eager.host]
+        if others:
+            (formula,) = predicted(others, np.ones(one.eager.rows.programs, bool), [one], names)
+            near = others[[o.eager.host for o in others].index(nearest(one.eager, [o.eager for o in others]).host)]
+            told = Mixture(CHANGES, None).log({"formula": formula, "nearest": near.change()})
+            found += _scores(one.eager.host, "scored rows", [told], [one], {"nearest device": [near.change()]})
+    return found
+
+
+def _scores(
+    case: str,
+    held_out: str,
+    told: Sequence[FloatArray],
+    data: Sequence[Both],
+    copied: Mapping[str, Sequence[FloatArray]],
+) -> list[ValidationRow]:
+    true, ours = np.concatenate([one.change() for one in data]), np.concatenate(told)
+    others = {name: np.concatenate(changes) for name, changes in copied.items()}
+    timed = np.isfinite(true) & np.isfinite(ours)
+    found = []
+    for share, metric in (
+        (0.5, "median |log ratio| of the change"),
+        (0.9, "90th percentile |log ratio| of the change"),
+    ):
+        base = {"no change": true[timed]} | {n: (o - true)[timed & np.isfinite(o)] for n, o in others.items()}
+        sizes = {name: float(np.quantile(np.abs(errors), share)) for name, errors in base.items() if len(errors)}
+        value = float(np.quantile(np.abs(ours - true)[timed], share))
+        found.append(ValidationRow(DATASET, case, held_out, int(timed.sum()), metric, "1", value, sizes))
+    changed = timed & (np.abs(np.where(timed, true, 0.0)) > CHANGED)
+    right = {"always faster": float(np.mean(true[changed] < 0))}
+    for name, other in others.items():
+        there = changed & np.isfinite(other)
+        right[name] = float(np.mean((other > 0)[there] == (true > 0)[there]))
+    value = float(np.mean((ours > CHANGED)[changed] == (true > 0)[changed]))
+    metric = f"share of the right direction, of changes by more than {CHANGED:.0%}"
+    count = int(changed.sum())
+    found.append(ValidationRow(DATASET, case, held_out, count, metric, "1", value, right, GOAL, value >= GOAL))
+    return found
