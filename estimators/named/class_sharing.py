@@ -6,8 +6,12 @@ bandwidth that additions reach; convolutions in the types of the matrix units ar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+
+from slipstick.estimators.tuned.tuned_devices import FARTHEST_OUT, MEASURED_RANGES, PER_OCTAVE
+from slipstick.workloads.graph.workload import Op
 
 SIXTEEN = ("bfloat16", "float16")
 NARROW = ("float8", "int8", "float4")
@@ -24,6 +28,41 @@ class Standing:
 
     measured: str
     spread: float
+
+
+@dataclass(frozen=True)
+class Beyond:
+    """How far an operation lies outside the shapes that its class was fitted to: the dimension that is farthest out."""
+
+    dim: str
+    value: float
+    low: float
+    high: float
+
+    @property
+    def octaves(self) -> float:
+        """Beyond the nearer end."""
+        return math.log2(self.low / self.value) if self.value < self.low else math.log2(self.value / self.high)
+
+    @property
+    def spread(self) -> float:
+        """Added to the scatter of the class, standard deviation of log time."""
+        return min(FARTHEST_OUT, PER_OCTAVE * self.octaves)
+
+
+def beyond(op: Op) -> Beyond | None:
+    """Where an operation's shape lies outside what was measured of its kind; None inside, or where nothing is known.
+
+    Sizes must be numbers.
+    """
+    names = (f"{op.kind}.{op.dtype}", f"{op.kind}.float32", f"{op.kind}.bfloat16")
+    ranges = next((MEASURED_RANGES[name] for name in names if name in MEASURED_RANGES), {})
+    places = [
+        Beyond(dim, float(op.dims[dim]), low, high)
+        for dim, (low, high) in ranges.items()
+        if dim in op.dims and not low <= float(op.dims[dim]) <= high
+    ]
+    return max(places, key=lambda place: place.octaves, default=None)
 
 
 def standing_for(kind: str, dtype: str, measured: Collection[str]) -> Standing | None:

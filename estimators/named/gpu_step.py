@@ -6,7 +6,8 @@ measured take the nearest one's fit with a wider band (`named.class_sharing`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,23 +17,30 @@ from slipstick.estimators.across_devices.beliefs import DEFAULT
 from slipstick.estimators.across_devices.devices import DeviceCalibration
 from slipstick.estimators.calibration.calibration import Calibration
 from slipstick.estimators.composites.composite import Composite, as_compiled
-from slipstick.estimators.core.estimate import Estimate
+from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, quantile
 from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.estimators.core.parameters import declared
 from slipstick.estimators.core.schedule_model import Schedule
-from slipstick.estimators.named.class_sharing import standing_for
+from slipstick.estimators.named.class_sharing import Beyond, beyond, standing_for
 from slipstick.estimators.operation.by_kind import DeviceAndLinks
 from slipstick.estimators.operation.collectives import Collectives
 from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
+from slipstick.estimators.operation.gpu.program_kernels import trained
 from slipstick.estimators.operation.gpu.recurrences import recurrent_kernels
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.estimators.schedule.host_issue import HostIssue
-from slipstick.estimators.tuned.tuned_defaults import HOST, LINKS, OTHER_TYPE, WHOLE
+from slipstick.estimators.tuned.tuned_defaults import CONVOLUTIONAL, HOST, LINKS, OTHER_TYPE, WHOLE
 from slipstick.estimators.tuned.tuned_devices import UNKNOWN
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.graph.workload import Workload
+from slipstick.hwmodels.units import format_quantity
+from slipstick.workloads.graph.workload import Op, Workload
 
+FEW = 3
+"""Fewer operations are kernels to be timed by themselves, not a step that a host issues."""
+NOTICED = 0.05
+"""Share of the time from which operations outside the measured shapes are named."""
 CERTAIN = 1.0
 """No efficiency above: a fit to kernels timed one by one may exceed it, a bound must hold."""
 
@@ -90,6 +98,14 @@ def measured_kernels(known: DeviceCalibration, machine: Machine, classes: Iterab
     return MeasuredKernels(TiledRoofline(Table(kernels)), Table(scatter), Table(notes))
 
 
+@dataclass(frozen=True)
+class GpuStep:
+    """An estimator, and where its band is wider than usual: a line each."""
+
+    estimator: Calibration
+    remarks: tuple[str, ...] = ()
+
+
 def gpu_step(
     known: DeviceCalibration,
     machine: Machine,
@@ -97,7 +113,7 @@ def gpu_step(
     run: Mapping[str, float] | None = None,
     schedule: Schedule | None = None,
     links: Collectives | None = None,
-) -> Calibration:
+) -> GpuStep:
     """The estimator of a workload on a GPU, or on many: measured kernels under a schedule, with a band.
 
     Parameters
@@ -117,27 +133,76 @@ def gpu_step(
     made = Calibration(
         estimator, (), residual_std=UNKNOWN, fingerprint=known.fingerprint, source="; ".join([known.source, *words])
     )
-    if workload.bind_known({**workload.defaults, **(run or {})}).symbols:
-        return made
+    bound = workload.bind_known({**workload.defaults, **(run or {})})
+    if bound.symbols:
+        return GpuStep(made)
     answer = estimator.estimate(workload, machine, run)
-    return replace(made, residual_std=band(kernels.scatter, answer, operations_of(workload, machine)))
+    handed = as_compiled(bound, machine).operations
+    width = band(kernels.scatter, answer, handed)
+    other = None if links else _by_programs(bound, machine, estimator.schedule, answer.time, width)
+    remarks = [*outside(answer, handed), *([other[1]] if other else [])]
+    return GpuStep(replace(made, residual_std=other[0] if other else width), tuple(remarks))
 
 
-def operations_of(workload: Workload, machine: Machine) -> tuple[str, ...]:
-    """The class of each operation as the machine runs it."""
-    return tuple(f"{op.kind}.{op.dtype}" for op in as_compiled(workload, machine).operations)
+def _by_programs(
+    bound: Workload, machine: Machine, schedule: Schedule, time: float, width: float
+) -> tuple[float, str] | None:
+    """The band that holds what a second model says, and a line on it; None where that lies in the band already.
+
+    The second model was fitted to other measurements (whole programs of KernelBench in float32, issued by a host), so
+    it says nothing of recorded graphs and steps that attend to a cache.
+    """
+    if machine.runtime.mode == "graph_replay" or not isinstance(schedule, HostIssue):
+        return None
+    try:
+        second = Composite(trained()[0], schedule).estimate(bound, machine)
+    except InputError:
+        return None  # a kind or data type that those programs lack
+    apart = abs(math.log(second.time / time)) / quantile(DEFAULT_LEVEL, None)
+    if apart <= width:
+        return None
+    return apart, f"a second model, fitted to PyTorch programs, says {format_quantity(second.time, 's')}: wider band"
 
 
-def band(scatter: Mapping[str, Scatter], answer: Estimate, names: tuple[str, ...]) -> float:
+def outside(answer: Estimate, operations: Sequence[Op]) -> list[str]:
+    """A line on the operations whose shapes lie outside what was measured, where they take a noticeable time."""
+    whole = sum(part.contribution for part in answer.parts) or 1.0
+    shares: dict[tuple[str, str], tuple[float, Beyond]] = {}
+    for op, part in zip(operations, answer.parts, strict=True):
+        place = beyond(op) if part.contribution > 0 else None
+        if place is None:
+            continue
+        share, farthest = shares.get((f"{op.kind}.{op.dtype}", place.dim), (0.0, place))
+        worse = max(place, farthest, key=lambda one: one.octaves)
+        shares[f"{op.kind}.{op.dtype}", place.dim] = share + part.contribution / whole, worse
+    places = [
+        f"{name} {dim} {place.value:,.0f} ({_range(place)}) {share:.0%} of the time"
+        for (name, dim), (share, place) in sorted(shares.items(), key=lambda entry: -entry[1][0])
+        if share >= NOTICED
+    ]
+    return [f"shapes beyond the measured, wider band: {'; '.join(places)}"] if places else []
+
+
+def _range(place: Beyond) -> str:
+    return f"{place.low:,.0f}" if place.low == place.high else f"{place.low:,.0f}..{place.high:,.0f}"
+
+
+def band(scatter: Mapping[str, Scatter], answer: Estimate, operations: Sequence[Op]) -> float:
     """Standard deviation of log time of a whole: of one class as if all its operations erred alike, of several
-    classes independently; the host's scatter as far as the device waits for it."""
+    classes independently; wider beyond the measured shapes and in networks of convolutions; the host's scatter as far
+    as the device waits for it."""
     errors: dict[str, float] = {}
-    whole = 0.0
-    for name, part in zip(names, answer.parts, strict=True):
+    whole = convolutions = 0.0
+    for op, part in zip(operations, answer.parts, strict=True):
+        name, place = f"{op.kind}.{op.dtype}", beyond(op) if part.contribution > 0 else None
         std = float(scatter[name].of(np.array(part.time))) if name in scatter else LINKS
+        std = float(np.hypot(std, place.spread)) if place else std
         errors[name] = errors.get(name, 0.0) + std * part.contribution
         whole += part.contribution
+        convolutions += part.contribution if op.kind == "convolution" else 0.0
     kernels = float(np.sqrt(sum(error**2 for error in errors.values())) / (whole or 1.0))
+    if len(operations) >= FEW:
+        kernels = float(np.hypot(kernels, CONVOLUTIONAL * min(1.0, 4 * convolutions / (whole or 1.0))))
     busy = min(1.0, answer.metrics.get("device_busy", 1.0))
     waiting = HOST if busy < 1.0 - 1e-6 else 0.0
     return float(np.hypot(np.hypot(kernels * busy, waiting * (1 - busy)), WHOLE))

@@ -10,6 +10,8 @@ scored on the same data: yes, each machine left out, but these values saw all ma
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 KINSHIP_ERROR = (1.4, 1.2, 1.0, 0.6)
 """How large errors are where the closest relative shares 0, 1, 2, 3 words of the family, against two words. Measured
 on public GPU data by taking relatives away: each step costs a third, a twin halves; rounded towards one because few
@@ -53,3 +55,34 @@ SHARE = 0.7
 """Share of the residuals at the nearest shapes that repeats from machine to machine, where nothing is known."""
 STRENGTH, NOISE = 10.0, 0.05
 """How many machines `SHARE` counts for, and the log error of times at which it does."""
+
+
+MEASURED_RANGES: Mapping[str, Mapping[str, tuple[float, float]]] = {
+    "gemm.float32": {"batch": (1, 65_536), "m": (2, 65_536), "n": (3, 65_536), "k": (1, 500_000)},
+    "gemm.bfloat16": {"batch": (1, 1), "m": (32, 65_536), "n": (1, 32_768), "k": (32, 65_536)},
+    "elementwise.float32": {"elements": (37, 8.6e9)},
+    "softmax.float32": {"rows": (4_096, 4_194_304), "columns": (512, 16_384)},
+    "norm.float32": {"groups": (4_096, 4_194_304), "elements": (2.2e6, 8.6e9)},
+    "convolution.float32": {
+        "batch": (1, 64),
+        "channels_in": (3, 2_048),
+        "channels_out": (3, 2_048),
+        "out_height": (5, 256),
+        "out_width": (5, 256),
+        "groups": (1, 1),
+        "kernel_height": (3, 3),
+        "kernel_width": (3, 3),
+    },
+    "attention.bfloat16": {
+        "batch": (1, 2_048),
+        "heads": (1, 128),
+        "queries": (1, 16_384),
+        "keys": (1, 131_072),
+        "head_dim": (128, 128),
+    },
+    "recurrent.float32": {"batch": (8, 128), "hidden": (256, 4_096)},
+}
+"""Least and largest of each dimension in the rows that the classes were fitted to (those that ``slipstick validate
+operations`` reads; recurrent layers: ``validate recurrences``)."""
+PER_OCTAVE, FARTHEST_OUT = 0.1, 0.5
+"""Scatter (standard deviation of log time) added for each octave beyond a measured range, and at most: a judgement."""

@@ -55,6 +55,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.question.answers import lines
         from slipstick.experiments.question.answers.printed import emit_line
         from slipstick.experiments.question.answers.readable import row_shown
+        from slipstick.experiments.question.domain import remarks as doubts_of
         from slipstick.experiments.question.own import is_own_program, own_program, program_estimator
         from slipstick.experiments.question.question import question
         from slipstick.experiments.question.settings import prices
@@ -124,7 +125,8 @@ def register(app: typer.Typer) -> None:
             "together": "the cheapest change of these together, at the prices given",
             "ranking": "share of draws in which one is faster than the other",
         }
-        notes = [lines.headline(query, answer), *remarks]
+        doubts = doubts_of(query)  # below the tables, with what is assumed
+        notes = [lines.headline(query, answer), *(text for text in remarks if text not in doubts)]
         if solved:
             least = f"none can cost less than {solved.at_least:.4g}"
             titles["together"] += f": {solved.price:.4g} for {solved.ratio:.4g} of today's time ({least})"

@@ -15,6 +15,7 @@ from slipstick.estimators.core.operation_model import grouped, machine_values
 from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.sensitivity.elasticities import crossovers, sensitivity
 from slipstick.experiments.explain.dials import Dials, slope, value_of
+from slipstick.experiments.question.domain import remarks
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.question.unread import unread
 from slipstick.hwmodels.files.readers import InputError
@@ -30,7 +31,7 @@ SLOW_SCAN, SLOW_SCANS = 8, 3
 def notes(question: Question, dials: Dials, named: Sequence[str]) -> list[str]:
     """What is to be said of all tables: names without a say, two names of one size, what a simulation leaves out."""
     sizes = [name for name in dials.today if name.startswith("run.") and name[4:] in question.workload.symbols]
-    lines: list[str] = []
+    lines = list(remarks(question))
     if named:
         function = question.estimator.compile(question.workload, question.machine, tuple(named), question.run)
         lines += unread(function, named)

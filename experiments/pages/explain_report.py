@@ -15,6 +15,7 @@ from slipstick.experiments.pages.plots import Bars, plotly_bars, plotly_heat
 from slipstick.experiments.pages.report import Card, Section, figure_html, table_html, write_page
 from slipstick.experiments.pages.sliderule import data_of, slider_html
 from slipstick.experiments.pages.whatif_report import formula_sections, part_rows, source_sections
+from slipstick.experiments.question.domain import remarks
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.studies.whatif import WhatIf
 from slipstick.hwmodels.files.readers import InputError
@@ -64,7 +65,8 @@ def write(
         f"80 %: {format_quantity(band[0], 's')} .. {format_quantity(band[1], 's')}" if band else "how sure is unknown"
     )
     cards = [Card(format_quantity(answer.time, "s"), f"today's time; {sure}")]
-    lead = f"{question.workload.name} on {question.machine.name}. Assuming: {'; '.join(answer.assumptions)}."
+    texts = "; ".join([*remarks(question), *answer.assumptions])
+    lead = f"{question.workload.name} on {question.machine.name}. Assuming: {texts}."
     return write_page(
         path, f"Slide rule: {question.workload.name} on {question.machine.name}", lead, cards, sections, script
     )

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from slipstick.estimators.across_devices.devices import DeviceCalibration
     from slipstick.estimators.core.schedule_model import Schedule
 
-FEW = 3
-"""Fewer operations are kernels to be timed by themselves, not a step that a host issues."""
 PLAIN = "plain: --estimator roofline"
 THREADS = "threads that share the cores: instructions counted and contention, strategy (a) of Viebke et al. 2019"
 
@@ -42,12 +40,15 @@ class Default:
         With a band.
     why
         One line.
+    remarks
+        Where the band is wider than usual: a line each.
     """
 
     workload: Workload
     machine: Machine
     estimator: Estimator
     why: str
+    remarks: tuple[str, ...] = ()
 
 
 def default(
@@ -90,7 +91,8 @@ def default(
     if kind == "cpu":
         from slipstick.estimators.named.cpu_step import cpu_step
 
-        return Default(asked, machine, cpu_step(machine), f"kinds of operation as measured on a cloud CPU; {PLAIN}")
+        made, remarks = cpu_step(machine, asked)
+        return Default(asked, machine, made, f"kinds of operation as measured on a cloud CPU; {PLAIN}", remarks)
     if kind == "tpu":
         served(asked, machine)
         if divides_batch(workload, machine):
@@ -130,7 +132,7 @@ def gpu_kernels() -> DeviceCalibration:
 def _gpu(
     workload: Workload, machine: Machine, run: Mapping[str, float], dtype: str | None, chosen: Collection[str]
 ) -> Default:
-    from slipstick.estimators.named.gpu_step import gpu_step
+    from slipstick.estimators.named.gpu_step import FEW, gpu_step
     from slipstick.estimators.named.parallel_training import nccl
     from slipstick.estimators.schedule.dispatch import AsynchronousDispatch
     from slipstick.estimators.schedule.sequential import Sequential
@@ -148,7 +150,7 @@ def _gpu(
     issued = "recorded graphs, as serving engines run them" if graphs else "a host that issues them"
     issued = "timed by themselves" if single else issued
     why = f"kernels as measured on {len(gpu_kernels().machines)} GPUs, {issued}; {PLAIN}"
-    return Default(asked, on, made, why)
+    return Default(asked, on, made.estimator, why, made.remarks)
 
 
 def precision(workload: Workload, machine: Machine, dtype: str | None) -> Workload:

@@ -44,6 +44,8 @@ class Question:
         The data type that was set ("bfloat16"); it is in the operations already. "" where none was.
     calibration
         What was fitted to measurements and answers; it is in the estimator already. None where none was given.
+    remarks
+        Where the default answer is less sure than usual: a line each (see `domain.remarks` for all).
     """
 
     workload: Workload
@@ -55,6 +57,7 @@ class Question:
     vary: Space = Space()
     dtype: str = ""
     calibration: Fitted | None = None
+    remarks: tuple[str, ...] = ()
 
     def answer(self) -> Estimate:
         """The estimate."""
@@ -104,11 +107,13 @@ def question(
         if name not in asked.symbols:
             check_run_number(name, value)
     why, sizes = "", values["workload"]
+    remarks: tuple[str, ...] = ()
     if estimator is None:
         open_ = kept_open(asked, on)
         bound = with_sizes(asked, _without(sizes, open_))
         best = default(bound, on, run, dtype, values["machine"])
         asked, on, chosen, why = best.workload, best.machine, best.estimator, best.why
+        remarks = best.remarks
     else:
         asked = in_dtype(asked, dtype) if dtype is not None else asked
         chosen = registry.estimator_of(estimator, asked, on)
@@ -125,7 +130,7 @@ def question(
         chosen = set_parameters(chosen, parameter_values(chosen, values["estimator"]))
     numbers = {name: number_of(f"workload.{name}", value) for name, value in sizes.items()}
     space = Space(Table(axes_of(vary, on)), where=tuple(where)) if vary else Space()
-    return Question(asked, on, chosen, Run(run), why, Run(numbers), space, dtype or "", calibration)
+    return Question(asked, on, chosen, Run(run), why, Run(numbers), space, dtype or "", calibration, remarks)
 
 
 def with_sizes(workload: Workload, sizes: Mapping[str, Value]) -> Workload:

@@ -13,6 +13,7 @@ from slipstick.estimators.composites.consumption import COST, ENERGY, Consumptio
 from slipstick.estimators.contract.protocols import TimeFunction
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.experiments.question.domain import remarks
 from slipstick.experiments.question.objectives import consumptions
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.question.space import Space
@@ -79,7 +80,7 @@ class Task:
     consumed, unknown
         What is given for each point beside its time (joules, dollars), and a line for each thing that cannot be.
     notes
-        What varies but is unused by the time.
+        What varies but is unused by the time; where the answer is less sure than usual.
     """
 
     function: TimeFunction
@@ -187,7 +188,7 @@ def task(question: Question, level: float = DEFAULT_LEVEL, bands: Bands = "auto"
         raise InputError(f"today's time of {question.workload.name!r} is 0 s: there is no ratio to it")
     function = question.estimator.compile(question.workload, question.machine, space.names, question.run)
     consumed, unknown = consumptions(question)
-    notes = unread(function, space.names, consumed)
+    notes = (*unread(function, space.names, consumed), *remarks(question))
     plain = Task(function, space, today, level, consumed=consumed, unknown=unknown, notes=notes)
     shares = Shares(question, level) if answer.metric_intervals and space.size <= SHARE_POINTS else None
     wanted = bands == "always" or (bands == "auto" and space.size <= BAND_POINTS)

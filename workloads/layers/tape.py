@@ -18,6 +18,10 @@ from slipstick.workloads.layers.sequence_layers import SequenceLayers
 __all__ = ["Tape", "Value"]
 
 
+SCALES = ("mul", "masked_fill")
+"""Functions of one value that multiply its gradient by what is known beforehand."""
+
+
 class Tape(ImageLayers, SequenceLayers):
     """A network being written down."""
 
@@ -97,14 +101,16 @@ class Tape(ImageLayers, SequenceLayers):
         def backward(gradient: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
             if function == "add":
                 return [gradient for _ in inputs]
+            scales = function in SCALES and len(inputs) == 1  # its gradient needs no value of the forward pass
             amounts: dict[str, Amount] = {"elements": elements, "reads": reads + elements, "writes": reads}
+            amounts = {**amounts, "reads": elements} if scales else amounts
             return [
                 (
                     self._add(
                         f"{name}.backward",
                         "elementwise",
                         amounts,
-                        [*gradient, made],
+                        gradient if scales else [*gradient, made],
                         {"function": f"{function}_backward"},
                     ),
                 )

@@ -73,14 +73,17 @@ def gpt(
 ) -> Workload:
     """A GPT-style language model, weights of its head tied to the embedding; GPT-2 small by default.
 
-    Symbols: `batch`, `seq_len`. The causal mask saves nothing in the products, as kernels compute them unfused.
+    Symbols: `batch`, `seq_len`. The causal mask saves nothing in the products, as kernels compute them unfused: all
+    scores are computed, and those of later words are then filled.
     """
     batch, length = symbol("batch"), symbol("seq_len")
     tape = Tape("gpt", dtype)
     x = _embeddings(tape, batch, length, {"words": vocabulary, "positions": positions}, width)
     for index in range(layers):
         name = f"layer{index}"
-        y = _attention(tape, f"{name}.attention", tape.norm(f"{name}.attention.norm", x, "layer"), width, heads)
+        y = _attention(
+            tape, f"{name}.attention", tape.norm(f"{name}.attention.norm", x, "layer"), width, heads, "causal"
+        )
         x = tape.elementwise(f"{name}.attention.add", "add", y, x)
         y = _feed_forward(tape, f"{name}.feed_forward", tape.norm(f"{name}.feed_forward.norm", x, "layer"), width)
         x = tape.elementwise(f"{name}.feed_forward.add", "add", y, x)
@@ -104,8 +107,10 @@ def _embeddings(tape: Tape, batch: Amount, length: Amount, tables: dict[str, int
     return x
 
 
-def _attention(tape: Tape, name: str, x: Value, width: int, heads: int) -> Value:
-    """Multi-head self-attention, unfused: scores, softmax, weighted values, output projection."""
+def _attention(
+    tape: Tape, name: str, x: Value, width: int, heads: int, mask: Literal["none", "causal"] = "none"
+) -> Value:
+    """Multi-head self-attention, unfused: scores, mask, softmax, weighted values, output projection."""
     if width % heads:
         raise InputError(f"{name}: {heads} heads do not divide a width of {width}")
     batch, length, _ = x.shape
@@ -117,6 +122,8 @@ def _attention(tape: Tape, name: str, x: Value, width: int, heads: int) -> Value
     square = (batch * heads, length, length)
     scores = tape.batched_product(f"{name}.scores", split["query"], split["key"], length, size, length, square)
     scores = tape.elementwise(f"{name}.scale", "mul", scores)
+    if mask == "causal":
+        scores = tape.elementwise(f"{name}.mask", "masked_fill", scores)
     shares = tape.softmax(f"{name}.softmax", scores)
     mixed = tape.batched_product(
         f"{name}.mix", shares, split["value"], length, length, size, (batch * heads, length, size)

@@ -45,18 +45,18 @@ def autocast(workload: Workload, dtype: str) -> Workload:
             operations.append(small)
             continue
         elements = wide.dims["elements"] if "elements" in wide.dims else wide.dims["rows"] * wide.dims["columns"]
-        # The residual stream that enters a layer norm is float32 already.
-        before = [] if wide.kind == "norm" and wide.attributes.get("pass") != "backward" else [(dtype, "float32")]
-        casts = [_cast(wide, elements, *sides) for sides in (*before, ("float32", dtype))]
-        first, last = casts[0] if before else wide, casts[-1]
-        names[wide.name] = (first.name, last.name)
-        operations += [*casts[: len(before)], wide, last]
+        before, after = _converted(wide)
+        head = [_cast(wide, elements, dtype, "float32")] if before else []
+        tail = [_cast(wide, elements, "float32", dtype)] if after else []
+        row = [*head, wide, *tail]
+        names[wide.name] = (row[0].name, row[-1].name)
+        operations += row
     edges = [(names.get(a, (a, a))[1], names.get(b, (b, b))[0]) for a, b in workload.edges]
     for op in workload.operations:
         if op.name in names:
             first_name, last_name = names[op.name]
             edges += [(first_name, op.name)] if first_name != op.name else []
-            edges.append((op.name, last_name))
+            edges += [(op.name, last_name)] if last_name != op.name else []
     facts = Table({**narrow.metadata, MIXED: "autocast"})
     return replace(narrow, operations=tuple(operations), edges=tuple(dict.fromkeys(edges)), metadata=facts)
 
@@ -87,6 +87,20 @@ def precision_notes(facts: Mapping[str, object]) -> tuple[str, ...]:
 
 def _kept(op: Op) -> bool:
     return op.kind in KEPT and op.dtype == "float32" and op.attributes.get("function") != "batch"
+
+
+def _converted(op: Op) -> tuple[bool, bool]:
+    """Whether what enters, and what leaves an operation in float32 is converted.
+
+    The residual stream that enters a layer norm is float32 already; a loss takes the float32 of its log-softmax, and
+    hands it back in the backward pass.
+    """
+    back = op.attributes.get("pass") == "backward"
+    if op.kind == "norm":
+        return back, True
+    if str(op.attributes.get("function")).startswith("log_softmax"):
+        return not back, back
+    return True, True
 
 
 def _cast(op: Op, elements: Amount, before: str, after: str) -> Op:

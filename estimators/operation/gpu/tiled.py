@@ -59,7 +59,7 @@ class TiledRoofline(FormulaModel):
         if op.kind in machine.runtime.free_kinds:
             return "free"
         units = tuple(sorted(name for name in op.cost if name.startswith("flop.")))
-        return op.kind, op.dtype, units, bool(op.cost.bytes_moved != 0), _variant(op)
+        return op.kind, op.dtype, units, bool(op.cost.bytes_moved != 0), _variant(op), _joined(op)
 
     def formula(self, op: Op, machine: Machine) -> Formula:
         """Symbols: operation.* dims and amounts, machine.*, parameter.kernels.KIND.*."""
@@ -70,6 +70,8 @@ class TiledRoofline(FormulaModel):
         flop_time, energy = _arithmetic(op, machine, prefix)
         has = resources(machine, prefix, flop_time)
         formula = _kernel(op, has, prefix, flop_time)
+        if _joined(op):
+            formula = kernel_classes.with_terms(formula, formula.expression + _beside(op) / has.memory_rate, {})
         launch = symbol("operation.launches") * (
             symbol("machine.runtime.launch_overhead") + symbol(f"{prefix}overhead")
         )
@@ -150,6 +152,18 @@ def _kernel(op: Op, has: Resources, prefix: str, flop_time: sp.Expr) -> Formula:
     if op.cost.bytes_moved == 0:
         return Formula(flop_time, "s", kernel_classes.SOURCE)
     return kernel_classes.stream(has, prefix, flop_time)
+
+
+def _joined(op: Op) -> bool:
+    """Whether a product has others in its kernel that may read and write more than it does."""
+    return op.kind == "gemm" and bool(op.attributes.get("fused"))
+
+
+def _beside(op: Op) -> sp.Expr:
+    """Bytes of a product's kernel beyond its operands and its result: what joined it reads, and keeps for later."""
+    batch, m, n, k = (symbol(f"operation.{name}") for name in ("batch", "m", "n", "k"))
+    alone = int(SIZE_BYTES[op.dtype]) * batch * (m * k + k * n + m * n)
+    return Largest(0, symbol("operation.bytes_moved") - alone)
 
 
 def _variant(op: Op) -> tuple[object, ...]:

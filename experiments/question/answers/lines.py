@@ -7,6 +7,7 @@ from typing import Any
 
 from slipstick.estimators.core.estimate import Estimate
 from slipstick.experiments.question.answers.facts import Facts, MemoryNeed
+from slipstick.experiments.question.domain import remarks
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.units import format_quantity
 
@@ -123,18 +124,20 @@ def _group_row(kind: str, count: float, time: float, share: float, bound_by: str
 def assumptions(question: Question, answer: Estimate, *, verbose: bool) -> list[str]:
     """Why this model, and what the answer takes for granted; cut unless `verbose`."""
     lines = [f"model: {question.why}"] if question.why else []
+    lines += [f"beware: {text}" for text in remarks(question)]
     # a calibration that the user chose is named; that of the default answer stands in the line of the model
     elsewhere = ELSEWHERE if question.why else ELSEWHERE[1:]
     texts = [text for text in _grouped(answer.assumptions) if verbose or not text.startswith(elsewhere)]
     lines += [f"{'assuming: ' if index == 0 else ' ' * 10}{text}" for index, text in enumerate(texts)]
-    return lines if verbose else [_cut(line) for line in lines]
+    return lines if verbose else [cut(line) for line in lines]
 
 
 ELSEWHERE = ("calibrated on", "does not fit", "flop as")
 """Said by the lines above the table, or of use to those who check."""
 
 
-def _cut(line: str) -> str:
+def cut(line: str) -> str:
+    """A line of at most `SHORT` characters."""
     return line if len(line) <= SHORT else f"{line[: SHORT - 16].rstrip(' ,;')} ... (--verbose)"
 
 

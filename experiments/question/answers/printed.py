@@ -11,6 +11,7 @@ from slipstick.estimators.core.estimate import Estimate
 from slipstick.experiments.pages.output import emit
 from slipstick.experiments.question.answers import lines, several
 from slipstick.experiments.question.answers.facts import Facts, facts
+from slipstick.experiments.question.domain import remarks
 from slipstick.experiments.question.objectives import consumptions
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.files.readers import InputError
@@ -39,8 +40,9 @@ def print_answers(
     else:
         notes = [f"{known[0][0].workload.name} on {len(known)} machines; {several.winner(known)}"]
         emit(several.rows(known), form, notes=notes)
-        models = (lines.assumptions(one, answer, verbose=verbose)[:1] for one, answer, _ in known)
-        for text in [*said, *dict.fromkeys(line for found in models for line in found)]:
+        models = [lines.assumptions(one, answer, verbose=verbose)[:1] for one, answer, _ in known]
+        doubts = [lines.cut(f"beware, {one.machine.name}: {text}") for one, _, _ in known for text in remarks(one)]
+        for text in [*said, *dict.fromkeys(line for found in models for line in found), *doubts]:
             emit_line(text)
 
 
@@ -131,6 +133,7 @@ def _row(question: Question, answer: Estimate, known: Facts, parts: int, *, full
         **row,
         "dtype": question.workload.metadata.get("dtype"),
         "assumptions": list(answer.assumptions),
+        "remarks": list(remarks(question)),
         "metrics": dict(answer.metrics),
         "metric_intervals": {name: list(ends) for name, ends in answer.metric_intervals.items()},
         "parts": operations(answer, parts or None),

@@ -10,6 +10,7 @@ from slipstick.experiments.question.answers.facts import items_of, unit_of
 from slipstick.experiments.question.answers.lines import assumptions, count_shown, headline
 from slipstick.experiments.question.answers.printed import emit_line
 from slipstick.experiments.question.answers.readable import sweep_row, value_shown
+from slipstick.experiments.question.domain import remarks
 from slipstick.experiments.question.objectives import known_only
 from slipstick.experiments.studies.whatif import WhatIf, frame_rows
 
@@ -24,7 +25,8 @@ def print_sweep_table(found: WhatIf, frame: pd.DataFrame, front: Sequence[str], 
     notes = [f"today: {headline(found.question, found.today)}"]
     if found.today.interval() and "low_ratio" in frame:
         notes.append("bands of ratios: what was fitted, and most of what the fit misses, is one for both times")
-    notes += said
+    doubts = remarks(found.question)  # below the table, with what is assumed
+    notes += [text for text in said if text not in doubts]
     rate = _with_rate(found, frame)
     if rate:
         at = int(frame[rate].to_numpy(float).argmax())

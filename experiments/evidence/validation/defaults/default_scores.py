@@ -28,6 +28,7 @@ FARTHEST = 20.0
 KERNELS = {
     "gemm": ["workload.m=4096", "workload.n=4096", "workload.k=4096"],
     "vector-sum": ["workload.elements=1e8"],
+    "bert-base-inference": ["workload.batch=8"],
 }
 
 

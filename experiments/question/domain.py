@@ -1,0 +1,102 @@
+"""Where an answer is outside what its model was made for: the same lines on every verb.
+
+What the default answer knows of its band (`Question.remarks`), and what any model leaves out of a machine: caches and
+the shape of a matrix unit that no formula reads, products in a data type that the matrix engine lacks, tiles of
+many-core GPUs on a machine of few cores.
+"""
+
+from __future__ import annotations
+
+from slipstick.estimators.composites.composite import as_compiled
+from slipstick.estimators.core.operation_model import FormulaModel, grouped
+from slipstick.estimators.operation.gpu.tiled import TiledRoofline
+from slipstick.estimators.operation.roofline import serving_rate
+from slipstick.experiments.question.question import Question
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.machine import Machine
+
+FEW_CORES = 8
+"""Below, a machine is no GPU of many cores."""
+LARGE_UNIT = 16_384.0
+"""Flop a cycle of one core's matrix unit from which it is an accelerator's, not a GPU's."""
+
+
+def remarks(question: Question) -> tuple[str, ...]:
+    """A line for each way in which the answer is less sure than its model usually is; none for a run of this host."""
+    if question.estimator.alone:
+        return ()
+    return (*question.remarks, *_precision(question), *_unread(question), *_few_cores(question))
+
+
+def _precision(question: Question) -> list[str]:
+    """Products on the vector engine of a machine whose matrix engine computes other types."""
+    machine = question.machine
+    if "matrix" not in machine.engines:
+        return []
+    rates = machine.engines["matrix"].flop_per_cycle
+    graph = question.estimator.model.graph(question.workload, machine)
+    types = {name.removeprefix("flop.matrix.") for op in graph for name in op.cost if name.startswith("flop.matrix.")}
+    lines = []
+    for dtype in sorted(types):
+        try:
+            engine, _ = serving_rate(machine, "matrix", dtype)
+        except InputError:
+            continue
+        faster = sorted((name for name in rates if name != dtype), key=lambda name: -rates[name])
+        near = [name for name in ("tfloat32", "bfloat16", "float16") if name in faster] or faster[:1]
+        if engine != "matrix" and near:
+            times = rates[near[0]] / machine.engines["vector"].flop_per_cycle[dtype]
+            lines.append(
+                f"{dtype} products run on the vector engine: --dtype {near[0]} has {times:.3g} x the peak on the "
+                "matrix engine"
+            )
+    return lines
+
+
+def _unread(question: Question) -> list[str]:
+    """Caches, and rows and columns of the matrix unit, that no formula of the answer holds."""
+    model, machine = question.estimator.operation_formulas, question.machine
+    names = None if model is None else _read(model, question)
+    if names is None:
+        return []
+    lines = []
+    caches = [
+        level
+        for level in list(machine.memory)[:-1]
+        if machine.memory[level].capacity and not any(name.startswith(f"machine.memory.{level}.") for name in names)
+    ]
+    if caches:
+        lines.append(f"this model does not read {', '.join(f'memory.{level}' for level in caches)}")
+    matrix = machine.engines.get("matrix")
+    used = any(name.startswith("machine.engines.matrix.flop_per_cycle") for name in names)
+    if (
+        matrix
+        and matrix.rows > 1
+        and used
+        and not any(name.startswith("machine.engines.matrix.rows") for name in names)
+    ):
+        lines.append("this model does not read engines.matrix.rows and columns: narrow products run at the full rate")
+    return lines
+
+
+def _read(model: FormulaModel, question: Question) -> frozenset[str] | None:
+    graph = question.estimator.model.graph(question.workload, question.machine)
+    operations = as_compiled(graph, question.machine).operations
+    try:
+        formulas = grouped(model, operations, question.machine)
+    except InputError:
+        return None
+    return frozenset().union(*(formula.names for formula, _ in formulas))
+
+
+def _few_cores(question: Question) -> list[str]:
+    machine = question.machine
+    if not isinstance(question.estimator.operation_formulas, TiledRoofline) or "matrix" not in machine.engines:
+        return []
+    if machine.cores >= FEW_CORES or _unit(machine) < LARGE_UNIT:
+        return []
+    return [f"tiles of a GPU's cores on {machine.cores} large matrix unit(s): --estimator systolic is made for them"]
+
+
+def _unit(machine: Machine) -> float:
+    return max(machine.engines["matrix"].flop_per_cycle.values(), default=0.0)
