@@ -312,14 +312,14 @@ def test_steps_that_fall_on_one_whole_number_are_said_with_a_study(
     where = [str(tmp_path / "study.toml"), "--folder", str(tmp_path / "out")]
     assert command(["study", "run", *where]) == 0
     assert words in capsys.readouterr().err
-    assert json.loads((tmp_path / "out" / "study.json").read_text())["notes"] == [words]
+    assert json.loads((tmp_path / "out" / "study.json").read_text())["notes"][0] == words
     assert command(["study", "report", *where]) == 0
     assert words in capsys.readouterr().out
     assert (
         command(["study", "report", *where, "--objective", "time", "--objective", "t=run.threads", "--format", "json"])
         == 0
     )
-    assert json.loads(capsys.readouterr().out)[0]["note"] == words
+    assert json.loads(capsys.readouterr().out)[0]["note"].startswith(words)
 
 
 def test_others_read_the_parts(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_verbs_say_what_is_not_read(capsys: pytest.CaptureFixture[str], tmp_path
     assert run([*asked, "--save", str(tmp_path / "s.toml")]) == 0
     assert words in capsys.readouterr().out.splitlines()
     assert run([*asked, "--format", "json"]) == 0
-    assert {row["note"] for row in json.loads(capsys.readouterr().out)} == {words}
+    assert all(row["note"].startswith(words) for row in json.loads(capsys.readouterr().out))
     assert run([*asked, "--vary", "machine.power.idle=50W,60W"]) == 0
     assert "this estimator's time does not read machine.power.idle (energy_J does)" in capsys.readouterr().out
     assert run(["study", "run", str(tmp_path / "s.toml"), "--folder", str(tmp_path / "out")]) == 0
