@@ -17,7 +17,7 @@ from slipstick.estimators.extrapolation.laws.selection import POOLS, Mixture, Po
 from slipstick.estimators.extrapolation.prediction import Prediction, shares_of
 from slipstick.estimators.extrapolation.series import Series, kind_of
 from slipstick.estimators.extrapolation.verdict import verdicts
-from slipstick.estimators.tuned.tuned_laws import ORIGINS
+from slipstick.estimators.tuned.tuned_intervals import ORIGINS
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.machine import Machine
 

@@ -25,10 +25,12 @@ from slipstick.estimators.tuned.tuned_intervals import (
     BELOW,
     BENDING,
     DISAGREEMENT,
+    FIRST_ORIGIN,
     GROWTH,
     LEVELS,
     MISSES,
     NEAREST_RATIO,
+    ORIGINS,
     PLAUSIBLE,
     QUANTILES,
     SHORTFALL,
@@ -36,7 +38,6 @@ from slipstick.estimators.tuned.tuned_intervals import (
     STRONG,
     WORST,
 )
-from slipstick.estimators.tuned.tuned_laws import FIRST_ORIGIN, ORIGINS
 from slipstick.hwmodels.files.readers import InputError
 
 NEUTRAL_SLOPE = {"strong": 0.0, "weak": 1.0, "problem_size": 1.0, "collective": 1.0}

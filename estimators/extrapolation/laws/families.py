@@ -13,7 +13,7 @@ import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.extrapolation.laws.terms import Power, SharedIssue, SizeBend, Term, WorkBend
-from slipstick.estimators.tuned.tuned_laws import (
+from slipstick.estimators.tuned.tuned_intervals import (
     BANDWIDTH_PENALTY,
     BARS,
     GROWING_WORK_BAR,

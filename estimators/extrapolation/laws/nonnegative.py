@@ -14,7 +14,7 @@ from scipy.optimize import nnls
 
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.extrapolation.laws.families import Family
-from slipstick.estimators.tuned.tuned_laws import KNOT_SUPPORT
+from slipstick.estimators.tuned.tuned_intervals import KNOT_SUPPORT
 
 RIDGE = 1e-13
 

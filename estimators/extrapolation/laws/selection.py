@@ -16,7 +16,7 @@ from slipstick.estimators.extrapolation.laws import families as law
 from slipstick.estimators.extrapolation.laws.families import Family
 from slipstick.estimators.extrapolation.laws.nonnegative import fit_prefixes
 from slipstick.estimators.extrapolation.laws.terms import Law, Term
-from slipstick.estimators.tuned.tuned_laws import (
+from slipstick.estimators.tuned.tuned_intervals import (
     CLEAN,
     CLEANEST,
     ERROR_CAP,

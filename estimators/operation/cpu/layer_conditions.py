@@ -61,27 +61,53 @@ class LayerConditions(OperationModel):
         return ", ".join(missing if caches else ["memory.L1"])
 
     def _seconds(self, op: Op, machine: Machine) -> float:
-        name = op.attributes.get("loop")
-        if not isinstance(name, str):
-            raise InputError(
-                f"operation {op.name!r} ({op.kind}) is no loop over arrays; layer-conditions knows {', '.join(BY_NAME)}"
-            )
-        kernel = kernel_named(name)
-        shape = tuple(int(float(op.dims[axis])) for axis in reversed(AXES[: kernel.dimensions]))
         cores = int(self.cores) or machine.cores
-        if cores > machine.cores:
-            raise InputError(f"cores = {cores}: machine {machine.name!r} has {machine.cores}")
-        nearest, level = next(iter(machine.memory.items()))
-        if level.bytes_per_cycle is None:
-            raise InputError(f"machine {machine.name!r}: give memory.{nearest}.bytes_per_cycle")
-        results = level.line / kernel.element_bytes
         domain = machine.cores_per_numa or machine.cores
         rate = machine.bandwidth(machine.main_memory) / ceil(machine.cores / domain)
-        data = data_cycles(kernel, shape, machine, rate, _shared(machine, cores))
-        moved = core_elements(kernel, shape, level.line) * level.line / level.bytes_per_cycle
-        one = ecm_cycles(data, results * kernel.flop / _flop_per_cycle(kernel, machine), moved)
-        cycles = max(one / cores, data[machine.main_memory] / ceil(cores / domain))
-        return float(op.dims["elements"]) / results * cycles / machine.clock
+        found = loop_cycles(op, machine, cores, rate)
+        return found.lines * max(found.one / cores, found.memory / ceil(cores / domain)) / machine.clock
+
+
+@dataclass(frozen=True)
+class LoopCycles:
+    """Of one sweep: lines of results, and cycles of one line on one core, all of them and those of main memory."""
+
+    lines: float
+    one: float
+    memory: float
+
+
+def loop_cycles(op: Op, machine: Machine, cores: int, rate: float) -> LoopCycles:
+    """The ECM model of a loop while so many cores share the caches.
+
+    Parameters
+    ----------
+    rate
+        Of main memory as one core alone would see it, bytes a second.
+
+    Raises
+    ------
+    InputError
+        Where the operation is no loop over arrays, the machine lacks the width of a path or a vector unit, or has fewer
+        cores.
+    """
+    name = op.attributes.get("loop")
+    if not isinstance(name, str):
+        raise InputError(
+            f"operation {op.name!r} ({op.kind}) is no loop over arrays; layer-conditions knows {', '.join(BY_NAME)}"
+        )
+    kernel = kernel_named(name)
+    shape = tuple(int(float(op.dims[axis])) for axis in reversed(AXES[: kernel.dimensions]))
+    if cores > machine.cores:
+        raise InputError(f"cores = {cores}: machine {machine.name!r} has {machine.cores}")
+    nearest, level = next(iter(machine.memory.items()))
+    if level.bytes_per_cycle is None:
+        raise InputError(f"machine {machine.name!r}: give memory.{nearest}.bytes_per_cycle")
+    results = level.line / kernel.element_bytes
+    data = data_cycles(kernel, shape, machine, rate, _shared(machine, cores))
+    moved = core_elements(kernel, shape, level.line) * level.line / level.bytes_per_cycle
+    one = ecm_cycles(data, results * kernel.flop / _flop_per_cycle(kernel, machine), moved)
+    return LoopCycles(float(op.dims["elements"]) / results, one, data[machine.main_memory])
 
 
 def _shared(machine: Machine, cores: int) -> Machine:

@@ -87,6 +87,15 @@ def layer_conditions() -> Estimator:
     return _composite(LayerConditions(), Sequential(), "layer conditions and ECM model, one loop after the other")
 
 
+def loops() -> Estimator:
+    """Streams and stencils on cores that share a saturating memory."""
+    from slipstick.estimators.composites.loops_on_cores import LoopsOnCores
+    from slipstick.estimators.operation.cpu.saturating_loops import SaturatingLoops
+    from slipstick.estimators.schedule.sequential import Sequential
+
+    return LoopsOnCores(SaturatingLoops(), Sequential(), "layer conditions, one loop after the other, memory saturates")
+
+
 def layer_conditions_lack(machine: Machine) -> str:
     """What a machine does not say and layer conditions need."""
     from slipstick.estimators.named.machine_kind import machine_kind

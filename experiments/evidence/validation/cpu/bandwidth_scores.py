@@ -1,7 +1,7 @@
 """Saturation of memory bandwidth: fitted on one to four cores, the rest of the NUMA domain predicted.
 
 What a machine's own four cores cannot say (where the curve ends) comes from other machines: the prior is learned
-without the machine that is scored.
+without the machine that is scored. Streams from a data sheet alone are scored beside them (`loop_scores`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from slipstick.estimators.operation.cpu.bandwidth import FittedSaturation, Point
 from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.validation.cpu.bandwidth_data import FILE, MeasuredMachine, read_bandwidths
+from slipstick.experiments.evidence.validation.cpu.loop_scores import loop_rows
 
 DATASET = "likwid-bench bandwidth of CPUs"
 LEVEL = "MEM"
@@ -56,7 +57,7 @@ def rows(scored: Path | None) -> list[ValidationRow]:
             _of_machine(f"{threads} thread a core", name, inside) for name in sorted({s.machine for s in inside})
         ]
         result += _summaries(f"{threads} thread a core, beyond the first domain", beyond, goals=False)
-    return result
+    return result + loop_rows(usable, {k: m for k, m in targets.items() if k not in flagged}, DATASET)
 
 
 def scores(

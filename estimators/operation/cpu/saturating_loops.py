@@ -1,0 +1,100 @@
+"""Streams and stencils on the first n cores of a CPU whose main memory saturates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Annotated
+
+import numpy as np
+
+from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.operation_model import Clock, OperationModel
+from slipstick.estimators.core.parameters import Parameter, check_parameters
+from slipstick.estimators.operation.cpu.bandwidth import Borders, FittedSaturation, Points, Saturation, fit_saturation
+from slipstick.estimators.operation.cpu.layer_conditions import loop_cycles
+from slipstick.estimators.tuned.tuned_loops import EFFICIENCY, ONE_CORE, OTHER_LOOP, SCATTER, SHARPNESS
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.workload import Op
+
+MEASURED = "measured"
+"""The name of a machine's own curve (`bandwidth_by_cores`)."""
+
+
+@dataclass(frozen=True)
+class SaturatingLoops(OperationModel):
+    """t = bytes of main memory / B(n), with the saturation law of `bandwidth`; ECM cycles / n where caches hold all.
+
+    One core reaches `one_core` of what the ECM model says, a NUMA domain `efficiency` of the data sheet's bandwidth.
+    Where the machine has a measured curve (`bandwidth_by_cores`), the law is fitted to it, and says what lies beyond
+    the measured cores.
+
+    Sources: `bandwidth` for the law; `layer_conditions` for traffic and cycles.
+    """
+
+    cores: Annotated[float, Parameter("1", "cores that run; 0: all of the machine's", 0.0, 1e6)] = 0.0
+    efficiency: Annotated[float, Parameter("1", "share of the data sheet's bandwidth reached", 0.01, 1.0)] = EFFICIENCY
+    one_core: Annotated[float, Parameter("1", "share of the ECM model's speed of one core", 0.01, 10.0)] = ONE_CORE
+    sharpness: Annotated[float, Parameter("1", "exponent of the saturation", 1.0, 50.0)] = SHARPNESS
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
+    def runs_at(self) -> Clock:
+        """The machine's own clock."""
+        return "nominal"
+
+    def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
+        """Seconds of one sweep of each operation, shape (operations,).
+
+        Raises
+        ------
+        InputError
+            Where an operation is no loop over arrays, or the machine lacks a cache's rate, a vector unit or the cores.
+        """
+        return np.array([self._seconds(op, machine) for op in operations])
+
+    def scatter(self, machine: Machine, cores: int) -> float:
+        """Standard deviation of log time on so many cores."""
+        curve = measured_curve(machine)
+        if curve is None:
+            return SCATTER
+        low, high = curve.interval(MEASURED, cores)
+        return math.hypot(math.log(float(high[0] / low[0])) / 2 / quantile(DEFAULT_LEVEL, None), OTHER_LOOP)
+
+    def _seconds(self, op: Op, machine: Machine) -> float:
+        cores = int(self.cores) or machine.cores
+        curve = measured_curve(machine)
+        known = curve.of(MEASURED) if curve else None
+        whole = machine.bandwidth(machine.main_memory)
+        domain = machine.cores_per_numa or machine.cores
+        limit = known.limit if known else self.efficiency * whole / math.ceil(machine.cores / domain)
+        cycles = loop_cycles(op, machine, cores, limit)
+        if not cycles.memory:
+            return cycles.lines * cycles.one / cores / machine.clock
+        traffic = cycles.memory * limit / machine.clock
+        alone = traffic * machine.clock / cycles.one
+        law = (
+            Saturation(min(alone, known.per_core), limit, known.sharpness, known.borders, known.cluster_limit)
+            if known
+            else Saturation(self.one_core * alone, limit, self.sharpness, Borders(domain))
+        )
+        return cycles.lines * traffic / min(float(law.bandwidth(cores)), whole)
+
+
+def measured_curve(machine: Machine) -> FittedSaturation | None:
+    """The law fitted to the machine's measured bandwidths by cores; None where it has none."""
+    points = machine.memory[machine.main_memory].bandwidth_by_cores
+    if not points:
+        return None
+    domain = machine.cores_per_numa or machine.cores
+    cluster = machine.cores_per_cluster
+    return _fitted(points, Borders(domain, cluster if cluster and cluster < domain else None))
+
+
+@lru_cache(maxsize=64)
+def _fitted(points: Points, borders: Borders) -> FittedSaturation:
+    return fit_saturation({MEASURED: points}, borders)

@@ -1,0 +1,21 @@
+"""What streams and stencils reach of a CPU's data sheet (`estimators/operation/cpu/saturating_loops.py`).
+
+version: 1
+chosen on: likwid-bench bandwidths of eight CPUs in main memory, five loops, one thread a core
+    (cpu/bandwidth_scaling.csv); every CPU weighs the same.
+refit: ``python -m slipstick.experiments.evidence.validation.cpu.loop_scores``; ``slipstick validate bandwidth`` scores.
+scored on the same data: no; the board chooses all but `SCATTER` anew for each CPU that it leaves out.
+"""
+
+from __future__ import annotations
+
+EFFICIENCY = 0.829
+"""Share of the data sheet's memory bandwidth that a full NUMA domain reaches."""
+ONE_CORE = 0.659
+"""Share of the ECM model's speed that one core reaches in main memory: latencies bound it, not the path."""
+SHARPNESS = 3.06
+"""Exponent of the saturation between the two."""
+SCATTER = 0.125
+"""Standard deviation of the normal law whose 80 % band holds 80 % of the times on CPUs left out."""
+OTHER_LOOP = 0.1
+"""The same between the loop of a measured curve and others; a judgement."""

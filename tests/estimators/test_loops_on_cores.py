@@ -1,0 +1,90 @@
+"""Streams by threads: limits of the saturation law, measured curves, refusals, public bandwidths of a CPU left out."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import slipstick as ss
+from slipstick.estimators.operation.cpu.layer_conditions import LayerConditions
+from slipstick.experiments.calibrate.public_data import training_file
+from slipstick.experiments.evidence.validation.cpu.bandwidth_data import FILE, read_bandwidths
+from slipstick.experiments.evidence.validation.cpu.loop_scores import loop_rows
+from slipstick.experiments.question.question import question
+from slipstick.hwmodels.files.readers import InputError
+
+GOLD, COD = ss.machine("xeon-gold-6148"), ss.machine("xeon-e5-2695v3-cod")
+TRIAD = ss.workload("stream-triad")
+LOOPS = ss.estimator("loops")
+
+
+def rate(machine: ss.Machine, threads: int, size: float = 1e8) -> float:
+    """Bytes/s of the triad: two arrays read, one loaded and stored, eight bytes each."""
+    return 32 * size / LOOPS.estimate(TRIAD, machine, {"threads": threads, "x": size}).time
+
+
+def test_a_full_domain_nears_its_share_of_the_data_sheet_and_a_second_one_doubles_it() -> None:
+    limit = LOOPS.parameters["operation.efficiency"][0] * COD.bandwidth("DRAM") / 2
+    assert 0.9 * limit < rate(COD, 7) <= limit
+    assert rate(COD, 14) == pytest.approx(2 * rate(COD, 7), rel=1e-9)
+    # in a second domain too the full one decides: its cores are slowest
+    assert rate(COD, 8) == pytest.approx(8 / 7 * rate(COD, 7), rel=1e-9)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(1, 19))
+def test_another_core_of_a_domain_never_slows_and_never_more_than_adds_its_part(threads: int) -> None:
+    one, two = rate(GOLD, threads), rate(GOLD, threads + 1)
+    assert one * (1 - 1e-12) <= two <= one * (threads + 1) / threads * (1 + 1e-12)
+
+
+def test_a_what_if_over_threads_and_clock_is_the_estimate_at_each_point() -> None:
+    table = ss.whatif(TRIAD, GOLD, {"run.threads": [1, 20], "machine.clock": [1.2e9, 2.4e9]}, run={"threads": 20}).frame
+    for threads, clock, time in zip(table["run.threads"], table["machine.clock"], table["time_s"], strict=True):
+        one = LOOPS.estimate(TRIAD, GOLD.using({"clock": clock}), {"threads": threads}).time
+        assert time == pytest.approx(one, rel=1e-12)
+    assert table["time_ratio"].max() > 4
+
+
+def test_where_caches_hold_all_cores_divide_the_cycles() -> None:
+    alone = LOOPS.estimate(TRIAD, GOLD, {"threads": 1, "x": 1000}).time
+    bound = TRIAD.bind_known({"x": 1000})
+    assert alone == pytest.approx(float(LayerConditions(1).times(bound.operations, GOLD)[0]), rel=1e-12)
+    assert LOOPS.estimate(TRIAD, GOLD, {"threads": 4, "x": 1000}).time == pytest.approx(alone / 4, rel=1e-12)
+
+
+def test_a_measured_curve_goes_before_the_data_sheet_and_says_what_lies_beyond() -> None:
+    """Four measured cores of a Gold 6148 as its own law would have them: 13 GB/s a core, 100 GB/s, exponent 3."""
+    points = [(n, n * 13e9 / (1 + (n * 13e9 / 100e9) ** 3) ** (1 / 3)) for n in (1, 2, 4, 10)]
+    measured = GOLD.using({"memory.DRAM.bandwidth_by_cores": points})
+    for cores, bandwidth in points:
+        assert rate(measured, cores) == pytest.approx(bandwidth, rel=0.06)
+    assert rate(measured, 20) == pytest.approx(100e9, rel=0.1)
+    near, far = (LOOPS.estimate(TRIAD, measured, {"threads": n}).interval() for n in (2, 20))
+    assert near is not None and far is not None
+    assert math.log(far[1] / far[0]) > math.log(near[1] / near[0])
+
+
+def test_loops_are_answered_by_default_on_cpus_that_say_enough() -> None:
+    found = question("jacobi-2d-5pt", "xeon-gold-6148", settings={"run.threads": 8})
+    assert found.estimator == LOOPS and "layer conditions" in found.why
+    assert found.answer().interval() is not None
+    assert question("stream-triad", "v100-sxm").estimator != LOOPS
+    bare = GOLD.using({"memory.L3.bytes_per_cycle": None, "memory.L3.bandwidth": 1e12})
+    assert question("stream-triad", bare).estimator != LOOPS
+    with pytest.raises(InputError, match="cores = 21"):
+        LOOPS.estimate(TRIAD, GOLD, {"threads": 21})
+
+
+def test_streams_of_a_cpu_left_out_beat_the_corner_and_bytes_over_bandwidth() -> None:
+    path = training_file(FILE)
+    if path is None:
+        pytest.skip("no public measurements here (set SLIPSTICK_DATA)")
+    machines = read_bandwidths(path)
+    out = "SkylakeSP_Gold-6148"
+    row, _ = loop_rows(machines, {out: machines[out]}, "bandwidth")
+    assert row.ours < min(value for value in row.baselines.values() if value is not None)
+    assert row.ours < 0.12 and (row.interval_coverage or 0) > 0.7
