@@ -22,7 +22,8 @@ def register(app: typer.Typer) -> None:
         trace: Annotated[
             Path,
             typer.Argument(
-                help="a timeline (Chrome trace, Nsight Systems, rocprofv3), recorded steps, TensorBoard's profile"
+                help="a timeline (Chrome trace, Nsight Systems, rocprofv3), recorded steps, TensorBoard's profile, "
+                "a log of MLPerf training"
             ),
         ],
         method: Annotated[str, typer.Option(help="duration | published | k-means | dbscan")] = "duration",
@@ -68,11 +69,15 @@ def read_steps(path: Path, marker: str) -> tuple[list[StepProfile], list[str]]:
 
     from slipstick.hwmodels.files.readers import InputError
     from slipstick.workloads.importers.profilers.timeline import read_timeline
+    from slipstick.workloads.importers.mllog.mllog_reader import is_mllog, read_mllog
     from slipstick.workloads.importers.xla.profiles import profiled_steps
     from slipstick.workloads.runs.step_profiles import load_steps, profile_steps, without_stolen_time
 
     if (profiled := profiled_steps(path)) is not None:
         return profiled, []
+    if is_mllog(path):
+        log = read_mllog(path)
+        return log.profiles(), log.lines()
     if path.name.endswith((".jsonl", ".jsonl.gz")):
         return [without_stolen_time(step) for step in load_steps(path)], []
     try:

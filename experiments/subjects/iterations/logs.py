@@ -41,7 +41,7 @@ def read_log(path: str | os.PathLike[str], length: str | None = None, time: str 
     path
         .csv (.gz): a header and a row each; .json (.gz): a list of objects, or an object whose `iterations` is one; a
         Kineto trace (.pt.trace.json(.gz), or any JSON with traceEvents): its ProfilerStep spans, with the shares of
-        their operations as profiles; a profile of a TPU or of JAX (.xplane.pb, .trace.json.gz); recorded .jsonl steps.
+        their operations as profiles; a log of MLPerf training (":::MLLOG" lines); a profile of a TPU or of JAX (.xplane.pb, .trace.json.gz); recorded .jsonl steps.
     length, time
         Columns; else the first of `LENGTH_COLUMNS` and of `TIME_COLUMNS` (or one that ends in _s) that is there. Where
         no length is logged, the duration stands for it: it orders iterations by what they cost.
@@ -51,6 +51,7 @@ def read_log(path: str | os.PathLike[str], length: str | None = None, time: str 
     InputError
         Names the file, the line and the column.
     """
+    from slipstick.workloads.importers.mllog.mllog_reader import is_mllog
     from slipstick.workloads.importers.xla.profiles import profiled_steps
 
     path = Path(path)
@@ -61,8 +62,13 @@ def read_log(path: str | os.PathLike[str], length: str | None = None, time: str 
         return _from_steps(list(load_steps(path)), path)
     if (steps := profiled_steps(path)) is not None:
         return _from_steps(steps, path)
+    if is_mllog(path):
+        return _from_mllog(path)
     if not name.endswith(".json"):
-        raise InputError(f"{path}: want a log that ends in .csv, .json, .jsonl or .xplane.pb (each also with .gz)")
+        raise InputError(
+            f"{path}: want a log that ends in .csv, .json, .jsonl or .xplane.pb (each also with .gz), or one of MLPerf "
+            "training"
+        )
     if name.endswith(".trace.json"):
         return _from_trace(path)
     document = read_json(path, LOG_LIMIT_BYTES)
@@ -173,6 +179,18 @@ def _from_trace(path: Path) -> Iterations:
     from slipstick.workloads.importers.traces.chrome_trace import read_events
 
     return _from_steps(profile_steps(read_events(path)), path)
+
+
+def _from_mllog(path: Path) -> Iterations:
+    """Every step of a log of MLPerf training; steps that were logged together have their mean."""
+    from slipstick.workloads.importers.mllog.mllog_reader import read_mllog
+
+    log = read_mllog(path)
+    counts = [each.count for each in log.steps]
+    if not counts or sum(counts) > MOST_ITERATIONS:
+        raise InputError(f"{path}: {sum(counts):,} steps: want 1 to {MOST_ITERATIONS:,}")
+    seconds = np.repeat([each.seconds for each in log.steps], counts)
+    return Iterations(seconds, seconds, proxy="duration", source=f"{path.name} (from {log.steps_from})")
 
 
 def _from_steps(steps: list[StepProfile], path: Path) -> Iterations:

@@ -1,0 +1,120 @@
+"""One run of MLPerf training as its log tells it: settings, initialisation, training, evaluations, steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.runs.step_profiles import Operation, StepProfile
+
+
+@dataclass(frozen=True)
+class LogSpan:
+    """Something that began and ended: its kind, seconds from the first event, and samples trained (None: not said)."""
+
+    kind: str
+    start: float
+    stop: float
+    samples: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        return self.stop - self.start
+
+
+@dataclass(frozen=True)
+class LoggedSteps:
+    """Steps that were logged together: when they began, how many, and the seconds of each."""
+
+    start: float
+    count: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class TrainingLog:
+    """One run of MLPerf training.
+
+    Parameters
+    ----------
+    settings
+        Numbers that the log states (global_batch_size, max_sequence_length, ...).
+    seconds
+        From run_start to run_stop; None where the log ends before.
+    status
+        What run_stop says ("success", "aborted"); "" without one.
+    steps_from
+        Where step times come from: "statistics of steps", "losses", "blocks", or "" where the log has none.
+    """
+
+    source: str
+    benchmark: str
+    organisation: str
+    platform: str
+    settings: Table[float]
+    seconds: float | None
+    status: str
+    spans: tuple[LogSpan, ...]
+    steps: tuple[LoggedSteps, ...]
+    steps_from: str
+
+    @property
+    def batch(self) -> int | None:
+        """Samples of a step."""
+        found = self.settings.get("global_batch_size")
+        return int(found) if found else None
+
+    @property
+    def sequence(self) -> int | None:
+        """Tokens of a sample."""
+        found = self.settings.get("max_sequence_length")
+        return int(found) if found else None
+
+    @property
+    def step_seconds(self) -> float:
+        """Median step.
+
+        Raises
+        ------
+        InputError
+            Where the log holds no steps.
+        """
+        if not self.steps:
+            raise InputError(f"{self.source}: holds no steps (no statistics, losses or blocks with their samples)")
+        ordered = sorted((each.seconds, each.count) for each in self.steps)
+        half, done = sum(count for _, count in ordered) / 2, 0
+        for seconds, count in ordered:
+            done += count
+            if done >= half:
+                return seconds
+        return ordered[-1][0]
+
+    def lines(self) -> list[str]:
+        """What the log is, in words."""
+        whole = f"{self.seconds:,.4g} s from run_start to run_stop ({self.status or 'no status'})"
+        found = [
+            f"{self.benchmark or 'a benchmark without a name'}, {self.organisation or 'no organisation'}: "
+            + (whole if self.seconds is not None else "the log ends before run_stop")
+        ]
+        if self.steps:
+            count = sum(each.count for each in self.steps)
+            found.append(f"{count:,} steps, median {self.step_seconds:.4g} s, from {self.steps_from}")
+        evaluated = sum(span.seconds for span in self.spans if span.kind == "evaluation")
+        if evaluated:
+            found.append(f"{evaluated:,.4g} s of evaluation, apart from the steps")
+        return found
+
+    def profiles(self) -> list[StepProfile]:
+        """Initialisation, stretches of training and evaluations in order, as steps of phases."""
+        training = [LogSpan("training", s.start, s.start + s.count * s.seconds, float(s.count)) for s in self.steps]
+        others = [span for span in self.spans if span.kind != "training" or not self.steps]
+        ordered = sorted((span for span in (*training, *others) if span.seconds > 0), key=lambda span: span.start)
+        return [
+            StepProfile(
+                index, span.start, span.seconds,
+                {span.kind: Operation(max(1, round(span.samples or 1)), span.seconds)}, span.kind,
+            )
+            for index, span in enumerate(ordered)
+        ]  # fmt: skip
