@@ -72,16 +72,25 @@ def register(app: typer.Typer) -> None:
         sequence: Annotated[int, typer.Option(help="tokens of a sequence", min=1)] = 8192,
         precision: Annotated[str, typer.Option(help="of the layers' products: bf16, fp8, mxfp8, nvfp4")] = "bf16",
         best: Annotated[int, typer.Option(help="layouts to list", min=1, max=64)] = 8,
+        software: Annotated[str, typer.Option(help="megatron | fsdp (weights sharded over data ranks)")] = "megatron",
+        known: Annotated[
+            str | None, typer.Option(help="measured steps of this run, RUN.csv: devices, step_s (or log), tp, pp, ...")
+        ] = None,
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
         """The fastest layout of training on at most so many devices, what bounds it, why the second is worse."""
         from slipstick.experiments.pages.output import emit
+        from slipstick.experiments.subjects.training_plan.known_runs import read_known
         from slipstick.experiments.subjects.training_plan.training_search import TrainingSearch
         from slipstick.experiments.subjects.training_plan.training_text import training_lines, training_rows_shown
         from slipstick.hwmodels.catalog import machine
         from slipstick.workloads.language.language_catalog import language_model
 
-        result = TrainingSearch(language_model(model), machine(on), devices, batch, sequence, precision).run(best)
+        steps = tuple(read_known(known, batch, sequence, precision)) if known else ()
+        search = TrainingSearch(
+            language_model(model), machine(on), devices, batch, sequence, precision, software, steps
+        )  # fmt: skip
+        result = search.run(best)
         rows = training_rows_shown(result) if format == "table" else result.rows()
         emit(rows, format, notes=training_lines(result))
 

@@ -245,11 +245,29 @@ def _chakra(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
     return "a graph of operations of one rank", [], []
 
 
+def _run(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
+    from slipstick.workloads.importers.mllog.mllog_reader import read_mllog
+
+    log = read_mllog(path)
+    kinds = dict.fromkeys(profile.label or "" for profile in log.profiles())
+    spans = [profile for profile in log.profiles() if profile.label in kinds]
+    rows = [
+        {
+            "what": kind,
+            "spans": sum(profile.label == kind for profile in spans),
+            "time_s": sum(profile.duration for profile in spans if profile.label == kind),
+        }
+        for kind in kinds
+    ]
+    return "; ".join(log.lines()), rows, []
+
+
 _TARGETS: Mapping[str, _Read] = {
     "timeline": _timeline,
     "counters": _counters,
     "series": _series,
     "graph": _graph,
     "model": _model,
+    "run": _run,
 }
 _READERS: Mapping[str, _Read] = {"vllm-bench": _served, "llama-bench": _local, "chakra": _chakra}

@@ -212,6 +212,19 @@ def _log(path: Path) -> object:
     return read_log(path)
 
 
+def _mllog(path: Path) -> object:
+    from slipstick.workloads.importers.mllog.mllog_reader import read_mllog
+
+    log = read_mllog(path)
+    return log.lines(), log.profiles(), log.steps and log.step_seconds
+
+
+def _known(path: Path) -> object:
+    from slipstick.experiments.subjects.training_plan.known_runs import read_known
+
+    return read_known(path)
+
+
 def _sheet(path: Path) -> object:
     from slipstick.experiments.measure.bricks.brick_sheet import load_sheet
 
@@ -349,7 +362,9 @@ _OWN: Mapping[str, Reader] = {
             _series,
         ),
         "slipstick.experiments.commands.extrapolate": (("series.csv",), _extrapolate),
-        "slipstick.experiments.subjects.iterations.logs.read_log": (("log.csv",), _log),
+        "slipstick.experiments.subjects.iterations.logs.read_log": (("log.csv", "run.mllog"), _log),
+        "slipstick.workloads.importers.mllog.mllog_reader.read_mllog": (("run.mllog",), _mllog),
+        "slipstick.experiments.subjects.training_plan.known_runs.read_known": (("known.csv",), _known),
         "slipstick.experiments.measure.bricks.brick_sheet.load_sheet": (("sheet.json",), _sheet),
         "slipstick.experiments.measure.bricks.brick_store.BrickStore": (("bricks.sqlite",), _bricks),
         "slipstick.experiments.subjects.spmv.spmv_answers.read_anchors": (("anchors.csv",), _anchors),

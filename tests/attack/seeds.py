@@ -19,6 +19,14 @@ DATA = Path(__file__).parents[1] / "data"
 
 SERIES = "p,time_s\n1,10.2\n2,5.4\n4,3.1\n8,2.0\n16,1.4\n32,1.2\n"
 LOG = "iteration,seq_len,time_s\n" + "".join(f"{i},{20 + i % 7},{0.01 * (1 + i % 5):.3f}\n" for i in range(40))
+MLLOG = "".join(
+    f':::MLLOG {{"time_ms": {time}, "key": "{key}", "value": {value}, "metadata": {{"samples_count": {samples}}}}}\n'
+    for time, key, value, samples in (
+        (0, "global_batch_size", 32, 0), (10, "run_start", "null", 0), (10, "block_start", "null", 0),
+        (9000, "train_loss", 2.5, 64), (20000, "train_loss", 2.25, 128), (20010, "block_stop", "null", 128),
+        (20020, "eval_start", "null", 128), (21020, "eval_stop", "null", 128), (22000, "run_stop", "null", 128),
+    )
+)  # fmt: skip
 TIMES = (
     "workload.m,workload.n,workload.k,time_s\n64,64,64,1e-4\n128,128,128,4e-4\n512,512,512,9e-3\n1024,1024,1024,6e-2\n"
 )
@@ -220,6 +228,8 @@ def _write(folder: Path) -> None:
         "series.csv": SERIES,
         "series.txt": EXTRAP,
         "log.csv": LOG,
+        "run.mllog": MLLOG,
+        "known.csv": "devices,step_s,tp,pp,batch,sequence\n8,2.4,4,2,16,8192\n16,2.5,4,2,32,8192\n",
         "times.csv": TIMES,
         "operations.csv": OPERATIONS,
         "lscpu.json": json.dumps(LSCPU),

@@ -28,6 +28,8 @@ PARTS = (
     "products", "attention", "elementwise", "overhead", "tensor", "context", "expert", "pipeline", "bubble", "data",
     "optimizer", "stragglers",
 )  # fmt: skip
+EASY_PEAK = 0.78e12
+"""bfloat16 flop/s for each watt of the cap of an A100, whose products the cap hardly holds back."""
 OPTIMIZER_TRAFFIC = 30.0
 """Bytes that Adam moves a parameter: gradient, weight and two moments read; these and a half weight written."""
 
@@ -36,12 +38,12 @@ OPTIMIZER_TRAFFIC = 30.0
 class TrainingTerms:
     """What the closed form does not know: starting values that physics suggests (see `MEGATRON_TERMS`)."""
 
-    bf16: Annotated[float, Parameter("1", "share of the bfloat16 peak that products reach", 0.2, 1.0)] = 0.7
+    bf16: Annotated[float, Parameter("1", "share of the bfloat16 peak that products reach", 0.2, 1.0)] = 0.75
     fp8: Annotated[float, Parameter("1", "share of the float8 peak that products reach", 0.1, 1.0)] = 0.55
     fp4: Annotated[float, Parameter("1", "share of the float4 peak that products reach", 0.05, 1.0)] = 0.45
     routed: Annotated[float, Parameter("1", "rate of the experts' products over that of dense ones", 0.05, 1.0)] = 0.5
-    attention: Annotated[float, Parameter("1", "share of the bfloat16 peak in the attention's core", 0.1, 1.0)] = 0.5
-    passes: Annotated[float, Parameter("1", "times that kept activations cross main memory", 0.5, 30.0)] = 4.0
+    attention: Annotated[float, Parameter("1", "share of the bfloat16 peak in the attention's core", 0.1, 1.0)] = 0.35
+    passes: Annotated[float, Parameter("1", "times that kept activations cross main memory", 0.5, 30.0)] = 6.0
     overhead: Annotated[float, Parameter("s", "a layer of a microbatch takes beyond its work", 0.0, 0.1)] = 1e-4
     routing: Annotated[float, Parameter("s", "the same of a layer with experts, further", 0.0, 0.1)] = 5e-4
     tensor: Annotated[float, Parameter("1", "exposed share of tensor-parallel traffic", 0.01, 3.0)] = 0.7
@@ -49,6 +51,9 @@ class TrainingTerms:
     expert: Annotated[float, Parameter("1", "exposed share of the experts' all-to-all", 0.01, 3.0)] = 0.7
     data: Annotated[float, Parameter("1", "exposed share of the data ranks' traffic", 0.01, 3.0)] = 0.2
     stragglers: Annotated[float, Parameter("1", "longer with each doubling of the devices", 0.0, 0.1)] = 0.005
+    narrow: Annotated[float, Parameter("1", "width of products that reach half of that rate", 1.0, 4000.0)] = 300.0
+    few: Annotated[float, Parameter("1", "tokens of an expert whose products reach half", 1.0, 8000.0)] = 100.0
+    throttle: Annotated[float, Parameter("1", "power of peak over cap with which shares fall", 0.001, 1.0)] = 0.3
 
     def __post_init__(self) -> None:
         check_parameters(self)
@@ -59,10 +64,15 @@ class TrainingTerms:
 
 
 MEGATRON_TERMS = TrainingTerms(
-    bf16=0.465, fp8=0.572, fp4=0.441, routed=0.521, attention=0.275, passes=5.92, overhead=1.22e-4, routing=2.01e-3,
-    tensor=0.501, handed=0.371, expert=0.864, data=0.226, stragglers=4.9e-3,
+    bf16=0.641, fp8=0.706, fp4=0.535, routed=0.528, attention=0.418, passes=5.78, overhead=1.15e-4, routing=1.39e-3,
+    tensor=0.547, handed=0.368, expert=0.908, data=0.209, stragglers=4.62e-3, narrow=313.0, few=143.0, throttle=0.263,
 )  # fmt: skip
 """Fitted to 87 public runs: MLPerf training v5.0 (Llama 3.1 405B) and Megatron-Bridge 26.02 to 26.08."""
+FSDP_TERMS = TrainingTerms(
+    bf16=0.975, fp8=0.706, fp4=0.45, routed=0.5, attention=0.302, passes=7.25, overhead=1.03e-4, routing=5e-4,
+    tensor=0.7, handed=0.3, expert=0.7, data=1.16, stragglers=4.58e-3, narrow=716.0, few=100.0, throttle=0.584,
+)  # fmt: skip
+"""Fitted to 216 public runs of llm-foundry (eager PyTorch FSDP, dense models); terms of other traffic as started."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +85,10 @@ class StepTime:
     def seconds(self) -> float:
         """Of the step."""
         return sum(self.parts.values())
+
+    def scaled(self, factor: float) -> StepTime:
+        """Every part so many times as long."""
+        return StepTime(Table({name: seconds * factor for name, seconds in self.parts.items()}))
 
     @property
     def bound(self) -> str:
@@ -126,12 +140,15 @@ class TrainingStep:
         """Flop/s of layers' products, of the head's, of the attention's core; bytes/s of main memory."""
         dtype = PRECISIONS[self.precision]
         half = self.machine.peak("matrix", "bfloat16")
-        wide = self.machine.peak("matrix", dtype) * self.terms.share(dtype)
+        dense = half / (self.machine.power.cap or half / EASY_PEAK)
+        held = min(1.0, (EASY_PEAK / dense) ** self.terms.throttle)
+        half *= held
+        wide = self.machine.peak("matrix", dtype) * self.terms.share(dtype) * held
         memory = self.machine.bandwidth(self.machine.main_memory)
         return wide, half * self.terms.bf16, half * self.terms.attention, memory
 
     @cached_property
-    def _amounts(self) -> tuple[float, float, float, float]:
+    def _amounts(self) -> tuple[float, float, float, float, float]:
         """A token in a mean layer: flop of products (the experts' at their rate) and of the core, kept numbers, rows.
 
         Rows are the numbers of one copy of a token that goes to an expert.
@@ -140,8 +157,8 @@ class TrainingStep:
         core = 2.0 * attention_numbers(m, self.sequence) / m.layers
         part = m.expert_layers / m.layers
         routed = m.experts.per_token * m.expert_weights * part if m.experts else 0.0
-        products = m.token_weights / m.layers - routed + routed / self.terms.routed
-        return 2.0 * products, core, layer_numbers(m), m.width * part
+        products = m.token_weights / m.layers - routed
+        return 2.0 * products, 2.0 * routed / self.terms.routed, core, layer_numbers(m), m.width * part
 
     def bound(self, devices: int, batch: int) -> float:
         """Seconds below which no layout comes: the model's flop at the peak of the precision."""
@@ -152,11 +169,16 @@ class TrainingStep:
     def layer(self, layout: TrainingLayout) -> dict[str, float]:
         """Seconds by part of one layer for one microbatch, forward and backward."""
         wide, _, core_rate, memory = self._rates
-        products, core, kept, rows = self._amounts
+        products, routed, core, kept, rows = self._amounts
         m, t, net, terms = self.model, layout.tensor, self.network, self.terms
         tokens = self.sequence * layout.micro / layout.context
         share = tokens / t
         full = layout.recompute == "full"
+        products *= 1 + terms.narrow * math.sqrt(t) / m.width
+        if m.experts:
+            visits = share * m.experts.per_token * layout.expert / m.experts.count
+            routed *= (1 + terms.few / visits) * (1 + terms.narrow / m.experts.feed_forward)
+            products += routed
         # flash attention computes the scores again in its backward pass: 2.5 forward passes, not 2
         cores = 3.0 + (0.5 if layout.recompute != "none" else 0.0) + full
         tensor = 2.0 * m.width * tokens

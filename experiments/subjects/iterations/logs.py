@@ -41,7 +41,8 @@ def read_log(path: str | os.PathLike[str], length: str | None = None, time: str 
     path
         .csv (.gz): a header and a row each; .json (.gz): a list of objects, or an object whose `iterations` is one; a
         Kineto trace (.pt.trace.json(.gz), or any JSON with traceEvents): its ProfilerStep spans, with the shares of
-        their operations as profiles; a log of MLPerf training (":::MLLOG" lines); a profile of a TPU or of JAX (.xplane.pb, .trace.json.gz); recorded .jsonl steps.
+        their operations as profiles; a log of MLPerf training (":::MLLOG" lines); a profile of a TPU or of JAX
+        (.xplane.pb, .trace.json.gz); recorded .jsonl steps.
     length, time
         Columns; else the first of `LENGTH_COLUMNS` and of `TIME_COLUMNS` (or one that ends in _s) that is there. Where
         no length is logged, the duration stands for it: it orders iterations by what they cost.

@@ -5,12 +5,14 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
+from slipstick.estimators.schedule.pipelines.training_known import KnownStep, StepCalibration, calibrated
 from slipstick.estimators.schedule.pipelines.training_step import (
+    FSDP_TERMS,
     MEGATRON_TERMS,
     PARTS,
     PRECISIONS,
@@ -18,7 +20,7 @@ from slipstick.estimators.schedule.pipelines.training_step import (
     TrainingStep,
     TrainingTerms,
 )
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.training_layout import TrainingLayout, training_flop
@@ -36,6 +38,8 @@ CHUNKS = (1, 2, 3, 4, 5, 6, 8, 10, 12)
 CONTEXTS, MICROS = (1, 2, 4, 8, 16), (1, 2, 4, 8)
 LEAST_TOKENS = 2048
 """Tokens of a sequence on one context rank at least: published runs keep 4096, and the terms say nothing of fewer."""
+SOFTWARE = {"megatron": MEGATRON_TERMS, "fsdp": FSDP_TERMS}
+"""Terms by the software that trains: Megatron's layouts, or weights sharded over data ranks alone (eager FSDP)."""
 KEPT = 64
 """Layouts whose parts are kept for the answer."""
 
@@ -47,10 +51,16 @@ class TrainingChoice:
     layout: TrainingLayout
     time: StepTime
     memory: TrainingMemory
+    spread: float = SPREAD
+
+    @property
+    def width(self) -> float:
+        """Factor of the 80 % band of the step."""
+        return math.exp(quantile(DEFAULT_LEVEL, None) * self.spread)
 
     def row(self, plan: TrainingPlan) -> dict[str, Any]:
         """As a row of a table, with the 80 % band of the step."""
-        seconds, width = self.time.seconds, plan.width
+        seconds, width = self.time.seconds, self.width
         tokens = plan.batch * plan.sequence
         return {
             "layout": self.layout.text(),
@@ -82,6 +92,10 @@ class TrainingPlan:
         Devices that the machine's links join by its file; beyond them the last link's rate is assumed to hold.
     fitted, short, refused
         Layouts answered; those that do not fit in memory; those that do not divide.
+    calibration
+        What measured steps of one's own said; None without them.
+    grown
+        The measured layout of most devices with more data ranks, so that it fills the devices; None where it cannot.
     """
 
     model: str
@@ -98,11 +112,8 @@ class TrainingPlan:
     fitted: int
     short: int
     refused: int
-
-    @property
-    def width(self) -> float:
-        """Factor of the 80 % band."""
-        return math.exp(quantile(DEFAULT_LEVEL, None) * SPREAD)
+    calibration: StepCalibration | None = None
+    grown: TrainingChoice | None = None
 
     def rows(self) -> list[dict[str, Any]]:
         """The best layouts."""
@@ -127,6 +138,10 @@ class TrainingSearch:
         Sequences of a step, tokens of one.
     precision
         bf16, fp8, mxfp8 or nvfp4.
+    software
+        megatron, or fsdp: weights sharded over data ranks alone.
+    known
+        Measured steps of the same model on the same machine, which calibrate the terms.
     """
 
     model: LanguageModel
@@ -135,7 +150,8 @@ class TrainingSearch:
     batch: int
     sequence: int
     precision: str = "bf16"
-    terms: TrainingTerms = MEGATRON_TERMS
+    software: str = "megatron"
+    known: tuple[KnownStep, ...] = ()
 
     def run(self, best: int = 8) -> TrainingPlan:
         """Every layout.
@@ -145,9 +161,14 @@ class TrainingSearch:
         InputError
             Where none fits in memory, or the machine cannot do it at all.
         """
+        if self.software not in SOFTWARE:
+            raise unknown_name("training software", self.software, list(SOFTWARE))
         if self.devices < 1 or self.batch < 1:
             raise InputError(f"devices = {self.devices}, batch = {self.batch}: want at least 1 of each")
-        step = TrainingStep(self.model, self.machine, self.sequence, self.precision, self.devices, self.terms)
+        start = self._start
+        fit = calibrated(self.model, self.machine, self.known, start) if self.known else None
+        terms = fit.terms if fit else start
+        step = TrainingStep(self.model, self.machine, self.sequence, self.precision, self.devices, terms)
         domain = step.network.domain
         capacity = self.machine.memory[self.machine.main_memory].capacity * FULL
         plans: list[tuple[float, int, TrainingLayout]] = []
@@ -174,14 +195,38 @@ class TrainingSearch:
                 f"{capacity / 1e9:.4g} GB that a plan may fill; want more devices, or another batch"
             )
         ordered = [entry[2] for entry in sorted(plans, key=lambda entry: (-entry[0], entry[1]))]
-        chosen = tuple(
-            TrainingChoice(layout, step.step(layout, self.batch), self.fullest(layout)) for layout in ordered[:best]
-        )
+        chosen = tuple(sorted((self._choice(step, layout, fit) for layout in ordered[:best]), key=_seconds))
         return TrainingPlan(
             self.model.name, self.machine.name, self.devices, self.batch, self.sequence, self.precision,
             training_flop(self.model, self.sequence), self.machine.peak("matrix", PRECISIONS[self.precision]),
-            step.bound(self.devices, self.batch), step.network.devices, chosen, fitted, short, refused,
+            step.bound(self.devices, self.batch), step.network.devices, chosen, fitted, short, refused, fit,
+            self._grown(step, fit),
         )  # fmt: skip
+
+    def _grown(self, step: TrainingStep, fit: StepCalibration | None) -> TrainingChoice | None:
+        """The largest measured layout with more data ranks; None where batch or devices do not divide so."""
+        if fit is None:
+            return None
+        largest = max(fit.known, key=lambda known: known.layout.devices).layout
+        ranks = largest.devices // largest.data
+        layout = replace(largest, data=max(1, self.devices // ranks))
+        try:
+            layout.check(self.model, self.batch, self.sequence)
+            return self._choice(step, layout, fit)
+        except InputError:
+            return None
+
+    @property
+    def _start(self) -> TrainingTerms:
+        return SOFTWARE[self.software]
+
+    def _choice(self, step: TrainingStep, layout: TrainingLayout, fit: StepCalibration | None) -> TrainingChoice:
+        time, memory = step.step(layout, self.batch), self.fullest(layout)
+        if fit is None:
+            return TrainingChoice(layout, time, memory)
+        time = time.scaled(fit.offset(layout, self.batch, self.sequence))
+        spread = fit.spread(layout, self.batch, self.sequence, self.precision)
+        return TrainingChoice(layout, time, memory, spread)
 
     def fullest(self, layout: TrainingLayout) -> TrainingMemory:
         """Memory of the first, second or last stage, whichever is fullest; those between hold less than the second."""
@@ -193,7 +238,9 @@ class TrainingSearch:
         """Layouts of at most so many devices; tensor ranks stay within the nearest link."""
         experts = self.model.experts.count if self.model.experts else 1
         tensors = [t for t in (1, 2, 4, 8, 16, 32) if t <= domain and not self.model.heads % t]
-        for tensor, pipeline, context, micro in product(tensors, STAGES, CONTEXTS, MICROS):
+        alone = self.software == "fsdp"
+        stages, contexts = ((1,), (1,)) if alone else (STAGES, CONTEXTS)
+        for tensor, pipeline, context, micro in product([1] if alone else tensors, stages, contexts, MICROS):
             room = self.devices // (tensor * pipeline * context)
             if not room or pipeline > self.model.layers or self.batch % micro:
                 continue
@@ -211,12 +258,16 @@ class TrainingSearch:
                     if c == 1 or (pipeline > 1 and not rounds % pipeline and divides(self.model.layers, pipeline, c))
                 ]
                 ranks = [e for e in divisors(experts) if not (tensor * context * data) % e]
-                shards = (1, 3) if pipeline == 1 else (1,)
+                shards = (3,) if alone else (1, 3) if pipeline == 1 else (1,)
                 for chunk, expert, shard in product(chunks, ranks, shards):
                     for recompute in ("selective", "full"):
                         yield TrainingLayout(
                             tensor, pipeline, data, context, expert, chunk, micro, shard, recompute
                         )  # fmt: skip
+
+
+def _seconds(choice: TrainingChoice) -> float:
+    return choice.time.seconds
 
 
 def divides(layers: int, stages: int, chunks: int) -> bool:

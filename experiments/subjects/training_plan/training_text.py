@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+from slipstick.estimators.schedule.pipelines.training_known import FACTORS, StepCalibration
 from slipstick.experiments.subjects.training_plan.training_search import TrainingChoice, TrainingPlan
 
 WORDS = {
@@ -35,6 +38,14 @@ def training_lines(plan: TrainingPlan) -> list[str]:
         f"bound by: {shares(best)}; no layout is below {plan.bound:.4g} s (model flop at the peak of all devices)",
         f"memory of its fullest device: {memory_text(best)}",
     ]
+    if plan.calibration is not None:
+        found.append(known_text(plan.calibration))
+    if plan.grown is not None:
+        row = plan.grown.row(plan)
+        found.append(
+            f"as measured, with more data ranks: {plan.grown.layout.text()} on {plan.grown.layout.devices} devices: "
+            f"{row['step_s']:.4g} s a step ({row['low_s']:.4g} to {row['high_s']:.4g} with 80 %)"
+        )
     if best.layout.devices > plan.joined:
         lines.append(
             f"assuming: the links of {plan.machine} join {plan.joined} devices; beyond, the last link's rate is kept"
@@ -42,6 +53,21 @@ def training_lines(plan: TrainingPlan) -> list[str]:
     if len(plan.best) > 1:
         lines.append(f"second: {plan.best[1].layout.text()}: {why_worse(best, plan.best[1])}")
     return lines
+
+
+def known_text(calibration: StepCalibration) -> str:
+    """What measured steps changed, in words."""
+    sizes = sorted({step.layout.devices for step in calibration.known})
+    spreads = [math.exp(math.sqrt(calibration.covariance[i][i])) for i in range(len(FACTORS))]
+    factors = ", ".join(
+        f"{name} x {value:.3g} (sure to a factor {spread:.2g})"
+        for name, value, spread in zip(FACTORS, calibration.factors, spreads, strict=True)
+    )
+    worst = max(abs(residual) for residual in calibration.residuals)
+    return (
+        f"calibrated on {len(calibration.known)} measured steps at {', '.join(map(str, sizes))} devices: {factors}; "
+        f"these are met within {math.expm1(worst):.1%}"
+    )
 
 
 def shares(choice: TrainingChoice) -> str:

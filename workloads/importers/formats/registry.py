@@ -11,7 +11,7 @@ from typing import Literal
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.importers.formats.look import SQLITE, Look, look
 
-Target = Literal["timeline", "counters", "serving", "series", "graph", "model", "machine"]
+Target = Literal["timeline", "counters", "serving", "series", "graph", "model", "machine", "run"]
 COMMANDS: dict[Target, tuple[str, ...]] = {
     "timeline": ("slipstick replay {file} --on MACHINE",),
     "counters": (),
@@ -20,6 +20,11 @@ COMMANDS: dict[Target, tuple[str, ...]] = {
     "graph": ("slipstick workloads import {file} --save w.json", "slipstick estimate w.json --on MACHINE"),
     "model": ("slipstick serve {file} --on MACHINE --concurrency 8",),
     "machine": ("slipstick machines show {file}",),
+    "run": (
+        "slipstick phases {file}",
+        "slipstick seqpoint {file}",
+        "slipstick plan training CONFIG.json --on MACHINE --devices N --batch B --known RUN.csv",
+    ),
 }
 """What goes on with a file, by what it holds."""
 
@@ -36,7 +41,7 @@ class Format:
         The tool, and what it calls such a file.
     target
         What is made of it: a timeline of events, counters of regions, measurements of a server, a series of times over
-        parameters, a graph of operations, a language model's configuration, a machine.
+        parameters, a graph of operations, a language model's configuration, a machine, the steps of a training run.
     seen_in
         Whether the beginning of a file shows that it is one.
     """
@@ -108,6 +113,13 @@ def _chakra(seen: Look) -> bool:
     return seen.has("nodes", "schema") and not seen.keys & {"traceEvents", "ph"}
 
 
+def _mllog(seen: Look) -> bool:
+    """A launcher may say much before the first line."""
+    from slipstick.workloads.importers.mllog.mllog_reader import is_mllog
+
+    return bool(seen.text) and is_mllog(seen.path)
+
+
 _PERF_CSV = re.compile(r"\s*(<not \w+>|[\d.]+)([,;|\t])(?!\d)[\w%/]*\2(?!\d)[^,;|\t]{1,200}(\2|$)")
 _PERF_SCRIPT = re.compile(r"\S.{0,64}?\s+\d+(/\d+)?\s+(\[\d+\]\s+)?(\d+\.\d+:\s+)?(\d+\s+)?[\w\-:/.=]{1,80}:(\s|$)")
 _CALIPER_JSON = re.compile(r'\{\s*"data"\s*:\s*\[\s*\[')
@@ -134,6 +146,7 @@ FORMATS: tuple[Format, ...] = (
     Format("rocprof-csv", "rocprofv3, trace as CSV", "timeline", _rocprof_trace),
     Format("likwid", "likwid-perfctr, CSV", "counters", _likwid),
     Format("extrap", "Extra-P, text", "series", _extrap),
+    Format("mllog", "MLPerf training, log", "run", _mllog),
     Format("perf-stat", "perf stat, CSV, JSON lines or text", "counters", _perf_stat),
     Format("perf-script", "perf script", "counters", _perf_script),
 )  # fmt: skip

@@ -13,6 +13,8 @@ from slipstick.experiments.evidence.validation.parallel.training_rows import Tra
 
 USUAL = 0.7
 """Log spread of each term about its start."""
+SURER = {"bf16": 0.2, "fp8": 0.25, "fp4": 0.3, "attention": 0.35, "passes": 0.4}
+"""Terms that physics knows better: shares of a peak, and how often activations cross memory."""
 SOFT, NOISE = 0.1, 0.08
 """Log error beyond which a run's weight falls; and the log spread of a run about the model."""
 START = TrainingTerms()
@@ -40,6 +42,7 @@ def fitted_terms(runs: Sequence[TrainingRun]) -> TrainingTerms:
 
     notes = parameters(START)
     start = np.log([value for value, _ in notes.values()])
+    usual = np.array([SURER.get(name, USUAL) for name in notes])
     low, high = (np.log([max(getattr(note, end), 1e-6) for _, note in notes.values()]) for end in ("low", "high"))
     # runs of one configuration count once
     weights = 1 / np.sqrt([sum(_like(run, other) for other in runs) for run in runs])
@@ -51,7 +54,7 @@ def fitted_terms(runs: Sequence[TrainingRun]) -> TrainingTerms:
     def residuals(point: FloatArray) -> FloatArray:
         errors = log_errors(runs, terms(point)) / NOISE * weights
         soft = np.sign(errors) * np.sqrt(2 * (np.sqrt(1 + errors**2) - 1))
-        return np.concatenate([soft, (point - start) / USUAL])
+        return np.concatenate([soft, (point - start) / usual])
 
     found = least_squares(residuals, np.clip(start, low + 1e-6, high - 1e-6), bounds=(low, high), max_nfev=40)
     return terms(found.x)

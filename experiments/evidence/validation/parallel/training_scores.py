@@ -13,14 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
-from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.schedule.pipelines.training_step import PRECISIONS
 from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.validation.parallel.training_figures import baseline_errors, figures, spread_of
 from slipstick.experiments.evidence.validation.parallel.training_fit import anchored, fitted_terms, log_errors
+from slipstick.experiments.evidence.validation.parallel.training_known_scores import grown_rows
 from slipstick.experiments.evidence.validation.parallel.training_rows import FILES, TrainingRun, training_runs
-from slipstick.workloads.language.training_layout import training_flop
 
 MOST_KNOWN = 512
 """Accelerators of the largest MLPerf run that the fit of larger ones may see."""
@@ -57,6 +56,8 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
     found = _scale(known)
     for board in BOARDS:
         found += _left_out(board, known)
+    for source in ("mlperf", "llm-foundry"):
+        found += grown_rows(source, known[source], _stack(source, known))
     return found
 
 
@@ -75,7 +76,7 @@ def _scale(known: Mapping[str, Sequence[TrainingRun]]) -> list[ValidationRow]:
     large = [run for run in known["mlperf"] if run.devices > MOST_KNOWN]
     terms = fitted_terms(small)
     plain = log_errors(large, terms)
-    spread = _spread(log_errors(small, terms))
+    spread = spread_of(log_errors(small, terms))
     own = [run for run in small if run.source == "mlperf"]
     # the anchored error is that of scaling: how each small run follows from the others of its kind
     with_anchor = np.array(
@@ -84,8 +85,8 @@ def _scale(known: Mapping[str, Sequence[TrainingRun]]) -> list[ValidationRow]:
     case = f"Llama 3.1 405B above {MOST_KNOWN} accelerators"
     base = baseline_errors(large, own)
     return [
-        *_rows("mlperf", f"{case}, terms alone", "scale", plain, np.full(len(large), spread), base, (0.08, 0.20)),
-        *_rows(
+        *figures("mlperf", f"{case}, terms alone", "scale", plain, np.full(len(large), spread), base, (0.08, 0.20)),
+        *figures(
             "mlperf", f"{case}, anchored to the nearest known run", "scale", with_anchor,
             np.full(len(large), spread), base, (0.03, 0.08),
         ),
@@ -106,13 +107,13 @@ def _left_out(board: Board, known: Mapping[str, Sequence[TrainingRun]]) -> list[
         for name, values in baseline_errors(mine, others).items():
             base.setdefault(name, []).extend(values)
     spreads = {
-        group: _spread(np.concatenate([errors[other] for other in errors if other != group])) for group in errors
+        group: spread_of(np.concatenate([errors[other] for other in errors if other != group])) for group in errors
     }
     together = np.concatenate(list(errors.values()))
     widths = np.concatenate([np.full(len(errors[group]), spreads[group]) for group in errors])
     worst = max(errors, key=lambda group: float(np.median(np.abs(errors[group]))))
     said = f"worst: {worst} ({np.median(np.abs(np.expm1(errors[worst]))):.0%} median)"
-    return _rows(board.source, board.case, board.case, together, widths, base, board.goals, said, board.noise)
+    return figures(board.source, board.case, board.case, together, widths, base, board.goals, said, board.noise)
 
 
 def _kept_aside(known: Mapping[str, Sequence[TrainingRun]], scored: Path) -> list[ValidationRow]:
@@ -130,82 +131,9 @@ def _kept_aside(known: Mapping[str, Sequence[TrainingRun]], scored: Path) -> lis
         stack = stack_of(source, known)
         terms = fitted_terms(stack)
         errors = log_errors(runs, terms) + np.array([anchored(run, known[source], terms) or 0.0 for run in runs])
-        spread = np.full(len(runs), _spread(log_errors(stack, terms)))
+        spread = np.full(len(runs), spread_of(log_errors(stack, terms)))
         said = f"{left} rows are left out"
-        found += _rows(
+        found += figures(
             source, "rows kept aside", "file", errors, spread, baseline_errors(runs, stack), (0.10, 0.28), said
-        )
-    return found
-
-
-def baseline_errors(runs: Sequence[TrainingRun], known: Sequence[TrainingRun]) -> dict[str, list[float]]:
-    """Log errors of one share of the peak, and of the nearest known run's flop/s a device.
-
-    The nearest has the same accelerator where there is one, then the same model, then the nearest number of devices;
-    across accelerators its share of the peak counts.
-    """
-    shares = {run: _share(run) for run in (*known, *runs)}
-    fitted = float(np.median([np.log(shares[run]) for run in known]))
-    roofline, nearest = [], []
-    for run in runs:
-        roofline.append(float(np.log(shares[run])) - fitted)
-
-        def apart(other: TrainingRun, run: TrainingRun = run) -> tuple[bool, bool, bool, float]:
-            size = abs(float(np.log(other.devices / run.devices)))
-            return other.system != run.system, other.model != run.model, other.precision != run.precision, size
-
-        nearest.append(float(np.log(shares[run] / shares[min(known, key=apart)])))
-    return {"roofline with one fitted share": roofline, "nearest known run, scaled": nearest}
-
-
-def _share(run: TrainingRun) -> float:
-    """Of the peak in the run's precision."""
-    flop = training_flop(run.model, run.sequence) * run.sequence * run.batch
-    return flop / (run.seconds * run.devices * run.machine.peak("matrix", PRECISIONS[run.precision]))
-
-
-def _spread(errors: FloatArray) -> float:
-    """Log spread whose 80 % band holds 80 % of the errors."""
-    return float(np.quantile(np.abs(errors), DEFAULT_LEVEL)) / quantile(DEFAULT_LEVEL, None)
-
-
-def _rows(
-    source: str,
-    case: str,
-    held_out: str,
-    errors: FloatArray,
-    spreads: FloatArray,
-    baselines: Mapping[str, Sequence[float]],
-    goals: tuple[float, float],
-    reason: str = "",
-    noise: tuple[float, float] | None = None,
-) -> list[ValidationRow]:
-    """Median and 90th percentile of one case."""
-    width = quantile(DEFAULT_LEVEL, None)
-    found = []
-    for place, (label, share) in enumerate((("median", 0.5), ("90th percentile", 0.9))):
-
-        def statistic(values: Sequence[float] | FloatArray, share: float = share) -> float:
-            return float(np.quantile(np.abs(np.expm1(np.asarray(values))), share))
-
-        ours = statistic(errors)
-        found.append(
-            ValidationRow(
-                dataset=f"training: {source}",
-                case=f"{case}, {label}",
-                held_out=held_out,
-                n=len(errors),
-                metric=f"{label} of |predicted / measured - 1| of a step",
-                unit="1",
-                ours=ours,
-                baselines={name: statistic(values) for name, values in baselines.items()},
-                goal=goals[place],
-                ok=ours <= goals[place],
-                interval_level=DEFAULT_LEVEL,
-                interval_coverage=float(np.mean(np.abs(errors) <= width * spreads)),
-                interval_width=float(np.median(np.exp(2 * width * spreads))),
-                noise_floor=noise[place] if noise else None,
-                reason=reason,
-            )
         )
     return found

@@ -1,0 +1,59 @@
+"""Larger sizes of published runs from measured steps at smaller ones, as `plan training --known` calibrates them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from slipstick.estimators.schedule.pipelines.training_known import KnownStep, calibrated
+from slipstick.experiments.evidence.rows import ValidationRow
+from slipstick.experiments.evidence.validation.parallel.training_figures import baseline_errors, figures
+from slipstick.experiments.evidence.validation.parallel.training_fit import fitted_terms
+from slipstick.experiments.evidence.validation.parallel.training_rows import TrainingRun
+
+GOALS = (0.03, 0.08)
+MOST_KNOWN = {"mlperf": 512}
+"""Devices up to which a source's steps are known; else the smaller half of each run's sizes."""
+
+
+def grown_rows(source: str, runs: Sequence[TrainingRun], stack: Sequence[TrainingRun]) -> list[ValidationRow]:
+    """Each model on each system: steps at its smaller sizes calibrate, the larger are predicted.
+
+    The terms that are calibrated are fitted without any step that is predicted.
+    """
+    groups: dict[tuple[object, ...], list[TrainingRun]] = {}
+    for run in runs:
+        groups.setdefault((run.system, run.model.name, run.precision), []).append(run)
+    parts = [(mine, _border(source, mine)) for mine in groups.values()]
+    pairs = [
+        ([run for run in mine if run.devices <= border], [run for run in mine if run.devices > border])
+        for mine, border in parts
+    ]
+    pairs = [(known, later) for known, later in pairs if known and later]
+    asked = {run for _, later in pairs for run in later}
+    terms = fitted_terms([run for run in stack if run not in asked])
+    errors, spreads, runs_asked = [], [], []
+    for known, later in pairs:
+        first = known[0]
+        fit = calibrated(first.model, first.machine, [step_of(run) for run in known], terms)
+        for run in later:
+            question = (run.layout, run.batch, run.sequence, run.precision)
+            errors.append(float(np.log(fit.step(*question).seconds / run.seconds)))
+            spreads.append(fit.spread(*question))
+            runs_asked.append(run)
+    seen = [run for known, _ in pairs for run in known]
+    return figures(
+        source, "larger sizes, calibrated on measured steps at smaller ones", "scale", np.array(errors),
+        np.array(spreads), baseline_errors(runs_asked, seen), GOALS, f"{len(pairs)} models on systems of several sizes",
+    )  # fmt: skip
+
+
+def step_of(run: TrainingRun) -> KnownStep:
+    """A published run as a measured step."""
+    return KnownStep(run.layout, run.batch, run.sequence, run.precision, run.seconds)
+
+
+def _border(source: str, runs: Sequence[TrainingRun]) -> int:
+    sizes = sorted({run.devices for run in runs})
+    return MOST_KNOWN.get(source, sizes[max(0, len(sizes) // 2 - 1)])
