@@ -39,10 +39,10 @@ def training_lines(plan: TrainingPlan) -> list[str]:
         f"memory of its fullest device: {memory_text(best)}",
     ]
     if plan.calibration is not None:
-        found.append(known_text(plan.calibration))
+        lines.append(known_text(plan.calibration))
     if plan.grown is not None:
         row = plan.grown.row(plan)
-        found.append(
+        lines.append(
             f"as measured, with more data ranks: {plan.grown.layout.text()} on {plan.grown.layout.devices} devices: "
             f"{row['step_s']:.4g} s a step ({row['low_s']:.4g} to {row['high_s']:.4g} with 80 %)"
         )

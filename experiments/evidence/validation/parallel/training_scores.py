@@ -57,7 +57,7 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
     for board in BOARDS:
         found += _left_out(board, known)
     for source in ("mlperf", "llm-foundry"):
-        found += grown_rows(source, known[source], _stack(source, known))
+        found += grown_rows(source, known[source], stack_of(source, known))
     return found
 
 
