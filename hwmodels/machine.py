@@ -191,7 +191,13 @@ class Machine(Record):
         return ("clock", "cores", f"engines.{unit}.flop_per_cycle.{dtype}")
 
     def bandwidth_factors(self, level: str) -> tuple[str, ...]:
-        """The fields whose product is a level's bandwidth in bytes a second, all instances together."""
+        """The fields whose product is a level's bandwidth in bytes a second, all instances together.
+
+        Raises
+        ------
+        InputError
+            Where the machine has no such level.
+        """
         if level not in self.memory:
             raise unknown_name(f"memory level of machine {self.name!r}", level, list(self.memory))
         if self.memory[level].bandwidth is not None:

@@ -171,7 +171,7 @@ def technology(machine: Machine) -> str:
 
 
 def pooled(fits: Sequence[MachineFit], machine: Machine, priors: Mapping[str, Prior] = PRIORS) -> Table[float]:
-    """The parameters of a machine that was not measured.
+    """The parameters of a machine that was not measured: weighted means of those measured, in log space.
 
     Raises
     ------

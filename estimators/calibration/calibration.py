@@ -129,7 +129,7 @@ class Calibration(EstimatorBase):
 
     @property
     def uncertainty(self) -> Uncertainty:
-        """Itself."""
+        """Itself: a calibration holds what is known of its parameters."""
         return self
 
     @property
@@ -162,7 +162,7 @@ class Calibration(EstimatorBase):
     def for_question(
         self, workload: Workload, machine: Machine, run: Mapping[str, float], instead_of: Estimator
     ) -> Estimator:
-        """Itself."""
+        """Itself: a calibration holds for every question that its estimator answers."""
         return self
 
     def run_names(self, workload: Workload, machine: Machine) -> frozenset[str]:

@@ -170,7 +170,13 @@ def _at_bounds(
 
 
 def weighed(squares: FloatArray, loss: str, scale: float = 0.1) -> FloatArray:
-    """What squared residuals count in a loss (those of scipy.optimize.least_squares; `linear`: the squares)."""
+    """What squared residuals count in a loss (those of scipy.optimize.least_squares; `linear`: the squares).
+
+    Raises
+    ------
+    InputError
+        Where the loss is unknown.
+    """
     if loss == "linear":
         return squares
     ratio = squares / scale**2

@@ -84,6 +84,11 @@ def mixture(expected: Mapping[str, float], splits: Sequence[Split]) -> Mixture:
         Weight of each way before anything was left out, none negative; brought to the sum one.
     splits
         Groups left out; none where too few are known.
+
+    Raises
+    ------
+    InputError
+        Where a weight is negative, or all are 0.
     """
     total = sum(expected.values())
     if not expected or total <= 0 or min(expected.values()) < 0:

@@ -21,6 +21,8 @@ TOLERANCE = 1e-8
 def profile(objective: Objective, fit: Fit, level: float = 0.80) -> Mapping[str, tuple[float, float]]:
     """Where the sum of squares, minimised over the other parameters, stays below its F-threshold.
 
+    Both ends of each parameter, in its unit.
+
     An end at a bound is the bound: the data do not close the interval there.
 
     Raises

@@ -54,7 +54,7 @@ class Coordinates:
         return cls(np.array(fit.values), objective.low, objective.high, free, objective.low[list(free)] > 0)
 
     def centre(self) -> FloatArray:
-        """The fit."""
+        """The fitted values of the free parameters, logarithms where they are positive, shape (free,)."""
         values = self.values[list(self.free)]
         return np.where(self.logs, np.log(np.where(self.logs, values, 1.0)), values)
 

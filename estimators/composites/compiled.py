@@ -283,7 +283,9 @@ def groups_of(
 
 
 def constant_group(times: FloatArray, operations: Sequence[Op], lane: Callable[[Op], str]) -> Group:
-    """Operations whose times do not vary (a measured table), under a schedule that does."""
+    """Operations whose times (seconds, shape (operations,)) do not vary, such as a measured table, under a schedule
+    that does.
+    """
     lanes = [lane(op) for op in operations]
     multiplicity = {
         name: tuple(op.times if its == name else 0 for op, its in zip(operations, lanes, strict=True))
@@ -294,7 +296,13 @@ def constant_group(times: FloatArray, operations: Sequence[Op], lane: Callable[[
 
 
 def check_free(free: Sequence[str]) -> None:
-    """Raise InputError where a free name has no namespace."""
+    """Check that free names have a namespace.
+
+    Raises
+    ------
+    InputError
+        Where one has none.
+    """
     for name in free:
         if name.partition(".")[0] not in NAMESPACES or "." not in name:
             raise InputError(f"free quantity {name!r}: want a name such as machine.clock ({'., '.join(NAMESPACES)}.)")

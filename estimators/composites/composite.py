@@ -88,6 +88,11 @@ class Composite(EstimatorBase):
         """The time as a function of arrays of the free quantities (machine.*, workload.*, run.*, estimator.*).
 
         Formula parts compile once and run vectorised; others are evaluated point by point behind the same call.
+
+        Raises
+        ------
+        InputError
+            Where a symbol of the workload is neither free nor given by the run.
         """
         check_free(free)
         run = Table({**self.schedule.run_defaults(machine), **(run or {})})

@@ -27,13 +27,19 @@ class EstimatorBase:
     """Defaults of the contract for an estimator that only says how to `estimate`."""
 
     def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
-        """The time of `workload` on `machine` in one `run`; to be given."""
+        """The time of `workload` on `machine` in one `run`, in seconds; to be given by the class.
+
+        Raises
+        ------
+        InputError
+            Where the class does not give it.
+        """
         raise InputError(f"{type(self).__name__} does not say how to estimate")
 
     def compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
     ) -> TimeFunction:
-        """A loop over the points behind the call of a compiled formula."""
+        """A loop over the points behind the call of a compiled formula: arrays of free quantities (SI) to seconds."""
         return PointByPoint(cast(Any, self), workload, machine, dict(run or {}), tuple(free))
 
     @property
@@ -62,11 +68,11 @@ class EstimatorBase:
 
     @property
     def parameters(self) -> Mapping[str, tuple[float, Parameter]]:
-        """Declared parameters of the record and of its parts."""
+        """Declared parameters of the record and of its parts: dotted name -> (value, declaration with its unit)."""
         return parameters(self)
 
     def with_parameters(self, values: Mapping[str, float]) -> Self:
-        """The same record with some parameters changed.
+        """The same record with some parameters changed, each in the unit that it declares.
 
         Raises
         ------
@@ -84,7 +90,7 @@ class EstimatorBase:
         return workload
 
     def run_defaults(self, machine: Machine) -> Mapping[str, float]:
-        """None."""
+        """Numbers of the run that hold where none are given; here no number."""
         return {}
 
     def runs_at(self) -> Clock:
@@ -117,7 +123,7 @@ class EstimatorBase:
     def estimate_at(
         self, workload: Workload, machine: Machine, run: Mapping[str, float], point: Mapping[str, float]
     ) -> Estimate:
-        """The estimate at one point of free quantities."""
+        """The estimate (seconds) at one point of free quantities, in SI units."""
         by_space: dict[str, dict[str, float]] = {"machine": {}, "workload": {}, "run": {}, "estimator": {}}
         for name, value in point.items():
             space, _, path = name.partition(".")

@@ -38,13 +38,13 @@ class ByDomain(EstimatorBase):
         return next(holding, self.plain)
 
     def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
-        """See `resolved`."""
+        """The estimate, in seconds, of the calibration in whose domain the question lies; see `resolved`."""
         return self.resolved(workload, machine).estimate(workload, machine, run)
 
     def compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
     ) -> TimeFunction:
-        """See `resolved`."""
+        """The compiled function, in seconds, of the calibration in whose domain the question lies; see `resolved`."""
         return self.resolved(workload, machine).compile(workload, machine, free, run)
 
     def formula(self, workload: Workload, machine: Machine) -> Formula:
@@ -68,11 +68,11 @@ class ByDomain(EstimatorBase):
 
     @property
     def parameters(self) -> Mapping[str, tuple[float, Parameter]]:
-        """Those of the plain estimator."""
+        """Parameters of the plain estimator: dotted name -> (value, declaration with its unit)."""
         return self.plain.parameters
 
     def with_parameters(self, values: Mapping[str, float]) -> Self:
-        """The plain estimator and all calibrations with some parameters changed."""
+        """The plain estimator and all calibrations with some parameters changed, each in its unit."""
         changed = tuple((domain, one.with_parameters(values)) for domain, one in self.calibrations)
         return replace(self, plain=self.plain.with_parameters(values), calibrations=changed)
 
@@ -85,7 +85,7 @@ class ByDomain(EstimatorBase):
         return self.plain.graph(workload, machine)
 
     def run_defaults(self, machine: Machine) -> Mapping[str, float]:
-        """As the plain estimator."""
+        """Numbers of the run that the plain estimator takes where none are given."""
         return self.plain.run_defaults(machine)
 
     def runs_at(self) -> Clock:
@@ -98,5 +98,5 @@ class ByDomain(EstimatorBase):
         return self.plain.operation_formulas
 
     def metric_at(self, name: str, metrics: Mapping[str, float], factor: float) -> float:
-        """As the plain estimator."""
+        """A metric (share) at a factor on the time, as the plain estimator has it."""
         return self.plain.metric_at(name, metrics, factor)

@@ -77,7 +77,7 @@ class Uncertainty(Protocol):
 
     @property
     def degrees_of_freedom(self) -> float | None:
-        """Of the fit."""
+        """Number of measurements less that of fitted parameters; None where unknown."""
         ...
 
     @property
@@ -104,7 +104,7 @@ class Uncertainty(Protocol):
         ...
 
     def standard_errors(self) -> Mapping[str, float | None]:
-        """Name -> the standard error of each fitted parameter; None where unknown."""
+        """Name -> the standard error of each fitted parameter, in its unit; None where unknown."""
         ...
 
     def parameter_draws(self, count: int) -> FloatArray | None:
@@ -142,13 +142,32 @@ class Estimator(Protocol):
     """
 
     def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
-        """The time of `workload` on `machine` in one `run`."""
+        """The time of `workload` on `machine` in one `run`, in seconds, with what it assumes.
+
+        Parameters
+        ----------
+        run
+            Numbers of one execution, by name (threads, images, ...); None: the estimator's defaults.
+
+        Raises
+        ------
+        InputError
+            Where the workload has open symbols, a number is unknown or out of range, or the machine lacks what the
+            model needs.
+        """
         ...
 
     def compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
     ) -> TimeFunction:
-        """The time as a function of arrays of the free quantities (machine.*, workload.*, run.*, estimator.*)."""
+        """The time in seconds as a function of arrays of the free quantities (machine.*, workload.*, run.*,
+        estimator.*), in SI units.
+
+        Raises
+        ------
+        InputError
+            Where a free name is unknown or cannot vary.
+        """
         ...
 
     def resolved(self, workload: Workload, machine: Machine) -> Estimator:
@@ -177,11 +196,17 @@ class Estimator(Protocol):
 
     @property
     def parameters(self) -> Mapping[str, tuple[float, Parameter]]:
-        """Fittable parameters: dotted name -> (value, declaration)."""
+        """Fittable parameters: dotted name -> (value, declaration with its unit and bounds)."""
         ...
 
     def with_parameters(self, values: Mapping[str, float]) -> Estimator:
-        """The same estimator with some parameters changed."""
+        """The same estimator with some parameters changed, each in the unit that it declares.
+
+        Raises
+        ------
+        InputError
+            Where a name is unknown or a value is out of bounds.
+        """
         ...
 
     def run_names(self, workload: Workload, machine: Machine) -> frozenset[str]:
@@ -193,7 +218,7 @@ class Estimator(Protocol):
         ...
 
     def run_defaults(self, machine: Machine) -> Mapping[str, float]:
-        """Numbers of the run that it takes where none are given."""
+        """Numbers of the run that it takes where none are given, by name."""
         ...
 
     def runs_at(self) -> Clock:
@@ -220,5 +245,5 @@ class Estimator(Protocol):
     def estimate_at(
         self, workload: Workload, machine: Machine, run: Mapping[str, float], point: Mapping[str, float]
     ) -> Estimate:
-        """The estimate at one point of free quantities."""
+        """The estimate (seconds) at one point of free quantities, in SI units."""
         ...

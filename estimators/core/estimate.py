@@ -165,7 +165,13 @@ class Estimate:
 
 
 def quantile(level: float, degrees_of_freedom: float | None) -> float:
-    """Half-width of a central interval in standard deviations, Student's t where the degrees of freedom are known."""
+    """Half-width of a central interval in standard deviations, Student's t where the degrees of freedom are known.
+
+    Raises
+    ------
+    InputError
+        Where `level` is no probability between 0 and 1.
+    """
     if not 0 < level < 1:
         raise InputError(f"level = {level!r}: want a probability between 0 and 1")
     upper = 0.5 + level / 2

@@ -20,7 +20,8 @@ STEPS = (sp.floor, sp.ceiling, sp.Mod)
 
 
 def gradient(expression: sp.Expr, values: Mapping[str, Any]) -> dict[str, FloatArray]:
-    """Name -> the partial derivative by that symbol; at a maximum of the active side (the first of equal ones).
+    """Name -> the partial derivative by that symbol, an array of the shape that the values broadcast to; at a maximum
+    of the active side (the first of equal ones).
 
     Parameters
     ----------

@@ -19,7 +19,13 @@ FloatArray = npt.NDArray[np.float64]
 
 
 def evaluate(expression: sp.Expr, values: Mapping[str, Any]) -> FloatArray:
-    """An expression on arrays, symbols found by name."""
+    """An expression on arrays that broadcast against each other, symbols found by name; an array of their shape.
+
+    Raises
+    ------
+    InputError
+        Where a symbol has no value.
+    """
     names = names_of(expression)
     missing = [name for name in names if name not in values]
     if missing:
@@ -47,9 +53,14 @@ class _ArrayPrinter(NumPyPrinter):  # type: ignore[misc]
 
 
 def refuse_strays(expression: sp.Basic, arguments: Sequence[sp.Symbol]) -> None:
-    """Raise InputError where a formula holds more than its arguments and known functions.
+    """Check that a formula holds nothing but its arguments and known functions.
 
     The printer writes names of symbols and unknown functions into Python source as they are: none may come from a file.
+
+    Raises
+    ------
+    InputError
+        Where it holds more.
     """
     strays = sorted(map(str, expression.free_symbols - set(arguments)))
     strays += sorted({str(node.func) for node in expression.atoms(AppliedUndef)})

@@ -75,7 +75,13 @@ class FormulaModel(OperationModel, Protocol):
 
 
 def grouped(model: FormulaModel, operations: Sequence[Op], machine: Machine) -> list[tuple[Formula, list[int]]]:
-    """Formulas with the indices of the operations they serve."""
+    """Formulas with the indices of the operations they serve.
+
+    Raises
+    ------
+    InputError
+        Where a formula is not in seconds.
+    """
     groups: dict[Hashable, list[int]] = {}
     for index, op in enumerate(operations):
         groups.setdefault(model.key(op, machine), []).append(index)
@@ -119,6 +125,12 @@ def machine_values(formula: Formula, machine: Machine) -> Mapping[str, float]:
 
 
 def require_bound(op: Op) -> None:
-    """Raise InputError where an operation still has open symbols."""
+    """Check that an operation has no open symbols.
+
+    Raises
+    ------
+    InputError
+        Where it has.
+    """
     if op.symbols:
         raise InputError(f"operation {op.name!r} has open symbols {', '.join(sorted(op.symbols))}: bind them first")

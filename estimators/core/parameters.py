@@ -22,7 +22,13 @@ class Parameter:
     high: float = math.inf
 
     def check(self, name: str, value: float) -> None:
-        """Raise InputError where the value lies outside the bounds."""
+        """Check that a value, in the parameter's unit, lies within the bounds.
+
+        Raises
+        ------
+        InputError
+            Where it does not.
+        """
         if not self.low <= value <= self.high:
             raise InputError(f"{name} = {value!r} {self.unit}: want a value in [{self.low:g}, {self.high:g}]")
 
@@ -47,7 +53,9 @@ PLAIN = (float, int, str)
 
 
 def parameters(thing: Any) -> dict[str, tuple[float, Parameter]]:
-    """Every parameter of an estimator and of its parts: dotted name -> (value, declaration)."""
+    """Every parameter of an estimator and of its parts: dotted name -> (value, declaration with unit, meaning and
+    bounds).
+    """
     return dict(_walk(thing, ""))
 
 
@@ -80,7 +88,7 @@ def check_parameters(thing: Any) -> None:
 
 
 def with_parameters(thing: Any, values: Mapping[str, float]) -> Any:
-    """The same estimator with some parameters changed.
+    """The same estimator with some parameters changed, each in the unit that it declares.
 
     Raises
     ------

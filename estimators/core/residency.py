@@ -90,7 +90,7 @@ def share_beyond(volume: sp.Expr, capacity: sp.Expr) -> sp.Expr:
 
 
 def shares_beyond(volumes: npt.NDArray[np.float64], capacity: float) -> npt.NDArray[np.float64]:
-    """The same on arrays.
+    """The same on arrays: share of each reuse volume (bytes) that a capacity (bytes) does not hold, same shape.
 
     >>> shares_beyond(np.array([0.5, 1.0, 2.0]), 1.0).tolist()
     [0.0, 0.5, 1.0]

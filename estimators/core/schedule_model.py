@@ -132,7 +132,13 @@ AMOUNTS = Table(
 
 
 def check_run_number(name: str, value: float) -> None:
-    """Raise InputError where a number of the run is no amount, or no count, as its name wants."""
+    """Check a number of the run: finite and not negative, and whole where its name is a count.
+
+    Raises
+    ------
+    InputError
+        Where it is not.
+    """
     if name not in AMOUNTS:
         check_count(f"run.{name}", value)
     elif not (math.isfinite(value) and value >= 0):
@@ -140,6 +146,12 @@ def check_run_number(name: str, value: float) -> None:
 
 
 def check_count(name: str, value: float) -> None:
-    """Raise InputError where a number of the run is no whole number >= 1."""
+    """Check that a number of the run is a whole number >= 1.
+
+    Raises
+    ------
+    InputError
+        Where it is not.
+    """
     if not (value >= 1 and value == round(value)):
         raise InputError(f"{name} = {value:g}: want a whole number >= 1")

@@ -69,7 +69,25 @@ def extrapolate_many(
     family: str | None = None,
     level: float | None = 0.80,
 ) -> list[Prediction]:
-    """Predict many series at the same new values; series of one length are fitted together (see `extrapolate`)."""
+    """Predict many series at the same new values; series of one length are fitted together (see `extrapolate`).
+
+    Parameters
+    ----------
+    to
+        Values of the parameter at which times are predicted, shape (targets,), > 0.
+    level
+        Probability of the band; None leaves it away.
+
+    Returns
+    -------
+    list of Prediction
+        One a series, times in seconds of shape (targets,).
+
+    Raises
+    ------
+    InputError
+        Where a target is no finite number > 0, a family is unknown, or a series is too short.
+    """
     targets = np.atleast_1d(np.asarray(to, dtype=np.float64))
     if targets.ndim != 1 or not targets.size or not (np.isfinite(targets) & (targets > 0)).all():
         raise InputError("want one or more targets, finite numbers > 0")

@@ -86,7 +86,15 @@ class Doubt:
 
 
 def doubt(mixture: Mixture, kind: str, x: FloatArray, y: FloatArray, to: FloatArray) -> Doubt | None:
-    """The parts of the band; None where no earlier extrapolation could be tried (fewer than four points)."""
+    """The parts of the band; None where no earlier extrapolation could be tried (fewer than four points).
+
+    Parameters
+    ----------
+    x, y
+        Values of the parameter and times in seconds, shape (n,).
+    to
+        Targets, shape (m,); the parts have that shape, in log space.
+    """
     if not len(mixture.ahead):
         return None
     spans = np.sqrt(np.maximum(np.log2(mixture.ahead_ratios), 0.25))
@@ -129,5 +137,5 @@ def missed_below(mixture: Mixture, x: FloatArray, y: FloatArray) -> float:
 
 
 def beyond(x: FloatArray, to: FloatArray) -> FloatArray:
-    """How many times targets lie above the last, or below the first, of the values x; 1 between them."""
+    """Ratio of each target to the last of the values x, or of the first of them to it; 1 between; shape of `to`."""
     return np.asarray(np.maximum(np.maximum(to / x[-1], x[0] / to), 1.0))

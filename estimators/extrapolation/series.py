@@ -119,7 +119,13 @@ class Series:
 
 
 def refuse_spread(times: FloatArray, where: str = "") -> None:
-    """Raise InputError where times (> 0, in seconds) lie more than `MAX_SPREAD` apart: the squares of fits overflow."""
+    """Check that times (> 0, in seconds) lie within `MAX_SPREAD` of each other: the squares of fits overflow else.
+
+    Raises
+    ------
+    InputError
+        Where they lie further apart.
+    """
     low, high = float(times.min()), float(times.max())
     if low < high / MAX_SPREAD:
         raise InputError(

@@ -122,6 +122,8 @@ def gpu_step(
         `HostIssue` where None.
     links
         What collectives take, where the workload has some.
+    run
+        Numbers of one execution, by name.
     """
     free = machine.runtime.free_kinds
     operations = as_compiled(workload, machine).operations

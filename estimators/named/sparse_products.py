@@ -125,7 +125,7 @@ class OnNetwork:
 
     @property
     def spreads(self) -> tuple[float, float]:
-        """See `Predictor`."""
+        """See `Predictor`: standard deviations in log time."""
         across = self.products.matrix_spread
         between = 0.0 if self.machine is None else load_devices().machine_spread
         return between, UNKNOWN_SPREAD if across is None else across
@@ -156,7 +156,13 @@ class OnDevice:
         return (0.0 if known else self.trained.machine_spread), self.trained.matrix_spread
 
     def answer(self, matrix: SparseMatrix) -> tuple[float, Mapping[str, float]]:
-        """See `Predictor`; no shares."""
+        """See `Predictor`: seconds of a product; no shares of it.
+
+        Raises
+        ------
+        InputError
+            Where the matrix has no non-zero.
+        """
         if not matrix.nonzeros:
             raise InputError(f"matrix {matrix.name!r} has no non-zero: there is no product to time")
         return float(self.trained.model.times([rows_operation(matrix)], self.machine)[0]), {}

@@ -69,7 +69,13 @@ class MeasuredTimes(FormulaModel):
         return FormulaModel.times(self, operations, machine)
 
     def key(self, op: Op, machine: Machine) -> Hashable:
-        """One formula for all."""
+        """One formula for all.
+
+        Raises
+        ------
+        InputError
+            Where the machine is not the measured one.
+        """
         if machine.fingerprint != self.fingerprint:
             raise InputError(
                 f"machine {machine.name!r} is not the measured one (fingerprint {machine.fingerprint}, measured "
@@ -78,7 +84,13 @@ class MeasuredTimes(FormulaModel):
         return "measured"
 
     def check_free(self, free: Sequence[str]) -> None:
-        """Refuse every quantity of the machine."""
+        """Refuse every quantity of the machine: measured times hold for the machine that was measured.
+
+        Raises
+        ------
+        InputError
+            Where one is free.
+        """
         for name in free:
             if name.startswith("machine."):
                 raise InputError(f"{name} cannot vary: measured times do not answer a what-if on the machine")
@@ -92,7 +104,13 @@ class MeasuredTimes(FormulaModel):
         return Formula(symbol("parameter.scale") * alone + symbol("parameter.overhead"), "s", self.source)
 
     def amount(self, op: Op, name: str) -> Amount:
-        """The measured seconds from the table; anything else from the operation."""
+        """The measured seconds from the table; anything else from the operation.
+
+        Raises
+        ------
+        InputError
+            Where the operation was not measured.
+        """
         table = {"operation.measured_s": self.seconds, "operation.warm_s": self.warm}.get(name)
         if table is None:
             return amount_of(op, name)

@@ -59,7 +59,13 @@ class PhysicalBound:
         return bounds[worst], worst
 
     def check(self, operations: Sequence[Op], times: npt.ArrayLike) -> None:
-        """Raise InputError where an operation is estimated to take less than it can, or no finite time."""
+        """Check that no operation takes less than peak and bandwidth allow; times in seconds, shape (operations,).
+
+        Raises
+        ------
+        InputError
+            Where one does, or its time is not finite.
+        """
         for op, time in zip(operations, np.asarray(times, dtype=np.float64).tolist(), strict=True):
             if not 0 <= time < np.inf:
                 raise InputError(f"operation {op.name!r}: estimated time = {time!r} s: want a finite time >= 0")

@@ -25,8 +25,8 @@ NOISE = -1
 
 
 def operation_similarity(one: StepProfile, other: StepProfile) -> float:
-    """The published similarity of two steps (TPUPoint, Equation 1): |A n B| / min(|A|, |B|) of their sets of
-    operations, durations ignored.
+    """The published similarity of two steps, a share from 0 to 1 (TPUPoint, Equation 1): |A n B| / min(|A|, |B|) of
+    their sets of operations, durations ignored.
     """
     smaller = min(len(one.operations), len(other.operations))
     if smaller == 0:
@@ -35,8 +35,8 @@ def operation_similarity(one: StepProfile, other: StepProfile) -> float:
 
 
 def duration_similarity(one: StepProfile, other: StepProfile) -> float:
-    """Similarity that knows time: the sum of the smaller over the sum of the larger total durations, the whole step
-    as one more operation.
+    """Similarity that knows time, a share from 0 to 1: the sum of the smaller over the sum of the larger total
+    durations, the whole step as one more operation.
 
     This is the weighted Jaccard (Ruzicka) similarity; a step that takes twice the time in every operation has 0.5.
     """
@@ -243,6 +243,11 @@ def k_means(
 ) -> Clustering:
     """k-means over the step features for every k in `tried`; `clusters` of them, or as many as the elbow of the sum
     of squares shows.
+
+    Raises
+    ------
+    InputError
+        Where `clusters` were not tried.
     """
     from sklearn.cluster import KMeans
 
@@ -267,6 +272,11 @@ def density(table: StepTable, tried: Sequence[int] = range(5, 201, 25), minimum:
 
     The paper gives no neighbourhood radius; here it is the elbow of the sorted distances to the fourth neighbour
     (Ester et al., 1996), and reported in `settings["radius"]`.
+
+    Raises
+    ------
+    InputError
+        Where `minimum` was not tried.
     """
     from sklearn.cluster import DBSCAN
     from sklearn.neighbors import NearestNeighbors

@@ -17,7 +17,7 @@ class CriticalPath(Schedule):
     """The longest path through the graph: operations wait only for those before them (unlimited resources)."""
 
     def combine(self, workload: Workload, times: FloatArray, machine: Machine, run: Mapping[str, float]) -> Outcome:
-        """See `Schedule.combine`; metrics: `parallelism`, the sum over the critical path."""
+        """See `Schedule.combine` (seconds); metrics: `parallelism`, the sum over the critical path."""
         import networkx as nx
 
         duration = {op.name: float(time) * float(op.times) for op, time in zip(workload, times, strict=True)}

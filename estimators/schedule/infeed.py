@@ -87,7 +87,7 @@ class Lane(FormulaSchedule):
         return InfeedOverlap().lane(op)
 
     def formula(self, workload: Workload, machine: Machine) -> Formula:
-        """time.NAME"""
+        """The formula ``time.NAME``: seconds of this lane alone."""
         return Formula(symbol(f"time.{self.name}"), "s", f"the {self.name} alone")
 
 

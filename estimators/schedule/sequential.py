@@ -20,5 +20,5 @@ class Sequential(FormulaSchedule):
         return "all"
 
     def formula(self, workload: Workload, machine: Machine) -> Formula:
-        """time.all"""
+        """The formula ``time.all``: the sum of the parts, in seconds."""
         return Formula(symbol("time.all"), "s", "sum of parts")

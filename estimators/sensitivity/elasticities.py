@@ -184,7 +184,7 @@ class Crossover:
 
 
 def crossovers(formula: Formula, quantity: str, values: Mapping[str, float], operation: str = "") -> list[Crossover]:
-    """The values of one quantity at which two terms of a formula are equal and the largest.
+    """The values of one quantity, in its SI unit, at which two terms of a formula are equal and the largest.
 
     Parameters
     ----------

@@ -40,6 +40,13 @@ def calibrate_study(
 ) -> None:
     """Fit, report, and write `out` and the picture `plot`.
 
+    Parameters
+    ----------
+    level
+        Probability of the intervals.
+    form
+        table, json or csv.
+
     Raises
     ------
     InputError

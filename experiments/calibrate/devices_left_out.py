@@ -174,5 +174,5 @@ def scored(predicted: Prediction, measured: FloatArray, level: float) -> Score:
 
 
 def mape(predicted: FloatArray, measured: FloatArray) -> float:
-    """Mean of |predicted / measured - 1|."""
+    """Mean absolute relative error, |predicted / measured - 1|, a share; both in seconds, shape (n,)."""
     return float(np.mean(np.abs(predicted / measured - 1)))

@@ -104,7 +104,18 @@ def labels_of(
     clusters: int | None = None,
     minimum: int | None = None,
 ) -> Labels:
-    """The phase of every step by one of `METHODS`."""
+    """The phase of every step by one of `METHODS`, shape (steps,).
+
+    Parameters
+    ----------
+    threshold
+        Similarity (a share) above which steps are of one phase.
+
+    Raises
+    ------
+    InputError
+        Where the method is unknown.
+    """
     from slipstick.estimators.run.phases import DurationScan, PublishedScan, density, k_means, scan_labels
     from slipstick.hwmodels.files.readers import unknown_name
 

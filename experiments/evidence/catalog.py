@@ -49,14 +49,26 @@ SCOREBOARDS: dict[str, str] = {
 
 
 def paper(name: str) -> Any:
-    """The module that reproduces a paper."""
+    """The module that reproduces a paper.
+
+    Raises
+    ------
+    InputError
+        Where no paper has this name.
+    """
     if name not in PAPERS:
         raise unknown_name("paper", name, sorted(PAPERS))
     return import_module(PAPERS[name])
 
 
 def scoreboard(name: str) -> Any:
-    """The module of a scoreboard."""
+    """The module of a scoreboard.
+
+    Raises
+    ------
+    InputError
+        Where no scoreboard has this name.
+    """
     if name not in SCOREBOARDS:
         raise unknown_name("scoreboard", name, sorted(SCOREBOARDS))
     return import_module(SCOREBOARDS[name])

@@ -118,7 +118,13 @@ def likely_numbers(question: Question) -> list[str]:
 
 
 def value_of(question: Question, name: str) -> float:
-    """Today's value of a quantity."""
+    """Today's value of a quantity, in its SI unit.
+
+    Raises
+    ------
+    InputError
+        Where it has none.
+    """
     space, _, path = name.partition(".")
     if space == "machine":
         return float(question.machine.get(path))

@@ -148,6 +148,11 @@ def cheapest_changes(
     price_per_doubling
         What twice (or half) of a quantity costs, 1 where left out; the order is by |log2 factor| times this price, and
         rows tell it where any is given.
+
+    Raises
+    ------
+    InputError
+        Where `target` is no ratio between 0 and 1.
     """
     if not 0 < target < 1:
         raise InputError(f"target = {target!r}: want a ratio to today's time between 0 and 1")

@@ -34,7 +34,14 @@ def counter_rows(question: Question) -> tuple[list[dict[str, Any]], float]:
 
 
 def counters_at(question: Question, sizes: Mapping[str, float]) -> Counters:
-    """Counters of one run with these sizes of the workload (`{"seq_len": 94}`); see `counter_rows`."""
+    """Counters (seconds, flop, bytes by level) of one run with these sizes of the workload (`{"seq_len": 94}`); see
+    `counter_rows`.
+
+    Raises
+    ------
+    InputError
+        Where the estimator is not the tiled roofline.
+    """
     estimator = question.estimator.estimator if isinstance(question.estimator, Calibration) else question.estimator
     model = estimator.operation if isinstance(estimator, Composite) else None
     if not isinstance(model, TiledRoofline):

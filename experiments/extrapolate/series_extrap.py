@@ -17,6 +17,11 @@ def read_extrap_text(path: Path, metric: str | None = None) -> Readings:
     """Extra-P text: PARAMETER, POINTS, then METRIC, REGION and one DATA line a point (its repeats).
 
     Source: https://github.com/extra-p/extrap, docs/file-formats.md.
+
+    Raises
+    ------
+    InputError
+        Where a line is malformed, or there are more DATA lines than POINTS.
     """
     parameters: list[str] = []
     points: list[tuple[float, ...]] = []
@@ -130,7 +135,13 @@ def _extrap_json_ids(fields: Mapping[str, Any], path: object, metric: str | None
 
 
 def read_extrap_lines(path: Path, metric: str | None = None) -> Readings:
-    """Extra-P JSON Lines: {"params": {name: number}, "callpath": ..., "metric": ..., "value": seconds} a line."""
+    """Extra-P JSON Lines: {"params": {name: number}, "callpath": ..., "metric": ..., "value": seconds} a line.
+
+    Raises
+    ------
+    InputError
+        Where a line has no parameters, or others than the lines before.
+    """
     parameters: list[str] = []
     rows: dict[str, list[Row]] = {}
     for line, text in enumerate(read_text(path).splitlines(), 1):
@@ -154,5 +165,6 @@ def read_extrap_lines(path: Path, metric: str | None = None) -> Readings:
 
 
 def is_json_lines(path: Path) -> bool:
+    """Whether the first 100 lines each hold one JSON object."""
     lines = [line for line in read_text(path).splitlines()[:100] if line.strip()]
     return len(lines) > 1 and all(line.lstrip().startswith("{") and line.rstrip().endswith("}") for line in lines)

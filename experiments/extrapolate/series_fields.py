@@ -16,6 +16,7 @@ def numeric_names(points: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def is_number(value: object) -> bool:
+    """Whether a value is a number, or text that reads as one."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return False
     try:
@@ -26,22 +27,44 @@ def is_number(value: object) -> bool:
 
 
 def as_number(value: object, where: str) -> float:
+    """A value as a number of the file's unit.
+
+    Raises
+    ------
+    InputError
+        Where it is none.
+    """
     if not is_number(value):
         raise InputError(f"{where}: {str(value)[:40]!r} is no number")
     return float(value)  # type: ignore[arg-type]
 
 
 def as_list(value: object, where: str) -> list[Any]:
+    """A value that must be a list.
+
+    Raises
+    ------
+    InputError
+        Where it is none.
+    """
     if not isinstance(value, list):
         raise InputError(f"{where}: want a list, got {str(value)[:40]!r}")
     return value
 
 
 def as_mapping(value: object, where: object) -> Mapping[str, Any]:
+    """A value that must have named fields."""
     return require_mapping(value, where, "entry")
 
 
 def field_of(entry: object, key: str, where: str) -> Any:
+    """One field of an entry.
+
+    Raises
+    ------
+    InputError
+        Where the entry lacks it.
+    """
     if not isinstance(entry, Mapping) or key not in entry:
         raise InputError(f"{where}: no field {key!r}")
     return entry[key]
@@ -53,12 +76,26 @@ def optional_mapping(entry: object, key: str, where: object) -> Mapping[str, Any
 
 
 def as_identity(value: object, where: str) -> int:
+    """A value that must be a whole number.
+
+    Raises
+    ------
+    InputError
+        Where it is none.
+    """
     if type(value) is not int:
         raise InputError(f"{where}: id = {str(value)[:40]!r}: want a whole number")
     return value
 
 
 def as_point(values: object, count: int, where: str) -> tuple[float, ...]:
+    """The coordinates of a point, shape (parameters,).
+
+    Raises
+    ------
+    InputError
+        Where their number is not that of the parameters, or one is no number.
+    """
     numbers = values if isinstance(values, list) else [values]
     if len(numbers) != count:
         raise InputError(f"{where}: {len(numbers)} coordinates for {count} parameters")

@@ -26,7 +26,13 @@ MAX_PROFILES = 10_000
 
 
 def read_hyperfine(fields: Mapping[str, Any], path: object) -> Readings:
-    """hyperfine --export-json with --parameter-scan or --parameter-list; seconds."""
+    """hyperfine --export-json with --parameter-scan or --parameter-list; seconds.
+
+    Raises
+    ------
+    InputError
+        Where no parameter is a number.
+    """
     entries = as_list(fields["results"], f"{path}: results")
     every = [optional_mapping(entry, "parameters", f"{path}: results[{i}]") for i, entry in enumerate(entries)]
     names = sorted({name for given in every for name in given})
@@ -48,7 +54,13 @@ def read_hyperfine(fields: Mapping[str, Any], path: object) -> Readings:
 
 
 def read_pytest_benchmark(fields: Mapping[str, Any], path: object) -> Readings:
-    """pytest-benchmark --benchmark-json: params of parametrised benchmarks; seconds."""
+    """pytest-benchmark --benchmark-json: params of parametrised benchmarks; seconds.
+
+    Raises
+    ------
+    InputError
+        Where no parameter is a number.
+    """
     entries = [as_mapping(entry, path) for entry in fields["benchmarks"]]
     every = [optional_mapping(entry, "params", f"{path}: benchmarks[{i}]") for i, entry in enumerate(entries)]
     numeric = numeric_names(every)
@@ -70,7 +82,13 @@ def read_pytest_benchmark(fields: Mapping[str, Any], path: object) -> Readings:
 
 
 def read_google_benchmark(fields: Mapping[str, Any], path: object) -> Readings:
-    """Google Benchmark --benchmark_format=json: the arguments stand in the name (BM_sort/1024, BM_run/threads:8)."""
+    """Google Benchmark --benchmark_format=json: the arguments stand in the name (BM_sort/1024, BM_run/threads:8).
+
+    Raises
+    ------
+    InputError
+        Where there are no runs, no argument in every name, or the time unit is unknown.
+    """
     rows = []
     for i, entry in enumerate(fields["benchmarks"]):
         where = f"{path}: benchmarks[{i}]"
@@ -98,7 +116,13 @@ def read_google_benchmark(fields: Mapping[str, Any], path: object) -> Readings:
 
 
 def read_asv(fields: Mapping[str, Any], path: object) -> Readings:
-    """A result file of asv: results[benchmark] = [result list, parameter lists, ...] in the order of result_columns."""
+    """A result file of asv: results[benchmark] = [result list, parameter lists, ...] in the order of result_columns.
+
+    Raises
+    ------
+    InputError
+        Where results and parameters differ in number.
+    """
     columns = [str(name) for name in as_list(fields["result_columns"], f"{path}: result_columns")]
     rows: list[Row] = []
     for name, entry in require_mapping(fields.get("results"), path, "results").items():
@@ -125,6 +149,11 @@ def read_cube_folder(folder: Path, metric: str | None = None) -> Readings:
     A region's time is its own (exclusive) time where it is longest among the locations (processes, threads).
 
     Needs the package pycubexr. Source of the naming: https://github.com/extra-p/extrap, docs/file-formats.md.
+
+    Raises
+    ------
+    InputError
+        Where there are no profiles or too many, one cannot be read, or pycubexr is missing.
     """
     profiles = sorted(itertools.islice(folder.glob("*/*.cubex"), MAX_PROFILES + 1))
     if not profiles:

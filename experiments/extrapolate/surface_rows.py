@@ -50,6 +50,11 @@ def predict_surfaces(
 ) -> dict[str, SurfacePrediction]:
     """One prediction a region: region -> `SurfacePrediction`.
 
+    Parameters
+    ----------
+    level
+        Probability of the band; None leaves it away.
+
     Raises
     ------
     InputError

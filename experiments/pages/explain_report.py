@@ -32,7 +32,13 @@ def write(
     target: float,
     path: str | Path,
 ) -> Path:
-    """Write the page; returns its path."""
+    """Write the page; returns its path.
+
+    Parameters
+    ----------
+    target
+        The ratio to today's time that the changes reach.
+    """
     script, sliders = _slide_rule(question)
     tornado = tables["tornado"][:TORNADO_BARS]
     ends = [[row["divided"] or 1.0, row["multiplied"] or 1.0] for row in tornado]

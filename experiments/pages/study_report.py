@@ -29,6 +29,11 @@ def write(study: Study, made: Plan, frame: pd.DataFrame, names: Sequence[str], p
     ----------
     names
         The objectives of the table's column `front`; none where it has none.
+
+    Raises
+    ------
+    InputError
+        Where no point meets the conditions, or none is answered yet.
     """
     sections: list[Section] = []
     cards: list[Card] = []

@@ -139,7 +139,7 @@ def longest_axis(answer: WhatIf) -> str:
 
 
 def measurement_value(answer: WhatIf, measurement: Measurement, name: str) -> float | None:
-    """Where a measurement stands on the axis `name`; None where it does not say."""
+    """Where a measurement stands on the axis `name`, in its SI unit; None where it does not state it."""
     space, _, path = name.partition(".")
     if space == "run":
         return measurement.run.get(path)

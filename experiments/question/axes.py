@@ -25,6 +25,11 @@ MAX_POINTS = 1_000_000
 def axis(text: str, on: Machine) -> tuple[str, FloatArray]:
     """One ``--vary``: a name and its values, as `axis_values` reads them from the text after ``name=``.
 
+    Returns
+    -------
+    tuple of str and FloatArray
+        The name and its values in SI units, shape (values,).
+
     Raises
     ------
     InputError
@@ -95,7 +100,7 @@ def counts_axis(text: str, on: Machine) -> tuple[str, FloatArray]:
 
 
 def counts_values(name: str, written: str, on: Machine) -> FloatArray:
-    """As `axis_values`, with the checks of `counts_axis`."""
+    """Values in SI units, as `axis_values`, with the checks of `counts_axis`."""
     values = axis_values(name, written, on)
     if name.startswith("run."):
         for value in values:
@@ -173,7 +178,7 @@ def values_of(name: str, values: Values, on: Machine) -> FloatArray:
 
 
 def axes_of(vary: Mapping[str, Values] | Sequence[str], on: Machine) -> dict[str, tuple[float, ...]]:
-    """Axes from name -> values, or from texts ``name=values``.
+    """Axes, each a tuple of values in SI units, from name -> values, or from texts ``name=values``.
 
     Raises
     ------

@@ -68,6 +68,8 @@ def default(
         The requested data type.
     chosen
         Fields of the machine that the question sets: those stay.
+    run
+        Numbers of one execution, by name.
 
     Raises
     ------

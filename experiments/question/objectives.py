@@ -87,7 +87,13 @@ def with_column(frame: pd.DataFrame, name: str, formula: str) -> pd.DataFrame:
 
 
 def on_front(values: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Which points no other beats in everything: shape (points, objectives), smaller is better, finite."""
+    """Which points no other beats in everything: shape (points, objectives), smaller is better, finite.
+
+    Raises
+    ------
+    InputError
+        Where a value is not finite.
+    """
     columns = np.asarray(values, dtype=np.float64)
     if not np.all(np.isfinite(columns)):
         raise InputError("Pareto front: values must be finite")

@@ -51,7 +51,7 @@ def plain_number(name: str, value: object) -> float | int:
 
 
 def prices(texts: Sequence[str]) -> dict[str, float]:
-    """``namespace.name=number`` texts as one mapping."""
+    """``namespace.name=number`` texts as one mapping: prices in any one unit, by name."""
     found = assignments(texts, NAMESPACES)
     return {
         f"{space}.{name}": number_of(f"{space}.{name}", value)
@@ -95,7 +95,13 @@ def name_and_value(text: str) -> tuple[str, str]:
 
 
 def machine_change(name: str, text: str, on: Machine) -> float:
-    """The value of a machine's field written as text with its unit, in SI."""
+    """The value of a machine's field written as text with its unit, in SI.
+
+    Raises
+    ------
+    InputError
+        Where the field is no number, or the text no quantity of it.
+    """
     path = name.partition(".")[2]
     on.get(path)
     changed = on.using({path: text.strip()}).get(path)
@@ -105,7 +111,13 @@ def machine_change(name: str, text: str, on: Machine) -> float:
 
 
 def run_number(workload: Workload, name: str, value: Value) -> float:
-    """A number of the run, or one of the words that the workload has for its values 1, 2, ... (metadata words.NAME)."""
+    """A number of the run, or one of the words that the workload has for its values 1, 2, ... (metadata words.NAME).
+
+    Raises
+    ------
+    InputError
+        Where the workload has no such word.
+    """
     words = workload.metadata.get(f"words.{name}")
     if not isinstance(value, str) or not isinstance(words, tuple) or value[:1].isdigit():
         return number_of(f"run.{name}", value, AMOUNTS.get(name, "1"))

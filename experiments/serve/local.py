@@ -117,7 +117,7 @@ class Local:
 
     @cached_property
     def factor(self) -> float:
-        """What the anchor says the machine takes over what it should; 1 without one."""
+        """Ratio of the time that the anchor took to what it should; 1 without one."""
         if self.anchor is None:
             return 1.0
         return 1 / self.anchor.rate / self._seconds(self.anchor.model, self.anchor.stored)[0]
@@ -146,11 +146,17 @@ class Local:
 
     @property
     def weights_bytes(self) -> float:
-        """Of the file."""
+        """Bytes of the file."""
         return weight_bytes(self.model, weight_type(self.stored))
 
     def check(self) -> None:
-        """Raise InputError where weights and cache do not fit the machine's memory."""
+        """Check that weights and cache fit the machine's memory.
+
+        Raises
+        ------
+        InputError
+            Where they do not.
+        """
         capacity = self.machine.memory[self.machine.main_memory].capacity
         needed = self.weights_bytes + self.model.cache_bytes() * (self.input_tokens + self.output_tokens)
         if capacity is not None and needed > capacity:

@@ -122,7 +122,13 @@ class Serving:
         return self.served.to_frame()
 
     def write_requests(self, path: str | os.PathLike[str]) -> None:
-        """All requests as Parquet (or CSV, by the name's end)."""
+        """All requests as Parquet (or CSV, by the name's end).
+
+        Raises
+        ------
+        InputError
+            Where the name ends in neither .parquet nor .csv.
+        """
         frame = self.to_frame()
         text = os.fspath(path)
         if text.endswith(".parquet"):
@@ -147,6 +153,11 @@ class Serving:
 def serve(deployment: Deployment, traffic: Traffic, limits: Mapping[str, float] | None = None) -> Serving:
     """Simulate a deployment under traffic.
 
+    Parameters
+    ----------
+    limits
+        Seconds by measure (ttft, tpot, latency).
+
     Raises
     ------
     InputError
@@ -164,7 +175,7 @@ def serve(deployment: Deployment, traffic: Traffic, limits: Mapping[str, float] 
 
 
 def front_seconds(deployment: Deployment, traffic: Traffic) -> float:
-    """What passes before a request reaches the queue: fitted, since steps and queue alone do not explain it."""
+    """Seconds before a request reaches the queue: fitted, since steps and queue alone do not explain it."""
     first = serving_calibration().first_token(engine_of(deployment.engine)[0])
     requests = traffic.requests
     mean_input = sum(r.input_tokens - r.cached_tokens for r in requests) / len(requests)

@@ -145,6 +145,6 @@ def traffic(
     count: int | None = None,
     seed: int = 0,
 ) -> Traffic:
-    """The traffic that options describe."""
+    """The traffic that options describe: lengths in tokens, `rate` in requests a second, spread and prefix shares."""
     given = recorded(requests) if requests else ()
     return Traffic(input_tokens, output_tokens, users, rate, burstiness, spread, prefix, count, seed, given)

@@ -19,6 +19,11 @@ def compared(wanted: Wanted, traffic: Traffic, vary: str) -> tuple[list[dict[str
     ----------
     vary
         "machine.NAME=VALUE,VALUE", or a range as `slipstick whatif` takes it.
+
+    Raises
+    ------
+    InputError
+        Where what varies is no number of the machine.
     """
     deployment = wanted.deployment()
     name, values = axis(vary, deployment.machine)

@@ -100,5 +100,5 @@ def limits(text: str) -> Table[float]:
 
 
 def limits_text(wanted: Mapping[str, float]) -> str:
-    """Limits as people write them."""
+    """Limits (seconds by measure) as people write them, in ms."""
     return ", ".join(f"{name} <= {value * 1e3:g} ms" for name, value in wanted.items())

@@ -115,7 +115,13 @@ class Store:
         return parts
 
     def frame(self) -> pd.DataFrame:
-        """All answers in order of the parts, checked as in `verify`."""
+        """All answers in order of the parts, checked as in `verify`.
+
+        Raises
+        ------
+        InputError
+            Where there are no results yet, or a part is damaged.
+        """
         import pandas as pd
 
         frames = [_read_part(path, self.fingerprint, number) for number, path in sorted(self.parts().items())]
@@ -125,7 +131,13 @@ class Store:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep a second writer out; the lock ends with the process, also when it is killed."""
+        """Keep a second writer out; the lock ends with the process, also when it is killed.
+
+        Raises
+        ------
+        InputError
+            Where another process holds the lock.
+        """
         import fcntl
 
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW  # a link may lead to a file that is not ours

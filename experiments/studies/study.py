@@ -217,7 +217,13 @@ class Study(Record):
         return question(model, self._path(machine), estimator, self.set, self.dtype)
 
     def calibration(self, question: Question) -> Calibration:
-        """The estimator fitted to the study's measurements."""
+        """The estimator fitted to the study's measurements.
+
+        Raises
+        ------
+        InputError
+            Where the study has no [fit].
+        """
         if self.fit is None:
             raise InputError(f"study {self.name!r}: no [fit]: nothing to calibrate")
         inner = question.estimator.model
@@ -334,7 +340,13 @@ def preset_paths() -> dict[str, Path]:
 
 
 def study_path(name: str) -> Path:
-    """The file of a study: a path, or a preset's name."""
+    """The file of a study: a path, or a preset's name.
+
+    Raises
+    ------
+    InputError
+        Where neither a file nor a preset has this name.
+    """
     if name.endswith(".toml") or "/" in name:
         return Path(name)
     presets = preset_paths()

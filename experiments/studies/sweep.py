@@ -48,7 +48,7 @@ class Shares:
     level: float
 
     def columns(self, free: Mapping[str, FloatArray], count: int) -> dict[str, list[float]]:
-        """`infeed`, `low_infeed`, `high_infeed` and so on, one value a point."""
+        """Shares of each point: `infeed`, `low_infeed`, `high_infeed` and so on, one value a point."""
         estimator, known = self.question.estimator, self.question.estimator.uncertainty
         result: dict[str, list[float]] = {}
         for index in range(count):
@@ -176,6 +176,11 @@ class Task:
 
 def task(question: Question, level: float = DEFAULT_LEVEL, bands: Bands = "auto") -> Task:
     """A task from a question; bands need a calibration, and "auto" gives them for at most `BAND_POINTS` points.
+
+    Parameters
+    ----------
+    level
+        Probability of the bands.
 
     Raises
     ------

@@ -129,6 +129,11 @@ def answer(
 ) -> WhatIf:
     """The what-if of a question over what varies in it.
 
+    Parameters
+    ----------
+    level
+        Probability of the band.
+
     Raises
     ------
     InputError

@@ -46,7 +46,13 @@ def read_arrays(path: str | os.PathLike[str], limit_bytes: int, what: str) -> Ar
 
 
 def text_fields(arrays: Arrays, name: str, path: object) -> Mapping[str, Any]:
-    """The named fields that stand as JSON in an array of one text."""
+    """The named fields that stand as JSON in an array of one text.
+
+    Raises
+    ------
+    InputError
+        Where the file holds no such text, or it is no JSON with named fields.
+    """
     if name not in arrays or arrays[name].ndim != 0:
         raise InputError(f"{path}: no text {name!r} in this .npz")
     return require_mapping(parse_json(str(arrays[name]), f"{path}: {name}"), path, name)

@@ -189,7 +189,7 @@ def _dotted(node: ast.expr, where: str) -> str:
 
 
 def expression_text(expression: sp.Expr | float | int) -> str:
-    """A formula as text that `parse_expression` reads back."""
+    """A formula, or a plain number without a unit, as text that `parse_expression` reads back."""
     return _text(expression) if isinstance(expression, sp.Basic) else repr(expression)
 
 

@@ -90,7 +90,7 @@ def require_regular(path: str | os.PathLike[str]) -> None:
 
 
 def too_long(path: object, limit_bytes: float) -> InputError:
-    """The error for a file above its limit."""
+    """The error for a file above its limit in bytes."""
     return InputError(f"{path}: more than {limit_bytes / MEGABYTE:g} MB, the limit for this kind of file")
 
 

@@ -59,7 +59,13 @@ def unknown_name(thing: str, name: object, known: Sequence[str], listed_by: str 
 
 
 def read_text(path: str | os.PathLike[str], limit_bytes: int = DEFAULT_LIMIT_BYTES) -> str:
-    """The content of a UTF-8 file (see `read_bytes`)."""
+    """The content of a UTF-8 file (see `read_bytes`).
+
+    Raises
+    ------
+    InputError
+        Where the file cannot be opened, is longer than `limit_bytes`, or is not UTF-8.
+    """
     content = read_bytes(path, limit_bytes)
     try:
         return content.decode("utf-8-sig")
@@ -73,7 +79,13 @@ def read_json(path: str | os.PathLike[str], limit_bytes: int = DEFAULT_LIMIT_BYT
 
 
 def parse_json(text: str, where: object) -> Any:
-    """A JSON document of bounded depth and number of values; NaN, Infinity and integers beyond 1e40 are refused."""
+    """A JSON document of bounded depth and number of values; NaN, Infinity and integers beyond 1e40 are refused.
+
+    Raises
+    ------
+    InputError
+        Where it is no JSON, nests too deep, or holds too many or too large values.
+    """
 
     def refuse(constant: str) -> float:
         raise InputError(f"{where}: {constant} is no JSON number")
@@ -98,7 +110,13 @@ def parse_json(text: str, where: object) -> Any:
 
 
 def read_toml(path: str | os.PathLike[str], limit_bytes: int = MEGABYTE) -> dict[str, Any]:
-    """A TOML document of bounded size and depth."""
+    """A TOML document of bounded size and depth.
+
+    Raises
+    ------
+    InputError
+        Where it is no TOML, nests too deep, or is longer than `limit_bytes`.
+    """
     try:
         document = tomllib.loads(read_text(path, limit_bytes))
     except tomllib.TOMLDecodeError as error:
@@ -161,6 +179,11 @@ def read_yaml(path: str | os.PathLike[str], limit_bytes: int = MEGABYTE, text_ta
     """A YAML document of plain values: no tags, no aliases, no repeated keys, bounded size and depth.
 
     Scalars with one of `text_tags` are read as text; any other tag is refused.
+
+    Raises
+    ------
+    InputError
+        Where it is no such YAML, nests too deep, or is longer than `limit_bytes`.
     """
 
     class Loader(_PlainLoader):
@@ -189,7 +212,13 @@ def read_yaml(path: str | os.PathLike[str], limit_bytes: int = MEGABYTE, text_ta
 
 
 def check_bounds(document: Any, path: object, limit: int = MAX_DEPTH) -> None:
-    """Raise InputError where lists and mappings nest deeper than `limit`, or an integer lies beyond 1e40."""
+    """Check how deep lists and mappings nest and how large integers are.
+
+    Raises
+    ------
+    InputError
+        Where they nest deeper than `limit`, or an integer lies beyond 1e40.
+    """
     level, depth = [document], 0
     while level:
         depth += 1
@@ -254,7 +283,13 @@ def read_csv_rows(
 def read_number(
     text: str, path: object, line: int, column: str, low: float = -math.inf, high: float = math.inf
 ) -> float:
-    """One finite number of a text file, within its range."""
+    """One finite number of a text file, within its range.
+
+    Raises
+    ------
+    InputError
+        Where the text is no finite number of [low, high]; names file, line and column.
+    """
     try:
         value = float(text)
     except ValueError:
@@ -272,7 +307,13 @@ def whole_number(text: str) -> int | None:
 
 
 def require_mapping(value: Any, path: object, field: str) -> Mapping[str, Any]:
-    """The value, if it is a mapping with text keys."""
+    """The value, if it is a mapping with text keys.
+
+    Raises
+    ------
+    InputError
+        Where it is none.
+    """
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise InputError(f"{path}: {field}: want named fields, got {str(value)[:60]!r}")
     return value

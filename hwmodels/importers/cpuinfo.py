@@ -44,7 +44,7 @@ def parse_cpufreq(text: str) -> float | None:
 
 
 def believed(clock: float) -> float | None:
-    """The clock, or None where no core runs at it (0 in some containers)."""
+    """The clock in hertz, or None where no core runs at it (0 in some containers)."""
     low, high = PLAUSIBLE
     return clock if low <= clock <= high else None
 

@@ -125,7 +125,13 @@ class KerncraftMachine:
         return curve[cores]
 
     def saturated(self, level: str, benchmark: str, threads: int = 1) -> float:
-        """The largest measured bandwidth inside one NUMA domain, bytes a second as the benchmark counts them."""
+        """The largest measured bandwidth inside one NUMA domain, bytes a second as the benchmark counts them.
+
+        Raises
+        ------
+        InputError
+            Where no such bandwidth was measured.
+        """
         curve = self.measured.get((level, threads, benchmark), {})
         inside = [value for cores, value in curve.items() if cores <= self.cores_per_numa]
         if not inside:
@@ -139,6 +145,11 @@ class KerncraftMachine:
         ----------
         benchmark
             Whose measured curve becomes `bandwidth_by_cores` of main memory, with write-allocate traffic added.
+
+        Raises
+        ------
+        InputError
+            Where the file has no such benchmark.
         """
         if benchmark not in self.streams:
             raise unknown_name(f"benchmark of {self.name}", benchmark, list(self.streams))

@@ -131,7 +131,7 @@ class Topology:
 
 
 def parse_lscpu(text: str, memory: float | None = None) -> Topology:
-    """The output of ``lscpu --json``.
+    """The output of ``lscpu --json``; capacities in bytes, the clock in hertz.
 
     Parameters
     ----------
@@ -169,7 +169,8 @@ def parse_lscpu(text: str, memory: float | None = None) -> Topology:
 
 
 def parse_hwloc(text: str, clock: float | None = None, flags: frozenset[str] = frozenset()) -> Topology:
-    """The output of ``lstopo --of xml`` (hwloc 1 and 2); it knows caches and domains, neither clock nor flags.
+    """The output of ``lstopo --of xml`` (hwloc 1 and 2); it knows caches (bytes) and domains, neither clock (hertz) nor
+    flags.
 
     Raises
     ------

@@ -45,7 +45,13 @@ class Work:
     launches: Amount = 1
 
     def cost(self, dtype: str) -> Cost:
-        """As a cost in a data type."""
+        """As a cost in a data type: flop by unit, bytes read and written.
+
+        Raises
+        ------
+        InputError
+            Where the data type is unknown.
+        """
         if dtype not in SIZE_BYTES:
             raise unknown_name("data type", dtype, list(SIZE_BYTES))
         size = SIZE_BYTES[dtype]
@@ -95,7 +101,13 @@ AXES = ("depth", "height", "width")
 
 
 def convolution_work(d: Dims, a: Facts) -> Work:
-    """A window of each input channel of a group for each output place; three passes over the same products."""
+    """A window of each input channel of a group for each output place; three passes over the same products.
+
+    Raises
+    ------
+    InputError
+        Where the pass is not forward, backward_data or backward_weight.
+    """
     groups = d["groups"]
     window = product(d[f"kernel_{axis}"] for axis in AXES)
     weights = d["channels_in"] * d["channels_out"] // groups * window
@@ -265,7 +277,13 @@ _OPTIMIZERS: Mapping[str, tuple[int, int, int, int]] = {
 
 
 def optimizer_work(d: Dims, a: Facts) -> Work:
-    """Reads gradient and states, writes parameters and states."""
+    """Reads gradient and states, writes parameters and states.
+
+    Raises
+    ------
+    InputError
+        Where the optimizer is unknown.
+    """
     name = str(a.get("function"))
     if name not in _OPTIMIZERS:
         raise unknown_name("optimizer", name, list(_OPTIMIZERS))
@@ -275,7 +293,13 @@ def optimizer_work(d: Dims, a: Facts) -> Work:
 
 
 def collective_work(d: Dims, a: Facts) -> Work:
-    """Bytes each participant sends in a ring (Patarasuk and Yuan, JPDC 69, 2009)."""
+    """Bytes each participant sends in a ring (Patarasuk and Yuan, JPDC 69, 2009).
+
+    Raises
+    ------
+    InputError
+        Where the collective is unknown.
+    """
     n, ranks = d["elements"], d["participants"]
     share = n * (ranks - 1) / ranks
     sent = {"all_reduce": 2 * share, "all_gather": share, "reduce_scatter": share, "broadcast": n, "all_to_all": share}

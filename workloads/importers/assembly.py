@@ -44,6 +44,7 @@ class Tensor:
 
     @property
     def elements(self) -> Number:
+        """The product of the shape."""
         return product(self.shape)
 
     @property

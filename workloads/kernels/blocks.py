@@ -76,7 +76,13 @@ def network_input(matrix: SparseMatrix, block: int = BLOCK) -> npt.NDArray[np.fl
 
 
 def whole_blocks(matrix: SparseMatrix, block: int = BLOCK) -> int:
-    """How many whole blocks there are; the rest of fewer than `block` non-zeros is dropped, as in the paper."""
+    """How many whole blocks there are; the rest of fewer than `block` non-zeros is dropped, as in the paper.
+
+    Raises
+    ------
+    InputError
+        Where `block` is below 2, or the matrix has fewer non-zeros than one block.
+    """
     if block < 2:
         raise InputError(f"block = {block}: want at least 2 non-zeros")
     count = matrix.nonzeros // block

@@ -22,7 +22,13 @@ RMAT_PROBABILITIES = (0.57, 0.19, 0.19, 0.05)
 
 
 def stencil(shape: tuple[int, ...], points: int) -> SparseMatrix:
-    """A finite-difference grid: 5 or 9 points in two dimensions, 7 or 27 in three."""
+    """A finite-difference grid: 5 or 9 points in two dimensions, 7 or 27 in three.
+
+    Raises
+    ------
+    InputError
+        Where no stencil of so many points exists in this number of dimensions.
+    """
     dimensions = len(shape)
     if points not in (2 * dimensions + 1, 3**dimensions):
         raise InputError(
@@ -79,7 +85,13 @@ def power_law(
 
 
 def rmat(scale: int, edges: int, seed: int, probabilities: tuple[float, ...] = RMAT_PROBABILITIES) -> SparseMatrix:
-    """A recursive-matrix graph of 2 ** scale nodes (Chakrabarti, Zhan, Faloutsos 2004); repeated edges merge."""
+    """A recursive-matrix graph of 2 ** scale nodes (Chakrabarti, Zhan, Faloutsos 2004); repeated edges merge.
+
+    Parameters
+    ----------
+    probabilities
+        Of the four quadrants; they sum to 1.
+    """
     random = np.random.default_rng(seed)
     rows, columns = np.zeros(edges, dtype=np.int64), np.zeros(edges, dtype=np.int64)
     for _ in range(scale):
@@ -89,7 +101,13 @@ def rmat(scale: int, edges: int, seed: int, probabilities: tuple[float, ...] = R
 
 
 def permuted(matrix: SparseMatrix, seed: int, window: float | None = None) -> SparseMatrix:
-    """Rows and columns of a square matrix renumbered at random, anywhere or by at most about `window` places."""
+    """Rows and columns of a square matrix renumbered at random, anywhere or by at most about `window` places.
+
+    Raises
+    ------
+    InputError
+        Where the matrix is not square.
+    """
     random = np.random.default_rng(seed)
     size = matrix.shape[0]
     if matrix.shape[0] != matrix.shape[1]:

@@ -50,7 +50,7 @@ class ReuseTimes:
 
 
 def grid() -> FloatArray:
-    """The reuse time that each of the 256 steps stands for."""
+    """The reuse time (accesses) that each of the 256 steps stands for, shape (256,)."""
     return np.asarray(2.0 ** (np.arange(256) / STEPS_PER_OCTAVE))
 
 

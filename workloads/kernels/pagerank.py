@@ -47,6 +47,7 @@ class PageRankProblem:
 
     @property
     def pages(self) -> int:
+        """Number of rows of the matrix."""
         return self.matrix.shape[0]
 
 
@@ -77,6 +78,11 @@ def pagerank(problem: PageRankProblem, iterations: int) -> Workload:
     back later, from the level that holds what the loop writes. The product gathers q all along, so q is near after it;
     it writes p row by row, so p's entries are half a product old on average. Loops hand their arrays on in the order
     L1, SpMV, L2, L3, L4, L1, ...
+
+    Raises
+    ------
+    InputError
+        Where `iterations` is below 1.
     """
     n, e = problem.pages, len(problem.dangling)
     if iterations < 1:
@@ -167,7 +173,12 @@ def pagerank_loops() -> dict[str, Any]:
 def run_pagerank(
     problem: PageRankProblem, threshold: float = THRESHOLD, damping: float = DAMPING, limit: int = 1000
 ) -> tuple[npt.NDArray[np.float64], int]:
-    """Ranks that sum to 1, and the iterations needed; numpy and scipy only.
+    """Ranks that sum to 1, shape (pages,), and the number of iterations needed; numpy and scipy only.
+
+    Parameters
+    ----------
+    threshold
+        Of the sum of absolute changes between two iterations.
 
     Raises
     ------

@@ -61,10 +61,12 @@ class SparseMatrix:
 
     @property
     def nonzeros(self) -> int:
+        """Number of stored values."""
         return len(self.columns)
 
     @property
     def row_lengths(self) -> npt.NDArray[np.int64]:
+        """Non-zeros of each row, shape (rows,)."""
         return np.diff(self.row_pointers)
 
     @property
@@ -120,7 +122,13 @@ class SparseMatrix:
         shape: tuple[int, int] | None = None,
         values: npt.ArrayLike | None = None,
     ) -> SparseMatrix:
-        """A matrix from coordinates; duplicates are summed. Raises InputError for coordinates outside ``shape``."""
+        """A matrix from coordinates counted from 0, each of shape (n,); duplicates are summed.
+
+        Raises
+        ------
+        InputError
+            Where a coordinate lies outside `shape`, or there is neither a non-zero nor a shape.
+        """
         from scipy.sparse import coo_array
 
         i, j = np.asarray(rows, dtype=np.int64), np.asarray(columns, dtype=np.int64)

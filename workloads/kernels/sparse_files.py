@@ -32,6 +32,11 @@ def read_matrix(path: str | Path, *, symmetry: Symmetry = "expand") -> SparseMat
     A symmetric Matrix Market file stores one triangle: ``symmetry="expand"`` fills in the other, ``"stored"`` keeps
     what the file holds (as the SpMV paper's code did). Raises InputError naming file, line or field and what was
     expected.
+
+    Raises
+    ------
+    InputError
+        Where the file is of another format or malformed: names line or field and what was expected.
     """
     path = Path(path)
     suffixes = [s for s in path.suffixes if s != ".gz"]

@@ -55,7 +55,13 @@ class Layout:
         return self.group * self.pipeline * self.replicas
 
     def check(self, model: LanguageModel) -> None:
-        """Raise InputError where a model cannot be laid out so."""
+        """Check that a model can be laid out so.
+
+        Raises
+        ------
+        InputError
+            Where heads, layers or experts do not divide among the ranks.
+        """
         if model.heads % self.tensor:
             raise InputError(f"{model.name}: {model.heads} heads on {self.tensor} tensor ranks: want a divisor")
         if self.pipeline > model.layers:

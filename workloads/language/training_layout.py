@@ -88,7 +88,13 @@ class TrainingLayout:
         return batch // part
 
     def check(self, model: LanguageModel, batch: int, sequence: int) -> None:
-        """Raise InputError where a model, its batch (sequences) or their length (tokens) do not divide so."""
+        """Check that a model, its batch (sequences) and their length (tokens) divide so.
+
+        Raises
+        ------
+        InputError
+            Where heads, layers, experts, tokens or microbatches do not divide.
+        """
         if model.heads % self.tensor:
             raise InputError(f"{model.name}: {model.heads} heads on {self.tensor} tensor ranks: want a divisor")
         if self.pipeline * self.chunks > model.layers:

@@ -29,7 +29,7 @@ class TrainingMemory:
 
     @property
     def total(self) -> float:
-        """All parts."""
+        """All parts together, in bytes."""
         return sum(self.parts().values())
 
     def parts(self) -> Mapping[str, float]:

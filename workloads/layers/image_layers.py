@@ -26,7 +26,13 @@ class ImageLayers(GradientTape):
         *,
         bias: bool = True,
     ) -> Value:
-        """A convolution over the axes after (batch, channels)."""
+        """A convolution over the axes after (batch, channels).
+
+        Raises
+        ------
+        InputError
+            Where shape and kernel, or groups and channels, do not fit.
+        """
         rank = len(kernel)
         strides = (stride,) * rank if isinstance(stride, int) else tuple(stride)
         paddings = (padding,) * rank if isinstance(padding, int) else tuple(padding)
@@ -140,7 +146,13 @@ class ImageLayers(GradientTape):
 
 
 def windows(size: Amount, kernel: int, stride: int, padding: int, where: str) -> Amount:
-    """Places of a window along an axis: floor((size + 2 padding - kernel) / stride) + 1."""
+    """Number of places of a window along an axis: floor((size + 2 padding - kernel) / stride) + 1, all in elements.
+
+    Raises
+    ------
+    InputError
+        Where the window does not fit.
+    """
     from sympy import Basic, floor
 
     if isinstance(size, Basic):

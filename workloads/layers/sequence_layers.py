@@ -86,7 +86,13 @@ class SequenceLayers(GradientTape):
     def attention(
         self, name: str, query: Value, key: Value, value: Value, heads: int, kv_heads: int, keys: Amount
     ) -> Value:
-        """softmax(Q K^T) V in one operation; causal where there are as many queries as keys."""
+        """softmax(Q K^T) V in one operation; causal where there are as many queries as keys.
+
+        Parameters
+        ----------
+        keys
+            Number of tokens that each query attends to.
+        """
         batch, queries, width = query.shape
         size = width // heads
         dims: dict[str, Amount] = {"batch": batch, "heads": heads, "kv_heads": kv_heads, "queries": queries}
@@ -183,7 +189,9 @@ class SequenceLayers(GradientTape):
 
 
 def recurrent_step(function: str, batch: Amount, hidden: int, dtype: str) -> Workload:
-    """What one step of a recurrent layer does: the product with the state, then the gates."""
+    """One step of a recurrent layer of `batch` sequences and `hidden` units: the product with the state, then the
+    gates.
+    """
     gates = GATES[function]
     product_ = operation("state", "gemm", {"batch": 1, "m": gates * hidden, "n": batch, "k": hidden}, dtype)
     dims: dict[str, Amount] = {

@@ -33,7 +33,15 @@ def convolution(
     dtype: str = "float32",
     **attributes: Attribute,
 ) -> Op:
-    """A 2-D convolution, forward, without padding: output (batch, channels_out, *out)."""
+    """A 2-D convolution, forward, without padding.
+
+    Parameters
+    ----------
+    batch, channels_in, channels_out
+        Shape of input and output: (batch, channels, height, width).
+    kernel, out
+        Height and width of the window and of the output, in elements.
+    """
     dims: dict[str, Amount] = {
         "batch": batch,
         "channels_in": channels_in,
@@ -60,7 +68,15 @@ def pool(
     out: tuple[Amount, Amount],
     dtype: str = "float32",
 ) -> Op:
-    """Pooling over windows that do not overlap: one comparison or addition an input element."""
+    """Pooling over windows that do not overlap: one comparison or addition for each of the elements read.
+
+    Parameters
+    ----------
+    batch, channels, out
+        Shape of the output: (batch, channels, height, width).
+    kernel
+        Height and width of the window, in elements.
+    """
     window = kernel[0] * kernel[1]
     outputs = batch * channels * out[0] * out[1]
     return operation(name, "pool", {"inputs": outputs * window, "outputs": outputs, "window": window}, dtype)
@@ -69,6 +85,6 @@ def pool(
 def elementwise(
     name: str, elements: Amount, inputs: int = 1, function: str = "add", dtype: str = "float32", **attributes: Attribute
 ) -> Op:
-    """One output element from `inputs` elements each."""
+    """An operation on single elements: `elements` results, each from `inputs` elements; as many flop as elements."""
     dims: dict[str, Amount] = {"elements": elements, "reads": inputs * elements, "writes": elements}
     return operation(name, "elementwise", dims, dtype, {"function": function, **attributes})

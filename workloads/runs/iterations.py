@@ -123,6 +123,11 @@ def epoch_lengths(lengths: Lengths, batch: int, order: Order, seed: int = 0) -> 
     order
         sorted: by ascending length (the first epoch of DeepSpeech2); bucketed: batches of similar lengths in random
         order (its later epochs, and GNMT); shuffled: sequences in random order, then cut into batches.
+
+    Raises
+    ------
+    InputError
+        Where `batch` is below 1, or the order is unknown.
     """
     if batch < 1:
         raise InputError(f"batch = {batch}: want at least 1")

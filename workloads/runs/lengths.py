@@ -62,14 +62,26 @@ class Lengths:
         return content_digest(self)
 
     def resampled(self, size: int, seed: int = 0) -> Lengths:
-        """`size` lengths drawn from these with replacement: a data set of another size, labelled synthetic."""
+        """`size` lengths drawn from these with replacement: a data set of another size, labelled synthetic.
+
+        Raises
+        ------
+        InputError
+            Where `size` is below 1.
+        """
         if size < 1:
             raise InputError(f"size = {size}: want at least one sequence")
         drawn = np.random.default_rng(seed).choice(self.values, size)
         return Lengths(drawn, self.unit, f"{size} drawn from {len(self)} of {self.source}, seed {seed}", synthetic=True)
 
     def scaled(self, factor: float, unit: str) -> Lengths:
-        """The lengths in another unit, rounded down, at least 1 (samples at 16 kHz to frames: factor 1 / 160)."""
+        """The lengths in another unit, rounded down, at least 1 (samples at 16 kHz to frames: factor 1 / 160).
+
+        Raises
+        ------
+        InputError
+            Where the factor is not above 0.
+        """
         if not factor > 0:
             raise InputError(f"factor = {factor!r}: want a number > 0")
         values = np.maximum(1, np.floor(self.values * factor)).astype(np.int64)
@@ -121,6 +133,11 @@ def lognormal_lengths(
     """Synthetic lengths: log-normal (median, standard deviation of the log), clipped to [low, high].
 
     Sentence lengths and utterance durations are skewed so; low and high are a data set's filters.
+
+    Raises
+    ------
+    InputError
+        Where `size`, `median`, `sigma` or the filter is out of range.
     """
     if size < 1 or not (median > 0 and sigma > 0 and 1 <= low <= high <= MAX_LENGTH):
         raise InputError(

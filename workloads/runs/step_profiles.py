@@ -91,6 +91,11 @@ def profile_steps(events: EventTable, marker: str = r"ProfilerStep#(\d+)") -> li
     in which it starts; one on the device to the step in which it was launched, known by the `correlation` argument,
     else to the step in which it starts. Events outside all steps are left out. Raises InputError where there is no
     marker.
+
+    Raises
+    ------
+    InputError
+        Where there is no marker with a number, or it repeats a group as a whole.
     """
     if _REPEATED_GROUP.search(marker):  # such as (a+)+$: may take for ever on a name of forty letters
         raise InputError(f"step marker {marker!r}: a group may not be repeated as a whole")
@@ -180,7 +185,13 @@ class StepTable:
 
     @classmethod
     def of(cls, steps: Iterable[StepProfile]) -> StepTable:
-        """Collect profiles. Raises InputError where there is none."""
+        """Collect profiles.
+
+        Raises
+        ------
+        InputError
+            Where there is none.
+        """
         profiles = tuple(steps)
         if not profiles:
             raise InputError("no step profiles")

@@ -81,7 +81,13 @@ def find_bricks(workload: Workload, granularity: int, buildable: Buildable | Non
 
 
 def overlapping_bricks(workload: Workload, granularity: int, buildable: Buildable | None = None) -> list[Brick]:
-    """All sequences of 1 to `granularity` layers, from every layer on (the paper's future work)."""
+    """All sequences of 1 to `granularity` layers, from every layer on (the paper's future work).
+
+    Raises
+    ------
+    InputError
+        Where `granularity` is below 1.
+    """
     if granularity < 1:
         raise InputError(f"granularity = {granularity}: want at least 1 layer a brick")
     layers = topological_layers(workload)

@@ -17,7 +17,7 @@ class Term(Protocol):
     """One summand without its coefficient: values on an array, and the formula of the same."""
 
     def values(self, x: FloatArray) -> FloatArray:
-        """The term at every x > 0."""
+        """The term at every x > 0, same shape, without its coefficient (seconds)."""
 
     def expression(self, x: sp.Symbol) -> sp.Expr:
         """The term as a formula."""
@@ -64,7 +64,7 @@ class SizeBend:
     knot: float
 
     def values(self, x: FloatArray) -> FloatArray:
-        """See `Term`."""
+        """The part of x (same shape) above the knot."""
         return np.maximum(x - self.knot, 0.0)
 
     def expression(self, x: sp.Symbol) -> sp.Expr:
@@ -83,7 +83,7 @@ class WorkBend:
     knot: float
 
     def values(self, x: FloatArray) -> FloatArray:
-        """See `Term`."""
+        """Share of the work beyond the knot, 1 - knot / x, at least 0; shape of x."""
         return np.maximum(1.0 - self.knot / x, 0.0)
 
     def expression(self, x: sp.Symbol) -> sp.Expr:

@@ -44,7 +44,13 @@ def usual_candidates(x: FloatArray, y: FloatArray, kinds: Sequence[str], units: 
 
 
 def searched_candidates(x: FloatArray, y: FloatArray, kinds: Sequence[str], units: Sequence[float]) -> list[Candidate]:
-    """What the points themselves suggest: short laws by search, best first, and one product of powers."""
+    """What the points themselves suggest: short laws by search, best first, and one product of powers.
+
+    Parameters
+    ----------
+    x, y
+        Points, shape (points, parameters), and times in seconds, shape (points,).
+    """
     count = len(kinds)
     bends = BENDS[count] // 2 if count > 2 else BENDS[count]
     terms = [screened(x, y, i, kind, units[i], SEARCHED_TERMS[count], bends) for i, kind in enumerate(kinds)]

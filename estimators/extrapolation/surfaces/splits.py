@@ -28,7 +28,8 @@ class Direction:
         return not any(self.signs)
 
     def left_out(self, x: FloatArray) -> list[Mask]:
-        """Masks of the points to leave out, one a step; empty where too few levels or points would stay.
+        """Masks of the points to leave out, shape (points,), one a step; empty where too few levels or points would
+        stay.
 
         Inside the data every third point is left out in turn.
         """
@@ -63,7 +64,9 @@ class Direction:
 
 
 def directions(x: FloatArray, to: FloatArray) -> list[Direction]:
-    """The direction of each target, beyond the box of the points."""
+    """The direction of each target, shape (targets, parameters), beyond the box of the points, shape (points,
+    parameters).
+    """
     above, below = to > x.max(axis=0) * (1 + 1e-9), to < x.min(axis=0) * (1 - 1e-9)
     signs = above.astype(int) - below.astype(int)
     return [Direction(tuple(some)) for some in signs.tolist()]

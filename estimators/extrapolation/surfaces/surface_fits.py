@@ -25,7 +25,7 @@ class SurfaceFit:
 
     @classmethod
     def of(cls, products: tuple[Product, ...], x: FloatArray, y: FloatArray) -> SurfaceFit:
-        """Fit products to times y at points x (points, parameters)."""
+        """Fit products to times y (seconds, shape (points,)) at points x, shape (points, parameters)."""
         from scipy.optimize import nnls
 
         matrix = values_of(products, x)

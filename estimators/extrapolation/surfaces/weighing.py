@@ -58,6 +58,11 @@ def weigh(
 
     What was found by search is judged by searching again without the points left out: a law chosen with their help
     would foretell them too well.
+
+    Parameters
+    ----------
+    x, y
+        Points, shape (points, parameters), and times in seconds, shape (points,).
     """
     masks = direction.left_out(x)
     ahead = [_ahead(candidates, search, x, y, out) for out in masks]

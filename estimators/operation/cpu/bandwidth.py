@@ -91,7 +91,13 @@ class Saturation:
     cluster_limit: float | None = None
 
     def bandwidth(self, cores: npt.ArrayLike) -> FloatArray:
-        """Bytes a second of the first `cores` cores together, work divided equally."""
+        """Bytes a second of the first `cores` cores together, work divided equally.
+
+        Raises
+        ------
+        InputError
+            Where a number of cores is below 1.
+        """
         n = np.asarray(cores, dtype=np.float64)
         if np.any(n < 1):
             raise InputError(f"cores = {np.min(n):g}: want 1 or more")

@@ -56,7 +56,13 @@ class PassTimes(FormulaModel):
         return "held"
 
     def key(self, op: Op, machine: Machine) -> Hashable:
-        """The pass; refuses what was not measured."""
+        """The pass; refuses what was not measured.
+
+        Raises
+        ------
+        InputError
+            Where the machine, the network or the pass is not the measured one.
+        """
         if self.fingerprint and machine.fingerprint != self.fingerprint:
             raise InputError(
                 f"machine {machine.name!r} is not the one that {self.network}'s passes were measured on (fingerprint "
@@ -72,7 +78,13 @@ class PassTimes(FormulaModel):
         return name
 
     def check_free(self, free: Sequence[str]) -> None:
-        """Refuse every quantity of the machine."""
+        """Refuse every quantity of the machine: measured times hold for the machine that was measured.
+
+        Raises
+        ------
+        InputError
+            Where one is free.
+        """
         for name in free:
             if name.startswith("machine."):
                 raise InputError(f"{name} cannot vary: measured times do not answer a what-if on the machine")

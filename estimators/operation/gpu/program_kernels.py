@@ -237,7 +237,7 @@ def class_of(op: Op) -> str:
 
 
 def features(op: Op) -> tuple[float, ...]:
-    """Of a convolution, by `FEATURES`; zeros for other operations."""
+    """Numbers of a convolution, by `FEATURES` (octaves and flags); zeros for other operations."""
     if op.kind != "convolution":
         return (0.0,) * len(FEATURES)
     groups = float(op.dims["groups"])
@@ -293,7 +293,13 @@ def compiled() -> ProgramKernels:
 
 
 def from_numbers(numbers: Mapping[str, Mapping[str, float]]) -> tuple[ProgramKernels, float]:
-    """The model and the host's issue time of a fit's file."""
+    """The model and the host's issue time of a fit's file.
+
+    Raises
+    ------
+    InputError
+        Where a time is not above 0.
+    """
     tables = {name: Table(dict(numbers[name])) for name in TABLES}
     times = numbers["seconds"]
     if not all(math.isfinite(v) and v > 0 for v in times.values()):

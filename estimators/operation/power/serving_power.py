@@ -53,7 +53,13 @@ class ServingWork:
     grouped: npt.ArrayLike = 0.0
 
     def columns(self) -> FloatArray:
-        """What the log odds are linear in, shape (6, n): read, flop, log2 ranks, ln sequences, four_bit, grouped."""
+        """What the log odds are linear in, shape (6, n): read, flop, log2 ranks, ln sequences, four_bit, grouped.
+
+        Raises
+        ------
+        InputError
+            Where an amount is negative or not finite.
+        """
         read, flop, ranks, sequences, four, grouped = np.broadcast_arrays(
             *(np.atleast_1d(np.asarray(v, dtype=np.float64)) for v in self._values())
         )

@@ -130,7 +130,13 @@ class ReuseModel:
         return np.asarray(counts @ np.array([self.cost[name] for name in TERMS[self.label]])) / blocks.size
 
     def at_clock(self, ratio: float) -> ReuseModel:
-        """The model at `ratio` times the clock: core-bound terms follow it, memory-bound ones stay."""
+        """The model at `ratio` times the clock: core-bound terms follow it, memory-bound ones stay.
+
+        Raises
+        ------
+        InputError
+            Where the ratio is not above 0.
+        """
         if not ratio > 0:
             raise InputError(f"clock ratio = {ratio:g}: want a number > 0")
         slower = {name: value / (1.0 if name in MEMORY_TERMS else ratio) for name, value in self.cost.items()}
@@ -186,7 +192,8 @@ def gathers_beyond(blocks: BlockTable, capacity: float) -> FloatArray:
 def fit_reuse(
     blocks: BlockTable, seconds_per_nonzero: npt.ArrayLike, label: LabelKind, caches: CacheSizes
 ) -> ReuseModel:
-    """Non-negative least squares of relative errors.
+    """Costs of a non-zero (labels: seconds or joules each, shape (blocks,)) by non-negative least squares of relative
+    errors.
 
     Raises
     ------

@@ -195,6 +195,8 @@ def amount_table(dims: Mapping[str, npt.ArrayLike], machine: Machine, call: floa
 def fit_device(amount: FloatArray, seconds: npt.ArrayLike, machine: Machine) -> DeviceCosts:
     """Costs >= 0 of least mean relative error, by least squares weighed again and again.
 
+    `amount` has shape (products, costs), seconds (products,).
+
     Raises
     ------
     InputError
@@ -236,7 +238,7 @@ class TrainedDevices:
     source: str
 
     def document(self) -> dict[str, Any]:
-        """For JSON."""
+        """Costs and spreads as plain data for JSON, seconds by amount."""
         devices = [
             {"machine": one.machine, "family": one.family, "accelerator": one.accelerator, "cost": dict(one.cost)}
             for one in self.model.devices

@@ -216,7 +216,13 @@ def fit_spmv(
     seed: int = 0,
     source: str = "",
 ) -> SpmvModel:
-    """The reuse model by least squares, then trees beside it and on what it leaves; none where trees = 0."""
+    """The reuse model by least squares, then trees beside it and on what it leaves; none where trees = 0.
+
+    Parameters
+    ----------
+    seconds_per_nonzero
+        Labels, seconds a non-zero of each block, shape (blocks,).
+    """
     labels = np.asarray(seconds_per_nonzero, dtype=np.float64)
     reuse = fit_reuse(blocks, labels, label, caches)
     if trees == 0:

@@ -112,7 +112,13 @@ def cycles(
 
 @cache
 def cycles_formula(dataflow: str, convention: str) -> Formula:
-    """Cycles as a formula of m, n, k, rows, columns, arrays and products (see `cycles`)."""
+    """Cycles as a formula of m, n, k, rows, columns, arrays and products (see `cycles`).
+
+    Raises
+    ------
+    InputError
+        Where the dataflow or the convention is unknown.
+    """
     if dataflow not in DATAFLOWS:
         raise unknown_name("dataflow", dataflow, [*DATAFLOWS, *SHORT_NAMES])
     if convention not in get_args(Convention):

@@ -71,7 +71,13 @@ class TpuOperations(FormulaModel):
         return "free" if still or op.kind in machine.runtime.free_kinds else "traffic"
 
     def formula(self, op: Op, machine: Machine) -> Formula:
-        """Symbols: operation dims and costs, machine.*, parameter.*."""
+        """Symbols: operation dims and costs, machine.*, parameter.*.
+
+        Raises
+        ------
+        InputError
+            Where an operation sends over a link that the machine lacks.
+        """
         start = symbol("operation.launches") * symbol("parameter.overhead")
         memory = symbol("operation.bytes_moved") / (
             symbol("parameter.memory_efficiency") * self._rate(machine, machine.bandwidth_factors(machine.main_memory))

@@ -105,7 +105,13 @@ class Fed(InfeedOverlap):
         return frozenset({*ONE_STEP, "prefetch"})
 
     def combine(self, workload: Workload, times: FloatArray, machine: Machine, run: Mapping[str, float]) -> Outcome:
-        """See `Schedule.combine`; metrics are those of `account`, and the useful flop's share of the peak (matrix)."""
+        """See `Schedule.combine`; metrics are those of `account`, and the useful flop's share of the peak (matrix).
+
+        Raises
+        ------
+        InputError
+            Where the machine has no matrix engine.
+        """
         outcome = FormulaSchedule.combine(self, workload, times, machine, run)
         account = self.account(workload, machine, run, self.lanes(workload, times))
         metrics = {name: float(account[name]) for name in SHARES}

@@ -48,8 +48,12 @@ class Pipeline:
                 )
 
     def using(self, **changes: Mapping[str, Any]) -> Pipeline:
-        """A new pipeline with some stages changed: `pipeline.using(decode={"workers": 8})`. Raises InputError for
-        an unknown stage.
+        """A new pipeline with some stages changed: `pipeline.using(decode={"workers": 8})`.
+
+        Raises
+        ------
+        InputError
+            Where a stage is unknown.
         """
         unknown = set(changes) - {stage.name for stage in self.stages}
         if unknown:
@@ -85,8 +89,12 @@ class Pipeline:
         ]
 
     def run(self, steps: int, seed: int = 0) -> PipelineRun:
-        """Times of `steps` steps by the exact max-plus recurrence. Raises InputError where stages share a limited
-        resource.
+        """Times (seconds) of `steps` steps by the exact max-plus recurrence.
+
+        Raises
+        ------
+        InputError
+            Where stages share a limited resource or keep no order.
         """
         shared = [stage.name for stage in self.stages if stage.resource is not None]
         if shared:
@@ -135,7 +143,13 @@ class PipelineRun:
         return names.index(stage)
 
     def step_time(self, skip: int = 0) -> float:
-        """Mean time per step [s] after the first `skip` steps."""
+        """Mean time per step [s] after the first `skip` steps.
+
+        Raises
+        ------
+        InputError
+            Where the run has no more than `skip` steps.
+        """
         departed = self.times.departed[-1]
         if not 0 <= skip < len(departed):
             raise InputError(f"skip {skip}: the run has {len(departed)} steps")

@@ -152,7 +152,13 @@ class PipelineParallel(FormulaSchedule):
     """
 
     def lane(self, op: Op) -> str:
-        """By the operation's attribute `lane`; operations without one are layers."""
+        """By the operation's attribute `lane`; operations without one are layers.
+
+        Raises
+        ------
+        InputError
+            Where the attribute names no lane of a pipeline.
+        """
         lane = str(op.attributes.get("lane", "layer"))
         if lane not in LANES:
             raise InputError(f"operation {op.name!r}: no lane {lane!r} in a pipeline (known: {', '.join(LANES)})")

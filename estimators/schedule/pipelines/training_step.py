@@ -59,7 +59,7 @@ class TrainingTerms:
         check_parameters(self)
 
     def share(self, dtype: str) -> float:
-        """Of the peak, of products of a type."""
+        """Share of the peak that products of a data type reach."""
         return {"bfloat16": self.bf16, "float16": self.bf16, "float8": self.fp8}.get(dtype, self.fp4)
 
 
@@ -83,7 +83,7 @@ class StepTime:
 
     @property
     def seconds(self) -> float:
-        """Of the step."""
+        """Seconds of the step, all parts together."""
         return sum(self.parts.values())
 
     def scaled(self, factor: float) -> StepTime:

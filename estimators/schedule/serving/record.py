@@ -31,7 +31,7 @@ class Record:
             self.first[index] = now
 
     def end(self, index: int, now: float) -> None:
-        """A request is done."""
+        """Note that a request is done at `now` seconds."""
         self.last[index] = now
 
     def stretch(self, replica: int, start: float, end: float, steps: int, decodes: int, prompt: int) -> None:

@@ -59,7 +59,13 @@ class ThreadSchedule(FormulaSchedule):
         return {"threads": hardware_threads(machine), "nodes": 1}
 
     def lane(self, op: Op) -> str:
-        """serial, image (serial too), parallel, contended or exchange."""
+        """serial, image (serial too), parallel, contended or exchange.
+
+        Raises
+        ------
+        InputError
+            Where the operation's lane is unknown.
+        """
         lane = str(op.attributes.get("lane", "serial"))
         if lane not in LANES:
             raise unknown_name(f"lane of operation {op.name!r}", lane, LANES)
@@ -70,7 +76,13 @@ class ThreadSchedule(FormulaSchedule):
         return frozenset({"image"})
 
     def formula(self, workload: Workload, machine: Machine) -> Formula:
-        """Symbols: time.LANE, count.contended, count.image, run.threads, run.nodes, machine.*, parameter.*."""
+        """Symbols: time.LANE, count.contended, count.image, run.threads, run.nodes, machine.*, parameter.*.
+
+        Raises
+        ------
+        InputError
+            Where a workload has several kinds of contention.
+        """
         lanes = {self.lane(op) for op in workload}
         used = self._used()
         nodes = symbol("run.nodes") if "exchange" in lanes else sp.Integer(1)

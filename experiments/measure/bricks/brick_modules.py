@@ -93,6 +93,11 @@ def brick_module(model: LayerModel, brick: Brick) -> tuple[Any, tuple[Any, ...]]
     """The brick as a torch module of its own and synthetic inputs for it.
 
     Weights and buffers are drawn anew; nothing of the model but the brick's own layers is in it.
+
+    Raises
+    ------
+    InputError
+        Where a constant or an input is no tensor.
     """
     import torch
     from torch import fx
@@ -185,7 +190,13 @@ def _tensor_of(node: Any) -> Any:
 
 
 def synthetic(example: Any) -> Any:
-    """A tensor of the same shape, strides and dtype with drawn values (small, positive: also fit for a variance)."""
+    """A tensor of the same shape, strides and dtype with drawn values (small, positive: also fit for a variance).
+
+    Raises
+    ------
+    InputError
+        Where the example is no tensor.
+    """
     import torch
 
     if not isinstance(example, torch.Tensor):

@@ -101,7 +101,13 @@ def operation(name: str, where: str) -> Any:
 
 
 def check_arguments(target: Any, places: int, names: Sequence[str], where: str) -> None:
-    """Raise InputError where an operation has fewer places than are given, or no argument of a given name."""
+    """Check that an operation takes the arguments that are given by place and by name.
+
+    Raises
+    ------
+    InputError
+        Where it has fewer places, or no argument of a given name.
+    """
     arguments = target._schema.arguments
     by_place = [argument for argument in arguments if not argument.kwarg_only]
     if places > len(by_place):

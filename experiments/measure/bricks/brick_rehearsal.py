@@ -58,7 +58,13 @@ def shapes_only(where: str) -> Iterator[None]:
 
 
 def check_parts(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], where: str) -> None:
-    """Raise InputError where an operation would cut a tensor into more than 10,000 parts."""
+    """Check into how many parts an operation would cut a tensor.
+
+    Raises
+    ------
+    InputError
+        Where they are more than 10,000, or the dimension does not exist.
+    """
     name = getattr(target, "_overloadname", None) and target._opname
     if name not in _PARTED:
         return

@@ -91,7 +91,13 @@ class Clocked(EstimatorBase):
         return self.time(workload.bind_known(values).bound()).value
 
     def time(self, workload: Workload) -> Timing:
-        """The timing of one pass over a bound workload."""
+        """The timing of one pass over a bound workload.
+
+        Raises
+        ------
+        InputError
+            Where the workload moves more bytes than `MAX_BYTES`.
+        """
         from threadpoolctl import threadpool_limits  # type: ignore[import-untyped, unused-ignore]
 
         needed = sum(float(op.cost.bytes_moved) for op in workload)

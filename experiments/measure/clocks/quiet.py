@@ -84,7 +84,7 @@ class Reference:
 
 
 def wait_for_quiet(reference: Reference, end: float) -> None:
-    """Sleep until the machine is quiet, or `end` (by time.perf_counter) is there."""
+    """Sleep until the machine is quiet, or `end` (seconds of time.perf_counter) is there."""
     while time.perf_counter() < end and not reference.quiet:
         time.sleep(0.002)
 

@@ -213,7 +213,7 @@ def trimmed_mean(samples: tuple[float, ...] | list[float], trim: float = 0.2) ->
 
 
 def load_per_core() -> float | None:
-    """The load average over one minute divided by the cores; None where the system does not tell."""
+    """The load average over one minute divided by the number of cores; None where the system does not state it."""
     try:
         return os.getloadavg()[0] / (os.cpu_count() or 1)
     except OSError:

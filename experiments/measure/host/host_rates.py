@@ -63,7 +63,7 @@ class HostMeasurement:
     load: float | None
 
     def best(self, quantity: str, level: str = "", cores: int | None = None) -> float | None:
-        """The largest value of a quantity; None where it was not measured."""
+        """The largest value of a quantity, in its SI unit; None where it was not measured."""
         values = [
             r.value
             for r in self.results

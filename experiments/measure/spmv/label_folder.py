@@ -52,7 +52,13 @@ class FolderLabels(Labels):
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """As in `Labels`; all files must be of one machine."""
+        """As in `Labels`; all files must be of one machine.
+
+        Raises
+        ------
+        InputError
+            Where files are of different machines.
+        """
         each = [facts for facts, _ in self._files]
         for name in ("machine", "caches_bytes", "clock_hz"):
             if any(facts[name] != each[0][name] for facts in each):

@@ -19,12 +19,14 @@ FOLDS = 3
 
 
 def folds(count: int, parts: int = FOLDS, seed: int = 0) -> npt.NDArray[np.int64]:
-    """Which fold each matrix is held out in."""
+    """Number of the fold that each matrix is held out in, shape (count,)."""
     return np.random.default_rng(seed).permutation(count) % parts
 
 
 def held_out(blocks: LabelledBlocks, model: Model, parts: int = FOLDS) -> Floats:
-    """Predictions of every block by a model fitted to the matrices of the other folds."""
+    """Predictions (seconds a non-zero, shape (blocks,)) of every block by a model fitted to the matrices of the other
+    folds.
+    """
     fold = folds(len(blocks.names), parts)[blocks.matrix]
     predicted = np.empty(len(blocks.label))
     for part in range(parts):
@@ -42,7 +44,7 @@ class Errors:
 
     @property
     def scores(self) -> dict[str, float]:
-        """Means of both, and the worst matrix."""
+        """Mean absolute relative errors of blocks and matrices, and that of the worst matrix, as shares."""
         return {
             "block": float(np.mean(np.abs(self.block))),
             "matrix": float(np.mean(np.abs(self.matrix))),
@@ -56,7 +58,7 @@ class Errors:
 
 
 def errors(blocks: LabelledBlocks, predicted: Floats) -> Errors:
-    """Of predictions against the labels."""
+    """Relative errors of predictions (shape (blocks,)) against the labels, by block and by matrix, as shares."""
     count = len(blocks.names)
     measured = np.bincount(blocks.matrix, blocks.label, count)
     estimated = np.bincount(blocks.matrix, predicted, count)
@@ -84,7 +86,13 @@ def combined_model(kind: LabelKind, caches: CacheSizes, trees: int = 120) -> Mod
 def fit_with_spread(
     blocks: LabelledBlocks, kind: LabelKind, caches: CacheSizes, clock: float, *, trees: int = 120, source: str = ""
 ) -> SpmvModel:
-    """A model of all blocks whose interval is the scatter over matrices held out (unknown with fewer than six)."""
+    """A model of all blocks whose interval is the scatter over matrices held out (unknown with fewer than six).
+
+    Parameters
+    ----------
+    clock
+        Of the machine, in hertz.
+    """
     whole = replace(fit_spmv(blocks.table, blocks.label, kind, caches, trees=trees, source=source), clock=clock)
     if len(blocks.names) < 2 * FOLDS:
         return whole

@@ -84,7 +84,13 @@ class Labels:
 
     @cached_property
     def facts(self) -> Mapping[str, Any]:
-        """Machine, date, protocol, caches, and every matrix's recipe or file, shape, digest and conditions."""
+        """Machine, date, protocol, caches, and every matrix's recipe or file, shape, digest and conditions.
+
+        Raises
+        ------
+        InputError
+            Where the file's schema is another.
+        """
         facts = read_json(self.path.with_suffix(".json"))
         if not isinstance(facts, dict) or facts.get("schema") != SCHEMA:
             raise InputError(f"{self.path.with_suffix('.json')}: want labels of schema {SCHEMA!r}")

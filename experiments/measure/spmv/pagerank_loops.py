@@ -102,7 +102,8 @@ def measure_pagerank(
     wanted: int = 200,
     reference: Reference | None = None,
 ) -> PageRankTimes:
-    """Medians over the quiet iterations of as many runs as the budget allows, at most until `wanted` are quiet.
+    """Medians (seconds a loop) over the quiet iterations of as many runs as the budget allows, at most until `wanted`
+    are quiet.
 
     Raises
     ------

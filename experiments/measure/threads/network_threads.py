@@ -52,7 +52,7 @@ def graph_of(target: str, shapes: Sequence[str]) -> Workload:
 
 
 def instructions_of(step: Workload) -> float:
-    """Of one trained image."""
+    """Number of instructions of one trained image."""
     run = training_run(step).bound()
     return float(sum(counted_instructions(op) for op in run if op.name in ("training", "inference")))
 

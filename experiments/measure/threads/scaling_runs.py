@@ -166,7 +166,7 @@ def sizes_of(texts: Sequence[str]) -> dict[str, tuple[float, ...]]:
 
 
 def number_of(text: str) -> float | None:
-    """A finite number > 0 that a text says; None for any other text."""
+    """A finite number > 0 that a text holds, in the text's unit; None for any other text."""
     try:
         value = float(text)
     except ValueError:

@@ -20,7 +20,13 @@ from slipstick.hwmodels.files.readers import InputError
 def print_answers(
     questions: Sequence[Question], form: str, parts: int, *, verbose: bool, refused: Sequence[str] = ()
 ) -> None:
-    """The answers to one or several questions of one workload; `refused`: a line for each that has no answer."""
+    """The answers to one or several questions of one workload; `refused`: a line for each that has no answer.
+
+    Raises
+    ------
+    InputError
+        Where no question has an answer.
+    """
     known: list[several.Answered] = []
     said = list(refused)
     for one in questions:

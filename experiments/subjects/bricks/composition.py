@@ -135,7 +135,7 @@ def leave_one_model_out(
 
 
 def summary(scores: Sequence[ModelScore]) -> dict[str, float]:
-    """Geometric mean of composed over measured (plain and calibrated), mean and worst error, coverage."""
+    """Ratios of composed to measured times: geometric mean (plain and calibrated), mean and worst error, coverage."""
     plain = np.array([score.plain / score.measured for score in scores])
     ratio = np.array([score.calibrated / score.measured for score in scores])
     return {

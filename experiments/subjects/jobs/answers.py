@@ -29,7 +29,7 @@ class JobRequest:
     form: str = "table"
 
     def question(self) -> JobQuestion:
-        """The job."""
+        """The job that the options describe."""
         return job_question(self.name, self.machine, self.estimator, self.settings, self.dtype)
 
 
@@ -71,7 +71,13 @@ def print_simulated(request: JobRequest) -> None:
 
 
 def print_sweep(request: JobRequest, vary: Sequence[str]) -> None:
-    """Ratios to the job as it stands."""
+    """Ratios to the job as it stands.
+
+    Raises
+    ------
+    InputError
+        Where nothing varies.
+    """
     if not vary:
         raise InputError("nothing varies: name at least one, such as --vary job.copies=1,4,16")
     question = request.question()

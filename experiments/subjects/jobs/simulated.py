@@ -57,7 +57,7 @@ class Simulated:
 
     @property
     def runs(self) -> int:
-        """How many."""
+        """Number of simulated runs."""
         return len(self.numbers["time_s"])
 
     def rows(self) -> list[dict[str, Any]]:

@@ -183,6 +183,11 @@ def load_program(target: str, steps: int, step_seconds: float) -> ProgramJob:
 
     What is imported is reported on standard error.
 
+    Parameters
+    ----------
+    step_seconds
+        Seconds that the device takes for a step.
+
     Raises
     ------
     InputError

@@ -78,6 +78,11 @@ def tune(
 ) -> Tuning:
     """Hill climbing, one knob after the other, until a round brings no gain or `budget` stretches are spent.
 
+    Parameters
+    ----------
+    gain
+        Ratio by which a setting must be faster to be kept.
+
     Raises
     ------
     InputError
@@ -187,7 +192,12 @@ def exhaustive(knobs: Sequence[Knob], stretch: Stretch) -> list[Trial]:
 
 def by_formula(knobs: Sequence[Knob], predict: Callable[[Settings], float]) -> dict[str, Any]:
     """The settings that a formula says are fastest; of equals the one nearest the defaults. No stretch of the job
-    is run.
+    is run. `predict` gives seconds a step.
+
+    Raises
+    ------
+    InputError
+        Where no combination of settings can be used.
     """
     places = {knob.name: knob.values.index(knob.default) for knob in knobs}
 

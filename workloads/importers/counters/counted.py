@@ -65,6 +65,6 @@ def _sum(name: str, group: list[Counted]) -> Counted:
 
 
 def total(values: Iterable[float | None]) -> float | None:
-    """The sum; None where one is not known, or there are none."""
+    """The sum, in the unit of the values; None where one is not known, or there are none."""
     found = list(values)
     return None if not found or None in found else sum(value for value in found if value is not None)

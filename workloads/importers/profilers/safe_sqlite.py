@@ -76,7 +76,13 @@ class Tables:
         return np.concatenate(blocks) if blocks else np.empty((0, len(columns)), dtype=np.int64)
 
     def texts(self, table: str, key: str, value: str, most: int = 2_000_000) -> dict[int, str]:
-        """Text by number, such as names by their id; text is cut at 500 characters."""
+        """Text by number, such as names by their id; text is cut at 500 characters.
+
+        Raises
+        ------
+        InputError
+            Where a column is missing, or there are more than `most` rows.
+        """
         found: dict[int, str] = {}
         for name in (key, value):
             if name not in (*self.columns.get(table, ()), "rowid"):

@@ -21,7 +21,7 @@ class Fields:
     wrong: list[str] = field(default_factory=list)
 
     def number(self, entry: Mapping[str, Any], name: str, where: str, low: float = 0.0, high: float = 1e15) -> float:
-        """A number within its range; the lowest where it is wrong (`finish` then raises)."""
+        """A number of the file's unit within [low, high]; `low` where it is wrong (`finish` then raises)."""
         value = entry.get(name)
         if isinstance(value, str) and len(value) < 40:
             with suppress(ValueError):
@@ -37,11 +37,17 @@ class Fields:
         return low
 
     def optional(self, entry: Mapping[str, Any], name: str, where: str, low: float = 0.0) -> float | None:
-        """A number, or None where the field is missing or empty."""
+        """A number of the file's unit, or None where the field is missing or empty."""
         return None if entry.get(name) in (None, "") else self.number(entry, name, where, low)
 
     def finish(self) -> None:
-        """Raise InputError where something was wrong."""
+        """End the reading of a file.
+
+        Raises
+        ------
+        InputError
+            Where something was wrong; names the first fields.
+        """
         if self.wrong:
             more = len(self.wrong) - MOST_ERRORS
             said = "; ".join(self.wrong[:MOST_ERRORS]) + (f"; and {more} more" if more > 0 else "")

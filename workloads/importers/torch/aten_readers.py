@@ -22,6 +22,7 @@ class Call:
     tags: frozenset[str] = frozenset()
 
     def tensors(self) -> list[Tensor]:
+        """All tensors among the arguments, those inside lists too, in order."""
         values: list[Tensor] = []
         for a in self.arguments:
             if isinstance(a, Tensor):
@@ -39,6 +40,7 @@ def _gemm(batch: Number, rows: Number, inner: Number, columns: Number, **attribu
 
 
 def read_mm(call: Call) -> list[Piece]:
+    """A product of two matrices, of stacks of them, or of vectors, as one gemm (m, n, k)."""
     a, b = call.tensors()[-2:]
     bias = {"bias": True} if call.name in ("addmm", "addmv", "baddbmm") else {}
     if len(a.shape) == 3:
@@ -49,6 +51,7 @@ def read_mm(call: Call) -> list[Piece]:
 
 
 def read_linear(call: Call) -> list[Piece]:
+    """A dense layer as a gemm: m rows of the input, n outputs, k inputs."""
     x, w = call.tensors()[:2]
     bias = {"bias": True} if len(call.tensors()) > 2 else {}
     return _gemm(1, product(x.shape[:-1]), w.shape[1], w.shape[0], **bias)
@@ -72,6 +75,7 @@ def _conv_dims(x: Tensor, y: Tensor, w: Tensor, groups: int, *, transposed: bool
 
 
 def read_convolution(call: Call) -> list[Piece]:
+    """A convolution of one to three dimensions, transposed or not."""
     x, w, bias, stride, padding, dilation, transposed, _, groups = call.arguments[:9]
     attributes: dict[str, Any] = {"stride": tuple(stride), "padding": tuple(padding), "dilation": tuple(dilation)}
     if transposed:
@@ -82,6 +86,7 @@ def read_convolution(call: Call) -> list[Piece]:
 
 
 def read_convolution_backward(call: Call) -> list[Piece]:
+    """Gradients of input, weight and bias, as far as the call's mask wants them."""
     dy, x, w, _, stride, padding, dilation, transposed, _, groups, mask = call.arguments[:11]
     dims = _conv_dims(x, dy, w, groups, transposed=transposed)
     attributes: dict[str, Any] = {"stride": tuple(stride), "padding": tuple(padding), "dilation": tuple(dilation)}
@@ -139,16 +144,20 @@ def _causal(call: Call) -> dict[str, Any]:
 
 
 def read_attention(call: Call) -> list[Piece]:
+    """Fused attention forward; causal as the call says."""
     q, k, v = call.tensors()[:3]
     return [Piece("attention", _attention_dims(q, k, v), _causal(call))]
 
 
 def read_attention_backward(call: Call) -> list[Piece]:
+    """Fused attention backward, which makes all three gradients."""
     _, q, k, v = call.tensors()[:4]
     return [Piece("attention", _attention_dims(q, k, v), {"pass": "backward", **_causal(call)})]
 
 
 def read_norm(function: str, rows: Callable[[Call], Number]) -> Reader:
+    """A reader of norms; `rows` says how many groups of elements have statistics of their own."""
+
     def read(call: Call) -> list[Piece]:
         backward = "backward" in call.name
         x = call.tensors()[1 if backward else 0]
@@ -173,6 +182,7 @@ def _trains(call: Call) -> bool:
 
 
 def read_layer_rows(call: Call) -> Number:
+    """Groups of a layer norm: the product of the axes before the normalised ones."""
     i = 1 if "backward" in call.name else 0
     x = call.tensors()[i]
     shape = next(
@@ -182,6 +192,7 @@ def read_layer_rows(call: Call) -> Number:
 
 
 def read_group_rows(call: Call) -> Number:
+    """Groups of a group norm: batch times groups."""
     i = 1 if "backward" in call.name else 0
     x = call.tensors()[i]
     numbers = [a for a in call.arguments if not isinstance(a, (Tensor, bool, float, list, tuple)) and a is not None]
@@ -189,10 +200,12 @@ def read_group_rows(call: Call) -> Number:
 
 
 def read_batch_rows(call: Call) -> Number:
+    """Groups of a batch norm: the channels."""
     return call.tensors()[1 if "backward" in call.name else 0].shape[1]
 
 
 def read_softmax(call: Call) -> list[Piece]:
+    """A softmax over one axis (columns), for each place of the others (rows)."""
     x = call.tensors()[0]
     dim = next(a for a in call.arguments if isinstance(a, int) and not isinstance(a, bool))
     columns = x.shape[dim] if x.shape else 1
@@ -204,6 +217,7 @@ def read_softmax(call: Call) -> list[Piece]:
 
 
 def read_pool(call: Call) -> list[Piece]:
+    """A pooling; the window is the product of the kernel's sides."""
     backward = "backward" in call.name
     x = call.tensors()[1 if backward else 0]
     y = call.tensors()[0] if backward else call.results[0]
@@ -232,6 +246,7 @@ def _ceiling(a: Number, b: Number) -> Number:
 
 
 def read_elementwise(call: Call, function: str | None = None) -> list[Piece]:
+    """An operation on single elements; a broadcast input counts with what it stores."""
     out = call.results[0].elements if call.results else call.tensors()[0].elements
     reads = sum(t.stored for t in call.tensors())
     name = function or call.name.removesuffix("_")
@@ -248,6 +263,7 @@ LOSSES_OF_TWO = ("mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entro
 
 
 def read_reduction(call: Call) -> list[Piece]:
+    """A reduction from the elements of its input to those of its results."""
     x = call.tensors()[0]
     out = call.results[0].elements if call.results else 1
     read = x.elements
@@ -257,6 +273,7 @@ def read_reduction(call: Call) -> list[Piece]:
 
 
 def read_scan(call: Call) -> list[Piece]:
+    """A reduction that keeps every partial result (cumsum), or several results (max with its place)."""
     x = call.tensors()[0]
     return [
         Piece(
@@ -268,17 +285,20 @@ def read_scan(call: Call) -> list[Piece]:
 
 
 def read_move(call: Call) -> list[Piece]:
+    """A copy: elements stored by its inputs, elements of its results."""
     reads = sum(t.stored for t in call.tensors()) if call.name not in ("copy_",) else call.tensors()[1].stored
     writes = sum(r.elements for r in call.results)
     return [Piece("move", {"reads": reads, "writes": writes}, {"function": call.name.removesuffix("_")})]
 
 
 def read_fill(call: Call) -> list[Piece]:
+    """A result written without reading."""
     writes = sum(r.elements for r in call.results)
     return [Piece("move", {"reads": 0, "writes": writes}, {"function": "fill"})]
 
 
 def read_view(call: Call) -> list[Piece]:
+    """A change of shape or strides, which moves nothing."""
     return [
         Piece(
             "view", {"elements": call.results[0].elements if call.results else 0}, {"function": call.name.lstrip("_")}
@@ -287,6 +307,7 @@ def read_view(call: Call) -> list[Piece]:
 
 
 def read_gather(call: Call) -> list[Piece]:
+    """Rows of a table read or written by an index; `width` elements a row."""
     out = call.results[0]
     if call.name == "embedding":
         w = call.tensors()[0]
@@ -308,6 +329,7 @@ def read_gather(call: Call) -> list[Piece]:
 
 
 def read_upsample(call: Call) -> list[Piece]:
+    """An interpolation; `taps` coarse elements enter each fine one."""
     taps = 1
     for word, n in (("bilinear", 4), ("bicubic", 16), ("trilinear", 8), ("linear1d", 2), ("grid_sampler_2d", 4)):
         if word in call.name:
@@ -323,4 +345,5 @@ def read_upsample(call: Call) -> list[Piece]:
 
 
 def read_nothing(call: Call) -> list[Piece]:
+    """A call that does no work on a device."""
     return []

@@ -44,7 +44,13 @@ def read_chakra_graph(path: str | os.PathLike[str]) -> TraceGraph:
 
 
 def chakra_graph(document: Mapping[str, Any], where: str) -> TraceGraph:
-    """The graph of a Chakra document; `where` is the file, for messages."""
+    """The graph of a Chakra document; `where` is the file, for messages.
+
+    Raises
+    ------
+    InputError
+        Where it is no Chakra trace, holds no durations, or two nodes have one id.
+    """
     entries = document.get("nodes")
     if not isinstance(entries, list) or not entries:
         raise InputError(f"{where}: no Chakra trace (want a list of 'nodes')")

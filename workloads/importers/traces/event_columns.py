@@ -72,6 +72,7 @@ class Columns:
         self.clear()
 
     def clear(self) -> None:
+        """Forget the texts that were collected."""
         self.head: list[int] = []
         self.start: list[str] = []
         self.duration: list[str] = []
@@ -133,6 +134,9 @@ class Columns:
     def arrays(
         self, heads: Sequence[int], starts: Sequence[str], durations: Sequence[str], arguments: Sequence[str]
     ) -> _Block:
+        """The texts as arrays of one entry an event: codes of names, starts and durations in the trace's unit,
+        arguments.
+        """
         if self.origin is None and starts:
             if not abs(float(starts[0])) < _ENDLESS:
                 raise IrregularError
@@ -198,6 +202,7 @@ class Columns:
             self.clear()
 
     def table(self, notes: TraceNotes) -> EventTable:
+        """All blocks as one table, in seconds."""
         self.flush()
         notes.skipped += sum(len(stack) for stack in self.open.values())
         head = np.concatenate([block[0] for block in self.blocks]) if self.blocks else np.zeros(0, dtype=np.int32)

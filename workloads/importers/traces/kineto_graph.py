@@ -57,7 +57,13 @@ def read_trace_graph(path: str | os.PathLike[str]) -> TraceGraph:
 
 
 def build_graph(table: EventTable, where: str) -> TraceGraph:
-    """The graph of a trace's events; `where` is the file, for messages."""
+    """The graph of a trace's events; `where` is the file, for messages.
+
+    Raises
+    ------
+    InputError
+        Where the trace has no device operations, or no call that launches them.
+    """
     categories = np.array([name.lower() for name in table.categories])[table.category]
     names = np.array(table.names, dtype=object)[table.name]
     correlation = table.arguments["correlation"]
@@ -89,6 +95,11 @@ def build_device_graph(table: EventTable, where: str) -> TraceGraph:
     """The graph of a trace whose host was not recorded: what a device does, with its gaps as they were measured.
 
     The host waits for the last of it; a kernel waits for the one before it on its stream.
+
+    Raises
+    ------
+    InputError
+        Where the trace has no device operations.
     """
     categories = np.array([name.lower() for name in table.categories])[table.category]
     names = np.array(table.names, dtype=object)[table.name]

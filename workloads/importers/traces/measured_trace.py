@@ -61,7 +61,13 @@ def import_measured_steps(path: str | os.PathLike[str], mark: str = MARK) -> lis
 
 
 def measured_steps(events: EventTable, name: str, mark: str = MARK) -> list[MeasuredStep]:
-    """As `import_measured_steps`, of events already read."""
+    """As `import_measured_steps`, of events already read.
+
+    Raises
+    ------
+    InputError
+        Where no event matches `mark`.
+    """
     numbers = {code: int(match.group(1)) for code, text in enumerate(events.names) if (match := re.search(mark, text))}
     categories = np.array([category.lower() for category in events.categories])
     category = categories[events.category] if len(events) else np.array([], dtype=str)

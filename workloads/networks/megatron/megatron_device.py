@@ -29,11 +29,11 @@ class DeviceOperations:
     def add(
         self, name: str, kind: str, dims: dict[str, Any], lane: str, times: Amount, dtype: str = "float16", **facts: Any
     ) -> None:
-        """One operation."""
+        """One operation, `times` a step; its dims count elements."""
         self.operations.append(operation(name, kind, dims, dtype, {"lane": lane, **facts}, times=times))
 
     def product(self, name: str, lane: str, times: Amount, m: Amount, n: Amount, k: Amount, batch: Amount = 1) -> None:
-        """A matrix product."""
+        """A matrix product (m, k) x (k, n), `batch` of them, `times` a step."""
         self.add(name, "gemm", {"batch": batch, "m": m, "n": n, "k": k}, lane, times)
 
     def elementwise(
@@ -47,12 +47,14 @@ class DeviceOperations:
         function: str = "add",
         dtype: str = "float16",
     ) -> None:
-        """`reads` and `writes` elements for each element."""
+        """An operation that reads `reads` and writes `writes` elements for each of its elements; the dtype says bytes
+        an element.
+        """
         dims = {"elements": elements, "reads": reads * elements, "writes": writes * elements}
         self.add(name, "elementwise", dims, lane, times, dtype, function=function)
 
     def collective(self, name: str, lane: str, times: Amount, function: str, elements: Amount) -> None:
-        """Over the tensor-parallel group."""
+        """A collective over the tensor-parallel group, of so many elements a device, `times` a step."""
         dims = {"elements": elements, "participants": self.layout.tensor}
         self.add(name, "collective", dims, lane, times, function=function)
 
@@ -201,13 +203,13 @@ class DeviceOperations:
         self.add("update.adam", "optimizer", {"elements": count}, "update", 1, "float32", function="adam")
 
     def norm(self, name: str, lane: str, times: Amount, phase: str = "forward") -> None:
-        """A layer norm of the part of the sequence that a device holds."""
+        """A layer norm of the elements of the sequence that a device holds, `times` a step."""
         facts = {"pass": "backward"} if phase == "backward" else {}
         dims = {"elements": self.layout.local, "groups": self.layout.local / self.layout.width}
         self.add(name, "norm", dims, lane, times, function="layer", **facts)
 
     def move(self, name: str, lane: str, times: Amount, elements: Amount) -> None:
-        """A copy."""
+        """A copy of so many elements, `times` a step."""
         self.add(name, "move", {"reads": elements, "writes": elements}, lane, times, function="copy")
 
     def reduce(self, name: str, lane: str, times: Amount, elements: Amount, outputs: Amount) -> None:

@@ -21,6 +21,7 @@ from slipstick.experiments.evidence.rows import JUDGED_WITHIN, ReproductionRow
 
 
 def counts(network: Network) -> list[ReproductionRow]:
+    """Number of SeqPoints that the method chooses, beside the paper's (section VI-C)."""
     chosen = study(network).selection("seqpoint")
     ours, most = len(chosen), SEQPOINTS[network]
     settings = f"n = 10, k from 5, e = {METHODS['seqpoint']['error']:.2%} (the paper states no e)"
@@ -39,6 +40,7 @@ def counts(network: Network) -> list[ReproductionRow]:
 
 
 def time_errors(network: Network) -> list[ReproductionRow]:
+    """Errors of projected training times on the five configurations (Figures 11 and 12)."""
     figure = "Figure 12" if network == "gnmt" else "Figure 11"
     one, title = study(network), TITLES[network]
     errors = {method: one.time_errors(method) for method in (*METHODS, "worst")}
@@ -117,6 +119,7 @@ def time_errors(network: Network) -> list[ReproductionRow]:
 
 
 def speedup_errors(network: Network) -> list[ReproductionRow]:
+    """Errors of projected speed-ups between configurations (Figures 15 and 16)."""
     figure = "Figure 16" if network == "gnmt" else "Figure 15"
     one, title = study(network), TITLES[network]
     rows, errors = [], {method: one.speedup_errors(method) for method in (*METHODS, "worst")}
@@ -184,6 +187,7 @@ def speedup_errors(network: Network) -> list[ReproductionRow]:
 
 
 def sensitivity(network: Network) -> list[ReproductionRow]:
+    """Speed-up of each change of the machine at the largest length over that at the smallest (Figures 13 and 14)."""
     figure = "Figure 13" if network == "gnmt" else "Figure 14"
     one, title = study(network), TITLES[network]
     spread = one.sensitivity()

@@ -25,6 +25,7 @@ from slipstick.workloads.catalog import workload
 
 
 def table_i() -> list[ReproductionRow]:
+    """Table I: the matrix products of two sequence lengths, found in our graphs."""
     rows = []
     for (network, name), (m, k, lengths, ns) in TABLE_I.items():
         for label, length, n in zip(("sl-1", "sl-2"), lengths, ns, strict=True):
@@ -51,6 +52,7 @@ def table_i() -> list[ReproductionRow]:
 
 
 def table_ii() -> list[ReproductionRow]:
+    """Table II: clock, compute units and caches of the five configurations."""
     published = {
         "clock": (1.6e9, 852e6, "Hz"),
         "cores": (64, 16, "CUs"),
@@ -70,6 +72,7 @@ def table_ii() -> list[ReproductionRow]:
 
 
 def epochs() -> list[ReproductionRow]:
+    """Unique lengths and iterations of an epoch (Figure 7, section V-A)."""
     rows = []
     for network in NETWORKS:
         one = study(network)
@@ -112,6 +115,7 @@ def epochs() -> list[ReproductionRow]:
 
 
 def differing_kernels(network: Network) -> list[ReproductionRow]:
+    """Kernels that only one of two lengths runs (Figure 5), and the one whose share moves most (Figure 6)."""
     long, short = (kernels(network, length) for length in LENGTH_PAIRS[network])
     every = set(long) | set(short)
     only = 100 * len(every - (set(long) & set(short))) / len(every)
@@ -141,6 +145,8 @@ def differing_kernels(network: Network) -> list[ReproductionRow]:
 
 
 def profiles_by_length() -> list[ReproductionRow]:
+    """Whether similar lengths have more similar shares of kernels (Figure 8)."""
+
     def apart(pair: tuple[int, int]) -> float:
         one, other = (kernels("gnmt", length) for length in pair)
         return 0.5 * sum(

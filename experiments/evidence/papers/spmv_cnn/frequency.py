@@ -23,7 +23,13 @@ class FrequencySplit:
         check_parameters(self)
 
     def time(self, clock: float) -> float:
-        """Seconds at a clock in hertz."""
+        """Seconds at a clock in hertz.
+
+        Raises
+        ------
+        InputError
+            Where the clock is not above 0.
+        """
         if not clock > 0:
             raise InputError(f"clock = {clock:g} Hz: want a frequency > 0")
         return self.core_cycles / clock + self.memory_time
@@ -34,7 +40,7 @@ class FrequencySplit:
 
 
 def from_two(clock_low: float, time_low: float, clock_high: float, time_high: float) -> FrequencySplit:
-    """The split through two measured points.
+    """The split through two measured points, clocks in hertz and times in seconds.
 
     Raises
     ------
@@ -54,5 +60,5 @@ def from_two(clock_low: float, time_low: float, clock_high: float, time_high: fl
 
 
 def constant_rate_correction(time: float, clock: float, reference_clock: float) -> float:
-    """A time got by dividing a constant-rate counter by the set clock, put right: times clock / reference."""
+    """Seconds got by dividing a constant-rate counter by the set clock (hertz), put right: times clock / reference."""
     return time * clock / reference_clock

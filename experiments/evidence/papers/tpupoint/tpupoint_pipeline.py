@@ -129,6 +129,7 @@ def reduced_data() -> list[ReproductionRow]:
 
 
 def tuner() -> list[ReproductionRow]:
+    """Figure 14: speed-ups of tuned input pipelines, and what tuning costs."""
     from slipstick.experiments.subjects.tuning.tuner import tune
     from slipstick.experiments.subjects.tuning.tuning_jobs import simulated_jobs
 

@@ -15,10 +15,12 @@ from slipstick.hwmodels.catalog import machine
 
 
 def not_public(table: str, cell: str, published: float | str, unit: str, reason: str) -> ReproductionRow:
+    """A row for a number, in `unit`, that cannot be reproduced, with the reason."""
     return ReproductionRow(table, cell, "not_reproducible", published, None, unit, reason=reason)
 
 
 def table_i() -> list[ReproductionRow]:
+    """Table I: the nine workloads, their data sets, batch sizes and steps."""
     resnet = TABLE_I[-1]
     epochs = (resnet.steps or 0) * resnet.batch / IMAGENET_TRAINING_IMAGES
     rows = [
@@ -47,6 +49,7 @@ def table_i() -> list[ReproductionRow]:
 
 
 def table_ii() -> list[ReproductionRow]:
+    """Table II: how many columns list each of the most frequent operators."""
     columns = sum(each.analysed_by for each in TABLE_I)
     five = 5 * columns
     rows = [
@@ -113,6 +116,7 @@ def table_ii() -> list[ReproductionRow]:
 
 
 def method() -> list[ReproductionRow]:
+    """Constants of the method: windows of a profile, k of k-means, samples of DBSCAN, threshold of the scan."""
     from inspect import signature
 
     from slipstick.estimators.run.phases import PublishedScan, density, k_means, step_features
@@ -151,6 +155,7 @@ def method() -> list[ReproductionRow]:
 
 
 def chips() -> list[ReproductionRow]:
+    """Section II-A: peaks and memories of the two chips."""
     v2, v3 = machine("tpu-v2-8"), machine("tpu-v3-8")
     tera = 1e12
     return [

@@ -56,7 +56,7 @@ def run() -> list[ReproductionRow]:
 
 
 def minutes(size: str, strategy: str, threads: float, preparation: str = "in_use", **values: float) -> float:
-    """Predicted minutes of a training run."""
+    """Predicted minutes of a training run on so many threads."""
     workload = phi_cnn(size, "printed" if preparation == "printed" else "in_use")
     return estimator(strategy).estimate(workload, phi(), {"threads": threads, **values}).time / 60
 

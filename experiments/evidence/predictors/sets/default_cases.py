@@ -13,7 +13,13 @@ from slipstick.hwmodels.files.readers import InputError
 
 
 def case_set(scored: Path | None) -> CaseSet:
-    """Inputs: workload, machine, dtype, mode and sizes; figures whose rows are not here are left out."""
+    """Inputs: workload, machine, dtype, mode and sizes; figures whose rows are not here are left out.
+
+    Raises
+    ------
+    InputError
+        Where the public data are missing.
+    """
     found = []
     for figure in figures().figures:
         try:

@@ -42,7 +42,13 @@ class Timings:
 
 
 def timings(scored: Path | None = None) -> Timings | None:
-    """The first sweep of every instance, without the one that has no name; None where a file is missing."""
+    """The first sweep of every instance, without the one that has no name; None where a file is missing.
+
+    Raises
+    ------
+    InputError
+        Where a column is missing.
+    """
     import pandas as pd
 
     sequence_path, model_path = scored_file(SEQUENCES, scored), scored_file(END_TO_END, scored)

@@ -50,7 +50,7 @@ def log_residuals(data: Timings, instance: str) -> dict[str, float]:
 
 
 def of_instance(series: pd.Series[float], instance: str) -> dict[str, float]:
-    """The values of one instance by model."""
+    """Seconds of one instance by model."""
     return {str(key[1]): float(value) for key, value in series.items() if key[0] == instance and np.isfinite(value)}  # type: ignore[index]
 
 

@@ -101,7 +101,9 @@ def _score(name: str, benchmark: str, first: Points, rest: Points, fitted: Fitte
 
 
 def roughness(curve: FloatArray) -> float:
-    """Relative scatter of neighbouring points around a smooth curve: the noise of the measurements, from above."""
+    """Relative scatter (a share) of neighbouring points around a smooth curve, shape (n,): the noise of the
+    measurements, from above.
+    """
     if len(curve) < 3:
         return float("nan")
     bend = (curve[:-2] - 2 * curve[1:-1] + curve[2:]) / curve[1:-1]

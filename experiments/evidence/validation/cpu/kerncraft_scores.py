@@ -188,7 +188,7 @@ def agreement(case: Case, inputs: Inputs, caches: str) -> Agreement:
 
 
 def streaming_share(cases: Sequence[Case], inputs: Inputs) -> float:
-    """The trivial baseline: every array streams once through every path whose width is known."""
+    """Share of cases that the trivial baseline meets: arrays stream once through every path of known width."""
     equal = total = 0
     for case in cases:
         machine = inputs.machine(case.machine)

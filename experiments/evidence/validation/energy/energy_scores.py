@@ -10,5 +10,5 @@ from slipstick.experiments.evidence.validation.energy.serving_power_scores impor
 
 
 def rows(scored: Path | None = None) -> list[ValidationRow]:
-    """All rows."""
+    """All rows of this scoreboard."""
     return [*power_limit_scores.rows(scored), *serving_rows(scored)]

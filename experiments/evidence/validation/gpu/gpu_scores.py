@@ -43,6 +43,7 @@ class Part:
 
 
 def score(board: Board, name: str, frame: pd.DataFrame, group: Sequence[str]) -> Part:
+    """Predictions for the rows of one machine, in seconds, beside those of two rooflines; `group` is held out."""
     frame = thinned(frame)
     return Part(
         name,
@@ -57,7 +58,7 @@ def score(board: Board, name: str, frame: pd.DataFrame, group: Sequence[str]) ->
 
 
 def mape(predicted: FloatArray, measured: FloatArray) -> float:
-    """Mean of |predicted / measured - 1|."""
+    """Mean absolute relative error, |predicted / measured - 1|, a share; both in seconds, shape (n,)."""
     return float(np.mean(np.abs(predicted / measured - 1)))
 
 
@@ -81,6 +82,7 @@ def interval_score(low: FloatArray, high: FloatArray, measured: FloatArray) -> f
 
 
 def score_rows(case: Case, parts: Sequence[Part], floor: float | None, title: str = "") -> list[ValidationRow]:
+    """Rows of a scoreboard from the scores of machines; `floor` is the noise, a relative error."""
     if not parts:
         return [skipped(title or case.name, "no rows of the machines that are held out")]
     whole = _joined(parts)

@@ -80,7 +80,7 @@ def read_steps(path: Path) -> list[Steps]:
 
 
 def model(values: Mapping[str, float]) -> TiledRoofline:
-    """The tiled roofline with these parameters of recurrent steps."""
+    """The tiled roofline with these parameters of recurrent steps, each in its unit."""
     return TiledRoofline(KERNELS.using(recurrent=KernelParameters(**values)))
 
 

@@ -48,7 +48,7 @@ class Node:
 
 
 def graph(nodes: pd.DataFrame, layers: float) -> list[Node]:
-    """The operations of a case; those between the first and the last node of block 0 are done once a layer."""
+    """The operations of a case; those between the first and the last node of block 0 count `layers` times."""
     inside = [i for i, name in enumerate(nodes["Name"]) if _LAYER.search(f"_{name}_")]
     first, last = (min(inside), max(inside)) if inside else (0, -1)
     operations = []
@@ -63,7 +63,13 @@ def graph(nodes: pd.DataFrame, layers: float) -> list[Node]:
 
 
 def node_of(row: Any, times: float, before: str = "transpose") -> Node | None:
-    """The operation of one line of a graph; None where nothing is done. `before` is what the line before it does."""
+    """The operation of one line of a graph, done a number of `times`; None where nothing is done.
+
+    Parameters
+    ----------
+    before
+        What the line before it does.
+    """
     target = _word(str(row.target))
     result = _shape(row.output_shape)
     inputs = [s for s in _shapes(row.input_shapes) if s != (1,)]

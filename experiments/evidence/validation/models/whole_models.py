@@ -201,7 +201,7 @@ def _over(errors: Mapping[str, Any], rule: Callable[[Any], Any]) -> dict[str, fl
 
 
 def backward_ratios(nodes: pd.DataFrame) -> dict[str, float]:
-    """By class of operation: backward over forward time, on the machines of these labels."""
+    """Ratio of backward to forward time by class of operation, on the machines of these labels."""
     training = nodes[nodes["case"].str.contains("-train-") & (nodes["fw_latency"] > 2 * HOST * 1e3)]
     sums: dict[str, list[float]] = {}
     row: Any

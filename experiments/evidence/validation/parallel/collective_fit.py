@@ -86,7 +86,7 @@ def _formula(model: Collectives, machine: Machine, function: str) -> Formula:
 
 
 def looped(model: Collectives, launch: float) -> Collectives:
-    """The same library in a loop of calls: no floor, and one launch for every function."""
+    """The same library in a loop of calls: no floor, and one launch (seconds) for every function."""
     return replace(model, floor=Table(default=1e-9), launch=Table(default=launch))
 
 

@@ -35,13 +35,14 @@ def interval_score(some: Sequence[Banded]) -> float:
 
 
 def constant_score(some: Sequence[Banded]) -> float:
-    """The same score of the best band of one width, chosen with hindsight."""
+    """The same score, in log time, of the best band of one width, chosen with hindsight."""
     off = np.abs(np.log([one.ours / one.truth for one in some]))
     half = float(np.quantile(off, LEVEL))
     return float(np.mean(2 * half + 2 / (1 - LEVEL) * np.maximum(off - half, 0)))
 
 
 def coverage_over_sources(sources: Sequence[str], inside: FloatArray) -> tuple[float, float]:
+    """The 90 % interval of the coverage (a share) where whole sources are drawn again; `inside` has shape (n,)."""
     names = sorted(set(sources))
     hits = np.array([inside[[s == name for s in sources]].sum() for name in names], dtype=float)
     sizes = np.array([sum(s == name for s in sources) for name in names], dtype=float)

@@ -112,7 +112,9 @@ def _cuts(x: FloatArray, y: FloatArray) -> Iterator[Mask]:
 
 
 def law_cases(law: PublishedLaw, noise: float) -> Iterator[SurfaceCase]:
-    """Cases of a law: one or all parameters at 2 and 4 times their last level."""
+    """Cases of a law with noise (a relative standard deviation): one or all parameters at 2 and 4 times their last
+    level, as factors.
+    """
     x = law.points()
     last = x.max(axis=0)
     columns = [*([i] for i in range(len(last))), list(range(len(last)))]

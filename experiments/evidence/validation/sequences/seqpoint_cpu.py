@@ -23,6 +23,7 @@ BUNDLED = Path(__file__).parent / "measured"
 
 
 def measured(scored: Path | None) -> Iterator[ValidationRow]:
+    """Scores on logs of epochs measured on a CPU."""
     folder, training = scored_file(MEASURED, scored), data_folder()
     if folder is None or training is None or not (training / MEASURED).is_dir():
         yield skipped("measured_cpu", why_missing(MEASURED, scored))
@@ -52,6 +53,7 @@ def measured(scored: Path | None) -> Iterator[ValidationRow]:
 
 
 def bundled(scored: Path | None) -> Iterator[ValidationRow]:
+    """Scores on the project's own bundled epochs."""
     if scored is not None:
         return
     for path in sorted(BUNDLED.glob("epoch_*.csv")):

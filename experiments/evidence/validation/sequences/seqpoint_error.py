@@ -32,7 +32,7 @@ class Score:
     savings: list[float] = field(default_factory=list)
 
     def add(self, chosen: Selection, values: FloatArray, truth: float) -> None:
-        """Project from the representatives' values and compare."""
+        """Project from the representatives' values (seconds, shape (n,)) and compare with the true total."""
         projected = chosen.project(values)
         self.errors.append(projected.total / truth - 1)
         self.sizes.append(len(chosen))
@@ -80,6 +80,7 @@ class Score:
 
 
 def choosers(size: int) -> dict[str, Chooser]:
+    """The methods that choose representatives, by name, each with `size` of them where it takes a size."""
     return {
         "stratified": lambda run, seed: select("stratified", run, size=size, seed=seed),
         "k-means": lambda run, seed: select("k-means", run, size=size, seed=seed),

@@ -33,6 +33,7 @@ CHOSEN_ON = 3
 
 
 def rnnt(scored: Path | None) -> Iterator[ValidationRow]:
+    """Scores on MLPerf's RNN-T logs."""
     path = scored_file(RNNT, scored)
     if path is None:
         yield skipped("rnnt", why_missing(RNNT, scored))
@@ -91,14 +92,18 @@ def read_rnnt(path: Path) -> dict[str, dict[int, FloatArray]]:
 
 
 def from_repeats(times: FloatArray) -> Iterations:
-    """Iterations known by their mean duration over several runs, and how one run scatters around it."""
+    """Iterations known by their mean duration (seconds) over several runs, shape (runs, iterations), and how one run
+    scatters around it.
+    """
     mean = times.mean(axis=0)
     noise = float(np.sqrt(np.mean(np.var(np.log(times), axis=0, ddof=1)))) if len(times) > 1 else None
     return Iterations(mean, mean, proxy="duration", noise=noise)
 
 
 def same_order(one: Mapping[int, FloatArray], other: Mapping[int, FloatArray]) -> bool:
-    """Whether two systems ran the same batches in the same order, by their first common epoch."""
+    """Whether two systems ran the same batches in the same order, by the durations (seconds) of their first common
+    epoch.
+    """
     common = sorted(set(one) & set(other))
     if not common or one[common[0]].shape[1] != other[common[0]].shape[1]:
         return False
@@ -110,6 +115,7 @@ def same_order(one: Mapping[int, FloatArray], other: Mapping[int, FloatArray]) -
 
 
 def gnmt(scored: Path | None) -> Iterator[ValidationRow]:
+    """Scores on MLPerf's GNMT logs."""
     path = scored_file(GNMT, scored)
     if path is None:
         yield skipped("gnmt", why_missing(GNMT, scored))

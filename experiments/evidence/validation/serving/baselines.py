@@ -70,7 +70,7 @@ def seven_numbers(known: Sequence[Case], scored: Sequence[Case]) -> tuple[FloatA
 
 
 def one_efficiency(known: Sequence[Case], scored: Sequence[Case]) -> FloatArray:
-    """Times by the roofline over one fitted efficiency."""
+    """Seconds, shape (cases,), by the roofline over one fitted efficiency."""
     efficiency = float(np.median(np.array([c.tpot for c in known]) / Roofs(known).bound))
     return Roofs(scored).bound * efficiency
 

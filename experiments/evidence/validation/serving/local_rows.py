@@ -168,7 +168,13 @@ def calibrated(rows: Sequence[LocalRow]) -> LocalCalibration:
 
 
 def main(path: str) -> None:
-    """Write the calibration of the public rows."""
+    """Write the calibration of the public rows.
+
+    Raises
+    ------
+    InputError
+        Where the public rows are missing.
+    """
     file = training_file(FILE)
     if file is None:
         raise InputError(why_missing(FILE))

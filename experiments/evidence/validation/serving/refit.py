@@ -71,7 +71,13 @@ def calibration_of(cases: Sequence[Case]) -> ServingCalibration:
 
 
 def main(path: str) -> None:
-    """Write the calibration of the public rows."""
+    """Write the calibration of the public rows.
+
+    Raises
+    ------
+    InputError
+        Where the public rows are missing.
+    """
     file = training_file(FILE)
     if file is None:
         raise InputError(why_missing(FILE))

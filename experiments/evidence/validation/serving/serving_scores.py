@@ -131,7 +131,7 @@ def _width(kind: str) -> float:
 
 
 def scores(splits: object, half: float) -> Scores:
-    """Predictions of every split, together."""
+    """Predictions (seconds) of every split, together; `half` is the half-width of the band, in log time."""
     scored: list[Case] = []
     parts: list[list[FloatArray]] = [[], [], [], [], []]
     for known, wanted in splits:  # type: ignore[attr-defined]

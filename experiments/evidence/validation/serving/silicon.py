@@ -91,7 +91,13 @@ class Case:
 
 
 def read_cases(path: Path) -> tuple[list[Case], dict[str, int]]:
-    """The rows of a file that can be evaluated, and how many cannot, by reason."""
+    """The rows of a file that can be evaluated, and how many cannot, by reason.
+
+    Raises
+    ------
+    InputError
+        Where a line cannot be read; names it.
+    """
     cases, refused = [], dict[str, int]()
     for line, row in read_csv_rows(path, COLUMNS):
         try:

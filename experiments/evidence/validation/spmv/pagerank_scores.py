@@ -41,7 +41,13 @@ TOTAL_GOAL, LOOP_GOAL = 0.10, 0.30
 
 
 def rows() -> list[ValidationRow]:
-    """Two rows a graph: signed error of the total, and the worst loop's."""
+    """Two rows a graph: signed error of the total, and the worst loop's.
+
+    Raises
+    ------
+    InputError
+        Where the measurements are of another schema.
+    """
     if not MEASURED.exists():
         return [skipped(DATASET, f"{MEASURED.name}: no quiet measurement")]
     document = read_json(MEASURED)

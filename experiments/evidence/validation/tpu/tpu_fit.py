@@ -51,7 +51,13 @@ def estimator() -> Composite:
 
 
 def compiled(model: Composite, free: Sequence[str] = ()) -> Compiled:
-    """The model as a function of the networks' sizes and the parameters `free`."""
+    """The model as a function of the networks' sizes and the parameters `free`.
+
+    Raises
+    ------
+    InputError
+        Where the model is no formula.
+    """
     names = tuple(f"workload.{name}" for name in SYMBOLS) + tuple(f"estimator.{name}" for name in free)
     function = model.compile(data_parallel_mlp(), machine("tpu-v2-8"), names)
     if not isinstance(function, Compiled):

@@ -85,7 +85,10 @@ def predicted(data: Sequence[Both], keep: FloatArray, on: Sequence[Both], names:
 
 
 def compiled_point(data: Sequence[Both], keep: FloatArray, eager: FloatArray, names: Sequence[str]) -> FloatArray:
-    """The fit of compiled kernels to the changes of the kept programs; `eager` is that of eager ones."""
+    """The fit of compiled kernels to the changes of the kept programs; `eager` is that of eager ones.
+
+    Shape (parameters,).
+    """
     pairs: list[tuple[Rows, FloatArray, FloatArray]] = []
     for one in data:
         index = np.flatnonzero(np.isfinite(one.change()) & keep)

@@ -177,7 +177,7 @@ def fit_compiled(
 
 
 def numbers(point: FloatArray, names: Sequence[str]) -> dict[str, dict[str, float]]:
-    """The point as `program_kernels.from_numbers` reads it."""
+    """The point, shape (parameters,), as `program_kernels.from_numbers` reads it."""
     compute, memory, cycles, slow, late, few, seconds = (part.tolist() for part in _parts(point, len(names)))
 
     def short(keys: Sequence[str], values: Sequence[float]) -> dict[str, float]:

@@ -26,7 +26,13 @@ from slipstick.hwmodels.files.readers import InputError, atomic_write
 
 
 def main() -> None:
-    """Fit to all times of v0.1 and write them."""
+    """Fit to all times of v0.1 and write them.
+
+    Raises
+    ------
+    InputError
+        Where the public times are missing.
+    """
     folder = data_folder()
     known = programs(folder) if folder else {}
     if folder is None or not known:

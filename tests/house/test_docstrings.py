@@ -1,0 +1,104 @@
+"""Every public function says what it means: a sentence, units or shapes of its numbers, the errors that it raises.
+
+Public is what does not begin with an underscore, at the top of a module or in a public class. A function that raises
+InputError itself, not through others, has a section Raises. The docstring of a command is its help for users.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LAYERS = ("hwmodels", "workloads", "estimators", "experiments")
+NUMBERS = re.compile(r"\b(float|complex|Amount|ArrayLike|NDArray|\w*Floats?|FloatArray)\b")
+UNITS = re.compile(
+    r"(?i:\b(seconds?|bytes?|bits?|flop\w*|hertz|joules?|watts?|volts?|cycles?|tokens?|dollars?|octaves?|units?|SI|"
+    r"shares?|ratios?|factors?|log\w*|elasticit\w+|probabilit\w+|per cent|percent\w*|quantiles?|weights?|digits|"
+    r"standard deviations?|spreads?|variance|covariance|residuals?|utilisation|shape[sd]?|rows?|columns?|accesses|"
+    r"counts?|number of|numbers|how many|how often|so many|amounts?|index|indices|places?|elements|threads|workers|"
+    r"devices|users)\b)|\b(Hz|J|W|s)\b|%|\([nkm], ?"
+)
+"""Words of which one says what a number is: its unit, its shape, or what is counted."""
+HEADING = re.compile(r"^Raises\n-{6}\n(?: *\n)?.*\bInputError\b", re.M | re.S)
+
+
+@dataclass(frozen=True)
+class Function:
+    """A public function or method of product code."""
+
+    name: str
+    node: ast.FunctionDef | ast.AsyncFunctionDef
+    owner: str
+
+    @property
+    def missing(self) -> list[str]:
+        """What its docstring lacks."""
+        text = ast.get_docstring(self.node) or ""
+        if "typer." in ast.unparse(self.node.args):  # a command: its docstring is the help that users see
+            return [] if text else ["a sentence"]
+        lacks = [] if re.match(r"\S.{8,}?[.:;?]", text, re.S) or text.endswith("`") else ["a sentence"]
+        if self._numeric() and not UNITS.search(text + self.owner):
+            lacks.append("units or shapes")
+        if self._refuses() and not HEADING.search(text):
+            lacks.append("Raises: InputError")
+        return lacks
+
+    def _numeric(self) -> bool:
+        arguments = (*self.node.args.posonlyargs, *self.node.args.args, *self.node.args.kwonlyargs)
+        annotations = [argument.annotation for argument in arguments] + [self.node.returns]
+        return any(NUMBERS.search(ast.unparse(note)) for note in annotations if note is not None)
+
+    def _refuses(self) -> bool:
+        """Whether its own body raises InputError, by itself or by `unknown_name`."""
+        raised = (node.exc for node in _own_nodes(self.node) if isinstance(node, ast.Raise) and node.exc is not None)
+        return any(re.match(r"(InputError|unknown_name)\b", ast.unparse(error)) for error in raised)
+
+
+def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
+    """Nodes of a function, without those of functions inside it."""
+    for node in ast.iter_child_nodes(function):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            yield node
+            yield from _own_nodes(node)
+
+
+def public_functions(path: Path) -> Iterator[Function]:
+    """Functions of a module and methods of its classes, without what begins with `_` and what only overloads."""
+    tree = ast.parse(path.read_text())
+    module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
+    for owner, body in [("", tree.body), *((node.name, node.body) for node in classes)]:
+        about = next((ast.get_docstring(node) or "" for node in classes if node.name == owner), "")
+        for node in body:
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name.startswith("_"):
+                continue
+            if ast.unparse(node.body[-1]) == "..." and UNITS.search(about):
+                continue  # a field of a protocol whose docstring says what it is
+            if not any(ast.unparse(mark).endswith(("overload", ".setter")) for mark in node.decorator_list):
+                yield Function(f"{module}.{owner}{'.' * bool(owner)}{node.name}", node, about if owner else "")
+
+
+def lacking(layer: str) -> dict[str, list[str]]:
+    """Names of a layer whose docstring lacks something, and what."""
+    functions = [one for path in sorted((ROOT / layer).rglob("*.py")) for one in public_functions(path)]
+    return {one.name: one.missing for one in functions if one.missing}
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_public_functions_are_documented(layer: str) -> None:
+    missing = [f"{name}: {', '.join(lacks)}" for name, lacks in lacking(layer).items()]
+    assert not missing, "\n".join(missing)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_public_classes_are_documented(layer: str) -> None:
+    trees = {path: ast.parse(path.read_text()).body for path in sorted((ROOT / layer).rglob("*.py"))}
+    classes = [(path, node) for path, body in trees.items() for node in body if isinstance(node, ast.ClassDef)]
+    bare = [(path.name, node.name) for path, node in classes if not ast.get_docstring(node)]
+    assert [names for names in bare if not names[1].startswith("_")] == []
