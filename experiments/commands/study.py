@@ -37,7 +37,8 @@ def register(app: typer.Typer) -> None:
     def list_presets(format: Annotated[str, typer.Option(help="table | json | csv")] = "table") -> None:  # noqa: A002
         """The studies that ship."""
         from slipstick.experiments.pages.output import emit
-        from slipstick.experiments.studies.study import load_study, preset_paths
+        from slipstick.experiments.studies.shipped_studies import preset_paths
+        from slipstick.experiments.studies.study import load_study
 
         shipped = {name: load_study(path) for name, path in preset_paths().items()}
         emit([{"study": name, "description": one.description} for name, one in shipped.items()], format)
@@ -58,7 +59,8 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.pages.progress import shown
         from slipstick.experiments.studies.merging import merge as join
         from slipstick.experiments.studies.runner import plan
-        from slipstick.experiments.studies.study import load_study, study_path
+        from slipstick.experiments.studies.shipped_studies import study_path
+        from slipstick.experiments.studies.study import load_study
 
         chosen = load_study(study_path(file), trusted or ())
         made = plan(chosen)
@@ -86,8 +88,9 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.pages.study_report import write
         from slipstick.experiments.question.objectives import FRONT, known_only
         from slipstick.experiments.studies.runner import plan
+        from slipstick.experiments.studies.shipped_studies import study_path
         from slipstick.experiments.studies.store import load
-        from slipstick.experiments.studies.study import load_study, study_path
+        from slipstick.experiments.studies.study import load_study
         from slipstick.experiments.studies.whatif import frame_rows
 
         chosen = load_study(study_path(file), trusted or ())
@@ -134,7 +137,8 @@ def _add(study: typer.Typer, name: str, text: str, check: Callable[[Path, str, s
         from slipstick.experiments.studies.engines import engine, run_on
         from slipstick.experiments.studies.runner import plan
         from slipstick.experiments.studies.share import share_of
-        from slipstick.experiments.studies.study import load_study, study_path
+        from slipstick.experiments.studies.shipped_studies import study_path
+        from slipstick.experiments.studies.study import load_study
 
         chosen = load_study(study_path(file), trusted or ())
         made, share, workers_of = plan(chosen), share_of(part), engine(executor, workers, scheduler)

@@ -24,7 +24,7 @@ from slipstick.experiments.question.space import Range, Space
 from slipstick.experiments.studies.toml_text import toml_text
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.expressions import parse_expression
-from slipstick.hwmodels.files.readers import InputError, atomic_write, read_toml, unknown_name
+from slipstick.hwmodels.files.readers import InputError, atomic_write, read_toml
 from slipstick.hwmodels.files.records import Record, Table, validated
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import workload as workload_by_name
@@ -331,28 +331,6 @@ def load_study(path: str | os.PathLike[str], trusted: Collection[str] = ()) -> S
     require_trusted(study.estimator, trusted, path)
     study._folder, study._file, study._trusted = Path(path).parent, str(path), frozenset(trusted)
     return study
-
-
-def preset_paths() -> dict[str, Path]:
-    """The studies that ship, by name."""
-    folder = Path(__file__).parent / "presets"
-    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
-
-
-def study_path(name: str) -> Path:
-    """The file of a study: a path, or a preset's name.
-
-    Raises
-    ------
-    InputError
-        Where neither a file nor a preset has this name.
-    """
-    if name.endswith(".toml") or "/" in name:
-        return Path(name)
-    presets = preset_paths()
-    if name not in presets:
-        raise unknown_name("study", name, sorted(presets))
-    return presets[name]
 
 
 def _is_file(name: str) -> bool:

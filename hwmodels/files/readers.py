@@ -11,13 +11,10 @@ import json
 import math
 import os
 import re
-import secrets
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from difflib import get_close_matches
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import yaml
 from yaml.composer import Composer
@@ -26,6 +23,7 @@ from slipstick.hwmodels.files.errors import InputError as InputError
 from slipstick.hwmodels.files.opener import DEFAULT_LIMIT_BYTES as DEFAULT_LIMIT_BYTES
 from slipstick.hwmodels.files.opener import MEGABYTE as MEGABYTE
 from slipstick.hwmodels.files.opener import read_bytes as read_bytes
+from slipstick.hwmodels.files.writer import atomic_write as atomic_write
 
 MAX_DEPTH = 64
 MAX_YAML_NODES = 200_000
@@ -317,39 +315,3 @@ def require_mapping(value: Any, path: object, field: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise InputError(f"{path}: {field}: want named fields, got {str(value)[:60]!r}")
     return value
-
-
-@contextmanager
-def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]]:
-    """A file that appears whole or not at all, also when the process is killed half-way.
-
-    Raises
-    ------
-    InputError
-        Where a folder or a device stands there, which a file would take the place of, or nothing can be written there.
-    """
-    path = Path(path)
-    try:
-        if path.exists() and not path.is_file():
-            raise InputError(f"{path}: is {'a folder' if path.is_dir() else 'no regular file'}; choose another name")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # less the umask, as any new file
-    except (OSError, ValueError) as error:
-        raise error if isinstance(error, InputError) else _not_written(path, error) from None
-    try:
-        with os.fdopen(handle, mode, encoding=None if "b" in mode else "utf-8") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-    except BaseException as error:
-        temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is None:  # a full disk says no name
-            raise _not_written(path, error) from None
-        raise
-
-
-def _not_written(path: Path, error: OSError | ValueError) -> InputError:
-    why = error.strerror if isinstance(error, OSError) else "a NUL byte stands in the name of the file"
-    return InputError(f"{str(path)!r}: cannot be written ({why})")

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 OWN = {
     "hwmodels/files/opener.py": "the opener",
-    "hwmodels/files/readers.py": "writes whole files",
+    "hwmodels/files/writer.py": "writes whole files",
     "hwmodels/files/frames.py": "frames of bytes that the opener read",
     "workloads/kernels/sparse_files.py": "a table of bytes that the opener read",
     "hwmodels/files/arrays.py": "entries of an archive whose bytes the opener read",

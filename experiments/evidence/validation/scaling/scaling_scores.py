@@ -106,7 +106,6 @@ def read_collection(index: Path, series: Path) -> list[Measured]:
     InputError
         Where a series of the table is not listed in the index.
     """
-
     known = csv_frame(index).set_index("series")
     collected = []
     for key, group in csv_frame(series).groupby("series", sort=False):
@@ -114,14 +113,10 @@ def read_collection(index: Path, series: Path) -> list[Measured]:
         if name not in known.index:
             raise InputError(f"{index}: series {name!r} of {series} is not listed")
         values, times = (group[column].to_numpy(dtype=np.float64) for column in ("value", "time_s"))
-        source = str(known.loc[name, "source"]).split(":")[0]
-        collected.append(Measured(name, parameter, _kind(str(known.loc[name, "kind"])), source, values, times))
+        source, written = str(known.loc[name, "source"]).split(":")[0], str(known.loc[name, "kind"])[:4].lower()
+        kind = next((kind for kind in KINDS if kind.startswith(written)), "problem_size")  # an unknown one is a size
+        collected.append(Measured(name, parameter, kind, source, values, times))
     return collected
-
-
-def _kind(written: str) -> str:
-    """The kind by our names; one that we do not know counts as a problem size."""
-    return next((kind for kind in KINDS if kind.startswith(written[:4].lower())), "problem_size")
 
 
 def cases(measured: Measured) -> Iterator[tuple[Series, FloatArray, FloatArray]]:
@@ -135,7 +130,7 @@ def cases(measured: Measured) -> Iterator[tuple[Series, FloatArray, FloatArray]]
 
 
 def predictions(collection: Sequence[Measured]) -> list[Target]:
-    """Every later value of every series, asked with every admissible number of known values."""
+    """Every later value of every series, predicted from every admissible number of known values."""
     together: dict[tuple[str, tuple[float, ...]], list[tuple[Series, FloatArray, str, bool]]] = defaultdict(list)
     for measured in collection:
         five = len(np.unique(measured.values)) == 5
