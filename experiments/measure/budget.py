@@ -75,6 +75,8 @@ class Budget:
         ------
         OverBudgetError
             Where the median is above the limit.
+        InputError
+            Where `repeats` is below 1.
         """
         if repeats < 1:
             raise InputError(f"repeats = {repeats}: want at least 1")

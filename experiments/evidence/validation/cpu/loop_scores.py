@@ -65,7 +65,7 @@ class Streams:
 
 
 def arrays(name: str) -> float:
-    """Arrays that a loop moves, those included that a store loads first."""
+    """Number of arrays that a loop moves, those included that a store loads first."""
     return (STREAMS[name].reads + STREAMS[name].writes) * STREAMS[name].traffic_factor
 
 
@@ -148,7 +148,13 @@ def _row(case: str, ours: FloatArray, corner: FloatArray, roof: FloatArray, data
 
 
 def main() -> None:
-    """Print the shares chosen on all machines, and the scatter of those left out."""
+    """Print the shares chosen on all machines, and the scatter of those left out.
+
+    Raises
+    ------
+    InputError
+        Where the public measurements are missing.
+    """
     path = training_file(FILE)
     if path is None:
         raise InputError(why_missing(FILE))
