@@ -305,7 +305,7 @@ def run_line(words: list[str]) -> object:
 TIMELINES = ("nsys.sqlite", "rocprof.json", "rocprof.csv")
 MADE = (*TIMELINES, "vllm.json", "llama-bench.json", "llama-bench.jsonl", "profile.cali", "caliper.json", "trace.json")
 MADE += ("ncu.csv", "ncu-raw.csv", "pmc.csv", "perf-stat.csv", "perf-stat.txt", "perf-stat.json", "perf-script.txt")
-MADE += ("likwid.csv",)
+MADE += ("likwid.csv", "step.mlir", "generic.mlir")
 _OWN: Mapping[str, Reader] = {
     name: Reader(name, seeds, call)
     for name, (seeds, call) in {
@@ -394,6 +394,8 @@ ALREADY = {
     "read_perf_script": "read_any",
     "read_caliper_folder": "a folder of what read_any reads",
     "import_onnx": "import_file",
+    "import_stablehlo": "read_any",
+    "read_functions": "read_any",
     "load_workload": "import_file",
     "import_measured_steps": "import_file",
     "load_steps": "read_steps",

@@ -31,7 +31,7 @@ def test_the_page_on_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     monkeypatch.chdir(tmp_path)
     same = doctest.OutputChecker().check_output
     steps = BLOCK.findall(PAGE.read_text())
-    assert len(steps) >= 6
+    assert len(steps) >= 8
     for command, shown in steps:
         code = run(shlex.split(command))
         printed = capsys.readouterr()

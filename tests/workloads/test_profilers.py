@@ -38,6 +38,8 @@ KEYS = {
     "perf-stat.json": "perf-stat",
     "perf-script.txt": "perf-script",
     "likwid.csv": "likwid",
+    "step.mlir": "stablehlo",
+    "generic.mlir": "stablehlo",
 }
 
 

@@ -12,10 +12,11 @@ from slipstick.hwmodels.files.readers import InputError, read_json
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_file import from_json
 from slipstick.workloads.graph.workload_writer import SCHEMA
+from slipstick.workloads.importers.formats.registry import identify
 
 
 def import_file(path: str | os.PathLike[str], step: int | None = None) -> Workload:
-    """An ONNX model, an execution trace, one step of a profiler's trace, or a saved workload, whichever the file is.
+    """An ONNX model, StableHLO text, an execution trace, a step of a profiler's trace or a saved workload.
 
     Parameters
     ----------
@@ -27,13 +28,20 @@ def import_file(path: str | os.PathLike[str], step: int | None = None) -> Worklo
     InputError
         Where the file is none of these, or broken.
     """
+    kind = identify(path)
+    if kind is not None and kind.key == "stablehlo":
+        from slipstick.workloads.importers.xla.stablehlo import import_stablehlo
+
+        return import_stablehlo(path)
     name = Path(path).name.removesuffix(".gz")
     if name.endswith(".onnx"):
         from slipstick.workloads.importers.onnx.onnx_import import import_onnx
 
         return import_onnx(path)
     if not name.endswith(".json"):
-        raise InputError(f"{path}: want a .onnx, or a .json of an execution trace, a profiler or a saved workload")
+        raise InputError(
+            f"{path}: want a .onnx, StableHLO text, or a .json of an execution trace, a profiler or a saved workload"
+        )
     head = opener.head(path, 65536)
     if SCHEMA in head:
         return from_json(read_json(path), str(path))

@@ -60,6 +60,10 @@ def _nsys(seen: Look) -> bool:
     return is_nsys(seen.path)
 
 
+def _stablehlo(seen: Look) -> bool:
+    return "func.func" in seen.text and any(dialect in seen.text for dialect in ("stablehlo.", "mhlo."))
+
+
 def _llama_bench(seen: Look) -> bool:
     wanted = ("avg_ns", "n_prompt", "n_gen", "model_type")
     return seen.has(*wanted) or seen.heads(*wanted)
@@ -141,6 +145,7 @@ FORMATS: tuple[Format, ...] = (
     Format("pytest-benchmark", "pytest-benchmark, JSON", "series", lambda seen: seen.has("benchmarks", "stats")),
     Format("google-benchmark", "Google Benchmark, JSON", "series", lambda seen: seen.has("benchmarks", "real_time")),
     Format("config", "Hugging Face config.json", "model", lambda seen: seen.has("model_type", "hidden_size")),
+    Format("stablehlo", "StableHLO text (JAX, PyTorch/XLA)", "graph", _stablehlo),
     Format("ncu", "Nsight Compute, CSV", "counters", _ncu),
     Format("rocprof-counters", "rocprofv3, counters as CSV", "counters", _rocprof_counters),
     Format("rocprof-csv", "rocprofv3, trace as CSV", "timeline", _rocprof_trace),

@@ -1,0 +1,219 @@
+"""MLIR's text as functions and statements: as much of it as StableHLO programs of JAX, PyTorch/XLA and TensorFlow use.
+
+A statement is `%results = dialect.operation operands {attributes} : types`, over one line or several; what stands in
+regions of an operation (the sum inside a reduction, the body of a loop) belongs to its statement.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from slipstick.hwmodels.files.opener import MEGABYTE
+from slipstick.hwmodels.files.readers import InputError, read_text
+from slipstick.workloads.importers.assembly import Tensor
+
+LIMIT_BYTES = 256 * MEGABYTE
+MAX_LINES = 2_000_000
+LONGEST = 1 << 20
+"""Characters of one statement: constants with all their values are long."""
+MAX_RANK = 12
+LARGEST_AXIS = 10**9
+DTYPES = {
+    "f64": "float64", "f32": "float32", "tf32": "float32", "f16": "float16", "bf16": "bfloat16", "i64": "int64",
+    "ui64": "int64", "i32": "int32", "ui32": "int32", "i16": "int16", "ui16": "int16", "i8": "int8", "ui8": "uint8",
+    "i4": "int8", "ui4": "uint8", "i1": "bool", "complex<f32>": "complex64", "complex<f64>": "complex128",
+}  # fmt: skip
+_FUNCTION = re.compile(r"\s*(?:func\.)?func\s+(?:public\s+|private\s+|nested\s+)?@([\w.$\-\"]{1,200})\s*\(")
+_STATEMENT = re.compile(
+    r"\s*(?:(%[\w$.\-]+(?::\d+)?(?:\s*,\s*%[\w$.\-]+(?::\d+)?)*)\s*=\s*)?\"?((?:\w+\.)?\w+)\"?(?=[\s(<@:]|$)"
+)
+_TENSOR = re.compile(
+    r"tensor<((?:[\d?]+x){0,16})([\w!.]+|complex<\w+>|!quant[^()]{0,300}?)(?:,\s*[^()]{0,200}?)?>(?=[,)\s>}]|$)"
+)
+_MARKS = ('"', "//", "dense", "loc(")
+_GENERIC = "func.func"
+_NAMED = re.compile(r"sym_name\s*=\s*\"([\w.$\-]{1,200})\"")
+_VALUE = re.compile(r"%[\w$.\-]+(?:#\d+)?")
+_STRING = re.compile(
+    r"\"(?:[^\"\\]|\\.){0,4000000}\"|//[^\n]*|dense<[^<>]{0,4000000}>|dense_resource<\w+>|loc\([^\n]*\)$"
+)
+_WITHOUT_RESULT = ("return", "custom_call", "call")
+_OPENING, _CLOSING = "({[", ")}]"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One operation of a function.
+
+    Parameters
+    ----------
+    operation
+        With its dialect ("stablehlo.add"); `call` and `return` without.
+    results, operands
+        Names of values; a result of several ("%3:2") is one name, an operand "%3#1" its name without the number.
+    text
+        All of it, with strings and constants left out.
+    reads, writes
+        Types of operands and results.
+    """
+
+    line: int
+    operation: str
+    results: tuple[str, ...]
+    operands: tuple[str, ...]
+    text: str
+    reads: tuple[Tensor, ...]
+    writes: tuple[Tensor, ...]
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function: its statements in order, and the names of its arguments."""
+
+    name: str
+    arguments: tuple[str, ...]
+    statements: tuple[Statement, ...]
+
+
+def read_functions(path: Path) -> dict[str, Function]:
+    """Functions of a file by name, in the order of the file.
+
+    Raises
+    ------
+    InputError
+        Where the file holds no functions, a statement does not end, or a shape is not a number or too large.
+    """
+    found: dict[str, Function] = {}
+    name, arguments, body = "", tuple[str, ...](), list[Statement]()
+    for line, text in _pieces(path):
+        head = _FUNCTION.match(text)
+        if head or text == _GENERIC:
+            if name:
+                found[name] = Function(name, arguments, tuple(body))
+            name, body = head.group(1).strip('"') if head else f"function {len(found)}", []
+            arguments = _named_values(text[head.end() :]) if head else ()
+        elif text.startswith("^bb0("):
+            arguments = arguments or _named_values(text)
+        elif text.startswith("})"):
+            if name and (called := _NAMED.search(text)):
+                found[called.group(1)] = Function(called.group(1), arguments, tuple(body))
+                name, arguments, body = "", (), []
+        elif (
+            name and (match := _STATEMENT.match(text)) and (match.group(1) or _last(match.group(2)) in _WITHOUT_RESULT)
+        ):
+            body.append(_statement(text, match, line, path))
+    if name:
+        found[name] = Function(name, arguments, tuple(body))
+    if not found:
+        raise InputError(f"{path}: holds no function (func.func @main)")
+    return found
+
+
+def _last(operation: str) -> str:
+    return operation.rpartition(".")[2]
+
+
+def _named_values(text: str) -> tuple[str, ...]:
+    return tuple(re.findall(r"(%[\w$.\-]+)\s*:", text))
+
+
+def _pieces(path: Path) -> Iterator[tuple[int, str]]:
+    """Statements with all their lines, heads and ends of functions; strings, comments and constants are left out."""
+    lines = read_text(path, LIMIT_BYTES).splitlines()
+    if len(lines) > MAX_LINES:
+        raise InputError(f"{path}: more than {MAX_LINES:,} lines")
+    kept: list[str] = []
+    start, depth, length, head = 0, 0, 0, False
+    for number, raw in enumerate(lines, 1):
+        line = _STRING.sub(_without_inside, raw) if any(mark in raw for mark in _MARKS) else raw
+        following = lines[number] if number < len(lines) else ""
+        if not kept:
+            word = line.strip()
+            if word.startswith(("^bb0(", "})", f'"{_GENERIC}"')):
+                yield number, _GENERIC if word.startswith('"') else word
+                continue
+            if not word or word[0] in "}#^!" or word.startswith(("module", '"builtin.module"')):
+                continue
+            start, depth, length, head = number, 0, 0, bool(_FUNCTION.match(line))
+        kept.append(line)
+        length += len(line)
+        if length > LONGEST:
+            raise InputError(f"{path}: line {start}: a statement of more than {LONGEST:,} characters")
+        depth += sum(line.count(c) for c in _OPENING) - sum(line.count(c) for c in _CLOSING)
+        if head:
+            if line.rstrip().endswith("{"):
+                yield start, " ".join(kept)
+                kept = []
+            elif depth == 0 and not following.strip().startswith(("->", "attributes", "{")):
+                kept = []  # a declaration without a body
+        elif depth <= 0 and not _goes_on(line, following):
+            yield start, " ".join(kept)
+            kept = []
+    if kept and depth > 0:
+        raise InputError(f"{path}: line {start}: a statement that does not end")
+
+
+def _goes_on(text: str, following: str) -> bool:
+    """Whether the next line belongs to a statement whose brackets are closed."""
+    after = following.strip()
+    if after.startswith(
+        (":", "->", "dim_numbers", "window", "cond", "do", "{", "(", "reducer", "contracting", "batching")
+    ):
+        return True
+    return text.rstrip().endswith((",", "->", ":", "=")) and not after.startswith("}")
+
+
+def _without_inside(found: re.Match[str]) -> str:
+    text = found.group()
+    if text.startswith('"'):
+        return text if len(text) < 200 and not set(text) & set("(){}[]") else '""'
+    return "dense<0>" if text.startswith("dense<") else ""
+
+
+def _statement(text: str, match: re.Match[str], line: int, path: Path) -> Statement:
+    results = tuple(part.strip().partition(":")[0] for part in (match.group(1) or "").split(",") if part.strip())
+    inner = text[match.end() :]
+    before, after = _signature(inner, _last(match.group(2)))
+    taken, _, given = after.partition("->")
+    reads = _tensors(taken, line, path)
+    writes = _tensors(given, line, path) if given else reads[-1:]
+    operands = tuple(dict.fromkeys(found.partition("#")[0] for found in _VALUE.findall(before)))
+    if not given and len(reads) == 1:
+        reads = reads * max(1, len(operands))
+    return Statement(line, match.group(2), results, operands, text, reads, writes)
+
+
+def _signature(text: str, operation: str) -> tuple[str, str]:
+    """What stands before and after the last colon outside all brackets."""
+    if operation == "while":  # a loop: its types stand before its regions
+        text = text.partition(" cond ")[0]
+    depth, at = 0, -1
+    for position, character in enumerate(text):
+        if character in _OPENING:
+            depth += 1
+        elif character in _CLOSING:
+            depth -= 1
+        elif character == ":" and depth == 0:
+            at = position
+    return (text, "") if at < 0 else (text[:at], text[at + 1 :])
+
+
+def _tensors(text: str, line: int, path: Path) -> tuple[Tensor, ...]:
+    found = []
+    for match in _TENSOR.finditer(text):
+        sizes = [size for size in match.group(1).split("x") if size]
+        if any("?" in size for size in sizes):
+            raise InputError(
+                f"{path}: line {line}: {match.group()[:60]}: a size that is not known; export with fixed shapes"
+            )
+        if len(sizes) > MAX_RANK or any(len(size) > 10 or int(size) > LARGEST_AXIS for size in sizes):
+            raise InputError(f"{path}: line {line}: {match.group()[:60]}: want at most {MAX_RANK} axes of at most 1e9")
+        kind = match.group(2)
+        dtype = "int8" if kind.startswith("!quant") else "float8" if kind.startswith("f8") else DTYPES.get(kind)
+        if dtype is None:
+            raise InputError(f"{path}: line {line}: {match.group()[:60]}: unknown type of elements {kind[:20]!r}")
+        found.append(Tensor(tuple(int(size) for size in sizes), dtype))
+    return tuple(found)
