@@ -36,7 +36,8 @@ from .workloads.kernels.pagerank import pagerank_problem as pagerank_problem
 from .workloads.kernels.sparse import SparseMatrix as SparseMatrix
 from .workloads.kernels.sparse_files import read_matrix as read_matrix
 from .workloads.kernels.spmv import spmv as spmv
-from .estimators.named.sparse_products import estimate_spmv as estimate_spmv
+from .estimators.named.products.kernel_products import estimate_product as estimate_product
+from .estimators.named.products.sparse_products import estimate_spmv as estimate_spmv
 
 # Language models and serving
 from .workloads.language.language_catalog import language_model as language_model

@@ -80,10 +80,13 @@ def register(app: typer.Typer) -> None:
         machines = [name.strip() for name in on.split(",") if name.strip()]
         if (calibration or anchors) and len(machines) > 1:
             raise InputError("--calibration and --anchors are for one machine at a time")
+        kernels = bool(calibration and calibration.endswith(".spmv.json"))
+        threads = [text for text in settings if kernels and text.startswith("run.threads=")]
+        settings = [text for text in settings if text not in threads]
         questions: list[Question] = []
         refused: list[str] = []
         fitted = None
-        if calibration and not calibration.endswith(".npz"):
+        if calibration and not calibration.endswith((".npz", ".spmv.json")):
             from slipstick.experiments.calibrate.calibrated import read_calibration
 
             fitted = read_calibration(calibration, anchors, machines[0], [estimator] if estimator else [])
@@ -104,6 +107,10 @@ def register(app: typer.Typer) -> None:
             from slipstick.experiments.subjects.spmv.spmv_answers import with_products
 
             questions = [with_products(questions[0], workload, Path(calibration))]
+        elif calibration and kernels:
+            from slipstick.experiments.subjects.spmv.spmv_answers import with_kernel
+
+            questions = [with_kernel(questions[0], workload, calibration, threads)]
         if counters:
             from slipstick.experiments.explain.operation_counters import print_counters
 

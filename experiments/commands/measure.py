@@ -168,7 +168,16 @@ def spmv(
     matrices: Annotated[list[Path], typer.Argument(help=".mtx, .edges, .triplet0 (each also .gz) or .npz")],
     save: Annotated[Path | None, typer.Option(help="a folder for one .npz of labels a matrix, to train on")] = None,
     budget: Annotated[float, typer.Option(help="seconds for each label kind of a matrix, waiting included")] = 25.0,
-    kernel: Annotated[str, typer.Option(help="spmv, or pagerank: its loops on the matrices as graphs")] = "spmv",
+    kernel: Annotated[
+        str,
+        typer.Option(
+            help="spmv: blocks; pagerank: its loops on the matrices as graphs; scipy, numba, torch, blocks, or all of"
+            " them: whole products"
+        ),
+    ] = "spmv",
+    on: Annotated[str, typer.Option(help="of whole products: also predict them, by my-host.yaml")] = "",
+    caches: Annotated[str, typer.Option(help="of whole products: warm | cold")] = "warm",
+    threads: Annotated[int, typer.Option(help="of whole products", min=1)] = 1,
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """Times of blocks of sparse products here, hot and streaming; matrices already in the folder are skipped.
@@ -177,6 +186,14 @@ def spmv(
     """
     import numpy as np
 
+    from slipstick.estimators.operation.spmv.kernels.row_chunks import KERNELS
+
+    if kernel in (*KERNELS, "all"):
+        from slipstick.experiments.pages.output import emit
+        from slipstick.experiments.subjects.spmv.kernel_checks import measured_rows
+
+        emit(measured_rows(matrices, kernel, caches, threads, on), format, notes=["least of interleaved rounds"])
+        return
     if kernel != "spmv":
         _pagerank(matrices, kernel, budget, format)
         return
@@ -213,6 +230,7 @@ def spmv(
 
 
 def _pagerank(graphs: list[Path], kernel: str, budget: float, format: str) -> None:  # noqa: A002
+    from slipstick.estimators.operation.spmv.kernels.row_chunks import KERNELS
     from slipstick.experiments.measure.spmv.pagerank_loops import measure_pagerank
     from slipstick.experiments.pages.output import emit
     from slipstick.hwmodels.files.readers import unknown_name
@@ -220,7 +238,7 @@ def _pagerank(graphs: list[Path], kernel: str, budget: float, format: str) -> No
     from slipstick.workloads.kernels.sparse_files import read_matrix
 
     if kernel != "pagerank":
-        raise unknown_name("sparse kernel", kernel, ("spmv", "pagerank"))
+        raise unknown_name("sparse kernel", kernel, ("spmv", "pagerank", "all", *KERNELS))
     rows = []
     for path in graphs:
         print(f"slipstick: {path}", file=sys.stderr)

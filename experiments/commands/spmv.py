@@ -1,4 +1,4 @@
-"""slipstick spmv predict|train|validate|search"""
+"""slipstick spmv predict|calibrate|train|validate|search"""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ def register(app: typer.Typer) -> None:
     spmv = typer.Typer(no_args_is_help=True, help="Sparse matrix-vector products: learned from blocks of positions.")
     app.add_typer(spmv, name="spmv")
     spmv.command("predict")(predict)
+    spmv.command("calibrate")(calibrate)
     spmv.command("train")(train)
     spmv.command("validate")(validate)
     spmv.command("search")(search)
@@ -41,22 +42,66 @@ def predict(
         Path | None, typer.Option(help="CSV of products measured on the machine: matrix (a file beside it), time_s")
     ] = None,
     power: Annotated[str | None, typer.Option(help="mean power for the energy, '27.9 W'")] = None,
+    kernel: Annotated[str, typer.Option(help="scipy | numba | torch (MKL) | blocks (ours) [default: all]")] = "",
+    caches: Annotated[str, typer.Option(help="of a kernel: warm (product after product) | cold (emptied)")] = "warm",
+    threads: Annotated[int, typer.Option(help="of a kernel: rows are shared out to so many cores", min=1)] = 1,
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
-    """Time of one product with this matrix, with its interval (80 %); energy where a mean power is given.
+    """Time and energy of one product with this matrix by every kernel, each with its own interval (80 %).
 
-    Costs of one core are learned from blocks of 250 non-zeros; a smaller matrix is answered by eight costs alone. A few
-    measured products (--anchors) scale the answer to the machine and narrow the interval.
+    On a machine of 'slipstick spmv calibrate' the kernels measured there answer. Elsewhere the first row is learned
+    from blocks of 250 non-zeros (our kernel), the others are kernels of the host that they were calibrated on, moved by
+    clock and caches. A few measured products (--anchors) scale the answer to a machine and narrow the interval.
     """
     from slipstick.experiments.pages.output import emit
-    from slipstick.experiments.subjects.spmv.spmv_answers import answer
+    from slipstick.experiments.subjects.spmv.kernel_answers import KernelOptions
+    from slipstick.experiments.subjects.spmv.spmv_answers import answers
 
-    row, notes = answer(matrix, on, label, model, power, anchors)
-    emit([row], format, notes=["; ".join(notes)])
+    options = KernelOptions.of(kernel, caches, threads)
+    rows, said = answers(matrix, on, label, model, power, anchors, options)
+    emit(rows, format, notes=["; ".join(said)])
+
+
+def calibrate(
+    machine: Annotated[Path, typer.Argument(help="your machine's YAML; made from what this host states if not there")],
+    matrices: Annotated[
+        list[Path] | None, typer.Argument(help="your own matrices, measured beside the generated ones")
+    ] = None,
+    kernel: Annotated[list[str] | None, typer.Option(help="scipy, numba, torch, blocks [default: installed]")] = None,
+    caches: Annotated[str, typer.Option(help="warm | cold | both")] = "both",
+    threads: Annotated[int, typer.Option(help="also on so many threads", min=1)] = 1,
+    largest: Annotated[int, typer.Option(help="leave out generated matrices of more non-zeros", min=1000)] = 4_000_000,
+    format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+) -> None:
+    """Measure the sparse kernels of this host on generated matrices (some minutes); 'spmv predict --on' uses them.
+
+    The costs are kept beside the machine file: my-host.yaml, my-host.spmv.json.
+    """
+    import sys
+
+    from slipstick.estimators.operation.spmv.kernels.kernel_costs import STATES, check_state
+    from slipstick.experiments.pages.output import emit
+    from slipstick.experiments.subjects.spmv.kernel_fits import calibrate as measure
+    from slipstick.experiments.subjects.spmv.kernel_fits import rows_of
+
+    states = STATES if caches == "both" else (check_state(caches),)
+    host, target = measure(
+        machine,
+        kernel or [],
+        states,
+        threads,
+        matrices or [],
+        largest,
+        say=lambda text: print(f"slipstick: {text}", file=sys.stderr),
+    )
+    notes = ["bands (80 %): measured over predicted, of matrices by generators left out; costs a count"]
+    emit(rows_of(host), format, notes=[*notes, f"written: {target}"])
 
 
 def train(
-    save: Annotated[Path, typer.Argument(help="the model's .npz; with networks a folder, with devices a .json")],
+    save: Annotated[
+        Path, typer.Argument(help="the model's .npz; with networks a folder, with devices or kernels a .json")
+    ],
     labels: Annotated[
         Path | None, typer.Option(help="a folder of 'slipstick measure spmv --save' (default: labels that ship)")
     ] = None,
@@ -65,7 +110,7 @@ def train(
         str,
         typer.Option(
             help="combined; reuse; network; networks of four clocks and four metrics (torch); devices (whole ones, from"
-            " public times)"
+            " public times); kernels (those that ship)"
         ),
     ] = "combined",
     start: Annotated[Path | None, typer.Option(help="a network of another machine to go on from")] = None,
@@ -73,7 +118,7 @@ def train(
     largest: Annotated[int, typer.Option(help="leave out matrices of more non-zeros", min=250)] = 10_000_000,
     epochs: Annotated[int, typer.Option(help="of a network, at most", min=1)] = 100,
     data: Annotated[
-        Path | None, typer.Option(help="the authors' published set, a folder with train and test: a network (h5py)")
+        Path | None, typer.Option(help="the authors' published set, a folder with train and test: a network ([hdf5])")
     ] = None,
     clock: Annotated[int, typer.Option(help="of the published set [kHz]")] = 2_400_000,
     metric: Annotated[str, typer.Option(help=f"of the published set: {METRICS}")] = "time",
@@ -97,7 +142,7 @@ def train(
 
 def validate(
     model: Annotated[Path, typer.Argument(help="a network of 'spmv train --data'")],
-    data: Annotated[Path, typer.Option(help="the authors' published set, a folder with train and test (h5py)")],
+    data: Annotated[Path, typer.Option(help="the authors' published set, a folder with train and test ([hdf5])")],
     clock: Annotated[int, typer.Option(help="of the published set [kHz]")] = 2_400_000,
     metric: Annotated[str, typer.Option(help=METRICS)] = "time",
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002

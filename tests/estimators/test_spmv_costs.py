@@ -13,7 +13,7 @@ import pytest
 from scipy.io import mmwrite
 
 from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.named.sparse_products import spmv_estimator
+from slipstick.estimators.named.products.sparse_products import spmv_estimator
 from slipstick.estimators.operation.spmv.reuse import CacheSizes
 from slipstick.estimators.operation.spmv.spmv_costs import SpmvCosts
 from slipstick.estimators.operation.spmv.spmv_model import SpmvModel, trained_model

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.estimators.named.sparse_products import estimate_spmv, spmv_devices_estimator
+from slipstick.estimators.named.products.sparse_products import estimate_spmv, spmv_devices_estimator
 from slipstick.estimators.operation.spmv.spmv_anchors import anchored
 from slipstick.estimators.operation.spmv.spmv_devices import (
     DIMS,

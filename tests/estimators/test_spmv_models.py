@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.named.sparse_products import LearnedSpmv, estimate_spmv
+from slipstick.estimators.named.products.sparse_products import LearnedSpmv, estimate_spmv
 from slipstick.estimators.operation.cpu.loops import LevelLoops, LoopRoofline
 from slipstick.estimators.operation.piecewise import Piecewise
 from slipstick.estimators.operation.spmv.boosted import BoostedTrees, fit_boosted

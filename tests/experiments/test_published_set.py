@@ -55,7 +55,7 @@ def test_train_and_validate_take_the_published_folder(tmp_path: Path, capsys: py
 
 
 def test_without_the_files_or_the_package_the_reason_is_said(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="install h5py|no such file"):
+    with pytest.raises(InputError, match="slipstick\\[hdf5\\]|no such file"):
         PublishedSet(tmp_path).training()
     with pytest.raises(InputError, match=r"no \.h5 of a test matrix"):
         PublishedSet(tmp_path).tests()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from slipstick.estimators.operation.spmv.kernels.product_energy import CLOCKS_GHZ, METRICS, TABLE_1
 from slipstick.experiments.evidence.papers.spmv_cnn import spmv_cnn_rows as spmv_cnn
-from slipstick.experiments.measure.spmv.clock_table import CLOCKS_GHZ, METRICS, TABLE_1
 
 
 def test_every_row_that_can_be_checked_holds() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.kernels import generators
+from slipstick.workloads.kernels.drawn.meshes import finite_elements
 from slipstick.workloads.kernels.pagerank import pagerank, pagerank_problem, run_pagerank
 from slipstick.workloads.kernels.sparse import SparseMatrix
 from slipstick.workloads.kernels.sparse_files import read_matrix
@@ -18,7 +19,7 @@ def builders() -> dict[str, Callable[[], Workload]]:
     """A grid, a mesh of elements, random positions and a power law, with 0.6 to 1.3 million non-zeros each."""
     matrices: dict[str, Callable[[], SparseMatrix]] = {
         "grid": partial(generators.stencil, (500, 500), 5),
-        "elements": partial(generators.finite_elements, 10_000, 3, 1),
+        "elements": partial(finite_elements, 10_000, 3, 1),
         "uniform": partial(generators.uniform, (120_000, 120_000), 8.0, 1, "poisson"),
         "power-law": partial(generators.power_law, (120_000, 120_000), 8.0, 1.0, 1),
     }

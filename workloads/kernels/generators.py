@@ -1,18 +1,22 @@
 """Sparse matrices made to order: the patterns that solvers, graphs and finite elements have, for training and tests.
 
-Every generator takes a seed where it draws, and gives the same matrix for the same seed.
+Every generator takes a seed where it draws, and gives the same matrix for the same seed on every host: draws are of
+integers (`slipstick.workloads.kernels.drawn.exact_draws`), and no float decides where a non-zero lies.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.workloads.kernels.drawn.exact_draws import Draws
+from slipstick.workloads.kernels.drawn.meshes import finite_elements
 from slipstick.workloads.kernels.sparse import SparseMatrix
 
 RowLengths = Literal["constant", "poisson", "geometric", "lognormal"]
@@ -48,17 +52,17 @@ def stencil(shape: tuple[int, ...], points: int) -> SparseMatrix:
 
 def banded(size: int, half_width: int, mean: float, seed: int, row_lengths: RowLengths = "constant") -> SparseMatrix:
     """Columns drawn within `half_width` of the diagonal, `mean` a row."""
-    random = np.random.default_rng(seed)
-    rows = np.repeat(np.arange(size), _lengths(random, size, mean, row_lengths))
-    columns = np.clip(rows + random.integers(-half_width, half_width + 1, len(rows)), 0, size - 1)
+    draws = Draws(seed)
+    rows = np.repeat(np.arange(size), _lengths(draws, size, mean, row_lengths))
+    columns = np.clip(rows + draws.below(2 * half_width + 1, len(rows)) - half_width, 0, size - 1)
     return _matrix("banded", rows, columns, (size, size))
 
 
 def uniform(shape: tuple[int, int], mean: float, seed: int, row_lengths: RowLengths = "constant") -> SparseMatrix:
     """Columns drawn anywhere, `mean` a row."""
-    random = np.random.default_rng(seed)
-    rows = np.repeat(np.arange(shape[0]), np.minimum(_lengths(random, shape[0], mean, row_lengths), shape[1]))
-    return _matrix("uniform", rows, random.integers(0, shape[1], len(rows)), shape)
+    draws = Draws(seed)
+    rows = np.repeat(np.arange(shape[0]), np.minimum(_lengths(draws, shape[0], mean, row_lengths), shape[1]))
+    return _matrix("uniform", rows, draws.below(shape[1], len(rows)), shape)
 
 
 def power_law(
@@ -70,17 +74,12 @@ def power_law(
     row_lengths: RowLengths = "lognormal",
 ) -> SparseMatrix:
     """Columns drawn with popularity rank ** -exponent, the popular ones first or spread over the matrix."""
-    random = np.random.default_rng(seed)
+    draws = Draws(seed)
     width = shape[1]
-    rows = np.repeat(np.arange(shape[0]), np.minimum(_lengths(random, shape[0], mean, row_lengths), width))
-    draw = random.random(len(rows))
-    if abs(exponent - 1) < 1e-6:
-        rank = np.exp(draw * np.log(width)) - 1
-    else:
-        rank = (draw * ((width + 1.0) ** (1 - exponent) - 1) + 1) ** (1 / (1 - exponent)) - 1
-    columns = np.minimum(rank.astype(np.int64), width - 1)
+    rows = np.repeat(np.arange(shape[0]), np.minimum(_lengths(draws, shape[0], mean, row_lengths), width))
+    columns = draws.ranks(width, exponent, len(rows))
     if order == "shuffled":
-        columns = random.permutation(width)[columns]
+        columns = draws.permutation(width)[columns]
     return _matrix("power_law", rows, columns, shape)
 
 
@@ -92,10 +91,11 @@ def rmat(scale: int, edges: int, seed: int, probabilities: tuple[float, ...] = R
     probabilities
         Of the four quadrants; they sum to 1.
     """
-    random = np.random.default_rng(seed)
+    draws = Draws(seed)
     rows, columns = np.zeros(edges, dtype=np.int64), np.zeros(edges, dtype=np.int64)
+    likely = [Decimal(str(share)) for share in probabilities]
     for _ in range(scale):
-        quadrant = random.choice(4, size=edges, p=probabilities)
+        quadrant = draws.classes(likely, edges)
         rows, columns = 2 * rows + (quadrant >> 1), 2 * columns + (quadrant & 1)
     return _matrix("rmat", rows, columns, (1 << scale, 1 << scale))
 
@@ -108,54 +108,22 @@ def permuted(matrix: SparseMatrix, seed: int, window: float | None = None) -> Sp
     InputError
         Where the matrix is not square.
     """
-    random = np.random.default_rng(seed)
+    draws = Draws(seed)
     size = matrix.shape[0]
     if matrix.shape[0] != matrix.shape[1]:
         raise InputError(f"matrix {matrix.name!r} of shape {matrix.shape} is not square: it cannot be renumbered")
-    order = (
-        random.permutation(size) if window is None else np.argsort(np.arange(size) + random.uniform(0, window, size))
-    )
+    order = draws.permutation(size) if window is None else draws.nearly_in_order(size, window)
     place = np.empty(size, dtype=np.int64)
     place[order] = np.arange(size)
     return _matrix("permuted", place[matrix.row_of_nonzero()], place[matrix.columns], matrix.shape)
 
 
-def finite_elements(
-    nodes: int, unknowns: int, seed: int, dimensions: int = 2, order: Literal["rcm", "sorted", "none"] = "rcm"
-) -> SparseMatrix:
-    """A triangulated mesh of random nodes with `unknowns` x `unknowns` dense couplings, as structural problems have.
-
-    Nodes are numbered by reverse Cuthill-McKee, in strips, or as drawn.
-    """
-    from scipy.sparse.csgraph import reverse_cuthill_mckee
-    from scipy.spatial import Delaunay
-
-    random = np.random.default_rng(seed)
-    points = random.random((nodes, dimensions))
-    cells = Delaunay(points).simplices
-    corners = cells.shape[1]
-    rows, columns = np.repeat(cells, corners, axis=1).ravel(), np.tile(cells, (1, corners)).ravel()
-    mesh = _matrix("mesh", rows, columns, (nodes, nodes))
-    sequence = np.arange(nodes)
-    if order == "rcm":
-        sequence = reverse_cuthill_mckee(mesh.to_scipy(), symmetric_mode=True).astype(np.int64)
-    elif order == "sorted":
-        sequence = np.lexsort((points[:, 1], np.floor(points[:, 0] * np.sqrt(nodes) / 2)))
-    place = np.empty(nodes, dtype=np.int64)
-    place[sequence] = np.arange(nodes)
-    inner_row, inner_column = np.divmod(np.arange(unknowns * unknowns), unknowns)
-    rows = (place[mesh.row_of_nonzero()][:, None] * unknowns + inner_row).ravel()
-    columns = (place[mesh.columns][:, None] * unknowns + inner_column).ravel()
-    return _matrix("finite_elements", rows, columns, (nodes * unknowns, nodes * unknowns))
-
-
 def block_diagonal(size: int, smallest: int, largest: int, seed: int) -> SparseMatrix:
     """Dense blocks of drawn sizes along the diagonal."""
-    random = np.random.default_rng(seed)
-    sizes: list[int] = []
-    while sum(sizes) < size:
-        sizes.append(min(int(random.integers(smallest, largest + 1)), size - sum(sizes)))
-    widths = np.array(sizes)
+    draws = Draws(seed)
+    drawn = smallest + draws.below(largest - smallest + 1, size // max(smallest, 1) + 1)
+    ends = np.minimum(np.cumsum(drawn), size)
+    widths = np.diff(ends[: int(np.searchsorted(ends, size)) + 1], prepend=0)
     rows = np.repeat(np.arange(size), np.repeat(widths, widths))
     columns = np.concatenate(
         [np.tile(np.arange(end - width, end), width) for end, width in zip(np.cumsum(widths), widths, strict=True)]
@@ -165,11 +133,12 @@ def block_diagonal(size: int, smallest: int, largest: int, seed: int) -> SparseM
 
 def stacked(size: int, mean: float, half_width: int, seed: int, row_lengths: RowLengths = "constant") -> SparseMatrix:
     """Three patterns in one matrix of 2 x size rows and size columns: banded, uniform, power law."""
-    random = np.random.default_rng(seed)
+    draws = Draws(seed)
+    one, two, three = (int(word) for word in draws.below(1 << 31, 3))
     parts = [
-        banded(size, half_width, mean, int(random.integers(2**31)), "poisson"),
-        uniform((size // 2, size), mean, int(random.integers(2**31)), row_lengths),
-        power_law((size // 2, size), mean, 1.1, int(random.integers(2**31))),
+        banded(size, half_width, mean, one, "poisson"),
+        uniform((size // 2, size), mean, two, row_lengths),
+        power_law((size // 2, size), mean, 1.1, three),
     ]
     offsets = np.cumsum([0, *(part.shape[0] for part in parts)])
     rows = np.concatenate([part.row_of_nonzero() + offset for part, offset in zip(parts, offsets[:-1], strict=True)])
@@ -212,16 +181,15 @@ def from_recipe(name: str, recipe: dict[str, Any]) -> SparseMatrix:
     return (matrix if permute_seed is None else permuted(matrix, permute_seed, window)).renamed(name)
 
 
-def _lengths(random: np.random.Generator, rows: int, mean: float, kind: RowLengths) -> npt.NDArray[np.int64]:
+def _lengths(draws: Draws, rows: int, mean: float, kind: RowLengths) -> npt.NDArray[np.int64]:
     if kind == "constant":
         return np.full(rows, round(mean), dtype=np.int64)
     if kind == "poisson":
-        return random.poisson(mean, rows).astype(np.int64)
+        return draws.poisson(mean, rows)
     if kind == "geometric":
-        return random.geometric(1 / max(mean, 1.01), rows).astype(np.int64)
+        return draws.geometric(mean, rows)
     if kind == "lognormal":
-        spread = 1.2
-        return random.lognormal(np.log(mean) - spread**2 / 2, spread, rows).astype(np.int64)
+        return draws.lognormal(mean, 1.2, rows)
     raise unknown_name("distribution of row lengths", kind, ROW_LENGTHS)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.experiments.measure.spmv.clock_table import CLOCKS_GHZ, TABLE_1, TABLE_1_RANGES
+from slipstick.estimators.operation.spmv.kernels.product_energy import CLOCKS_GHZ, TABLE_1, TABLE_1_RANGES
 from slipstick.hwmodels.files.readers import InputError
 
 Floats = npt.NDArray[np.float64]

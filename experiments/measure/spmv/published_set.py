@@ -7,7 +7,7 @@ merge_train_matrices.py):
     test/f_2400000_b250/output_NAME_2400000.h5          MB (non-zeros,) columns; B_250, E_250, EPKG_250, EDRAM_250
 
 B is time, E total energy, EPKG and EDRAM those of package and memory, all of one block in the units of the files:
-errors are relative, so the unit never enters. Needs h5py.
+errors are relative, so the unit never enters. Needs the extra [hdf5] (h5py).
 """
 
 from __future__ import annotations
@@ -94,7 +94,8 @@ def _arrays(path: Path, key: str) -> tuple[npt.NDArray[np.int64], Labels]:
     try:
         h5py: Any = importlib.import_module("h5py")
     except ImportError:
-        raise InputError("the published set is in HDF5: install h5py (pip install h5py)") from None
+        text = "the published set is in HDF5, which needs h5py"
+        raise InputError(f"{text}: pip install 'slipstick[hdf5]', or pip install h5py") from None
     if not path.is_file():
         raise InputError(f"{path}: no such file of the published set")
     try:

@@ -124,14 +124,14 @@ def tpu() -> Estimator:
 
 def spmv() -> Estimator:
     """Sparse products by their counts."""
-    from slipstick.estimators.named.sparse_products import spmv_estimator
+    from slipstick.estimators.named.products.sparse_products import spmv_estimator
 
     return spmv_estimator()
 
 
 def spmv_devices() -> Estimator:
     """Sparse products by statistics of their rows."""
-    from slipstick.estimators.named.sparse_products import spmv_devices_estimator
+    from slipstick.estimators.named.products.sparse_products import spmv_devices_estimator
 
     return spmv_devices_estimator()
 

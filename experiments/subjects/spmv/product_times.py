@@ -39,6 +39,9 @@ DEVICES = {
     "A100_PCIE": "a100-pcie-40gb",
     "MI100": "mi100",
     "MI25": "mi25",
+    "MI210": "mi210",
+    "MI250": "mi250-gcd",
+    "MI250X": "mi250-gcd",
     "T4": "t4",
 }
 CALL_SECONDS = {"s": CALL, "ns": 2.5e-5}

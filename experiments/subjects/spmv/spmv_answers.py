@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from slipstick.estimators.named.sparse_products import estimate_spmv, learned_estimator
+from slipstick.estimators.named.products.kernel_products import kernel_estimator
+from slipstick.estimators.named.products.sparse_products import estimate_spmv, learned_estimator
 from slipstick.estimators.operation.spmv.net_products import NetProducts, has_net, load_block_model, shipped_net
 from slipstick.estimators.operation.spmv.reuse import LabelKind, label_kind
 from slipstick.estimators.operation.spmv.spmv_costs import is_accelerator
@@ -15,6 +17,12 @@ from slipstick.estimators.operation.spmv.spmv_devices import TrainedDevices, loa
 from slipstick.estimators.operation.spmv.spmv_model import SpmvModel, trained_model
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.question.settings import number_of
+from slipstick.experiments.subjects.spmv.kernel_answers import (
+    KernelOptions,
+    calibrated_beside,
+    kernel_rows,
+    load_kernel,
+)
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_number
 from slipstick.hwmodels.machine import Machine
@@ -26,10 +34,43 @@ from slipstick.workloads.kernels.sparse_files import read_matrix
 MOST_ANCHORS = 1000
 
 
+def answers(
+    path: Path,
+    on: str,
+    label: str,
+    model: Path | None,
+    power: str | None,
+    anchors: Path | None,
+    options: KernelOptions,
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """A row a kernel, and what the answers take for granted.
+
+    On a machine whose kernels were calibrated (a file beside its own) those alone answer; elsewhere the model learned
+    from blocks answers first, for our kernel, and the calibrated kernels that ship beside it.
+
+    Raises
+    ------
+    InputError
+        Where a file, a name or a unit cannot be used, or options exclude each other.
+    """
+    host = calibrated_beside(on)
+    learned = (model, power, anchors) != (None, None, None) or label != "streaming"
+    if options.given and learned:
+        raise InputError("--kernel, --caches and --threads: not with --model, --power, --anchors or --label")
+    if not learned and (options.given or host is not None):
+        return kernel_rows(read_matrix(path), machine(on) if on else None, host, options)
+    row, said = answer(path, on, label, model, power, anchors)
+    if learned or (on and is_accelerator(machine(on))):
+        return [row], list(said)
+    others, more = kernel_rows(read_matrix(path), machine(on) if on else None, None, options)
+    keys = dict.fromkeys([*row, *(key for other in others for key in other)])
+    return [{key: one.get(key) for key in keys} for one in (row, *others)], [*said, *more]
+
+
 def answer(
     path: Path, on: str, label: str, model: Path | None, power: str | None, anchors: Path | None
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The row of one product, and what it takes for granted.
+    """The row of one product learned from blocks or from devices, and what it takes for granted.
 
     Raises
     ------
@@ -49,6 +90,8 @@ def answer(
         "rows": matrix.shape[0],
         "columns": matrix.shape[1],
         "nonzeros": matrix.nonzeros,
+        "kernel": None if by_rows else "blocks",
+        "threads": None if by_rows else 1,
         "label": chosen.label if isinstance(chosen, SpmvModel | NetProducts) else None if by_rows else asked_label,
         "time_s": estimate.time,
         "low_s": band[0] if band else None,
@@ -98,6 +141,33 @@ def with_products(asked: Question, workload: str, model: Path) -> Question:
         matrix = pagerank_problem(matrix.renamed(Path(path).name.split(".")[0])).matrix
     learned = learned_estimator(load_block_model(model), [matrix], asked.machine)
     return replace(asked, estimator=learned, why=f"products by {model.name}")
+
+
+def with_kernel(asked: Question, workload: str, calibration: str, threads: Sequence[str]) -> Question:
+    """The question with its products answered by a kernel of 'slipstick spmv calibrate'.
+
+    Parameters
+    ----------
+    threads
+        ``run.threads=N`` as it was given, the last one counts; one thread if empty.
+
+    Raises
+    ------
+    InputError
+        Where the workload is no file, or a file or number cannot be used.
+    """
+    path = workload.removeprefix("pagerank:")
+    if not path.removesuffix(".gz").endswith(MATRIX_FILES):
+        raise InputError(f"--calibration {calibration}: kernels need a matrix file or pagerank:FILE")
+    matrix = read_matrix(path)
+    if workload.startswith("pagerank:"):
+        matrix = pagerank_problem(matrix.renamed(Path(path).name.split(".")[0])).matrix
+    count = number_of("run.threads", threads[-1].partition("=")[2]) if threads else 1.0
+    if count != round(count) or count < 1:
+        raise InputError(f"run.threads = {count:g}: want a whole number of at least 1")
+    kernel = load_kernel(Path(calibration), round(count), asked.machine)
+    why = f"products by kernel {kernel.kernel} on {kernel.threads} thread(s), {Path(calibration).name}"
+    return replace(asked, estimator=kernel_estimator(kernel, (matrix,)), why=why)
 
 
 def _model(path: Path) -> SpmvModel | NetProducts | TrainedDevices:

@@ -18,7 +18,7 @@ from slipstick.experiments.measure.spmv.labels import LabelledBlocks, Labels, sh
 from slipstick.hwmodels.files.readers import InputError, atomic_write
 from slipstick.hwmodels.files.records import Table
 
-KINDS = ("combined", "reuse", "network", "networks", "devices")
+KINDS = ("combined", "reuse", "network", "networks", "devices", "kernels")
 HELD_OUT = 5
 """One matrix in so many is left out of a network's training: its error there is what the network's band is made of."""
 SEARCHED_MATRIX = 1_000_000
@@ -43,9 +43,11 @@ def train_and_save(
         if labels is not None:
             raise InputError("--labels belong to models of one core: --kind devices is fitted to public times")
         return _devices(save)
+    if kind == "kernels":
+        return _kernels(save)
     if kind == "networks" and label != "hot":
         raise InputError("--kind networks makes times of other clocks: want --label hot, whose blocks are core-bound")
-    blocks = own.blocks(asked, own.matrices(data_folder(), largest))
+    blocks = own.blocks(asked, data_folder(), largest)
     asked_for = [name for name, fact in own.facts["matrices"].items() if fact["nonzeros"] <= largest]
     missing = sorted(set(asked_for) - set(blocks.names))
     if missing:
@@ -70,7 +72,7 @@ def search_rows(trials: int, label: str, count: int, epochs: int, seed: int) -> 
     from slipstick.estimators.operation.spmv.spmv_training import Recipe, search
 
     own = shipped_labels()
-    blocks = own.blocks(label_kind(label), own.matrices(data_folder(), SEARCHED_MATRIX))
+    blocks = own.blocks(label_kind(label), data_folder(), SEARCHED_MATRIX)
     chosen = np.random.default_rng(seed).permutation(len(blocks.label))[:count]
     found = search(blocks.inputs[chosen], blocks.label[chosen], trials, Recipe(epochs=epochs), seed)
     return [
@@ -97,6 +99,18 @@ def _devices(save: Path) -> list[dict[str, Any]]:
         json.dump(trained.document(), stream, indent=1)
         stream.write("\n")
     return [{"machine": device.machine, **device.cost} for device in trained.model.devices]
+
+
+def _kernels(save: Path) -> list[dict[str, Any]]:
+    """The kernels that ship, fitted again to our own products."""
+    from slipstick.experiments.measure.spmv.kernel_labels import shipped_products
+    from slipstick.experiments.subjects.spmv.kernel_fits import fit_kernels, rows_of
+
+    known = shipped_products()
+    source = f"{known.source}; {len(known.calibration)} generated matrices"
+    host = fit_kernels(known.calibration, known.host, known.software, source, Table())
+    host.save(save)
+    return rows_of(host)
 
 
 def _network(

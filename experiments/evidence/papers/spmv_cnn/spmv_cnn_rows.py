@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from slipstick.estimators.operation.spmv.kernels.product_energy import TABLE_1
 from slipstick.estimators.operation.spmv.spmv_net import ENERGY_NET, TIME_NET
 from slipstick.experiments.evidence.marks import Mark, marked
 from slipstick.experiments.evidence.papers.spmv_cnn.spmv_table_1 import table_1, unit
 from slipstick.experiments.evidence.rows import ReproductionRow
-from slipstick.experiments.measure.spmv.clock_table import TABLE_1
 
 PEAK_FLOPS = 38.4e9
 FIGURE_5_MATRICES = 33

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from slipstick.estimators.operation.spmv.kernels.product_energy import CLOCKS_GHZ, METRICS, TABLE_1, TABLE_1_RANGES
 from slipstick.experiments.evidence.papers.spmv_cnn.frequency import constant_rate_correction
 from slipstick.experiments.evidence.rows import ReproductionRow
-from slipstick.experiments.measure.spmv.clock_table import CLOCKS_GHZ, METRICS, TABLE_1, TABLE_1_RANGES
 
 UNIT_READINGS = {
     "ns a non-zero": "the published code divides cycles by clock and by 250, Fig. 3, the loss (ns^2, nJ^2) agree",

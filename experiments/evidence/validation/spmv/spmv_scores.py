@@ -40,12 +40,14 @@ GOALS: Mapping[LabelKind, Mapping[str, float]] = {
 def rows(scored: Path | None = None) -> list[ValidationRow]:
     """All scores; with `scored` only what that folder's public times can be scored on."""
     from slipstick.experiments.evidence.validation.spmv.ginkgo import rows as public_products
+    from slipstick.experiments.evidence.validation.spmv.kernel_scores import rows as own_kernels
     from slipstick.experiments.evidence.validation.spmv.pagerank_scores import rows as own_pagerank
 
     if scored is not None:
         return public_products(scored)
     found = public_products(None)
     _say("public products scored")
+    found += own_kernels()
     found += own_pagerank()
     _say("PageRank scored")
     return [*own_labels(), *found]
@@ -55,7 +57,7 @@ def own_labels() -> list[ValidationRow]:
     """Both label kinds: predictions of every matrix by models that did not see it."""
     labels = shipped_labels()
     found: list[ValidationRow] = []
-    blocks = labels.blocks_by_kind(labels.matrices(data_folder()))
+    blocks = labels.blocks_by_kind(data_folder())
     _say(f"features of {len(labels.facts['matrices'])} matrices made")
     for kind in GOALS:
         found += _score(kind, blocks[kind], models(kind))

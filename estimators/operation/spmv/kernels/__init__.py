@@ -1,0 +1,1 @@
+"""Whole products by the kernel that computes them: costs, threads, energy."""

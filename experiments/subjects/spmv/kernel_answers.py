@@ -1,0 +1,120 @@
+"""Products by kernel, as `slipstick spmv predict` shows them: which kernels answer, a row each, their assumptions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slipstick.estimators.core.estimate import Estimate
+from slipstick.estimators.named.products.kernel_products import OnKernel, estimate_product
+from slipstick.estimators.operation.spmv.kernels.host_kernels import HostKernels, beside, load_host_kernels
+from slipstick.estimators.operation.spmv.kernels.kernel_costs import State, check_state
+from slipstick.estimators.operation.spmv.spmv_costs import is_accelerator
+from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.kernels.sparse import SparseMatrix
+
+
+@dataclass(frozen=True)
+class KernelOptions:
+    """Which kernels are wanted.
+
+    Parameters
+    ----------
+    kernel
+        One by name; empty for all that were calibrated.
+    """
+
+    kernel: str = ""
+    state: State = "warm"
+    threads: int = 1
+
+    @classmethod
+    def of(cls, kernel: str, caches: str, threads: int) -> KernelOptions:
+        """From texts."""
+        return cls(kernel, check_state(caches), threads)
+
+    @property
+    def given(self) -> bool:
+        """Whether anything but the defaults is wanted."""
+        return self != KernelOptions()
+
+
+def calibrated_beside(on: str) -> HostKernels | None:
+    """The kernels kept beside a machine file; None where there are none."""
+    path = beside(on) if on.endswith((".yaml", ".yml")) else None
+    return load_host_kernels(path) if path is not None and path.exists() else None
+
+
+def kernel_rows(
+    matrix: SparseMatrix, machine: Machine | None, host: HostKernels | None, options: KernelOptions
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """A row a kernel, and what the answers take for granted.
+
+    Raises
+    ------
+    InputError
+        Where the kernel is unknown or has no threads, or the machine is an accelerator.
+    """
+    if machine is not None and is_accelerator(machine):
+        raise InputError(
+            f"machine {machine.name!r} is an accelerator: --kernel, --caches and --threads are a processor's"
+        )
+    known = host or load_host_kernels()
+    if options.kernel and options.kernel not in known.kernels:
+        raise unknown_name("calibrated kernel", options.kernel, known.kernels)
+    names: Sequence[str] = [options.kernel] if options.kernel else known.kernels
+    if options.threads > 1 and not options.kernel:
+        names = [name for name in names if f"{name} {options.state}" in known.threads]
+        if not names:
+            raise InputError(f"--threads {options.threads}: no kernel of {known.machine!r} was calibrated with threads")
+    rows, said = [], []
+    for name in names:
+        found = estimate_product(matrix, name, machine, state=options.state, threads=options.threads, host=known)
+        rows.append(_row(matrix, name, options, found, known))
+        said += [text for text in found.assumptions if text not in said]
+    return rows, said
+
+
+def _row(
+    matrix: SparseMatrix, kernel: str, options: KernelOptions, found: Estimate, known: HostKernels
+) -> dict[str, Any]:
+    low, high = found.interval() or (None, None)
+    return {
+        "matrix": matrix.name,
+        "rows": matrix.shape[0],
+        "columns": matrix.shape[1],
+        "nonzeros": matrix.nonzeros,
+        "kernel": kernel,
+        "threads": options.threads,
+        "label": options.state,
+        "time_s": found.time,
+        "low_s": low,
+        "high_s": high,
+        "ns_per_nonzero": found.time / matrix.nonzeros * 1e9,
+        "memory_share": found.metrics.get("memory_share"),
+        "imbalance": found.metrics.get("imbalance"),
+        "energy_J": found.energy,
+        "package_energy_J": found.metrics.get("package_energy_J"),
+        "dram_energy_J": found.metrics.get("dram_energy_J"),
+        "measured_on": known.machine,
+    }
+
+
+def load_kernel(path: Path, threads: int, machine: Machine) -> OnKernel:
+    """The kernel of a file of 'slipstick spmv calibrate' that answers for workloads: scipy's, or with threads numba's.
+
+    Raises
+    ------
+    InputError
+        Where the file is none, or no kernel was calibrated with threads.
+    """
+    host = load_host_kernels(path)
+    several = [name.removesuffix(" warm") for name in host.threads if name.endswith(" warm")]
+    names = several if threads > 1 else list(host.kernels)
+    if not names:
+        raise InputError(f"{path}: no kernel was calibrated on several threads (spmv calibrate --threads)")
+    best = min(names, key=lambda name: (name != ("numba" if threads > 1 else "scipy"), name))
+    return OnKernel(host, best, "warm", threads, machine)

@@ -1,0 +1,97 @@
+"""A stranger's path on the command line: own matrix, own host, kernels measured, predicted with bands, checked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from scipy.io import mmwrite
+
+from slipstick.experiments.commands.cli import run
+from slipstick.experiments.evidence.validation.spmv import kernel_scores
+from slipstick.experiments.measure.spmv.calibration_matrices import calibration_recipes, family, judged_recipes
+from slipstick.experiments.measure.spmv.kernel_labels import shipped_products
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.machine_file import save_machine
+from slipstick.workloads.kernels.generators import from_recipe, rmat
+
+
+def rows(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, object]]:
+    assert run([*words, "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    return found if isinstance(found, list) else [found]
+
+
+@pytest.fixture
+def own_matrix(tmp_path: Path) -> str:
+    path = tmp_path / "own.mtx"
+    mmwrite(path, rmat(9, 5000, 7).to_scipy())
+    return str(path)
+
+
+def test_my_matrix_on_my_host_by_kernel(tmp_path: Path, own_matrix: str, capsys: pytest.CaptureFixture[str]) -> None:
+    host = str(tmp_path / "my-host.yaml")
+    costs = rows(capsys, "spmv", "calibrate", host, "--kernel", "scipy", "--caches", "warm", "--largest", "12000")
+    assert [row["kernel"] for row in costs] == ["scipy"]
+    assert (tmp_path / "my-host.spmv.json").exists()
+    (found,) = rows(capsys, "spmv", "predict", own_matrix, "--on", host)
+    assert found["kernel"] == "scipy"
+    assert 0 < float(str(found["low_s"])) < float(str(found["time_s"])) < float(str(found["high_s"]))
+    (checked,) = rows(capsys, "measure", "spmv", own_matrix, "--kernel", "scipy", "--on", host)
+    assert checked["predicted_s"] == pytest.approx(found["time_s"])
+    assert 0.2 < float(str(checked["measured_s"])) / float(str(found["time_s"])) < 5
+    model = str(tmp_path / "my-host.spmv.json")
+    (whole,) = rows(capsys, "estimate", own_matrix, "--on", host, "--calibration", model)
+    assert whole["time_s"] == pytest.approx(found["time_s"], rel=1e-6)
+    assert run(["estimate", own_matrix, "--on", host, "--calibration", model, "--threads", "2"]) == 2
+    assert "on several threads" in capsys.readouterr().err
+
+
+def test_kernels_that_ship_answer_on_any_processor_with_threads(
+    own_matrix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, *others = rows(capsys, "spmv", "predict", own_matrix)
+    assert first["kernel"] == "blocks"
+    assert {row["kernel"] for row in others} >= {"scipy", "numba", "torch"}
+    xeon = ("--on", "xeon-gold-6230")
+    (one,) = rows(capsys, "spmv", "predict", own_matrix, *xeon, "--kernel", "numba")
+    (two,) = rows(capsys, "spmv", "predict", own_matrix, *xeon, "--kernel", "numba", "--threads", "2")
+    assert float(str(two["imbalance"])) > 1
+    assert float(str(two["time_s"])) > float(str(one["time_s"])) / 2
+    assert run(["spmv", "predict", own_matrix, "--on", "a100-pcie-40gb", "--kernel", "scipy"]) == 2
+    assert run(["spmv", "predict", own_matrix, "--kernel", "blocks", "--threads", "2"]) == 2
+    assert run(["spmv", "predict", own_matrix, "--kernel", "scipy", "--label", "hot"]) == 2
+
+
+def test_a_machine_file_is_not_written_over(tmp_path: Path, own_matrix: str) -> None:
+    path = tmp_path / "mine.yaml"
+    save_machine(machine("xeon-gold-6230").using(cores=1), path)
+    before = path.read_text()
+    assert run(["spmv", "calibrate", str(path), "--threads", "2"]) == 2
+    assert path.read_text() == before
+
+
+def test_judged_matrices_are_of_other_generators_and_those_that_were_measured() -> None:
+    known = {family(recipe) for recipe in calibration_recipes().values()}
+    other = {family(recipe) for recipe in judged_recipes().values()}
+    assert not known & other
+    assert len(judged_recipes()) == 30
+    labels = shipped_products()
+    for products, recipes in ((labels.calibration, calibration_recipes()), (labels.judged, judged_recipes())):
+        assert [one.name for one in products] == list(recipes)
+        small = min(products, key=lambda one: one.counts["nonzeros"])
+        matrix = from_recipe(small.name, dict(recipes[small.name]))
+        assert matrix.nonzeros == small.counts["nonzeros"]
+
+
+def test_bands_of_kernels_cover_four_in_five_of_thirty_matrices() -> None:
+    """Our own measurements; the binomial 95 % interval of 30 x 0.8 is 19 to 28 matrices."""
+    found = kernel_scores.rows()
+    alone = [row for row in found if row.case.endswith("1 thread")]
+    assert len(alone) == 8
+    assert all(row.n == 30 for row in alone)
+    within = [row for row in alone if 0.7 <= (row.interval_coverage or 0) <= 0.9]
+    assert len(within) >= 7
+    for row in found:
+        assert (row.ours or 1) < min(row.baselines.values())
