@@ -82,7 +82,7 @@ class Flush:
 
     @cached_property
     def buffer(self) -> npt.NDArray[np.float64]:
-        """The data."""
+        """The numbers that are read, float64."""
         return np.ones(self.size // 8)
 
     def __call__(self) -> None:

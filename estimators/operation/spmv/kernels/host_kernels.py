@@ -162,7 +162,7 @@ class HostKernels:
         return hypot(several.spread, UNMEASURED * max(0.0, log(threads / several.measured)))
 
     def document(self) -> dict[str, Any]:
-        """For JSON."""
+        """All of it as plain values for JSON, with units in the names."""
         caches = {"L2": self.caches.L2, "L3": self.caches.L3}
         kernels = [
             {

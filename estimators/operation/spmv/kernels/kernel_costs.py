@@ -159,7 +159,14 @@ SMALLEST_ERROR = 0.03
 
 
 def fit_costs(amounts: Floats, seconds: npt.ArrayLike) -> Floats:
-    """Costs >= 0 of least mean relative error, by least squares weighed again and again.
+    """Costs >= 0 [s] of least mean relative error, by least squares weighed again and again.
+
+    Parameters
+    ----------
+    amounts
+        Shape (products, terms).
+    seconds
+        Of each product.
 
     Raises
     ------

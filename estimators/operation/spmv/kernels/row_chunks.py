@@ -70,7 +70,7 @@ def chunks(matrix: SparseMatrix, threads: int, split: Split) -> list[SparseMatri
 
 
 def imbalance(matrix: SparseMatrix, threads: int, split: Split) -> float:
-    """Non-zeros of the fullest chunk over their mean: 1 where all have as many."""
+    """Ratio of the non-zeros of the fullest chunk to their mean: 1 where all have as many."""
     pointers = matrix.row_pointers[list(cuts(matrix, threads, split))]
     return float(np.diff(pointers).max() * threads / max(matrix.nonzeros, 1))
 
