@@ -110,7 +110,7 @@ class OnKernel:
         return max(0.0, moved - kept) / self.machine.bandwidth(self.machine.main_memory)
 
     def energy(self, seconds: float) -> ProductEnergy:
-        """Joules: measured watts x seconds on the calibrated host where counters were read, else the modelled formula."""
+        """Joules: measured watts x seconds on the calibrated host where it has counters, else the modelled formula."""
         power = self.host.power
         if self.measured_here and "package" in power:
             return ProductEnergy(power["package"] * seconds, power.get("dram", 0.0) * seconds, MEASURED)
