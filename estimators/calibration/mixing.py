@@ -17,7 +17,7 @@ import numpy as np
 
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.tuned.tuned_unseen import SOFT, STRENGTH
+from slipstick.estimators.tuned.tuned_unseen import LARGEST, SOFT, STRENGTH
 from slipstick.hwmodels.files.readers import InputError
 
 
@@ -99,8 +99,11 @@ def mixture(expected: Mapping[str, float], splits: Sequence[Split]) -> Mixture:
         return Mixture(start, None)
     turns = [_fitted(start, splits[:i] + splits[i + 1 :]) for i in range(len(splits))]
     whole = _fitted(start, splits)
-    mixed = sum(_loss(turn, split) for turn, split in zip(turns, splits, strict=True))
-    single = {name: sum(_loss(_alone(start, name), split) for split in splits) for name in start}
+    mixed = sum(_loss(turn, split) + _away(turn, start) for turn, split in zip(turns, splits, strict=True))
+    single = {
+        name: sum(_loss(_alone(start, name), split) + _away(_alone(start, name), start) for split in splits)
+        for name in start
+    }
     best = min(single, key=lambda name: single[name])
     if single[best] < mixed:
         whole = _alone(start, best)
@@ -117,8 +120,14 @@ def _errors(weights: Mapping[str, float], split: Split) -> FloatArray:
 
 
 def _loss(weights: Mapping[str, float], split: Split) -> float:
-    """Weighted mean over rows: the error, quadratic below `SOFT`."""
-    return split.weight * float(np.mean(np.sqrt(SOFT**2 + _errors(weights, split) ** 2) - SOFT))
+    """Weighted mean over rows: the error, quadratic below `SOFT` and none the larger above `LARGEST`."""
+    sizes = np.minimum(np.abs(_errors(weights, split)), LARGEST)
+    return split.weight * float(np.mean(np.sqrt(SOFT**2 + sizes**2) - SOFT))
+
+
+def _away(weights: Mapping[str, float], start: Mapping[str, float]) -> float:
+    """What it costs to leave the expected weights."""
+    return STRENGTH * sum((weights[name] - start[name]) ** 2 for name in start)
 
 
 def _fitted(start: Mapping[str, float], splits: Sequence[Split]) -> dict[str, float]:
@@ -131,7 +140,7 @@ def _fitted(start: Mapping[str, float], splits: Sequence[Split]) -> dict[str, fl
 
     def objective(weights: FloatArray) -> float:
         chosen = dict(zip(names, np.clip(weights, 0.0, 1.0).tolist(), strict=True))
-        return sum(_loss(chosen, s) for s in splits) + STRENGTH * float(np.sum((weights - before) ** 2))
+        return sum(_loss(chosen, s) for s in splits) + _away(chosen, start)
 
     one = LinearConstraint(np.ones(len(names)), 1.0, 1.0)
     found = minimize(objective, before, method="SLSQP", bounds=[(0.0, 1.0)] * len(names), constraints=[one]).x

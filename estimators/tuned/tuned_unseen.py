@@ -35,12 +35,60 @@ SLOW = ("norm", "pool", "softmax", "convolution.depthwise", "convolution.grouped
 """Classes whose kernels cores bound, not the memory: an L40S is two to three times nearer to an H100 in them."""
 SOFT = 0.15
 """Log error beyond which a row counts less."""
+LARGEST = 1.0
+"""Log errors beyond count as this."""
 STRENGTH = 0.1
 """What the expected weights count for: a weight off by one costs as much as a log error of so much in one group."""
-OTHER_CLOSENESS = 0.1
-"""Weight of a group whose nearest known relative is nearer or farther than the target's."""
+OTHER_CLOSENESS = 0.03
+"""Weight of a group whose nearest known relative is nearer or farther than the target's, or of another memory."""
 PROGRAMS_STRANGER = {"formula": 0.5, "others over the formula": 0.4, "nearest by roofline": 0.1}
 PROGRAMS_RELATIVE = {"formula": 0.1, "others over the formula": 0.8, "nearest by roofline": 0.1}
 """Weights expected for programs: no device of the generation is known, and one is."""
 CHANGES = {"formula": 0.2, "nearest": 0.8}
 """Weights of the kernels' formula and of the nearest device for what compiling changes on another device."""
+ALIKE = {
+    "experts": {
+        "formula": 0.1,
+        "nearest over the formula": 0.5,
+        "nearest by bandwidth": 0.3,
+        "nearest unchanged": 0.1,
+    },
+    "prefill": {
+        "formula": 0.2,
+        "nearest over the formula": 0.7,
+        "nearest by bandwidth": 0.0,
+        "nearest unchanged": 0.1,
+    },
+    "decode": {
+        "formula": 1.0,
+        "nearest over the formula": 0.0,
+        "nearest by bandwidth": 0.0,
+        "nearest unchanged": 0.0,
+    },
+}
+"""Weights expected where a machine with the same memory technology (HBM, GDDR) is known."""
+OTHER_MEMORY_WEIGHTS = {
+    "experts": {
+        "formula": 0.2,
+        "nearest over the formula": 0.4,
+        "nearest by bandwidth": 0.0,
+        "nearest unchanged": 0.4,
+    },
+    "prefill": {
+        "formula": 0.5,
+        "nearest over the formula": 0.0,
+        "nearest by bandwidth": 0.0,
+        "nearest unchanged": 0.5,
+    },
+    "decode": {
+        "formula": 0.5,
+        "nearest over the formula": 0.0,
+        "nearest by bandwidth": 0.0,
+        "nearest unchanged": 0.5,
+    },
+}
+"""Where none is: libraries are not tuned for such a machine, and times change less than rooflines do."""
+SHAPES, SHAPES_REACH, FADES = 4, 0.1, 4.0
+"""Nearest shapes that are averaged, octaves within which they count alike, and octaves over which they fade."""
+ALIKE_SPREAD, OTHER_MEMORY_SPREAD = 0.2, 0.5
+"""Standard deviations of log times where no group left out stands to its relatives as the target does."""

@@ -1,0 +1,151 @@
+"""Layers of experts and latent attention of public serving stacks: the tables, and one fit for several machines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.optimize import least_squares
+
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.parameters import declared
+from slipstick.estimators.operation.gpu.expert_layers import (
+    ExpertLayers,
+    LatentAttentions,
+    LayerParameters,
+    expert_times,
+    latent_decode_times,
+    latent_prefill_times,
+)
+from slipstick.experiments.evidence.validation.gpu.gpu_data import machine_of
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.frames import parquet_frame
+from slipstick.hwmodels.machine import Machine
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+WEIGHTS = {"bfloat16": 2.0, "float16": 2.0, "fp8": 1.0, "fp8_block": 1.0, "int4_wo": 0.55}
+WEIGHTS |= {"nvfp4": 0.5625, "w4a16_mxfp4": 0.53125, "w4a8_mxfp4_mxfp8": 0.53125, "w4afp8": 0.53125}
+"""Bytes of a weight, scales of groups included."""
+ARITHMETIC = {
+    "bfloat16": "bfloat16",
+    "float16": "float16",
+    "fp8": "float8",
+    "fp8_block": "float8",
+    "int4_wo": "bfloat16",
+    "w4a16_mxfp4": "bfloat16",
+    "w4a8_mxfp4_mxfp8": "float8",
+    "w4afp8": "float8",
+    "nvfp4": "float4",
+}
+ROUTINGS = {"balanced": "balanced", "uniform": "balanced", "power_law_1.01": "skewed", "power_law_1.2": "busiest"}
+SPREADS = {
+    "launch": 0.8,
+    "compute_efficiency": 0.4,
+    "memory_efficiency": 0.3,
+    "block": 0.5,
+    "overlap": 0.7,
+    "resident": 0.7,
+}
+"""Of the logarithms, before any machine was measured."""
+SAMPLE, SOFT, STRENGTH = 1200, 0.15, 0.05
+
+
+@dataclass(frozen=True)
+class Case:
+    """Calls of one kind by one library in one data type."""
+
+    kind: str
+    library: str
+    dtype: str
+
+    def predicted(self, frame: pd.DataFrame, machine: Machine, has: LayerParameters) -> FloatArray:
+        """Seconds of each row."""
+        if self.kind == "experts":
+            return expert_times(_layers(frame), machine, ARITHMETIC[self.dtype], has)
+        calls = LatentAttentions(
+            frame["batch_size"].to_numpy(float),
+            frame["num_heads"].to_numpy(float),
+            (frame["isl"] + frame["step"]).to_numpy(float),
+            np.where(frame["kv_cache_dtype"] == "fp8", 1.0, 2.0),
+        )
+        times: Callable[..., FloatArray] = latent_prefill_times if self.kind == "prefill" else latent_decode_times
+        return times(calls, machine, has)
+
+
+def _layers(frame: pd.DataFrame) -> ExpertLayers:
+    def of(name: str) -> FloatArray:
+        return frame[name].to_numpy(float)
+
+    routing: Any = frame["distribution"].map(ROUTINGS).tolist()
+    inner = np.asarray(frame["inter_size"] / frame["moe_tp_size"], dtype=np.float64)
+    weight = np.asarray(frame["moe_dtype"].map(WEIGHTS), dtype=np.float64)
+    ranks = of("moe_ep_size")
+    return ExpertLayers(
+        of("num_tokens"), of("hidden_size"), inner, of("topk"), of("num_experts"), ranks, weight, routing
+    )
+
+
+def frames(folder: Path) -> dict[Case, pd.DataFrame]:
+    """Rows by case, with `machine` (the catalogue's name, "" where it is not there) and `time` [s]."""
+    import pandas as pd
+
+    result: dict[Case, list[pd.DataFrame]] = {}
+    for path in sorted((folder / "gpu/aiconfigurator").glob("*/m[ol][ea]/*/*/*.parquet")):
+        kind = {"moe_perf": "experts", "context_mla_perf": "prefill", "generation_mla_perf": "decode"}.get(path.stem)
+        if kind is None:
+            continue
+        frame = parquet_frame(path)
+        frame = frame[frame["latency"] > 0].assign(machine=machine_of(path.parts[-5]), stack=path.parts[-3])
+        frame["time"] = frame["latency"] * 1e-3
+        library, dtype = ("kernel_source", "moe_dtype") if kind == "experts" else ("stack", "mla_dtype")
+        if kind == "experts":
+            frame = frame[frame["moe_dtype"].isin(list(WEIGHTS)) & frame["distribution"].isin(list(ROUTINGS))]
+        for (source, width), part in frame.groupby([library, dtype]):
+            result.setdefault(Case(kind, str(source), str(width)), []).append(part)
+    return {case: pd.concat(parts, ignore_index=True) for case, parts in result.items()}
+
+
+def standing_in(case: Case, known: Mapping[Case, pd.DataFrame]) -> Case | None:
+    """The measured case whose parameters a library or data type that nobody timed gets: of the same kind and library,
+    then of the same width of weights; None where nothing of the kind is known.
+
+    Engines are not pooled: parameters of one library stand in for another's only where it was never timed at all.
+    """
+    alike = [other for other in known if other.kind == case.kind]
+
+    def distance(other: Case) -> tuple[bool, float, bool, str]:
+        width = abs(WEIGHTS.get(other.dtype, 2.0) - WEIGHTS.get(case.dtype, 2.0))
+        return other.library != case.library, width, "block" not in other.dtype, repr(other)
+
+    return min(alike, key=distance, default=None)
+
+
+def fitted(case: Case, frame: pd.DataFrame) -> LayerParameters:
+    """One set of parameters for all machines of a frame."""
+    parts = [
+        (machine(str(name)), part.sample(min(SAMPLE, len(part)), random_state=1))
+        for name, part in frame.groupby("machine")
+        if name
+    ]
+    before = LayerParameters(block=64.0) if case.kind != "experts" else LayerParameters()
+    start = np.log([getattr(before, name) for name in SPREADS])
+    spread = np.array(list(SPREADS.values()))
+    count = sum(len(part) for _, part in parts)
+
+    def put(point: FloatArray) -> LayerParameters:
+        return LayerParameters(**dict(zip(SPREADS, map(float, np.exp(point)), strict=True)))
+
+    def residuals(point: FloatArray) -> FloatArray:
+        has = put(point)
+        errors = [np.log(case.predicted(part, machine, has) / part["time"].to_numpy()) for machine, part in parts]
+        return np.concatenate([*errors, (point - start) / spread * np.sqrt(count) * STRENGTH])
+
+    known = declared(LayerParameters)
+    low, high = (np.log([getattr(known[name], end) for name in SPREADS]) for end in ("low", "high"))
+    limits = np.maximum(low, start - 3 * spread), np.minimum(high, start + 3 * spread)
+    return put(least_squares(residuals, start, bounds=limits, loss="soft_l1", f_scale=SOFT, max_nfev=40).x)
