@@ -1,4 +1,4 @@
-"""Layers of experts moved between machines: residuals at the nearest shapes, and what stands in for what was not timed."""
+"""Layers of experts moved between machines: residuals at the nearest shapes, and what stands in for the unmeasured."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_known_shape_gives_its_own_value_and_far_ones_fade() -> None:
 
 
 def test_a_machine_that_behaves_as_its_relative_is_predicted_by_it() -> None:
-    """Times of all machines are the formula's times one factor of the shape: what one took over it holds for another."""
+    """All times are the formula's times a factor of the shape: what one machine took over it holds for another."""
     from slipstick.estimators.operation.gpu.expert_layers import LayerParameters
 
     has = LayerParameters(block=64.0)
