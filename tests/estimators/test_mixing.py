@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slipstick.estimators.calibration.mixing import Mixture, Split, mixture
+from slipstick.estimators.tuned.tuned_unseen import SOFT
 from slipstick.hwmodels.files.readers import InputError
 
 EXPECTED = {"formula": 0.5, "nearest": 0.5}
@@ -37,7 +38,7 @@ def test_weights_are_shares_and_no_worse_than_the_best_way(seed: int, scatters: 
     assert sum(mixed.weights.values()) == pytest.approx(1)
     assert min(mixed.weights.values()) >= 0
     single = min(rms(Mixture({name: 1.0}, None), new) for name in EXPECTED)
-    assert rms(mixed, new) <= 1.1 * single
+    assert rms(mixed, new) <= single + 0.1 * SOFT  # errors far below SOFT hardly count
 
 
 def test_two_equally_good_independent_ways_are_averaged() -> None:
