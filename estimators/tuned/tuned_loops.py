@@ -17,5 +17,9 @@ SHARPNESS = 3.06
 """Exponent of the saturation between the two."""
 SCATTER = 0.125
 """Standard deviation of the normal law whose 80 % band holds 80 % of the times on CPUs left out."""
+ELSEWHERE = 0.4
+"""The same on processors of other makers and on Xeon Phi, of which no stream was seen; a judgement."""
+MAKERS, BESIDE = ("intel-", "amd-zen"), ("intel-knights",)
+"""Families by their beginning that `SCATTER` speaks of, and those among them that it does not."""
 OTHER_LOOP = 0.1
 """The same between the loop of a measured curve and others; a judgement."""

@@ -16,7 +16,16 @@ from slipstick.estimators.core.operation_model import Clock, OperationModel
 from slipstick.estimators.core.parameters import Parameter, check_parameters
 from slipstick.estimators.operation.cpu.bandwidth import Borders, FittedSaturation, Points, Saturation, fit_saturation
 from slipstick.estimators.operation.cpu.layer_conditions import loop_cycles
-from slipstick.estimators.tuned.tuned_loops import EFFICIENCY, ONE_CORE, OTHER_LOOP, SCATTER, SHARPNESS
+from slipstick.estimators.tuned.tuned_loops import (
+    BESIDE,
+    EFFICIENCY,
+    ELSEWHERE,
+    MAKERS,
+    ONE_CORE,
+    OTHER_LOOP,
+    SCATTER,
+    SHARPNESS,
+)
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 
@@ -61,7 +70,8 @@ class SaturatingLoops(OperationModel):
         """Standard deviation of log time on so many cores."""
         curve = measured_curve(machine)
         if curve is None:
-            return SCATTER
+            known = machine.family.startswith(MAKERS) and not machine.family.startswith(BESIDE)
+            return SCATTER if known else ELSEWHERE
         low, high = curve.interval(MEASURED, cores)
         return math.hypot(math.log(float(high[0] / low[0])) / 2 / quantile(DEFAULT_LEVEL, None), OTHER_LOOP)
 

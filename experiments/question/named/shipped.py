@@ -159,7 +159,7 @@ SHIPPED: tuple[NamedEstimator, ...] = (
         aliases=("streams",),
         default_for=(Domain(kinds=("loop",)),),
         why="layer conditions of a loop over arrays, on cores that share a saturating memory",
-        lacks=build.layer_conditions_lack,
+        lacks=build.loops_lack,
         example=Example("stream-triad", "xeon-gold-6148", (("threads", 5),)),
     ),
     NamedEstimator(
@@ -171,7 +171,6 @@ SHIPPED: tuple[NamedEstimator, ...] = (
         board="bandwidth",
         source="Stengel et al., ICS 2015; Hammer et al., Kerncraft, 2017",
         aliases=("ecm",),
-        lacks=build.layer_conditions_lack,
         example=Example(
             "jacobi-2d-5pt",
             "xeon-gold-6148",
