@@ -15,7 +15,7 @@ def register(app: typer.Typer) -> None:
         study: Annotated[str, typer.Argument(help="a study with a [fit] part: measured, parameters, loss, starts")],
         intervals: Annotated[str | None, typer.Option(help="covariance | profile | bootstrap")] = None,
         level: Annotated[float, typer.Option(help="probability of the intervals")] = 0.80,
-        out: Annotated[str | None, typer.Option(help="write the calibration, FILE.json")] = None,
+        out: Annotated[str | None, typer.Option("--save", "--out", help="write the calibration, FILE.json")] = None,
         plot: Annotated[str | None, typer.Option(help="a picture of the fit, FILE.png or .svg")] = None,
         trusted: Annotated[
             list[str] | None, typer.Option("--with", help="MODULE:ATTRIBUTE that the study names: your own code")

@@ -45,7 +45,7 @@ def register(app: typer.Typer) -> None:
         runs: Annotated[int | None, typer.Option(help="simulated runs, each from its own seed", min=1)] = None,
         seed: Annotated[int, typer.Option(help="of the first simulated run", min=0)] = 0,
         trace: Annotated[str | None, typer.Option(help="Chrome trace of the first simulated run, FILE.json")] = None,
-        report: Annotated[str | None, typer.Option(help="page of the simulation, FILE.html")] = None,
+        report: Annotated[str | None, typer.Option(help="write a page, FILE.html")] = None,
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
         """How long a workload takes on a machine: time and 80 % band, throughput, memory, what bounds it.
@@ -117,6 +117,12 @@ def register(app: typer.Typer) -> None:
             print_counters(questions[0], format)
             return
         print_answers(questions, format, parts, verbose=verbose, refused=refused)
+        if report:
+            from slipstick.experiments.question.answers.answer_page import write_answers
+
+            page = write_answers(questions, report)
+            if format == "table":
+                print(f"report: {page.resolve()}")
 
 
 OPTIONS = ("--on", "--set", "--estimator", "--calibration", "--anchors", "--parts", "--dtype", "--attention")

@@ -28,9 +28,10 @@ def register(app: typer.Typer) -> None:
         level: Annotated[float, typer.Option(help="probability of the band")] = 0.80,
         next: Annotated[int, typer.Option(help="points to measure next to list, best first", min=0)] = 0,  # noqa: A002
         plot: Annotated[str | None, typer.Option(help="write a picture, FILE.png or .svg")] = None,
+        report: Annotated[str | None, typer.Option(help="write a page, FILE.html")] = None,
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
         """Times beyond what was measured, with band, formula, verdict, speed-up; many regions are ranked by growth."""
         from slipstick.experiments.extrapolate.extrapolating import Request, answer
 
-        answer(Request(file, to, kind, parameter, time, region, machine, family, level, next, plot), format)
+        answer(Request(file, to, kind, parameter, time, region, machine, family, level, next, plot, report), format)

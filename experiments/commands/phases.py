@@ -33,7 +33,8 @@ def register(app: typer.Typer) -> None:
         marker: Annotated[str, typer.Option(help="event that marks a step, with its number")] = r"ProfilerStep#(\d+)",
         top: Annotated[int, typer.Option(help="operations to list for a phase", min=1)] = 5,
         out: Annotated[
-            Path | None, typer.Option(help="write phases.json, .csv and .trace.json into this folder")
+            Path | None,
+            typer.Option("--save", "--out", help="write phases.json, .csv and .trace.json into this folder"),
         ] = None,
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:

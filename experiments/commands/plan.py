@@ -76,6 +76,7 @@ def register(app: typer.Typer) -> None:
         known: Annotated[
             str | None, typer.Option(help="measured steps of this run, RUN.csv: devices, step_s (or log), tp, pp, ...")
         ] = None,
+        report: Annotated[str | None, typer.Option(help="write a page, FILE.html")] = None,
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
         """The fastest layout of training on at most so many devices, what bounds it, why the second is worse."""
@@ -93,6 +94,10 @@ def register(app: typer.Typer) -> None:
         result = search.run(best)
         rows = training_rows_shown(result) if format == "table" else result.rows()
         emit(rows, format, notes=training_lines(result))
+        if report:
+            from slipstick.experiments.pages.report import rows_page
+
+            rows_page(result.rows(), report, f"Training {model} on {on}", "; ".join(training_lines(result)))
 
     @group.command("power-limit")
     def power_limit(
@@ -100,6 +105,7 @@ def register(app: typer.Typer) -> None:
         power: Annotated[str, typer.Option(help="its mean power: 220W")],
         rated: Annotated[str, typer.Option(help="the board's rated power: 250W")],
         loss: Annotated[float, typer.Option(help="how much longer it may take: 0.03 is 3 %", min=0.0)] = 0.03,
+        report: Annotated[str | None, typer.Option(help="write a page, FILE.html")] = None,
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
         """Time and energy of a measured run under each power limit, and the limit that saves most energy."""
@@ -112,12 +118,13 @@ def register(app: typer.Typer) -> None:
         )
         chosen = next((row for row in result.table if row["limit_W"] == result.best), result.table[0])
         saved = 1 - chosen["energy_ratio"]
-        emit(
-            result.rows(),
-            format,
-            notes=[
-                f"limit {result.best:.0f} W: {saved:.0%} less energy for {chosen['time_ratio'] - 1:.1%} more time "
-                f"(at most {loss:.0%})",
-                "assuming: training on one GPU; fitted on P100, V100 and RTX 6000 (validate energy); bands 80 %",
-            ],
-        )
+        notes = [
+            f"limit {result.best:.0f} W: {saved:.0%} less energy for {chosen['time_ratio'] - 1:.1%} more time "
+            f"(at most {loss:.0%})",
+            "assuming: training on one GPU; fitted on P100, V100 and RTX 6000 (validate energy); bands 80 %",
+        ]
+        emit(result.rows(), format, notes=notes)
+        if report:
+            from slipstick.experiments.pages.report import rows_page
+
+            rows_page(result.rows(), report, f"Power limits of a board rated at {rated}", "; ".join(notes))

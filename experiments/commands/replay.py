@@ -24,14 +24,21 @@ def register(app: typer.Typer) -> None:
         set: Annotated[  # noqa: A002
             list[str] | None, typer.Option(help="machine.runtime.mode=compiled | graph_replay, machine.clock=1.2GHz")
         ] = None,
+        report: Annotated[str | None, typer.Option(help="write a page, FILE.html")] = None,
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
         """A recorded training step again: as it was, on another machine, under another runtime, with other loading."""
-        answer(trace, on, recorded, vary or [], format, set or [])
+        answer(trace, on, recorded, vary or [], format, set or [], report)
 
 
 def answer(
-    trace: str, on: str | None, recorded: str | None, vary: list[str], form: str, set_: list[str] | None = None
+    trace: str,
+    on: str | None,
+    recorded: str | None,
+    vary: list[str],
+    form: str,
+    set_: list[str] | None = None,
+    report: str | None = None,
 ) -> None:
     """Print the rows of a trace's what-if (also `slipstick whatif --trace`)."""
     from slipstick.experiments.pages.output import emit
@@ -47,4 +54,9 @@ def answer(
         notes.append(
             f"recorded on {read.machine.name}" + ("" if recorded else f" (the trace says {read.graph.device!r})")
         )
-    emit(rows(read.graph, wanted, read.operations), form, notes=notes)
+    found = rows(read.graph, wanted, read.operations)
+    emit(found, form, notes=notes)
+    if report:
+        from slipstick.experiments.pages.report import rows_page
+
+        rows_page(found, report, f"Replay of {trace}", "; ".join(notes))

@@ -38,7 +38,9 @@ def register(app: typer.Typer) -> None:
             bool,
             typer.Option("--counters", help="with --on: flop, bytes by level, cycles; means an iteration"),
         ] = False,
-        picture: Annotated[Path | None, typer.Option(help="write a .png, .svg or .pdf")] = None,
+        picture: Annotated[
+            Path | None, typer.Option("--plot", "--picture", help="write a picture, FILE.png or .svg or .pdf")
+        ] = None,
         emit_lengths: Annotated[Path | None, typer.Option(help="write JSON for a profiler's wrapper")] = None,
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:

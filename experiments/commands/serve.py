@@ -43,7 +43,9 @@ def register(app: typer.Typer) -> None:
             str | None, typer.Option(help="llama.cpp: one run there, MODEL:TYPE=TOKENS_PER_S or a llama-bench file")
         ] = None,
         seed: Annotated[int, typer.Option(help="of lengths and arrivals", min=0)] = 0,
-        out: Annotated[str | None, typer.Option(help="every request: FILE.parquet or FILE.csv")] = None,
+        out: Annotated[
+            str | None, typer.Option("--save", "--out", help="every request: FILE.parquet or FILE.csv")
+        ] = None,
         trace: Annotated[str | None, typer.Option(help="the steps as a Chrome trace, FILE.json")] = None,
         report: Annotated[str | None, typer.Option(help="write a page, FILE.html")] = None,
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002

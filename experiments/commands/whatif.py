@@ -50,6 +50,7 @@ def register(app: typer.Typer) -> None:
         ] = False,
         runs: Annotated[int | None, typer.Option(help="simulated runs of each point", min=1)] = None,
         seed: Annotated[int, typer.Option(help="of the first simulated run", min=0)] = 0,
+        verbose: Annotated[bool, typer.Option("--verbose", help="all assumptions")] = False,
         number: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
@@ -110,7 +111,7 @@ def register(app: typer.Typer) -> None:
             return
         from slipstick.experiments.question.answers.sweeps import print_sweep_table
 
-        print_sweep_table(result, frame, names, rows, notes)
+        print_sweep_table(result, frame, names, rows, notes, verbose=verbose)
         if save:
             print(f"study: {save} (slipstick study run {save})")
         if report:

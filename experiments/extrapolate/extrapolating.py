@@ -40,6 +40,7 @@ class Request:
     level: float = 0.80
     next: int = 0
     plot: str | None = None
+    report: str | None = None
 
 
 def answer(request: Request, form: str) -> None:
@@ -59,6 +60,12 @@ def answer(request: Request, form: str) -> None:
         emit([{"region": p.series.name, **row} for p in predictions for row in rows_of(p)], form)
     if request.plot:
         _plot(predictions, request.plot)
+    if request.report:
+        from slipstick.experiments.pages.report import rows_page
+
+        rows = [{"region": p.series.name, **row} for p in predictions for row in rows_of(p)]
+        assumed = "; ".join([*predictions[0].assumptions, *readings.notes])
+        rows_page(rows, request.report, f"{Path(request.file).name} to {request.to}", f"Assuming: {assumed}.")
 
 
 def conflicts(readings: Readings) -> list[str]:
@@ -182,6 +189,11 @@ def _surface(readings: Readings, request: Request, form: str) -> None:
         raise InputError(f"--{unused[0]} is for one parameter, but {', '.join(readings.varying())} vary")
     predictions = predict_surfaces(readings, request.to, request.kind, request.region, request.level)
     say_surfaces(predictions, tuple(readings.notes), form)
+    if request.report:
+        from slipstick.experiments.pages.report import rows_page
+
+        rows = [{"region": name, **row} for name, prediction in predictions.items() for row in prediction.rows()]
+        rows_page(rows, request.report, f"{Path(request.file).name} to {request.to}", "; ".join(readings.notes))
 
 
 def _plot(predictions: Sequence[Prediction], path: str) -> None:

@@ -45,7 +45,7 @@ def write(
     bars = Bars(
         "Each quantity halved and doubled",
         "time / today's time",
-        [str(row["quantity"]) for row in tornado],
+        _labels([str(row["quantity"]) for row in tornado]),
         [min(pair) for pair in ends],
         [max(pair) for pair in ends],
     )
@@ -76,6 +76,22 @@ def write(
     return write_page(
         path, f"Slide rule: {question.workload.name} on {question.machine.name}", lead, cards, sections, script
     )
+
+
+LONGEST_LABEL = 22
+"""Characters of a bar's label: longer ones leave no room for the bars on a phone."""
+
+
+def _labels(names: Sequence[str]) -> list[str]:
+    """Names of quantities by their last words: as many as fit, more where two would be one."""
+    short = []
+    for name in names:
+        words = name.split(".")
+        ends = [".".join(words[-count:]) for count in range(1, len(words) + 1)]
+        alone = [end for end in ends if sum(other.endswith(f".{end}") or other == end for other in names) == 1]
+        fitting = [end for end in alone if len(end) <= LONGEST_LABEL]
+        short.append(fitting[-1] if fitting else alone[0])
+    return short
 
 
 def _slide_rule(question: Question) -> tuple[str, str]:

@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 from slipstick.hwmodels.files.readers import atomic_write, unknown_name
@@ -89,8 +90,7 @@ def _table(rows: Sequence[Mapping[str, Any]], title: str, notes: Sequence[str]) 
     from rich.markup import escape
     from rich.table import Table
 
-    width = None if sys.stdout.isatty() else 200
-    console = Console(width=width, highlight=False)
+    console = Console(width=line_width(), highlight=False)
     for note in notes:
         console.print(visible(note), markup=False)
     if not rows:
@@ -106,6 +106,11 @@ def _table(rows: Sequence[Mapping[str, Any]], title: str, notes: Sequence[str]) 
     for row in rows:
         table.add_row(*(_cell(value) for value in row.values()))
     console.print(table)
+
+
+def line_width() -> int:
+    """Columns of the terminal; 200 where the output is none."""
+    return get_terminal_size().columns if sys.stdout.isatty() else 200
 
 
 def _cell(value: Any) -> str:

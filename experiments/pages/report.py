@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from slipstick.estimators.core.formula import Formula
 from slipstick.hwmodels.files.readers import atomic_write
+from slipstick.hwmodels.files.records import unit_at
 from slipstick.hwmodels.machine import Machine, describe
 from slipstick.hwmodels.units import format_quantity
 
@@ -133,6 +134,11 @@ def page(answer: Answer, path: str | Path, title: str = "") -> Path:
     return write_page(path, title or type(answer).__name__, "", [], [shown, table])
 
 
+def rows_page(rows: Sequence[Mapping[str, Any]], path: str | Path, title: str, lead: str = "") -> Path:
+    """Rows as one page with a table that sorts and filters; returns its path."""
+    return write_page(path, title, lead, [], [Section("Rows", table_html(rows, "rows"))])
+
+
 def figure_html(figure: Any, name: str) -> str:
     """A plotly figure inside the page; `name` is its element's id."""
     from plotly.io import to_html
@@ -157,7 +163,8 @@ def table_html(rows: Sequence[Mapping[str, Any]], name: str, units: Mapping[str,
     Parameters
     ----------
     units
-        Column -> the unit of its numbers, which are then written with it ("1.53 GHz"); plain numbers elsewhere.
+        Column -> the unit of its numbers, which are then written with it ("1.53 GHz"); those whose name ends in a unit
+        (``time_s``) and values of a named quantity have theirs; plain numbers elsewhere.
     """
     units = units or {}
     if not rows:
@@ -172,7 +179,10 @@ def table_html(rows: Sequence[Mapping[str, Any]], name: str, units: Mapping[str,
     head = "".join(f"<th{' class=text' if key in texts else ''}>{_breakable(key)}</th>" for key in rows[0])
     body = "".join(
         f"<tr{' class=front' if on_front else ''}>"
-        + "".join(_cell(value, "text" if key in texts else "", units.get(key)) for key, value in row.items())
+        + "".join(
+            _cell(value, "text" if key in texts else "", units.get(key) or _unit(key, row))
+            for key, value in row.items()
+        )
         + "</tr>"
         for row, on_front in zip(shown, front, strict=True)
     )
@@ -182,6 +192,19 @@ def table_html(rows: Sequence[Mapping[str, Any]], name: str, units: Mapping[str,
     only = f"<label class=only>{box} only the Pareto front</label>" if fronted else ""
     table = f'<table class=sortable id="{name}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     return f"{filter_ if len(shown) > 8 else ''}{only}<div class=scroll>{table}</div>{cut}"
+
+
+MANY = 1e9
+"""Counts below are written out."""
+ENDINGS = {"_s": "s", "_J": "J", "_W": "W", "_B": "byte", "_Hz": "Hz"}
+
+
+def _unit(column: str, row: Mapping[str, Any]) -> str:
+    """The unit of a cell: what its column's name ends in, or that of the machine's field that the row is about."""
+    about = str(row.get("quantity", ""))
+    if column in ("value", "today", "needed", "turns_at") and about.startswith("machine."):
+        return unit_at(Machine, about.split(".")[1:])
+    return next((unit for ending, unit in ENDINGS.items() if column.endswith(ending)), "")
 
 
 def _breakable(name: str) -> str:
@@ -194,7 +217,8 @@ def _cell(value: Any, kind: str, unit: str | None = None) -> str:
     if value is None or value != value:
         return f"<td{attribute}></td>"
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        text = format_quantity(value, unit) if unit else f"{value:.5g}"
+        whole = float(value).is_integer() and abs(value) < MANY
+        text = format_quantity(float(f"{value:.3g}"), unit) if unit else f"{value:,.0f}" if whole else f"{value:.4g}"
         return f'<td{attribute} data-value="{float(value)!r}">{escape(text)}</td>'
     return f"<td{attribute}>{escape(str(value))}</td>"
 

@@ -24,6 +24,7 @@ from slipstick.experiments.pages.report import (
     table_html,
     write_page,
 )
+from slipstick.experiments.question.domain import remarks
 from slipstick.experiments.question.objectives import FRONT, known_only
 from slipstick.experiments.studies.whatif import WhatIf, frame_rows
 from slipstick.hwmodels.files.readers import InputError
@@ -64,7 +65,8 @@ def write(
         *formula_sections(answer),
         *source_sections(answer),
     ]
-    lead = f"Assuming: {'; '.join(answer.today.assumptions)}. Today: {question.machine.name}{_run_text(question.run)}."
+    texts = "; ".join([*remarks(question), *answer.today.assumptions])
+    lead = f"Assuming: {texts}. Today: {question.machine.name}{_run_text(question.run)}."
     page = write_page(path, title, lead, cards(answer), sections)
     picture = path.with_suffix(".png")
     draw_charts(list(charts.values()), picture)

@@ -44,6 +44,10 @@ def band_shown(answer: Estimate) -> str:
     return f"{number if high.endswith(f' {unit}') else low} .. {high}"
 
 
+A_DEVICE = " a device: "
+"""Stands in what a layout of many devices says of their memory."""
+
+
 def headline(question: Question, answer: Estimate) -> str:
     """Time with its band."""
     band = band_shown(answer)
@@ -54,6 +58,7 @@ def headline(question: Question, answer: Estimate) -> str:
 def summary(answer: Estimate, known: Facts) -> list[str]:
     """The lines below the headline that are known."""
     lines = [throughput_line(known), *([memory_line(known.memory)] if known.memory else []), bound_line(known)]
+    lines += [f"memory: {text}" for text in answer.assumptions if known.memory is None and A_DEVICE in text]
     if answer.energy is not None:
         made = known.throughput
         watts = shown(answer.energy / (answer.time or 1.0), "W")
@@ -127,7 +132,8 @@ def assumptions(question: Question, answer: Estimate, *, verbose: bool) -> list[
     lines += [f"beware: {text}" for text in remarks(question)]
     # a calibration that the user chose is named; that of the default answer stands in the line of the model
     elsewhere = ELSEWHERE if question.why else ELSEWHERE[1:]
-    texts = [text for text in _grouped(answer.assumptions) if verbose or not text.startswith(elsewhere)]
+    shared = [text for text in answer.assumptions if A_DEVICE not in text]
+    texts = [text for text in _grouped(shared) if verbose or not text.startswith(elsewhere)]
     lines += [f"{'assuming: ' if index == 0 else ' ' * 10}{text}" for index, text in enumerate(texts)]
     return lines if verbose else [cut(line) for line in lines]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 from typing import Any
 
 from slipstick.estimators.composites.consumption import COST
 from slipstick.estimators.core.estimate import Estimate
-from slipstick.experiments.pages.output import emit
+from slipstick.experiments.pages.output import emit, line_width, visible
 from slipstick.experiments.question.answers import lines, several
 from slipstick.experiments.question.answers.facts import Facts, facts
 from slipstick.experiments.question.domain import remarks
@@ -45,7 +45,7 @@ def print_answers(
         _print_one(*known[0], parts, verbose=verbose)
     else:
         notes = [f"{known[0][0].workload.name} on {len(known)} machines; {several.winner(known)}"]
-        emit(several.rows(known), form, notes=notes)
+        emit(several.rows(known, line_width()), form, notes=notes)
         models = [lines.assumptions(one, answer, verbose=verbose)[:1] for one, answer, _ in known]
         doubts = [lines.cut(f"beware, {one.machine.name}: {text}") for one, _, _ in known for text in remarks(one)]
         for text in [*said, *dict.fromkeys(line for found in models for line in found), *doubts]:
@@ -104,13 +104,15 @@ def _print_one(question: Question, answer: Estimate, known: Facts, parts: int, *
 
 
 def emit_line(text: str, style: str = "") -> None:
-    """A line above or below a table; `style` ("red") is seen on terminals alone."""
+    """A line above or below a table, what wraps indented; `style` ("red") is seen on terminals alone."""
     from rich.console import Console
 
-    from slipstick.experiments.pages.output import visible
-
-    console = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
-    console.print(visible(text), markup=False, style=style)
+    console = Console(width=line_width(), highlight=False)
+    shown = visible(text)
+    if len(shown) > console.width:
+        indent = " " * (10 if shown.startswith(" ") else 2)
+        shown = "\n".join(wrap(shown, console.width, subsequent_indent=indent, break_long_words=False))
+    console.print(shown, markup=False, style=style)
 
 
 def _row(question: Question, answer: Estimate, known: Facts, parts: int, *, full: bool) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slipstick.experiments.question.answers.lines import count_shown, shown
+from slipstick.experiments.question.answers.several import NARROW
 from slipstick.hwmodels.files.records import unit_at
 from slipstick.hwmodels.machine import Machine
 
@@ -26,8 +27,16 @@ def value_shown(name: str, value: float) -> str:
     return f"{value:.3g}" if abs(value) < 1e4 else count_shown(value)
 
 
-def sweep_row(row: Mapping[str, Any], names: Sequence[str], level: float) -> dict[str, Any]:
-    """A row of a what-if: what varies in its unit, ratio and time each with its band in one cell."""
+def sweep_row(row: Mapping[str, Any], names: Sequence[str], level: float, width: int = 200) -> dict[str, Any]:
+    """A row of a what-if: what varies in its unit, ratio and time each with its band in one cell.
+
+    Parameters
+    ----------
+    width
+        Columns of the terminal: names lose their namespace where there are few.
+    """
+    short = {name: name.partition(".")[2] if width < NARROW else name for name in names}
+    short = short if len(set(short.values())) == len(short) else dict(zip(names, names, strict=True))
     found: dict[str, Any] = {}
     ends = {high for high, _ in BANDS.values()}
     for key, value in row.items():
@@ -41,7 +50,7 @@ def sweep_row(row: Mapping[str, Any], names: Sequence[str], level: float) -> dic
         elif value is None or isinstance(value, (str, bool)):
             found[NAMES.get(key, key)] = value
         elif key in names:
-            found[key] = value_shown(key, float(value))
+            found[short[key]] = value_shown(key, float(value))
         elif key == "time_ratio":
             found["ratio"] = f"{value:.3g}"
         elif key == "cost_usd":

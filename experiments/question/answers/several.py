@@ -25,8 +25,12 @@ def surely_faster(first: Estimate, second: Estimate) -> float | None:
     return 0.5 * (1 + math.erf(math.log(second.time / first.time) / together / math.sqrt(2)))
 
 
-def rows(answers: Sequence[Answered]) -> list[dict[str, Any]]:
-    """One row a machine, fastest first."""
+NARROW = 100
+"""Columns of a terminal below which a table leaves out what the single answers show."""
+
+
+def rows(answers: Sequence[Answered], width: int = 200) -> list[dict[str, Any]]:
+    """One row a machine, fastest first; `width`: columns of the terminal."""
     ordered = sorted(answers, key=lambda one: one[1].time)
     best = ordered[0][1]
     found = []
@@ -36,9 +40,11 @@ def rows(answers: Sequence[Answered]) -> list[dict[str, Any]]:
         row["80 % band"] = band_shown(answer)
         if known.throughput:
             row[f"{known.throughput.unit}/s"] = count_shown(known.throughput.rate)
-        row["MFU"] = "" if known.mfu is None else shown(100 * known.mfu, "%")
+        if width >= NARROW:
+            row["MFU"] = "" if known.mfu is None else shown(100 * known.mfu, "%")
         row["memory"] = "" if need is None else f"{'' if need.fits else 'NO: '}{shown(need.needed, 'byte')}"
-        row["there"] = "" if need is None else shown(need.there, "byte")
+        if width >= NARROW:
+            row["there"] = "" if need is None else shown(need.there, "byte")
         row["slower"] = f"{answer.time / best.time:.3g} x"
         row["sure"] = "" if answer is best or sure is None else shown(100 * sure, "%")
         found.append(row)

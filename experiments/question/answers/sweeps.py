@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from slipstick.experiments.pages.output import emit
+from slipstick.experiments.pages.output import emit, line_width
 from slipstick.experiments.question.answers.facts import items_of, unit_of
 from slipstick.experiments.question.answers.lines import assumptions, count_shown, headline
 from slipstick.experiments.question.answers.printed import emit_line
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 AMOUNTS = ("batch", "seq_len")
 
 
-def print_sweep_table(found: WhatIf, frame: pd.DataFrame, front: Sequence[str], rows: int, said: Sequence[str]) -> None:
+def print_sweep_table(
+    found: WhatIf, frame: pd.DataFrame, front: Sequence[str], rows: int, said: Sequence[str], *, verbose: bool = False
+) -> None:
     """The table of a what-if; `front`: the objectives whose Pareto front it is."""
     notes = [f"today: {headline(found.question, found.today)}"]
     if found.today.interval() and "low_ratio" in frame:
@@ -42,8 +44,8 @@ def print_sweep_table(found: WhatIf, frame: pd.DataFrame, front: Sequence[str], 
     shown = known_only(frame_rows(frame))
     if rate:
         shown = [{**row, rate: count_shown(float(value))} for row, value in zip(shown, frame[rate], strict=True)]
-    emit([sweep_row(row, found.space.names, found.level) for row in shown], "table", notes=notes)
-    for text in [*assumptions(found.question, found.today, verbose=False), *found.unknown]:
+    emit([sweep_row(row, found.space.names, found.level, line_width()) for row in shown], "table", notes=notes)
+    for text in [*assumptions(found.question, found.today, verbose=verbose), *found.unknown]:
         emit_line(text)
 
 

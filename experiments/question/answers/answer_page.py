@@ -1,0 +1,55 @@
+"""Estimates as one page: the lines of the terminal, what takes the time, every operation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from slipstick.experiments.pages.report import Card, Section, table_html, write_page
+from slipstick.experiments.question.answers import lines, several
+from slipstick.experiments.question.answers.facts import facts
+from slipstick.experiments.question.question import Question
+from slipstick.hwmodels.files.readers import InputError
+
+OPERATIONS = 200
+
+
+def write_answers(questions: Sequence[Question], path: str | Path) -> Path:
+    """Write the page of one or several questions of one workload; returns its path.
+
+    Raises
+    ------
+    InputError
+        Where none of them has an answer.
+    """
+    known: list[several.Answered] = []
+    refused: list[str] = []
+    for one in questions:
+        try:
+            answer = one.answer()
+        except InputError as error:
+            refused.append(f"{one.machine.name}: refused: {error}")
+            continue
+        known.append((one, answer, facts(one, answer)))
+    if not known:
+        raise InputError("; ".join(refused))
+    sections = [Section("Machines", table_html(several.rows(known), "machines"))] if len(known) > 1 else []
+    for index, (one, answer, found) in enumerate(known):
+        place = f" on {one.machine.name}" if len(known) > 1 else ""
+        rows = lines.group_rows(found, len(found.groups))
+        sections.append(Section(f"What takes the time{place}", table_html(rows, f"groups{index}")))
+        slowest = sorted(answer.rows(), key=lambda row: -float(str(row["total_s"])))[:OPERATIONS]
+        sections.append(Section(f"Operations{place}, slowest first", table_html(slowest, f"operations{index}")))
+    first, answer, found = min(known, key=lambda entry: entry[1].time)
+    cards = [
+        Card(lines.shown(one[1].time, "s"), f"{one[0].machine.name}; 80 %: {lines.band_shown(one[1]) or 'not known'}")
+        for one in known
+    ]
+    lead = " ".join(
+        [
+            *(f"{text}." for text in lines.summary(answer, found)),
+            *lines.assumptions(first, answer, verbose=True),
+            *refused,
+        ]
+    )
+    return write_page(path, f"{first.workload.name}: estimate", lead, cards, sections)

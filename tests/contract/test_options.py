@@ -1,0 +1,85 @@
+"""One set of options over all verbs: the same words for the same things."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from slipstick.experiments.commands.cli import build, run
+
+WRITES_ONLY = {"study run", "study resume", "study merge", "data get", "workloads draw"}
+"""They answer with files and lines, not with rows."""
+PAGED = {
+    *("estimate", "whatif", "explain", "extrapolate", "replay", "serve"),
+    *("plan serving", "plan training", "plan power-limit"),
+}
+"""Verbs that answer a question: a page on request."""
+MEANS = {
+    "--format": "table | json | csv",
+    "--report": "write a page, FILE.html",
+    "--plot": "FILE.png or .svg",
+    "--verbose": "all assumptions",
+}
+"""What the help of an option has to say, on whichever verb it stands."""
+OTHER_WORDS = {"--output-file", "--json", "--csv", "--html", "--quiet", "--image", "--outfile"}
+
+
+@cache
+def verbs() -> dict[str, dict[str, str]]:
+    """Options of every verb with their help."""
+
+    def walk(command: Any, name: str) -> Iterator[tuple[str, dict[str, str]]]:
+        for word, inner in getattr(command, "commands", {}).items():
+            yield from walk(inner, f"{name} {word}".strip())
+        if not hasattr(command, "commands"):
+            words = {word: one.help or "" for one in command.params for word in one.opts if word.startswith("--")}
+            yield name, words
+
+    return dict(walk(typer.main.get_command(build()), ""))
+
+
+def test_every_verb_answers_in_three_formats() -> None:
+    assert len(verbs()) > 50
+    lacking = {name for name, options in verbs().items() if "--format" not in options}
+    assert lacking == WRITES_ONLY
+
+
+def test_a_word_means_one_thing() -> None:
+    for name, options in verbs().items():
+        for option, words in MEANS.items():
+            if option in options:
+                assert words in options[option], f"{name} {option}: {options[option]}"
+        assert not OTHER_WORDS & set(options), name
+        if "--out" in options:
+            assert "--save" in options, f"{name}: --out is an older name of --save"
+        if "--picture" in options:
+            assert "--plot" in options, f"{name}: --picture is an older name of --plot"
+
+
+def test_questions_have_pages() -> None:
+    assert {name for name in PAGED if "--report" not in verbs()[name]} == set()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["estimate", "gemm", "--on", "H100,A100", "--m", "4096"],
+        ["estimate", "gemm", "--on", "H100"],
+        ["extrapolate", "times.csv", "--to", "64"],
+        ["plan", "power-limit", "--time", "240s", "--power", "220W", "--rated", "250W"],
+    ],
+)
+def test_a_page_is_written_and_named(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "times.csv").write_text("threads,time_s\n1,100\n2,52\n4,27\n8,15\n16,9\n32,6\n")
+    assert run([*command, "--report", "page.html"]) == 0, capsys.readouterr().err
+    text = (tmp_path / "page.html").read_text()
+    assert text.startswith("<!doctype html>")
+    assert 'src="http' not in text
