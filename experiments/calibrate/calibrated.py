@@ -73,11 +73,11 @@ def _anchors(path: str, named: str | Machine | None) -> list[OperationTimes]:
         raise InputError(f"--anchors {path}: name the machine that they were measured on")
     base = machine_by_name(named) if isinstance(named, str) else named
     word = named if isinstance(named, str) else base.name
-    found = [
+    result = [
         form
         for form in read_operation_times(path, {word: base}, {"machine": word, "dtype": "float32"})
         if form.machine.name == base.name
     ]
-    if not found:
+    if not result:
         raise InputError(f"{path}: no row was measured on {base.name!r}")
-    return found
+    return result

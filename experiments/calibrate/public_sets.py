@@ -42,8 +42,8 @@ class PublicSet(Record):
 
     def paths(self, folder: Path) -> list[Path]:
         """The set's files that lie below a folder, by relative path."""
-        found = [path for pattern in self.files for path in folder.glob(pattern)]
-        files = [one for path in found for one in ([path] if path.is_file() else path.rglob("*")) if one.is_file()]
+        result = [path for pattern in self.files for path in folder.glob(pattern)]
+        files = [one for path in result for one in ([path] if path.is_file() else path.rglob("*")) if one.is_file()]
         return sorted({path.relative_to(folder) for path in files}, key=Path.as_posix)
 
     def state(self, folder: Path | None) -> State:
@@ -63,10 +63,10 @@ def public_sets() -> tuple[PublicSet, ...]:
 
 
 def _entries() -> Sequence[object]:
-    found = read_yaml(FILE)
-    if not isinstance(found, list):
+    result = read_yaml(FILE)
+    if not isinstance(result, list):
         raise InputError(f"{FILE}: want a list of sets")
-    return found
+    return result
 
 
 def public_set(name: str) -> PublicSet:

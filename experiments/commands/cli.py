@@ -64,8 +64,8 @@ def build() -> typer.Typer:
     return app
 
 
-def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so
-    if asked:
+def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it so
+    if wanted:
         print(f"slipstick {installed_version('slipstick')}")
         raise typer.Exit
 

@@ -27,16 +27,16 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.pages.output import emit, visible
         from slipstick.experiments.traces.files_read import With, read_any
 
-        found = read_any(file, With(on, model, gpus, dtype, engine, rows))
+        result = read_any(file, With(on, model, gpus, dtype, engine, rows))
         if format == "json":
-            about = {"file": file, "kind": found.kind.key, "holds": found.line, "next": list(found.commands)}
-            emit([about | {"rows": [dict(row) for row in found.rows]}], format)
+            about = {"file": file, "kind": result.kind.key, "holds": result.line, "next": list(result.commands)}
+            emit([about | {"rows": [dict(row) for row in result.rows]}], format)
             return
         if format == "csv":
-            emit(found.rows, format)
+            emit(result.rows, format)
             return
-        notes = [found.line, *(f"next: {command}" for command in found.commands)]
-        if found.rows:
-            emit(found.rows, format, notes=notes)
+        notes = [result.line, *(f"next: {command}" for command in result.commands)]
+        if result.rows:
+            emit(result.rows, format, notes=notes)
         else:
             print("\n".join(visible(note) for note in notes))

@@ -93,8 +93,8 @@ def _predictors(
             return 0
     usual = ALL if functions else "none"
     chosen = [name.strip() for name in (beside or usual).split(",") if name.strip() != "none"]
-    found = compare(cases, functions, files, chosen)
-    emit([score.to_dict() for score in found.scores], form, f"{cases.name}: 80 % bands", found.notes)
+    result = compare(cases, functions, files, chosen)
+    emit([score.to_dict() for score in result.scores], form, f"{cases.name}: 80 % bands", result.notes)
     return 0
 
 

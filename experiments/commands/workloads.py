@@ -24,12 +24,12 @@ def register(app: typer.Typer) -> None:
 
         rows: list[dict[str, object]] = []
         names = workload_names()
-        with shown("workloads", len(names)) as said:
+        with shown("workloads", len(names)) as note:
             for name in names:
                 operations, parameters, defaults = outline(name)
                 symbols = ", ".join(f"{key}={value:g}" for key, value in defaults.items())
                 rows.append({"workload": name, "operations": operations, "parameters": parameters, "symbols": symbols})
-                said(len(rows), len(names))
+                note(len(rows), len(names))
         emit(rows, format)
 
     @workloads.command()

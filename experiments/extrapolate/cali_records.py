@@ -105,14 +105,14 @@ class Cali:
             self.records.append(("/".join(region), values))
 
     def _path(self, number: int, where: str) -> list[_Node]:
-        found: list[_Node] = []
+        result: list[_Node] = []
         at: int | None = number
         while at is not None and at in self.nodes:
-            found.append(self.nodes[at])
+            result.append(self.nodes[at])
             at = self.nodes[at].parent
-            if len(found) > MAX_DEPTH:
+            if len(result) > MAX_DEPTH:
                 raise InputError(f"{where}: nodes nest deeper than {MAX_DEPTH}, or in a circle")
-        return found
+        return result
 
     def _attribute(self, number: int) -> tuple[str, bool]:
         """The name of an attribute, and whether its values are regions."""
@@ -126,9 +126,9 @@ class Cali:
 
 def _fields(record: str) -> dict[str, list[str]]:
     """Fields by name; several values of one field stand between = signs."""
-    found: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {}
     for part in _COMMA.findall(record):
         name, _, rest = part.partition("=")
         if name:
-            found[name] = [_ESCAPE.sub(r"\1", text) for text in _PARTS.findall(rest)[: -1 if rest else None]] or [""]
-    return found
+            result[name] = [_ESCAPE.sub(r"\1", text) for text in _PARTS.findall(rest)[: -1 if rest else None]] or [""]
+    return result

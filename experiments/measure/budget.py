@@ -51,9 +51,9 @@ class Budget:
             return None
         workload, machine = self.question.workload, self.question.machine
         times, limit = f"{seconds / self.limit:.3g}", shown(self.limit, "s")
-        said = f"{shown(seconds, 's')} measured, {times} x the limit of {limit} ({self.reason})"
+        note = f"{shown(seconds, 's')} measured, {times} x the limit of {limit} ({self.reason})"
         bound = ", ".join(f"{name} {share:.0%}" for name, share in bounds(self.estimate)[:3])
-        return f"{workload.name} on {machine.name}: {said}" + (f"; the model is bound by {bound}" if bound else "")
+        return f"{workload.name} on {machine.name}: {note}" + (f"; the model is bound by {bound}" if bound else "")
 
     def check(self, seconds: float) -> None:
         """Hold a measured time [s] against the limit.
@@ -63,8 +63,8 @@ class Budget:
         OverBudgetError
             Where it is above.
         """
-        if found := self.verdict(seconds):
-            raise OverBudgetError(found)
+        if verdict := self.verdict(seconds):
+            raise OverBudgetError(verdict)
 
     def holds(self, function: Callable[[], object], repeats: int = REPEATS) -> float:
         """Time a function and hold its median against the limit; returns the median in seconds.

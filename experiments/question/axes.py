@@ -22,7 +22,7 @@ MAX_POINTS = 1_000_000
 """Values of one axis: a second to make. More points are a sample, or several axes."""
 
 
-def axis(text: str, on: Machine) -> tuple[str, FloatArray]:
+def axis(text: str, machine: Machine) -> tuple[str, FloatArray]:
     """One ``--vary``: a name and its values, as `axis_values` reads them from the text after ``name=``.
 
     Returns
@@ -36,7 +36,7 @@ def axis(text: str, on: Machine) -> tuple[str, FloatArray]:
         Where the text has another form, or as `axis_values`.
     """
     name, written = _name_and_values(text)
-    return name, axis_values(name, written, on)
+    return name, axis_values(name, written, machine)
 
 
 def _name_and_values(text: str) -> tuple[str, str]:
@@ -49,7 +49,7 @@ def _name_and_values(text: str) -> tuple[str, str]:
     return name, written
 
 
-def axis_values(name: str, written: str, on: Machine) -> FloatArray:
+def axis_values(name: str, written: str, machine: Machine) -> FloatArray:
     """``v1,v2,...``, ``low..high`` (whole numbers) or ``low..high:n`` (n even steps) of a named quantity, in SI units.
 
     ``low..high:nlog`` takes n steps of equal ratio. Counts (run.*, workload.*, whole fields) are rounded, and
@@ -63,14 +63,14 @@ def axis_values(name: str, written: str, on: Machine) -> FloatArray:
     """
     low, dots, rest = written.partition("..")
     if not dots:
-        values = np.array([quantity(name, part, on) for part in written.split(",")])
+        values = np.array([quantity(name, part, machine) for part in written.split(",")])
     else:
         high, _, steps = rest.partition(":")
-        first, last = quantity(name, low, on), quantity(name, high, on)
+        first, last = quantity(name, low, machine), quantity(name, high, machine)
         if not last > first:
             raise InputError(f"{name}={written[:40]}: want low..high with high > low")
         values = _steps(name, first, last, steps)
-        if is_count(name, on):
+        if is_count(name, machine):
             whole = math.floor(last) - math.ceil(first) + 1
             if len(values) > whole:
                 raise InputError(f"{name}={written[:40]}: {len(values)} steps in {max(whole, 0)} whole numbers")
@@ -80,14 +80,14 @@ def axis_values(name: str, written: str, on: Machine) -> FloatArray:
     return values
 
 
-def is_count(name: str, on: Machine) -> bool:
+def is_count(name: str, machine: Machine) -> bool:
     """Whether a quantity has whole values only: numbers of the run and workload, and whole fields of the machine."""
     counted = name.startswith(("run.", "workload.")) and not name.endswith("_ratio")
     counted = counted and name.removeprefix("run.") not in AMOUNTS
-    return counted or isinstance(_field(name, on), int)
+    return counted or isinstance(_field(name, machine), int)
 
 
-def counts_axis(text: str, on: Machine) -> tuple[str, FloatArray]:
+def counts_axis(text: str, machine: Machine) -> tuple[str, FloatArray]:
     """As `axis`, for estimators: their numbers of a run are whole and at least 1, but for amounts (`AMOUNTS`).
 
     Raises
@@ -96,12 +96,12 @@ def counts_axis(text: str, on: Machine) -> tuple[str, FloatArray]:
         As `axis`, and where a number of the run is no whole number >= 1.
     """
     name, written = _name_and_values(text)
-    return name, counts_values(name, written, on)
+    return name, counts_values(name, written, machine)
 
 
-def counts_values(name: str, written: str, on: Machine) -> FloatArray:
+def counts_values(name: str, written: str, machine: Machine) -> FloatArray:
     """Values in SI units, as `axis_values`, with the checks of `counts_axis`."""
-    values = axis_values(name, written, on)
+    values = axis_values(name, written, machine)
     if name.startswith("run."):
         for value in values:
             check_run_number(name.removeprefix("run."), float(value))
@@ -132,18 +132,18 @@ def _steps(name: str, first: float, last: float, steps: str) -> FloatArray:
     return np.linspace(first, last, count)
 
 
-def _field(name: str, on: Machine) -> Any:
-    return on.get(name.partition(".")[2]) if name.startswith("machine.") else None
+def _field(name: str, machine: Machine) -> Any:
+    return machine.get(name.partition(".")[2]) if name.startswith("machine.") else None
 
 
-def quantity(name: str, text: str, on: Machine) -> float:
+def quantity(name: str, text: str, machine: Machine) -> float:
     """The number that a text gives a name, in the unit of its field where it is one of the machine's."""
     if name.startswith("machine."):
-        return machine_change(name, text, on)
+        return machine_change(name, text, machine)
     return number_of(name, text, AMOUNTS.get(name.removeprefix("run."), "1"))
 
 
-def values_of(name: str, values: Values, on: Machine) -> FloatArray:
+def values_of(name: str, values: Values, machine: Machine) -> FloatArray:
     """One axis from numbers (SI) or texts with units, shape (values,); a range of a field is checked at its ends.
 
     Raises
@@ -155,7 +155,7 @@ def values_of(name: str, values: Values, on: Machine) -> FloatArray:
         raise InputError(f"{name[:60]!r}: want NAMESPACE.NAME, such as machine.clock or run.threads")
     listed = [values] if isinstance(values, str) else np.atleast_1d(np.asarray(values)).ravel().tolist()
     if any(isinstance(value, str) for value in listed):
-        listed = [quantity(name, value, on) if isinstance(value, str) else value for value in listed]
+        listed = [quantity(name, value, machine) if isinstance(value, str) else value for value in listed]
     try:
         array = np.asarray(listed, dtype=np.float64)
     except (TypeError, ValueError):
@@ -164,7 +164,7 @@ def values_of(name: str, values: Values, on: Machine) -> FloatArray:
         raise InputError(f"{name}: {len(array)} values: want 1 to {MAX_POINTS:,}")
     for value in array[~np.isfinite(array)][:1]:
         raise InputError(f"{name} = {value}: want finite numbers")
-    counted = isinstance(_field(name, on), int)
+    counted = isinstance(_field(name, machine), int)
     counted |= name.startswith("run.") and name.removeprefix("run.") not in AMOUNTS
     for value in array[(array != np.round(array)) | (array < 1)][:1] if counted else ():
         if name.startswith("run."):
@@ -173,11 +173,11 @@ def values_of(name: str, values: Values, on: Machine) -> FloatArray:
             raise InputError(f"{name} = {value:g}: want a whole number")
     if name.startswith("machine."):
         for end in {float(array.min()), float(array.max())}:
-            on.using({name.partition(".")[2]: int(end) if counted else end})
+            machine.using({name.partition(".")[2]: int(end) if counted else end})
     return array
 
 
-def axes_of(vary: Mapping[str, Values] | Sequence[str], on: Machine) -> dict[str, tuple[float, ...]]:
+def axes_of(vary: Mapping[str, Values] | Sequence[str], machine: Machine) -> dict[str, tuple[float, ...]]:
     """Axes, each a tuple of values in SI units, from name -> values, or from texts ``name=values``.
 
     Raises
@@ -188,11 +188,11 @@ def axes_of(vary: Mapping[str, Values] | Sequence[str], on: Machine) -> dict[str
     if not vary:
         raise InputError("nothing varies: name at least one, such as machine.clock=1.2GHz,2.4GHz")
     if isinstance(vary, Mapping):
-        return {name: tuple(values_of(name, values, on).tolist()) for name, values in vary.items()}
+        return {name: tuple(values_of(name, values, machine).tolist()) for name, values in vary.items()}
     axes: dict[str, tuple[float, ...]] = {}
     for text in vary:
-        name, found = counts_axis(text, on)
+        name, numbers = counts_axis(text, machine)
         if name in axes:
             raise InputError(f"{name} varies twice")
-        axes[name] = tuple(map(float, found))
+        axes[name] = tuple(map(float, numbers))
     return axes

@@ -80,8 +80,8 @@ def default(
 
     kind = machine_kind(machine)
     if record := registry.default_record(workload, machine):
-        asked = in_dtype(workload, dtype) if dtype else workload
-        return Default(asked, machine, registry.estimator_of(record, workload, machine), f"{record.why}; {PLAIN}")
+        converted = in_dtype(workload, dtype) if dtype else workload
+        return Default(converted, machine, registry.estimator_of(record, workload, machine), f"{record.why}; {PLAIN}")
     if "threads" in run and kind in ("cpu", "many-core"):
         threads = registry.estimator_of("threads-counted", workload, machine)
         return Default(in_dtype(workload, dtype) if dtype else workload, machine, threads, f"{THREADS}; {PLAIN}")
@@ -89,23 +89,23 @@ def default(
         return _parallel_training(workload, machine, dtype)
     if kind == "gpu":
         return _gpu(workload, machine, run, dtype, chosen)
-    asked = in_dtype(workload, dtype) if dtype else workload
+    converted = in_dtype(workload, dtype) if dtype else workload
     if kind == "cpu":
         from slipstick.estimators.named.cpu_step import cpu_step
 
-        made, remarks = cpu_step(machine, asked)
-        return Default(asked, machine, made, f"kinds of operation as measured on a cloud CPU; {PLAIN}", remarks)
+        made, remarks = cpu_step(machine, converted)
+        return Default(converted, machine, made, f"kinds of operation as measured on a cloud CPU; {PLAIN}", remarks)
     if kind == "tpu":
-        served(asked, machine)
+        served(converted, machine)
         if divides_batch(workload, machine):
             why = f"a TPU's operations as fitted to training steps on a v2-8, the batch divided over its cores; {PLAIN}"
-            return Default(asked, machine, registry.estimator("tpu").model, why)
+            return Default(converted, machine, registry.estimator("tpu").model, why)
         from slipstick.estimators.named.tpu_board import tpu_step
         from slipstick.experiments.question.named.builders import fitted_tpu
 
         why = f"a TPU's operations as fitted to training steps on a v2-8; {PLAIN}"
-        return Default(asked, machine, tpu_step(fitted_tpu(), machine), why)
-    return _unmeasured(asked, machine, kind)
+        return Default(converted, machine, tpu_step(fitted_tpu(), machine), why)
+    return _unmeasured(converted, machine, kind)
 
 
 def kept_open(workload: Workload, machine: Machine) -> frozenset[str]:
@@ -140,19 +140,19 @@ def _gpu(
     from slipstick.estimators.schedule.sequential import Sequential
     from slipstick.estimators.tuned.tuned_defaults import ISSUE
 
-    asked = precision(workload, machine, dtype)
+    converted = precision(workload, machine, dtype)
     graphs = any(map(attends_to_cache, workload)) and machine.runtime.mode == "eager" and "runtime.mode" not in chosen
-    on = machine.using({"runtime.mode": "graph_replay"}) if graphs else machine
+    replaying = machine.using({"runtime.mode": "graph_replay"}) if graphs else machine
     parallel = any(op.kind == "collective" for op in workload)
-    single = sum(op.kind not in on.runtime.free_kinds for op in asked) < FEW
+    single = sum(op.kind not in replaying.runtime.free_kinds for op in converted) < FEW
     schedule: Schedule | None = Sequential() if single else None
     if parallel:
-        schedule = AsynchronousDispatch(issue=ISSUE if on.runtime.mode != "graph_replay" else 0.0)
-    made = gpu_step(gpu_kernels(), on, asked, run, schedule, nccl() if parallel else None)
+        schedule = AsynchronousDispatch(issue=ISSUE if replaying.runtime.mode != "graph_replay" else 0.0)
+    made = gpu_step(gpu_kernels(), replaying, converted, run, schedule, nccl() if parallel else None)
     issued = "recorded graphs, as serving engines run them" if graphs else "a host that issues them"
     issued = "timed by themselves" if single else issued
     why = f"kernels as measured on {len(gpu_kernels().machines)} GPUs, {issued}; {PLAIN}"
-    return Default(asked, on, made.estimator, why, made.remarks)
+    return Default(converted, replaying, made.estimator, why, made.remarks)
 
 
 def precision(workload: Workload, machine: Machine, dtype: str | None) -> Workload:
@@ -162,10 +162,10 @@ def precision(workload: Workload, machine: Machine, dtype: str | None) -> Worklo
     trains = any(op.kind == "optimizer" for op in workload)
     if dtype in HALF and trains:
         return autocast(workload, dtype)
-    asked = in_dtype(workload, dtype) if dtype else workload
+    converted = in_dtype(workload, dtype) if dtype else workload
     matrix = machine.engines.get("matrix")
     tf32 = machine.family.startswith("nvidia") and matrix is not None and "tfloat32" in matrix.flop_per_cycle
-    return tf32_convolutions(asked) if tf32 and dtype in (None, "float32") else asked
+    return tf32_convolutions(converted) if tf32 and dtype in (None, "float32") else converted
 
 
 def served(workload: Workload, machine: Machine) -> None:
@@ -182,15 +182,15 @@ def _parallel_training(workload: Workload, machine: Machine, dtype: str | None) 
     from slipstick.estimators.named.parallel_training import FITTED_FAMILY, nccl, parallel_training
     from slipstick.estimators.operation.by_kind import DeviceAndLinks
 
-    asked = in_dtype(workload, dtype) if dtype else workload
+    converted = in_dtype(workload, dtype) if dtype else workload
     made = parallel_training()
     why = "kernels as measured on an A100 80 GB, NCCL's collectives, a pipeline of microbatches"
     if machine.family != FITTED_FAMILY and machine_kind(machine) == "gpu":
-        classes = {(op.kind, op.dtype) for op in asked if op.kind != "collective"}
+        classes = {(op.kind, op.dtype) for op in converted if op.kind != "collective"}
         kernels = measured_kernels(gpu_kernels(), machine, classes)
         made = replace(made, operation=DeviceAndLinks(kernels.model, nccl()))
         why = "kernels as measured on GPUs, NCCL's collectives, a pipeline of microbatches"
-    return Default(asked, machine, made, f"{why}; {PLAIN}")
+    return Default(converted, machine, made, f"{why}; {PLAIN}")
 
 
 def _unmeasured(workload: Workload, machine: Machine, kind: str) -> Default:

@@ -61,12 +61,12 @@ def _callable(name: str, form: str, want: str) -> Callable[..., Any]:
     _search_here()
     print(f"slipstick: imports {module} and runs its code ({name})", file=sys.stderr)
     try:
-        found: Any = getattr(import_module(module), attribute)
+        attribute_value: Any = getattr(import_module(module), attribute)
     except Exception as error:  # whatever the code raises is the user's to read
         raise InputError(f"{name!r}: want {form}: {type(error).__name__}: {error}") from error
-    if not callable(found):
-        raise InputError(f"{name!r}: a {type(found).__name__} cannot be called: {want}")
-    function: Callable[..., Any] = found
+    if not callable(attribute_value):
+        raise InputError(f"{name!r}: a {type(attribute_value).__name__} cannot be called: {want}")
+    function: Callable[..., Any] = attribute_value
     return function
 
 
@@ -86,8 +86,8 @@ def own_record(name: str) -> NamedEstimator:
     InputError
         Where there is none, it fails, or it has no `estimate`.
     """
-    found = _imported(name)
-    return found if isinstance(found, NamedEstimator) else NamedEstimator(name, lambda: found, purpose="your own")
+    made = _imported(name)
+    return made if isinstance(made, NamedEstimator) else NamedEstimator(name, lambda: made, purpose="your own")
 
 
 def _imported(name: str) -> Any:
@@ -95,19 +95,19 @@ def _imported(name: str) -> Any:
     _search_here()
     print(f"slipstick: imports {module} and runs its code ({name})", file=sys.stderr)
     try:
-        found = getattr(import_module(module), attribute)
-        is_made = hasattr(found, "estimate") or isinstance(found, NamedEstimator)
-        found = found() if callable(found) and not is_made else found
+        made = getattr(import_module(module), attribute)
+        is_made = hasattr(made, "estimate") or isinstance(made, NamedEstimator)
+        made = made() if callable(made) and not is_made else made
     except Exception as error:  # whatever the code raises is the user's to read
         raise InputError(
             f"estimator {name!r}: want MODULE:ATTRIBUTE, an estimator, a record of one or a function that returns one: "
             f"{type(error).__name__}: {error}"
         ) from error
-    if isinstance(found, type):
-        raise InputError(f"estimator {name!r}: is the class {found.__name__}; want one of it: a function or an object")
-    if not isinstance(found, NamedEstimator) and not callable(getattr(found, "estimate", None)):
-        raise InputError(f"estimator {name!r}: a {type(found).__name__} has no estimate(workload, machine, run)")
-    return found
+    if isinstance(made, type):
+        raise InputError(f"estimator {name!r}: is the class {made.__name__}; want one of it: a function or an object")
+    if not isinstance(made, NamedEstimator) and not callable(getattr(made, "estimate", None)):
+        raise InputError(f"estimator {name!r}: a {type(made).__name__} has no estimate(workload, machine, run)")
+    return made
 
 
 def is_own_program(name: str) -> bool:

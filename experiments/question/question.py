@@ -99,38 +99,38 @@ def question(
     """
     values = by_namespace(settings)
     dtype = dtype_name(dtype) if dtype is not None else None
-    asked = workload_by_name(workload) if isinstance(workload, str) else workload
+    graph = workload_by_name(workload) if isinstance(workload, str) else workload
     base = machine_by_name(machine) if isinstance(machine, str) else machine
-    on = base.using(values["machine"]) if values["machine"] else base
-    run = {name: run_number(asked, name, value) for name, value in values["run"].items()}
+    target = base.using(values["machine"]) if values["machine"] else base
+    run = {name: run_number(graph, name, value) for name, value in values["run"].items()}
     for name, value in run.items():
-        if name not in asked.symbols:
+        if name not in graph.symbols:
             check_run_number(name, value)
     why, sizes = "", values["workload"]
     remarks: tuple[str, ...] = ()
     if estimator is None:
-        open_ = kept_open(asked, on)
-        bound = with_sizes(asked, _without(sizes, open_))
-        best = default(bound, on, run, dtype, values["machine"])
-        asked, on, chosen, why = best.workload, best.machine, best.estimator, best.why
+        open_ = kept_open(graph, target)
+        bound = with_sizes(graph, _without(sizes, open_))
+        best = default(bound, target, run, dtype, values["machine"])
+        graph, target, chosen, why = best.workload, best.machine, best.estimator, best.why
         remarks = best.remarks
     else:
-        asked = in_dtype(asked, dtype) if dtype is not None else asked
-        chosen = registry.estimator_of(estimator, asked, on)
-        open_ = chosen.keeps_open & asked.symbols
-        asked = with_sizes(asked, _without(sizes, open_))
+        graph = in_dtype(graph, dtype) if dtype is not None else graph
+        chosen = registry.estimator_of(estimator, graph, target)
+        open_ = chosen.keeps_open & graph.symbols
+        graph = with_sizes(graph, _without(sizes, open_))
     run |= {name: _size(name, sizes[name]) for name in open_ & set(sizes)}
-    check_run_names(chosen, asked, on, run)
-    if own := run_of(asked):  # the workload is a run, whose numbers hold where none are given
-        known = chosen.run_names(asked, on)
-        run = {**{name: value for name, value in own.items() if name in known}, **run}
+    check_run_names(chosen, graph, target, run)
+    if given := run_of(graph):  # the workload is a run, whose numbers hold where none are given
+        known = chosen.run_names(graph, target)
+        run = {**{name: value for name, value in given.items() if name in known}, **run}
     if calibration is not None:
-        chosen = calibration.for_question(asked, base, run, chosen)
+        chosen = calibration.for_question(graph, base, run, chosen)
     if values["estimator"]:
         chosen = set_parameters(chosen, parameter_values(chosen, values["estimator"]))
     numbers = {name: number_of(f"workload.{name}", value) for name, value in sizes.items()}
-    space = Space(Table(axes_of(vary, on)), where=tuple(where)) if vary else Space()
-    return Question(asked, on, chosen, Run(run), why, Run(numbers), space, dtype or "", calibration, remarks)
+    space = Space(Table(axes_of(vary, target)), where=tuple(where)) if vary else Space()
+    return Question(graph, target, chosen, Run(run), why, Run(numbers), space, dtype or "", calibration, remarks)
 
 
 def with_sizes(workload: Workload, sizes: Mapping[str, Value]) -> Workload:

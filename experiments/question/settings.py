@@ -27,13 +27,13 @@ def by_namespace(settings: Mapping[str, Value] | Sequence[str]) -> dict[str, dic
     """
     if not isinstance(settings, Mapping):
         return {space: dict(values) for space, values in assignments(settings, NAMESPACES).items()}
-    found: dict[str, dict[str, Value]] = {space: {} for space in NAMESPACES}
+    spaces_of: dict[str, dict[str, Value]] = {space: {} for space in NAMESPACES}
     for name, value in settings.items():
         space, _, path = name.partition(".")
-        if space not in found or not path:
+        if space not in spaces_of or not path:
             raise unknown_name("namespace", space, list(NAMESPACES))
-        found[space][path] = value if isinstance(value, str) else plain_number(name, value)
-    return found
+        spaces_of[space][path] = value if isinstance(value, str) else plain_number(name, value)
+    return spaces_of
 
 
 def plain_number(name: str, value: object) -> float | int:
@@ -52,10 +52,10 @@ def plain_number(name: str, value: object) -> float | int:
 
 def prices(texts: Sequence[str]) -> dict[str, float]:
     """``namespace.name=number`` texts as one mapping: prices in any one unit, by name."""
-    found = assignments(texts, NAMESPACES)
+    assigned = assignments(texts, NAMESPACES)
     return {
         f"{space}.{name}": number_of(f"{space}.{name}", value)
-        for space, entries in found.items()
+        for space, entries in assigned.items()
         for name, value in entries.items()
     }
 
@@ -68,16 +68,16 @@ def assignments(texts: Sequence[str], spaces: Sequence[str]) -> dict[str, dict[s
     InputError
         Where a text has another form, or a name is set twice.
     """
-    found: dict[str, dict[str, str]] = {space: {} for space in spaces}
+    result: dict[str, dict[str, str]] = {space: {} for space in spaces}
     for text in texts:
         name, value = name_and_value(text)
         space, _, path = name.partition(".")
-        if space not in found:
+        if space not in result:
             raise unknown_name("namespace", space, list(spaces))
-        if path in found[space]:
+        if path in result[space]:
             raise InputError(f"{name} is set twice")
-        found[space][path] = value
-    return found
+        result[space][path] = value
+    return result
 
 
 def name_and_value(text: str) -> tuple[str, str]:
@@ -94,7 +94,7 @@ def name_and_value(text: str) -> tuple[str, str]:
     return name, value
 
 
-def machine_change(name: str, text: str, on: Machine) -> float:
+def machine_change(name: str, text: str, machine: Machine) -> float:
     """The value of a machine's field written as text with its unit, in SI.
 
     Raises
@@ -103,10 +103,10 @@ def machine_change(name: str, text: str, on: Machine) -> float:
         Where the field is no number, or the text no quantity of it.
     """
     path = name.partition(".")[2]
-    on.get(path)
-    changed = on.using({path: text.strip()}).get(path)
+    machine.get(path)
+    changed = machine.using({path: text.strip()}).get(path)
     if not isinstance(changed, (int, float)):
-        raise InputError(f"{name} is no number; fields that can vary: {', '.join(list(on.numbers)[:30])}")
+        raise InputError(f"{name} is no number; fields that can vary: {', '.join(list(machine.numbers)[:30])}")
     return float(changed)
 
 

@@ -113,16 +113,16 @@ class Space:
     def points(self, start: int = 0, stop: int | None = None) -> dict[str, FloatArray]:
         """One array a name for the points start..stop that meet the conditions, and `point`, their numbers."""
         numbers = np.arange(start, min(self.size if stop is None else stop, self.size))
-        found: dict[str, FloatArray] = {}
+        columns: dict[str, FloatArray] = {}
         drawn, place = np.divmod(numbers, self._grid)
         for name in self.sampled:
-            found[name] = self._drawn[name][drawn]
+            columns[name] = self._drawn[name][drawn]
         step = self._grid
         for name, values in self.axes.items():
             step //= len(values)
-            found[name] = np.asarray(values)[place // step % len(values)]
-        inside = self._inside(found, len(numbers))
-        return {"point": numbers[inside], **{name: values[inside] for name, values in found.items()}}
+            columns[name] = np.asarray(values)[place // step % len(values)]
+        inside = self._inside(columns, len(numbers))
+        return {"point": numbers[inside], **{name: values[inside] for name, values in columns.items()}}
 
     def _inside(self, values: Mapping[str, FloatArray], count: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
         inside = np.ones(count, dtype=bool)

@@ -32,12 +32,12 @@ def model_called(identity: str) -> str | None:
 
 def model_of_size(parameters: int) -> str | None:
     """The shipped model with that number of parameters; None where none or several are so close."""
-    found = {
+    result = {
         name: abs(language_model(name).parameters / parameters - 1)
         for name in language_model_names()
         if abs(language_model(name).parameters / parameters - 1) < SAME_PARAMETERS
     }
-    return min(found, key=lambda name: found[name], default=None)
+    return min(result, key=lambda name: result[name], default=None)
 
 
 def traffic_of(run: ServedRun) -> Traffic:
@@ -79,14 +79,14 @@ def compared_rows(runs: Sequence[ServedRun], wanted: Wanted) -> list[dict[str, A
         Where the model does not fit the machine.
     """
     deployment = wanted.deployment()
-    found = []
+    result = []
     for number, (run, row) in enumerate(zip(runs[:MOST_SIMULATED], measured_rows(runs), strict=False)):
         answer = serve(deployment, traffic_of(run))
         bands = {f"{one}_s": answer.band(one, "mean") for one in ("ttft", "tpot") if answer.served.quantiles(one)}
         for measure, (value, low, high) in {**bands, "output_tokens_per_s": answer.rate_band}.items():
             measured = row[measure]
             if measured is not None:
-                found.append(
+                result.append(
                     {
                         "run": number,
                         "users": run.users,
@@ -98,7 +98,7 @@ def compared_rows(runs: Sequence[ServedRun], wanted: Wanted) -> list[dict[str, A
                         "ratio": measured / value,
                     }
                 )
-    return found
+    return result
 
 
 def local_rows(runs: Sequence[LocalRun]) -> list[dict[str, Any]]:

@@ -195,8 +195,8 @@ class Study(Record):
             made = self.calibration(query)
             return replace(query, estimator=made, why="", calibration=made)
         fitted = self._read_calibration(self._path(machine))
-        subject, on = self._subject(workload), self._path(machine)
-        return question(subject, on, self.estimator, self.set, self.dtype, calibration=fitted)
+        subject, where = self._subject(workload), self._path(machine)
+        return question(subject, where, self.estimator, self.set, self.dtype, calibration=fitted)
 
     def _read_calibration(self, machine: str) -> Fitted | None:
         if not self.calibration_file:

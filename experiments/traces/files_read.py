@@ -82,8 +82,8 @@ def _timeline(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
     device = np.isin(codes, list(DEVICE))
     span = float((table.start + table.duration).max() - table.start.min()) if len(table) else 0.0
     parts = [f"{count:,} {name}" for name, count in sorted(counts.items(), key=lambda one: -one[1])[:5]]
-    found = _device(table)
-    where = f" on {found}" if found else ""
+    recorded_on = _device(table)
+    where = f" on {recorded_on}" if recorded_on else ""
     line = f"{', '.join(parts)} in {span:.4g} s{where}"
     rows = _top(table, device if device.any() else ~np.isin(codes, CALLS), given.top)
     commands = ["slipstick replay {file} --on MACHINE"]
@@ -92,7 +92,7 @@ def _timeline(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
     if not device.any():
         commands = commands[1:]
         line += "; no work of a device, so nothing to replay"
-    elif found and (known := machine_of_device(found)) is not None:
+    elif recorded_on and (known := machine_of_device(recorded_on)) is not None:
         line += f" ({known.name})"
     else:
         commands[0] += " --from MACHINE"
@@ -110,9 +110,9 @@ def _marker(table: EventTable) -> str:
     ranges = np.isin(table.category, [i for i, name in enumerate(table.categories) if name == "user_annotation"])
     numbered: dict[str, int] = {}
     for code in np.unique(table.name[ranges]).tolist():
-        found = re.fullmatch(r"([\w #:/.-]{0,60}?)(\d{1,9})", table.names[code])
-        if found:
-            numbered[found.group(1)] = numbered.get(found.group(1), 0) + 1
+        match = re.fullmatch(r"([\w #:/.-]{0,60}?)(\d{1,9})", table.names[code])
+        if match:
+            numbered[match.group(1)] = numbered.get(match.group(1), 0) + 1
     base = max(numbered, key=lambda name: numbered[name], default="")
     pattern = re.escape(base).replace("\\ ", " ")
     return f"{pattern}(\\d+)" if numbered.get(base, 0) > 1 else ""
@@ -171,7 +171,7 @@ def _local(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
     rows = local_rows(runs)
     made = generation(runs)
     known = machine_of_device(runs[0].device)
-    on = given.machine or (known.name if known else "MACHINE")
+    device = given.machine or (known.name if known else "MACHINE")
     line = f"{len(runs)} tests of {runs[0].model} on {runs[0].device or 'an unnamed device'}"
     if made is None:
         return (
@@ -189,7 +189,7 @@ def _local(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
             f"; generation measured {made.rate:.4g} tokens/s, estimated {estimated:.4g} "
             f"(80 %: {answer['low_tokens_per_s']:.3g} .. {answer['high_tokens_per_s']:.3g})"
         )
-    return line, rows, [f"slipstick serve MODEL --on {on} --engine llama.cpp --anchor {{file}}"]
+    return line, rows, [f"slipstick serve MODEL --on {device} --engine llama.cpp --anchor {{file}}"]
 
 
 def _counters(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
@@ -220,25 +220,27 @@ def _counters(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
 def _series(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
     from slipstick.experiments.extrapolate.series_files import read
 
-    found = read(path)
-    varying = [name for name in found.parameters if len(set(found.points[:, found.parameters.index(name)])) > 1]
-    regions = len(set(found.regions)) or 1
+    readings = read(path)
+    varying = [
+        name for name in readings.parameters if len(set(readings.points[:, readings.parameters.index(name)])) > 1
+    ]
+    regions = len(set(readings.regions)) or 1
     over = ", ".join(varying) or "nothing that varies"
-    return f"{len(found.times):,} times of {regions:,} regions over {over}", [], []
+    return f"{len(readings.times):,} times of {regions:,} regions over {over}", [], []
 
 
 def _graph(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
     from slipstick.workloads.importers.detect import import_file
 
-    found = import_file(path)
-    return f"{len(found)} operations, free sizes: {', '.join(sorted(found.symbols)) or 'none'}", [], []
+    workload = import_file(path)
+    return f"{len(workload)} operations, free sizes: {', '.join(sorted(workload.symbols)) or 'none'}", [], []
 
 
 def _model(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
     from slipstick.workloads.language.language_catalog import language_model
 
-    found = language_model(path)
-    return f"{found.name}, {found.parameters:,} parameters", [], []
+    model = language_model(path)
+    return f"{model.name}, {model.parameters:,} parameters", [], []
 
 
 def _chakra(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:

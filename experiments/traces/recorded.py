@@ -36,7 +36,7 @@ class Recorded:
     note: str
 
 
-def read_recorded(path: str, on: Machine | None = None) -> Recorded:
+def read_recorded(path: str, machine: Machine | None = None) -> Recorded:
     """A profiler's timeline, or a Chakra trace with durations or without (then estimated on `machine`).
 
     What a file is, its content says: Chrome traces (Kineto), Nsight Systems' SQLite, rocprofv3's JSON and CSV.
@@ -58,23 +58,25 @@ def read_recorded(path: str, on: Machine | None = None) -> Recorded:
             f"shapes known for {sized} of {kernels} kernels"
         )
         note = "; ".join([note, *graph.notes])
-        return Recorded(graph, operations, on or machine_of_device(graph.device), note)
+        return Recorded(graph, operations, machine or machine_of_device(graph.device), note)
     document = require_mapping(read_json(path, LIMIT_BYTES), path, "the document")
     if has_durations(document):
         graph = chakra_graph(document, path)
-        return Recorded(graph, {}, on, f"{len(graph.nodes) - 2} nodes of a Chakra trace with its durations")
-    if on is None:
+        return Recorded(graph, {}, machine, f"{len(graph.nodes) - 2} nodes of a Chakra trace with its durations")
+    if machine is None:
         raise InputError(f"{path}: no durations (duration_micros): say --from MACHINE, and they are estimated")
     from slipstick.estimators.operation.roofline import Roofline
     from slipstick.workloads.importers.traces.execution_trace import import_execution_trace
 
     read = import_execution_trace(path).bound()
-    workload = replace(read, operations=tuple(_as_run(op, on) for op in read))
-    graph = graph_of(workload, Roofline().times(workload.operations, on), on)
+    workload = replace(read, operations=tuple(_as_run(op, machine) for op in read))
+    graph = graph_of(workload, Roofline().times(workload.operations, machine), machine)
     places = {node.name: node.correlation for node in graph.nodes if node.correlation >= 0}
     operations = {places[op.name]: op for op in workload}
-    note = f"{len(workload)} operations of a Chakra trace without durations: estimated by the roofline of {on.name}"
-    return Recorded(graph, operations, on, note)
+    note = (
+        f"{len(workload)} operations of a Chakra trace without durations: estimated by the roofline of {machine.name}"
+    )
+    return Recorded(graph, operations, machine, note)
 
 
 def _as_run(op: Op, machine: Machine) -> Op:

@@ -71,10 +71,10 @@ def changes(
         if today is None:
             from slipstick.hwmodels.catalog import machine, machine_names
 
-            on = machine(machine_names()[0])  # run.* quantities are read alike on every machine
+            target = machine(machine_names()[0])  # run.* quantities are read alike on every machine
         else:
-            on = today
-        name, values = axis(text, on)
+            target = today
+        name, values = axis(text, target)
         if name == "run.workers":
             result = [replace(change, workers=int(value)) for change in result for value in values]
         elif name == "run.host_ratio":

@@ -64,8 +64,8 @@ class LayerConditions(OperationModel):
         cores = int(self.cores) or machine.cores
         domain = machine.cores_per_numa or machine.cores
         rate = machine.bandwidth(machine.main_memory) / ceil(machine.cores / domain)
-        found = loop_cycles(op, machine, cores, rate)
-        return found.lines * max(found.one / cores, found.memory / ceil(cores / domain)) / machine.clock
+        cycles = loop_cycles(op, machine, cores, rate)
+        return cycles.lines * max(cycles.one / cores, cycles.memory / ceil(cores / domain)) / machine.clock
 
 
 @dataclass(frozen=True)

@@ -187,8 +187,8 @@ def _traffic(moved: float, machine: Machine) -> float:
     if not caches or not moved:
         return moved / main
     held = KEPT_BYTES * machine.memory[caches[-1]].capacity * machine.instances(caches[-1])
-    found = float(RESIDENT) * held**3 / (held**3 + moved**3)
-    return moved * ((1 - found) / main + found / max(main, machine.bandwidth(caches[-1])))
+    resident = float(RESIDENT) * held**3 / (held**3 + moved**3)
+    return moved * ((1 - resident) / main + resident / max(main, machine.bandwidth(caches[-1])))
 
 
 def _busy_cores(op: Op, machine: Machine) -> float:

@@ -70,8 +70,8 @@ class ServingCalibration:
 
     def pace(self, engine: str, version: str, machine: str, kind: str) -> Pace:
         """The factors of one engine, version and machine together; unknown versions and machines have none."""
-        found = self.engines.get(engine, Pace()) * self.systems.get(machine, Pace())
-        return found * self.versions.get(f"{engine} {version} {kind}", Pace())
+        result = self.engines.get(engine, Pace()) * self.systems.get(machine, Pace())
+        return result * self.versions.get(f"{engine} {version} {kind}", Pace())
 
     def first_token(self, engine: str) -> FirstToken:
         """What holds for the first token of one engine."""

@@ -69,8 +69,8 @@ class BoostedTrees:
         trees, width = self.feature.shape
         roots = np.arange(trees) * width
         # every tree in one flat list of nodes; a leaf is its own child, so all go down the same number of steps
-        own, inner = np.arange(width), self.left >= 0
-        children = np.stack([np.where(inner, side, own) for side in (self.left, self.right)], axis=-1)
+        numbers, inner = np.arange(width), self.left >= 0
+        children = np.stack([np.where(inner, side, numbers) for side in (self.left, self.right)], axis=-1)
         children = (children + roots[:, None, None]).ravel()
         feature, threshold, value = self.feature.ravel().astype(np.intp), self.threshold.ravel(), self.value.ravel()
         total = np.empty(len(rows))

@@ -140,9 +140,9 @@ class SpmvDevices(FormulaModel):
 
     def shares(self, machine: Machine) -> FloatArray:
         """What each law counts for this machine, adding up to one; devices of its kind alone, where there are any."""
-        own = np.array([device.machine == machine.name for device in self.devices], dtype=np.float64)
-        if own.any():
-            return np.append(own / own.sum(), 0.0)
+        same = np.array([device.machine == machine.name for device in self.devices], dtype=np.float64)
+        if same.any():
+            return np.append(same / same.sum(), 0.0)
         alike = np.array([device.accelerator == is_accelerator(machine) for device in self.devices])
         kin = np.array([RELATIVES[shared_words(device.family, machine.family)] for device in self.devices])
         weights = np.append(kin * alike if alike.any() else kin, PRIOR_WEIGHT)

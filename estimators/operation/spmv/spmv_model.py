@@ -188,8 +188,8 @@ def load_spmv_model(path: str | Path) -> SpmvModel:
 
 
 def _trees(arrays: dict[str, npt.NDArray[np.generic]], part: str) -> BoostedTrees:
-    own = {name.partition(".")[2]: array for name, array in arrays.items() if name.startswith(f"{part}.")}
-    return BoostedTrees.from_arrays(own)
+    parts = {name.partition(".")[2]: array for name, array in arrays.items() if name.startswith(f"{part}.")}
+    return BoostedTrees.from_arrays(parts)
 
 
 def trained_model(label: LabelKind = "streaming") -> SpmvModel:

@@ -137,8 +137,8 @@ def search(
     """
     random = np.random.default_rng(seed)
     recipe = recipe or Recipe(epochs=1)
-    found: list[tuple[float, NetShape, Recipe]] = []
-    while len(found) < trials:
+    trials_done: list[tuple[float, NetShape, Recipe]] = []
+    while len(trials_done) < trials:
 
         def draw(name: str) -> Any:
             return SEARCH_SPACE[name][int(random.integers(len(SEARCH_SPACE[name])))]
@@ -155,11 +155,11 @@ def search(
             )
         except InputError:
             continue  # the pools leave nothing
-        own = replace(recipe, rate=draw("rate"), batch=draw("batch"))
-        net = train(blocks, labels, shape, own)
+        drawn = replace(recipe, rate=draw("rate"), batch=draw("batch"))
+        net = train(blocks, labels, shape, drawn)
         error = float(net.provenance["validation_rms"])
-        found.append((error if np.isfinite(error) else np.inf, shape, own))
-    return sorted(found, key=lambda trial: trial[0])
+        trials_done.append((error if np.isfinite(error) else np.inf, shape, drawn))
+    return sorted(trials_done, key=lambda trial: trial[0])
 
 
 def fold_errors(
@@ -183,14 +183,14 @@ def fold_errors(
     if not 2 <= parts <= len(values):
         raise InputError(f"{parts} folds of {len(values)} blocks: want 2 to as many as there are blocks")
     recipe = replace(recipe or Recipe(), validation=1 / parts)
-    found = []
+    errors = []
     for held in np.array_split(np.arange(len(values)), parts):
         rest = np.setdiff1d(np.arange(len(values)), held)
         order = np.concatenate([held, rest])
-        own = replace(recipe, validation=len(held) / len(values) + 1e-9)
-        net = train(blocks[order], values[order], shape, own)
-        found.append(float(np.mean(np.abs(net.predict(blocks[held]) / values[held] - 1))))
-    return found
+        settings = replace(recipe, validation=len(held) / len(values) + 1e-9)
+        net = train(blocks[order], values[order], shape, settings)
+        errors.append(float(np.mean(np.abs(net.predict(blocks[held]) / values[held] - 1))))
+    return errors
 
 
 METRICS = ("time", "total energy", "package energy", "DRAM energy")
@@ -221,23 +221,23 @@ def train_family(
     recipe = recipe or Recipe()
     tuning = tuning or replace(recipe, epochs=max(1, recipe.epochs // 5), rate=recipe.rate / 3)
     top = max(clock for clock, _ in labels)
-    found: dict[tuple[float, str], SpmvNet] = {}
+    networks: dict[tuple[float, str], SpmvNet] = {}
     ordered = sorted(labels, key=lambda key: (-key[0], METRICS.index(key[1])))
     for clock, metric in ordered:
         parent = (top, metric) if clock != top else (top, "total energy")
         fresh = (clock, metric) in {(top, "time"), (top, "total energy")}
-        if not fresh and parent not in found:
+        if not fresh and parent not in networks:
             raise InputError(f"{metric} at {clock:g} Hz goes on from {parent[1]} at {parent[0]:g} Hz: no such labels")
         net = train(
             blocks,
             labels[clock, metric],
             TIME_NET if metric == "time" else ENERGY_NET,
             recipe if fresh else tuning,
-            start=None if fresh else found[parent],
+            start=None if fresh else networks[parent],
             quantity="time" if metric == "time" else "energy",
             provenance={**(provenance or {}), "clock_hz": clock, "metric": metric},
         )
-        found[clock, metric] = net
+        networks[clock, metric] = net
         if progress is not None:
             progress(clock, metric, net)
-    return found
+    return networks

@@ -154,18 +154,20 @@ def calibrated(
 
     def errors(logs: FloatArray) -> FloatArray:
         at = moved(terms, logs)
-        found = [
+        steps = [
             TrainingStep(model, machine, s.sequence, s.precision, s.layout.devices, at).step(s.layout, s.batch).seconds
             for s in known
         ]
-        return np.asarray(np.log(found) - measured)
+        return np.asarray(np.log(steps) - measured)
 
-    found = least_squares(lambda logs: np.concatenate([errors(logs) / REPEAT, logs / PRIOR]), np.zeros(3), max_nfev=60)
-    covariance = np.linalg.inv(found.jac.T @ found.jac)
-    compute, network, stragglers = map(float, np.exp(found.x))
+    solution = least_squares(
+        lambda logs: np.concatenate([errors(logs) / REPEAT, logs / PRIOR]), np.zeros(3), max_nfev=60
+    )
+    covariance = np.linalg.inv(solution.jac.T @ solution.jac)
+    compute, network, stragglers = map(float, np.exp(solution.x))
     return StepCalibration(
-        model, machine, tuple(known), terms, moved(terms, found.x), (compute, network, stragglers),
-        tuple(tuple(map(float, row)) for row in covariance), tuple(map(float, -errors(found.x))),
+        model, machine, tuple(known), terms, moved(terms, solution.x), (compute, network, stragglers),
+        tuple(tuple(map(float, row)) for row in covariance), tuple(map(float, -errors(solution.x))),
     )  # fmt: skip
 
 

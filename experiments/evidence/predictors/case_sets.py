@@ -26,5 +26,5 @@ def case_set(name: str, scored: Path | None = None) -> CaseSet:
     """
     if name not in SETS:
         raise unknown_name("scoreboard whose cases other predictors can answer", name, sorted(SETS))
-    found: CaseSet = import_module(SETS[name]).case_set(scored)
-    return found
+    result: CaseSet = import_module(SETS[name]).case_set(scored)
+    return result

@@ -72,5 +72,5 @@ def compare(
 def _version(name: str) -> str | None:
     """What the predictor's module says of its version."""
     module = sys.modules.get(name.partition(":")[0])
-    found = getattr(module, "__version__", None)
-    return str(found) if found is not None else None
+    version = getattr(module, "__version__", None)
+    return str(version) if version is not None else None

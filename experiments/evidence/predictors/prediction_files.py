@@ -47,22 +47,22 @@ def read_predictions(cases: CaseSet, path: Path) -> list[Prediction | None]:
     """
     places = {one.case.name: place for place, one in enumerate(cases.measured)}
     written = {csv_text(name): name for name in places}
-    found: list[Prediction | None] = [None] * len(places)
+    result: list[Prediction | None] = [None] * len(places)
     errors = []
     for line, row in read_csv_rows(path, ("case", "time_s")):
         name = written.get(row["case"], row["case"])
         if name not in places:
             errors.append(f"line {line}: case {name!r} is none of the {len(places):,} of {cases.name}")
-        elif found[places[name]] is not None:
+        elif result[places[name]] is not None:
             errors.append(f"line {line}: case {name!r} stands twice")
         else:
             try:
-                found[places[name]] = _prediction(row)
+                result[places[name]] = _prediction(row)
             except (InputError, ValueError) as error:
                 errors.append(f"line {line}: {error}")
     if errors:
         raise InputError(_listed(path, errors))
-    return found
+    return result
 
 
 def _prediction(row: dict[str, str]) -> Prediction:

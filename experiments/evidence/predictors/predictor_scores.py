@@ -70,23 +70,23 @@ class PredictorScore:
 
 def run(predictor: Predictor, cases: CaseSet) -> Run:
     """Every case's prediction; a case at which the predictor raises an error counts as unanswered."""
-    found: list[Prediction | None] = []
+    result: list[Prediction | None] = []
     refusals: list[str] = []
     start = time.process_time()
     for one in cases.measured:
         try:
-            found.append(prediction_of(predictor(one.case, cases.known(one.case))))
+            result.append(prediction_of(predictor(one.case, cases.known(one.case))))
         except Exception as error:  # the predictor is somebody's code: whatever it raises is an unanswered case
-            found.append(None)
+            result.append(None)
             refusals.append(f"{one.case.name}: {type(error).__name__}: {error}")
-    return Run(tuple(found), time.process_time() - start, tuple(refusals))
+    return Run(tuple(result), time.process_time() - start, tuple(refusals))
 
 
 def reference(cases: CaseSet, name: str) -> Run:
     """Ours, or a baseline that the set knows."""
     start = time.process_time()
-    found = tuple(cases.references[name]())
-    return Run(found, time.process_time() - start)
+    result = tuple(cases.references[name]())
+    return Run(result, time.process_time() - start)
 
 
 def scores(cases: CaseSet, runs: Mapping[str, Run]) -> list[PredictorScore]:

@@ -31,19 +31,19 @@ def fit_public() -> TrainedDevices:
     if times is None or matrices is None:
         raise InputError(why_missing(TIMES))
     known, _ = read_products(times, matrices)
-    costs = {name: fit_device(own.amount, own.seconds, own.machine) for name, own in known.items()}
+    costs = {name: fit_device(products.amount, products.seconds, products.machine) for name, products in known.items()}
     return left_out(known, costs)
 
 
 def left_out(known: Mapping[str, Products], costs: Mapping[str, DeviceCosts]) -> TrainedDevices:
     """These devices with their costs, and the spreads of each predicted by the others (0 where it is the only one)."""
     logs = []
-    for name, own in known.items():
+    for name, products in known.items():
         others = [other for other in known if other != name]
         if others:
-            logs.append(np.log(own.seconds / predict(pooled(known, costs, others), own)))
+            logs.append(np.log(products.seconds / predict(pooled(known, costs, others), products)))
     between, within = spread_of(logs) if logs else (0.0, 0.0)
-    count = sum(len(own.seconds) for own in known.values())
+    count = sum(len(products.seconds) for products in known.values())
     source = f"{len(known)} devices, {count:,} products of SuiteSparse matrices in Ginkgo (CC-BY-4.0)"
     return TrainedDevices(pooled(known, costs, list(known)), between, within, source)
 
@@ -54,6 +54,6 @@ def pooled(known: Mapping[str, Products], costs: Mapping[str, DeviceCosts], name
     return SpmvDevices(tuple(costs[name] for name in names), float(np.median(ratios)))
 
 
-def predict(model: SpmvDevices, asked: Products) -> Floats:
+def predict(model: SpmvDevices, products: Products) -> Floats:
     """Seconds of the given products, under their protocol of calls."""
-    return replace(model, call=asked.call).seconds(asked.dims, asked.machine)
+    return replace(model, call=products.call).seconds(products.dims, products.machine)

@@ -46,7 +46,7 @@ def read_known(
     InputError
         Names the file, the line and the column.
     """
-    found = []
+    runs = []
     for line, row in read_csv_rows(path, limit_rows=MOST_ROWS):
         cells = {NAMES.get(name.lower(), name.lower()): text for name, text in row.items() if text}
         for name in cells:
@@ -54,10 +54,10 @@ def read_known(
                 raise unknown_name(f"column of {path}", name, COLUMNS)
         if len({NAMES.get(name.lower(), name.lower()) for name in row}) < len(row):
             raise InputError(f"{path}: two columns say the same ({', '.join(row)})")
-        found.append(_step(_Row(path, line, cells), batch, sequence, precision))
-    if not found:
+        runs.append(_step(_Row(path, line, cells), batch, sequence, precision))
+    if not runs:
         raise InputError(f"{path}: has no rows; want devices and step_s, a measured size each")
-    return found
+    return runs
 
 
 class _Row:

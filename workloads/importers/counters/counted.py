@@ -66,5 +66,5 @@ def _sum(name: str, group: list[Counted]) -> Counted:
 
 def total(values: Iterable[float | None]) -> float | None:
     """The sum, in the unit of the values; None where one is not known, or there are none."""
-    found = list(values)
-    return None if not found or None in found else sum(value for value in found if value is not None)
+    known = list(values)
+    return None if not known or None in known else sum(value for value in known if value is not None)

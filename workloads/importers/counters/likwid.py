@@ -46,10 +46,10 @@ def read_likwid(path: Path) -> tuple[Counted, ...]:
     regions: dict[str, _Region] = {}
     name, kind = WHOLE, ""
     for line, cells in _lines(path):
-        found = _TABLE.match(",".join(cells[:4]))
-        if found:
-            name = found.group(1) or WHOLE
-            kind = f"{found.group(3)}{found.group(4) or ''}"
+        match = _TABLE.match(",".join(cells[:4]))
+        if match:
+            name = match.group(1) or WHOLE
+            kind = f"{match.group(3)}{match.group(4) or ''}"
             if len(regions) > MOST_REGIONS:
                 raise InputError(f"{path}: line {line}: more than {MOST_REGIONS:,} regions")
             regions.setdefault(name, _Region())
@@ -92,15 +92,15 @@ def _take(region: _Region, kind: str, cells: Sequence[str]) -> None:
 
 
 def _numbers(cells: Sequence[str]) -> list[float]:
-    found = []
+    numbers = []
     for cell in cells:
         try:
             value = float(cell)
         except ValueError:
             continue
         if math.isfinite(value):
-            found.append(value)
-    return found
+            numbers.append(value)
+    return numbers
 
 
 def _counted(name: str, region: _Region) -> Counted:

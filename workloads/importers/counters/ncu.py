@@ -68,10 +68,10 @@ def read_ncu(path: Path) -> tuple[Counted, ...]:
             }
         if len(launches) > MOST_REGIONS:
             raise InputError(f"{path}: more than {MOST_REGIONS:,} launches")
-    found = merged(_counted(kernel, launch) for (_, kernel), launch in launches.items() if launch)
-    if not found:
+    result = merged(_counted(kernel, launch) for (_, kernel), launch in launches.items() if launch)
+    if not result:
         raise InputError(f"{path}: no launch has a metric with a number")
-    return found
+    return result
 
 
 def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, str]]]:
@@ -119,8 +119,8 @@ def _si(value: float, unit: str) -> float:
     """The value in seconds, bytes or a plain count, from ncu's units (nsecond, us, Mbyte, inst)."""
     if unit in _TIMES:
         return value * _TIMES[unit]
-    found = _UNIT.fullmatch(unit)
-    return value * _PREFIXES[found.group(1)] if found else value
+    match = _UNIT.fullmatch(unit)
+    return value * _PREFIXES[match.group(1)] if match else value
 
 
 def _counted(kernel: str, launch: Launch) -> Counted:

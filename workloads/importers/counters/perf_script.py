@@ -47,11 +47,11 @@ def read_perf_script(path: Path) -> tuple[Counted, ...]:
             line = block.decode("utf-8", errors="replace").rstrip("\n")
             if not line.strip() or line.startswith("#"):
                 continue
-            if not line[0].isspace() and (found := SAMPLE.match(line)):
+            if not line[0].isspace() and (match := SAMPLE.match(line)):
                 close()
-                event, leaf = found.group(3), ""
-                period = float(found.group(2) or 1)
-                rest = _FRAME.match(line[found.end() :])
+                event, leaf = match.group(3), ""
+                period = float(match.group(2) or 1)
+                rest = _FRAME.match(line[match.end() :])
                 leaf = _function(rest.group(1)) if rest else ""
             elif not leaf and (frame := _FRAME.match(line)):
                 leaf = _function(frame.group(1))

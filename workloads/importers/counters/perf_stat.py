@@ -58,9 +58,9 @@ def read_perf_stat(path: Path) -> tuple[Counted, ...]:
         if elapsed is None and (clock := values.get("task-clock")) is not None:
             elapsed = clock
     flop = [
-        values[name] * _WIDTHS[found.group(1).lower()]
+        values[name] * _WIDTHS[match.group(1).lower()]
         for name in values
-        if (found := _FLOP.fullmatch(name)) and found.group(1).lower() in _WIDTHS
+        if (match := _FLOP.fullmatch(name)) and match.group(1).lower() in _WIDTHS
     ]
     moved = [value for name, value in values.items() if _MOVED.fullmatch(name)]
     return (Counted("the run", 1, elapsed, sum(flop) if flop else None, sum(moved) if moved else None, {}, values),)
@@ -73,12 +73,12 @@ def _events(text: str, path: Path) -> Iterator[tuple[str, float | None, str]]:
             raise InputError(f"{path}: line {number}: longer than 2,000 characters")
         if line.lstrip().startswith("{"):
             yield from _from_json(parse_json(line, f"{path}: line {number}"))
-        elif found := _ELAPSED.match(line):
-            yield "seconds time elapsed", _value(found.group(1)), ""
-        elif found := _CSV.match(line):
-            yield found.group(4).strip(), _value(found.group(1)), found.group(3)
-        elif found := _LINE.match(line):
-            yield found.group(3), _value(found.group(1)), found.group(2) or ""
+        elif match := _ELAPSED.match(line):
+            yield "seconds time elapsed", _value(match.group(1)), ""
+        elif match := _CSV.match(line):
+            yield match.group(4).strip(), _value(match.group(1)), match.group(3)
+        elif match := _LINE.match(line):
+            yield match.group(3), _value(match.group(1)), match.group(2) or ""
 
 
 def _from_json(entry: Any) -> Iterator[tuple[str, float | None, str]]:

@@ -69,9 +69,9 @@ def _number(text: str) -> float | None:
 
 def _flop(counters: dict[str, float]) -> float | None:
     parts = [
-        value * LANES * (2 if found.group(1) == "FMA" else 1)
+        value * LANES * (2 if match.group(1) == "FMA" else 1)
         for name, value in counters.items()
-        if (found := _VALU.fullmatch(name))
+        if (match := _VALU.fullmatch(name))
     ]
     parts += [value * MFMA_FLOP for name, value in counters.items() if _MFMA.fullmatch(name)]
     return sum(parts) if parts else None

@@ -157,7 +157,7 @@ class _State:
         self.spans.append(LogSpan(SPANS[name], start, time, trained if SPANS[name] == "training" else None))
 
     def _statistics(self, value: Mapping[str, Any], time: float) -> None:
-        seconds = next((found for key in STEP_KEYS if (found := _number(value.get(key))) is not None), None)
+        seconds = next((number for key in STEP_KEYS if (number := _number(value.get(key))) is not None), None)
         rate, batch = _number(value.get("throughput")), self.numbers.get("global_batch_size")
         if seconds is None and rate and batch:
             seconds = batch / rate

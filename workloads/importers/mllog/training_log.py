@@ -63,14 +63,14 @@ class TrainingLog:
     @property
     def batch(self) -> int | None:
         """Samples of a step."""
-        found = self.settings.get("global_batch_size")
-        return int(found) if found else None
+        size = self.settings.get("global_batch_size")
+        return int(size) if size else None
 
     @property
     def sequence(self) -> int | None:
         """Tokens of a sample."""
-        found = self.settings.get("max_sequence_length")
-        return int(found) if found else None
+        length = self.settings.get("max_sequence_length")
+        return int(length) if length else None
 
     @property
     def step_seconds(self) -> float:
@@ -94,17 +94,17 @@ class TrainingLog:
     def lines(self) -> list[str]:
         """What the log is, in words."""
         whole = f"{self.seconds:,.4g} s from run_start to run_stop ({self.status or 'no status'})"
-        found = [
+        result = [
             f"{self.benchmark or 'a benchmark without a name'}, {self.organisation or 'no organisation'}: "
             + (whole if self.seconds is not None else "the log ends before run_stop")
         ]
         if self.steps:
             count = sum(each.count for each in self.steps)
-            found.append(f"{count:,} steps, median {self.step_seconds:.4g} s, from {self.steps_from}")
+            result.append(f"{count:,} steps, median {self.step_seconds:.4g} s, from {self.steps_from}")
         evaluated = sum(span.seconds for span in self.spans if span.kind == "evaluation")
         if evaluated:
-            found.append(f"{evaluated:,.4g} s of evaluation, apart from the steps")
-        return found
+            result.append(f"{evaluated:,.4g} s of evaluation, apart from the steps")
+        return result
 
     def profiles(self) -> list[StepProfile]:
         """Initialisation, stretches of training and evaluations in order, as steps of phases."""

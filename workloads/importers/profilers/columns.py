@@ -103,8 +103,8 @@ class _Codes:
     def of(self, numbers: Whole, labels: Mapping[int, str] | None = None) -> npt.NDArray[np.int32]:
         """Codes of numbers by their labels; a number without one is its own."""
         distinct, inverse = np.unique(numbers, return_inverse=True)
-        found = [self.code(str(n) if labels is None else labels.get(n, f"name {n}")) for n in distinct.tolist()]
-        return np.array(found, dtype=np.int32)[inverse.reshape(-1)]
+        codes = [self.code(str(n) if labels is None else labels.get(n, f"name {n}")) for n in distinct.tolist()]
+        return np.array(codes, dtype=np.int32)[inverse.reshape(-1)]
 
 
 def _usable(part: Part, notes: TraceNotes) -> Part:

@@ -42,8 +42,8 @@ _THREAD_BITS, _PROCESS_BITS = 24, 24
 
 def is_nsys(path: Path) -> bool:
     """Whether an SQLite file holds tables of this tool; an error where it is no readable one."""
-    with tables(path) as found:
-        return any(name in found for name in (KERNELS, COPIES, CALLS, RANGES)) and STRINGS in found
+    with tables(path) as opened:
+        return any(name in opened for name in (KERNELS, COPIES, CALLS, RANGES)) and STRINGS in opened
 
 
 def read_nsys(path: Path) -> EventTable:
@@ -58,16 +58,16 @@ def read_nsys(path: Path) -> EventTable:
         Where the file is not one of these, is damaged, or holds no events.
     """
     notes = TraceNotes()
-    with tables(path) as found:
-        if STRINGS not in found:
+    with tables(path) as opened:
+        if STRINGS not in opened:
             raise InputError(f"{path}: no table {STRINGS}: not an export of Nsight Systems")
         processes = _Processes()
-        parts = [*_device(found, processes), *_host(found, processes)]
-        if DEVICES in found and "name" in found.columns[DEVICES]:
-            names = found.texts(DEVICES, "id", "name")
+        parts = [*_device(opened, processes), *_host(opened, processes)]
+        if DEVICES in opened and "name" in opened.columns[DEVICES]:
+            names = opened.texts(DEVICES, "id", "name")
             notes.metadata["deviceProperties"] = [{"name": name[:80]} for _, name in sorted(names.items())]
         wanted = np.unique(np.concatenate([part.names for part in parts if part.labels is None] or [np.empty(0, int)]))
-        strings = found.texts(STRINGS, "id", "value") if len(wanted) else {}
+        strings = opened.texts(STRINGS, "id", "value") if len(wanted) else {}
     if not sum(len(part.start) for part in parts):
         raise InputError(f"{path}: holds no CUDA activity and no NVTX ranges; was it recorded with --trace=cuda,nvtx?")
     return event_table(parts, strings, notes, 1e-9)
@@ -90,20 +90,20 @@ class _Processes:
         return np.where(correlation < 0, np.nan, correlation + offset)
 
 
-def _device(found: Tables, processes: _Processes) -> Iterator[Part]:
+def _device(tables: Tables, processes: _Processes) -> Iterator[Part]:
     for table, category, name in (
         (KERNELS, "kernel", "demangledName"),
         (COPIES, "gpu_memcpy", "copyKind"),
         (FILLS, "gpu_memset", ""),
     ):
-        if table not in found:
+        if table not in tables:
             continue
-        held = found.columns[table]
+        held = tables.columns[table]
         rest = [one for one in ("correlationId", "globalPid", "bytes", "srcKind", "dstKind") if one in held]
         if name == "demangledName" and name not in held:
             name = "shortName"
         columns = ["start", "end", "deviceId", "streamId", *([name] if name else []), *rest]
-        rows = found.integers(table, columns)
+        rows = tables.integers(table, columns)
         values = dict(zip(columns, rows.T, strict=True))
         missing = np.full(len(rows), -1, dtype=np.int64)
         labels = None
@@ -139,9 +139,9 @@ def _copy_names(kind: Whole, source: Whole, target: Whole) -> tuple[Whole, tuple
     return codes.reshape(-1).astype(np.int64), tuple(labels)
 
 
-def _host(found: Tables, processes: _Processes) -> Iterator[Part]:
-    if CALLS in found:
-        rows = found.integers(CALLS, ["start", "end", "globalTid", "nameId", "correlationId"])
+def _host(tables: Tables, processes: _Processes) -> Iterator[Part]:
+    if CALLS in tables:
+        rows = tables.integers(CALLS, ["start", "end", "globalTid", "nameId", "correlationId"])
         start, end, thread, names, correlation = rows.T
         process = thread >> _THREAD_BITS
         yield Part(
@@ -149,9 +149,9 @@ def _host(found: Tables, processes: _Processes) -> Iterator[Part]:
             process & (1 << _PROCESS_BITS) - 1, thread & (1 << _THREAD_BITS) - 1,
             {"correlation": processes.correlated(correlation, process)},
         )  # fmt: skip
-    if RANGES in found:
-        held = found.columns[RANGES]
-        rows = found.integers(
+    if RANGES in tables:
+        held = tables.columns[RANGES]
+        rows = tables.integers(
             RANGES,
             ["rowid", "start", "end", "globalTid", *(["textId"] if "textId" in held else [])],
             f'WHERE eventType IN ({PUSH_POP}, {START_END}) AND "end" IS NOT NULL',
@@ -160,10 +160,10 @@ def _host(found: Tables, processes: _Processes) -> Iterator[Part]:
         registered = texts >= 0
         yield _ranges(rows[registered], texts[registered], None)
         if not registered.all():
-            own = found.texts(RANGES, "rowid", "text")
-            labels = tuple(dict.fromkeys(own.get(row, "") for row in rows[~registered, 0].tolist()))
+            ranges = tables.texts(RANGES, "rowid", "text")
+            labels = tuple(dict.fromkeys(ranges.get(row, "") for row in rows[~registered, 0].tolist()))
             code = {label: number for number, label in enumerate(labels)}
-            names = np.array([code[own.get(row, "")] for row in rows[~registered, 0].tolist()], dtype=np.int64)
+            names = np.array([code[ranges.get(row, "")] for row in rows[~registered, 0].tolist()], dtype=np.int64)
             yield _ranges(rows[~registered], names, labels)
 
 

@@ -65,8 +65,8 @@ def read_rocprof_csv(path: Path) -> EventTable:
 
 def _lane(row: dict[str, str], columns: tuple[str, ...]) -> int | None:
     text = next((row[column] for column in columns if column in row), "0")
-    found = _LANE.fullmatch(text)
-    return int(found.group(1)) if found else None
+    match = _LANE.fullmatch(text)
+    return int(match.group(1)) if match else None
 
 
 def _name(text: str) -> str:

@@ -93,11 +93,11 @@ def _entries(holder: Mapping[str, Any], field: str, path: Path) -> Iterator[Mapp
 def _kinds(tool: Mapping[str, Any], path: Path) -> Sequence[Sequence[str]]:
     """Names of operations by the number of their kind."""
     strings = require_mapping(tool.get("strings") or {}, path, "strings")
-    found = []
+    kinds = []
     for entry in _entries(strings, "buffer_records", path):
         names = entry.get("operations") or []
-        found.append([str(name)[:200] for name in names] if isinstance(names, list) else [])
-    return found
+        kinds.append([str(name)[:200] for name in names] if isinstance(names, list) else [])
+    return kinds
 
 
 _Row = tuple[Any, Any, Any, Any, Any, str]

@@ -83,15 +83,15 @@ class Tables:
         InputError
             Where a column is missing, or there are more than `most` rows.
         """
-        found: dict[int, str] = {}
+        result: dict[int, str] = {}
         for name in (key, value):
             if name not in (*self.columns.get(table, ()), "rowid"):
                 raise InputError(f"{self.path}: no column {table}.{name}")
         for block in self._rows(f"SELECT {_quoted(key)}, substr({_quoted(value)}, 1, 500) FROM {_quoted(table)}"):
-            found.update((number, str(text)) for number, text in block if type(number) is int and text is not None)
-            if len(found) > most:
+            result.update((number, str(text)) for number, text in block if type(number) is int and text is not None)
+            if len(result) > most:
                 raise InputError(f"{self.path}: table {table}: more than {most:,} rows")
-        return found
+        return result
 
     def _rows(self, query: str) -> Iterator[list[tuple[object, ...]]]:
         try:
@@ -140,7 +140,7 @@ def _schema(database: sqlite3.Connection, path: Path) -> dict[str, tuple[str, ..
     listed = database.execute("SELECT type, name, substr(sql, 1, 40) FROM sqlite_master").fetchmany(MOST_TABLES + 1)
     if len(listed) > MOST_TABLES:
         raise InputError(f"{path}: more than {MOST_TABLES:,} tables and indexes")
-    found: dict[str, tuple[str, ...]] = {}
+    schema: dict[str, tuple[str, ...]] = {}
     for kind, name, sql in listed:
         virtual = "VIRTUAL" in str(sql).upper()
         if kind not in ("table", "index") or virtual:
@@ -150,14 +150,14 @@ def _schema(database: sqlite3.Connection, path: Path) -> dict[str, tuple[str, ..
             columns = database.execute(f"PRAGMA table_xinfo({_quoted(str(name))})").fetchall()
             if any(hidden for *_, hidden in columns):
                 raise InputError(f"{path}: table {str(name)[:60]!r} holds a generated column; only plain ones are read")
-            found[str(name)] = tuple(str(column[1]) for column in columns)
+            schema[str(name)] = tuple(str(column[1]) for column in columns)
 
     def authorise(action: int, first: str | None, second: str | None, *_: object) -> int:
         allowed = action in _ALLOWED and (action != sqlite3.SQLITE_FUNCTION or second in _FUNCTIONS)
         return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 
     database.set_authorizer(authorise)
-    return found
+    return schema
 
 
 def _quoted(name: str) -> str:

@@ -32,8 +32,8 @@ def read_timeline(path: str | os.PathLike[str], arguments: Sequence[str] = ("cor
     InputError
         Where the file cannot be read or is no timeline.
     """
-    found = identify(path)
-    reader = READERS.get(found.key) if found else None
+    kind = identify(path)
+    reader = READERS.get(kind.key) if kind else None
     return reader(Path(path)) if reader else read_events(Path(path), arguments)
 
 
@@ -45,7 +45,7 @@ def timeline_graph(path: str | os.PathLike[str]) -> TraceGraph:
     InputError
         Where the file is no timeline, or shows no work of a device.
     """
-    found = identify(path)
+    kind = identify(path)
     table = read_timeline(path)
-    known = found is not None and found.key in READERS
+    known = kind is not None and kind.key in READERS
     return build_device_graph(table, str(path)) if known and not launches(table) else build_graph(table, str(path))

@@ -50,8 +50,8 @@ class Fields:
         """
         if self.wrong:
             more = len(self.wrong) - MOST_ERRORS
-            said = "; ".join(self.wrong[:MOST_ERRORS]) + (f"; and {more} more" if more > 0 else "")
-            raise InputError(f"{self.path}: {said}")
+            note = "; ".join(self.wrong[:MOST_ERRORS]) + (f"; and {more} more" if more > 0 else "")
+            raise InputError(f"{self.path}: {note}")
 
 
 def text_of(entry: Mapping[str, Any], name: str) -> str:

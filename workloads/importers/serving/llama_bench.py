@@ -75,17 +75,17 @@ def _entries(path: Path) -> list[tuple[str, Mapping[str, Any]]]:
     start = text.lstrip()[:1]
     if start == "[":
         entries = list(parse_json(text, path))[: MOST_ROWS + 1]
-        found = [(f"test {number}", entry) for number, entry in enumerate(entries)]
+        result = [(f"test {number}", entry) for number, entry in enumerate(entries)]
     elif start == "{":
         lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
-        found = [
+        result = [
             (f"line {number}", parse_json(line, f"{path}: line {number}")) for number, line in lines[: MOST_ROWS + 1]
         ]
     else:
-        found = [(f"line {line}", row) for line, row in read_csv_rows(path, ("avg_ns", "n_prompt", "n_gen"))]
-    if len(found) > MOST_ROWS:
+        result = [(f"line {line}", row) for line, row in read_csv_rows(path, ("avg_ns", "n_prompt", "n_gen"))]
+    if len(result) > MOST_ROWS:
         raise InputError(f"{path}: more than {MOST_ROWS:,} tests")
-    return [(where, require_mapping(entry, path, where)) for where, entry in found]
+    return [(where, require_mapping(entry, path, where)) for where, entry in result]
 
 
 def _test(entry: Mapping[str, Any], where: str, fields: Fields) -> LocalRun:
@@ -118,8 +118,8 @@ def stored_type(model_type: str) -> str:
     >>> stored_type("qwen2 7B Q4_K - Medium"), stored_type("llama 8B F16"), stored_type("llama 7B mostly Q4_0")
     ('q4_k_m', 'fp16', 'q4_0')
     """
-    found = _TYPE.search(model_type)
-    if not found:
+    match = _TYPE.search(model_type)
+    if not match:
         return ""
-    name = found.group(1).lower() + _SIZES.get(found.group(2) or "", "")
+    name = match.group(1).lower() + _SIZES.get(match.group(2) or "", "")
     return _SAME.get(name, name)

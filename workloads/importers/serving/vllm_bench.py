@@ -90,8 +90,8 @@ def _entries(path: Path) -> list[Mapping[str, Any]]:
 def _run(entry: Mapping[str, Any], where: str, fields: Fields) -> ServedRun:
     completed = fields.number(entry, "completed", where, 1, MOST_REQUESTS)
     sent = fields.optional(entry, "num_prompts", where) or completed
-    asked = entry.get("request_rate")
-    rate = None if asked in ("inf", None, math.inf) else fields.number(entry, "request_rate", where, 1e-9, 1e9)
+    wanted_rate = entry.get("request_rate")
+    rate = None if wanted_rate in ("inf", None, math.inf) else fields.number(entry, "request_rate", where, 1e-9, 1e9)
     users = fields.optional(entry, "max_concurrency", where, 1)
     burstiness = fields.optional(entry, "burstiness", where)
     times = {}

@@ -51,11 +51,11 @@ def build_by_name(target: str) -> tuple[Any, Inputs | None]:
 
 def own_failure(error: BaseException) -> str:
     """An error that a user's code raised: what it says, and the last line of that code on the way to it."""
-    said = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    message = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
     if isinstance(error, SyntaxError):
-        return said
+        return message
     here = [frame for frame in extract_tb(error.__traceback__) if _is_own(frame.filename)]
-    return f"{said} at {Path(here[-1].filename).name}:{here[-1].lineno}: {here[-1].line}" if here else said
+    return f"{message} at {Path(here[-1].filename).name}:{here[-1].lineno}: {here[-1].line}" if here else message
 
 
 def _is_own(filename: str) -> bool:

@@ -20,26 +20,26 @@ def case_set(scored: Path | None) -> CaseSet:
     InputError
         Where the public data are missing.
     """
-    found = []
+    result = []
     for figure in figures().figures:
         try:
-            found.append((figure, figure.measured(scored)))
+            result.append((figure, figure.measured(scored)))
         except InputError:
             continue
-    if not found:
+    if not result:
         raise InputError("defaults: none of the figures' rows is here (set SLIPSTICK_DATA)")
 
     @cache
     def answer(place: int) -> Answered | None:
         try:
-            return answered(found[place][0], scored)
+            return answered(result[place][0], scored)
         except InputError:
             return None
 
-    def reference(of: Callable[[Answered], Prediction]) -> Callable[[], list[Prediction | None]]:
+    def reference(predict: Callable[[Answered], Prediction]) -> Callable[[], list[Prediction | None]]:
         def read() -> list[Prediction | None]:
-            answers = [answer(place) for place in range(len(found))]
-            return [None if one is None else of(one) for one in answers]
+            answers = [answer(place) for place in range(len(result))]
+            return [None if one is None else predict(one) for one in answers]
 
         return read
 
@@ -47,7 +47,7 @@ def case_set(scored: Path | None) -> CaseSet:
         "ours": reference(lambda one: Prediction(one.ours, one.low, one.high)),
         "roofline": reference(lambda one: Prediction(one.plain)),
     }
-    measured = tuple(Measured(_case(figure), seconds) for figure, seconds in found)
+    measured = tuple(Measured(_case(figure), seconds) for figure, seconds in result)
     return CaseSet("defaults", "kind of model", measured, references)
 
 

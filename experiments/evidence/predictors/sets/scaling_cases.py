@@ -53,7 +53,7 @@ def _name(series: str, size: int, to: float) -> str:
 
 
 def _cases(each: MeasuredSeries) -> list[Measured]:
-    found = []
+    result = []
     for known, later, truth in cases(each):
         shared: dict[str, Input] = {
             "kind": each.kind,
@@ -63,8 +63,8 @@ def _cases(each: MeasuredSeries) -> list[Measured]:
         }
         for to, seconds in zip(later, truth, strict=True):
             case = Case(_name(each.name, len(known.x), float(to)), each.source, {**shared, "to": float(to)})
-            found.append(Measured(case, float(seconds)))
-    return found
+            result.append(Measured(case, float(seconds)))
+    return result
 
 
 def _prediction(one: Target, field: str) -> Prediction | None:

@@ -114,14 +114,14 @@ def loop_rows(
 ) -> list[ValidationRow]:
     """One row over all machines and one a machine: median |log| of time, the machine left out."""
     known = {name: streams for name, one in training.items() if (streams := streams_of(one)) is not None}
-    asked = {name: streams for name, one in targets.items() if (streams := streams_of(one)) is not None}
+    scored = {name: streams for name, one in targets.items() if (streams := streams_of(one)) is not None}
     errors, corners, roofs = {}, {}, {}
-    for name, one in asked.items():
+    for name, one in scored.items():
         model = chosen([other for label, other in known.items() if label != name])
         errors[name], corners[name], roofs[name] = one.errors(model), one.errors(LayerConditions()), one.roofline()
     if not errors:
         return []
-    together = [np.concatenate([*found.values()]) for found in (errors, corners, roofs)]
+    together = [np.concatenate([*errors_of.values()]) for errors_of in (errors, corners, roofs)]
     rows = [_row("all machines", together[0], together[1], together[2], dataset)]
     return rows + [_row(name, errors[name], corners[name], roofs[name], dataset) for name in errors]
 

@@ -75,8 +75,8 @@ def limited_runs(frame: pd.DataFrame) -> pd.DataFrame:
 def rated_power(device: str) -> float:
     """Rated power of a board [W], from the table here or the catalogue's cap; not a number where neither knows it."""
     known = RATED.get(device.lower())
-    found = None if known else machine_of_device(device)
-    return known or (float(found.power.cap) if found and found.power.cap else float("nan"))
+    machine = None if known else machine_of_device(device)
+    return known or (float(machine.power.cap) if machine and machine.power.cap else float("nan"))
 
 
 def fitted(runs: pd.DataFrame) -> PowerLimit:

@@ -58,14 +58,14 @@ def figures(
 ) -> list[ValidationRow]:
     """Median and 90th percentile of one case."""
     width = quantile(DEFAULT_LEVEL, None)
-    found = []
+    result = []
     for place, (label, share) in enumerate((("median", 0.5), ("90th percentile", 0.9))):
 
         def statistic(values: Sequence[float] | FloatArray, share: float = share) -> float:
             return float(np.quantile(np.abs(np.expm1(np.asarray(values))), share))
 
         ours = statistic(errors)
-        found.append(
+        result.append(
             ValidationRow(
                 dataset=f"training: {source}",
                 case=f"{case}, {label}",
@@ -84,4 +84,4 @@ def figures(
                 reason=reason,
             )
         )
-    return found
+    return result

@@ -56,8 +56,8 @@ def fitted_terms(runs: Sequence[TrainingRun]) -> TrainingTerms:
         soft = np.sign(errors) * np.sqrt(2 * (np.sqrt(1 + errors**2) - 1))
         return np.concatenate([soft, (point - start) / usual])
 
-    found = least_squares(residuals, np.clip(start, low + 1e-6, high - 1e-6), bounds=(low, high), max_nfev=40)
-    return terms(found.x)
+    solution = least_squares(residuals, np.clip(start, low + 1e-6, high - 1e-6), bounds=(low, high), max_nfev=40)
+    return terms(solution.x)
 
 
 def _like(one: TrainingRun, other: TrainingRun) -> bool:

@@ -31,8 +31,8 @@ def grown_rows(source: str, runs: Sequence[TrainingRun], stack: Sequence[Trainin
         for mine, border in parts
     ]
     pairs = [(known, later) for known, later in pairs if known and later]
-    asked = {run for _, later in pairs for run in later}
-    terms = fitted_terms([run for run in stack if run not in asked])
+    scored = {run for _, later in pairs for run in later}
+    terms = fitted_terms([run for run in stack if run not in scored])
     errors, spreads, runs_asked = [], [], []
     for known, later in pairs:
         first = known[0]

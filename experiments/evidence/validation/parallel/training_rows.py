@@ -110,7 +110,7 @@ def mpt(name: str) -> LanguageModel:
 def training_runs(source: str, path: Path) -> tuple[list[TrainingRun], int]:
     """The runs of a file, and how many of its rows are left out."""
     frame = csv_frame(path)
-    found: list[TrainingRun] = []
+    result: list[TrainingRun] = []
     left = 0
     reader = {"mlperf": _mlperf, "megatron-bridge": _bridge, "llm-foundry": _foundry}[source]
     for row in _rows(frame):
@@ -120,11 +120,11 @@ def training_runs(source: str, path: Path) -> tuple[list[TrainingRun], int]:
                 run.layout.check(run.model, run.batch, run.sequence)
         except InputError:
             run = None
-        if run is None or any(_same(run, other) for other in found):
+        if run is None or any(_same(run, other) for other in result):
             left += 1
         else:
-            found.append(run)
-    return found, left
+            result.append(run)
+    return result, left
 
 
 def _rows(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:

@@ -53,12 +53,12 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
     known = {source: _runs(source, training_file(FILES[source])) for source in FILES}
     if scored is not None:
         return _kept_aside(known, scored)
-    found = _scale(known)
+    scores = _scale(known)
     for board in BOARDS:
-        found += _left_out(board, known)
+        scores += _left_out(board, known)
     for source in ("mlperf", "llm-foundry"):
-        found += grown_rows(source, known[source], stack_of(source, known))
-    return found
+        scores += grown_rows(source, known[source], stack_of(source, known))
+    return scores
 
 
 def _runs(source: str, path: Path | None) -> list[TrainingRun]:
@@ -77,13 +77,13 @@ def _scale(known: Mapping[str, Sequence[TrainingRun]]) -> list[ValidationRow]:
     terms = fitted_terms(small)
     plain = log_errors(large, terms)
     spread = spread_of(log_errors(small, terms))
-    own = [run for run in small if run.source == "mlperf"]
+    submitted = [run for run in small if run.source == "mlperf"]
     # the anchored error is that of scaling: how each small run follows from the others of its kind
     with_anchor = np.array(
-        [error + (anchored(run, own, terms) or 0.0) for run, error in zip(large, plain, strict=True)]
+        [error + (anchored(run, submitted, terms) or 0.0) for run, error in zip(large, plain, strict=True)]
     )
     case = f"Llama 3.1 405B above {MOST_KNOWN} accelerators"
-    base = baseline_errors(large, own)
+    base = baseline_errors(large, submitted)
     return [
         *figures("mlperf", f"{case}, terms alone", "scale", plain, np.full(len(large), spread), base, (0.08, 0.20)),
         *figures(
@@ -112,28 +112,28 @@ def _left_out(board: Board, known: Mapping[str, Sequence[TrainingRun]]) -> list[
     together = np.concatenate(list(errors.values()))
     widths = np.concatenate([np.full(len(errors[group]), spreads[group]) for group in errors])
     worst = max(errors, key=lambda group: float(np.median(np.abs(errors[group]))))
-    said = f"worst: {worst} ({np.median(np.abs(np.expm1(errors[worst]))):.0%} median)"
-    return figures(board.source, board.case, board.case, together, widths, base, board.goals, said, board.noise)
+    note = f"worst: {worst} ({np.median(np.abs(np.expm1(errors[worst]))):.0%} median)"
+    return figures(board.source, board.case, board.case, together, widths, base, board.goals, note, board.noise)
 
 
 def _kept_aside(known: Mapping[str, Sequence[TrainingRun]], scored: Path) -> list[ValidationRow]:
     """Rows of other files, from terms fitted to all rows here."""
-    found: list[ValidationRow] = []
+    scores: list[ValidationRow] = []
     for source, file in FILES.items():
         path = scored_file(file, scored)
         if path is None:
-            found.append(skipped(f"training: {source}", why_missing(file, scored)))
+            scores.append(skipped(f"training: {source}", why_missing(file, scored)))
             continue
         runs, left = training_runs(source, path)
         if not runs:
-            found.append(skipped(f"training: {source}", f"none of {left} rows has a layout and a model that is known"))
+            scores.append(skipped(f"training: {source}", f"none of {left} rows has a layout and a model that is known"))
             continue
         stack = stack_of(source, known)
         terms = fitted_terms(stack)
         errors = log_errors(runs, terms) + np.array([anchored(run, known[source], terms) or 0.0 for run in runs])
         spread = np.full(len(runs), spread_of(log_errors(stack, terms)))
-        said = f"{left} rows are left out"
-        found += figures(
-            source, "rows kept aside", "file", errors, spread, baseline_errors(runs, stack), (0.10, 0.28), said
+        note = f"{left} rows are left out"
+        scores += figures(
+            source, "rows kept aside", "file", errors, spread, baseline_errors(runs, stack), (0.10, 0.28), note
         )
-    return found
+    return scores

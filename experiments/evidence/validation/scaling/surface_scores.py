@@ -89,7 +89,7 @@ def table_cases(path: Path, source: str) -> Iterator[SurfaceCase]:
                 if low > x[:, column].min() or high < x[:, column].max():
                     beyond &= (x[:, column] < low) | (x[:, column] > high)
             if beyond.any() and known.sum() >= 2 * LEAST_LEVELS:
-                yield from _asked(source, varying, x[known], y[known], x[beyond], y[beyond])
+                yield from _predicted_rows(source, varying, x[known], y[known], x[beyond], y[beyond])
 
 
 def _cuts(x: FloatArray, y: FloatArray) -> Iterator[Mask]:
@@ -123,10 +123,10 @@ def law_cases(law: PublishedLaw, noise: float) -> Iterator[SurfaceCase]:
         random = np.random.default_rng([seed, len(law.name)])
         y = law.seconds(x) * random.lognormal(sigma=noise, size=len(x))
         truth = law.seconds(to) * random.lognormal(sigma=noise, size=len(to))
-        yield from _asked(law.name, law.parameters, x, y, to, truth)
+        yield from _predicted_rows(law.name, law.parameters, x, y, to, truth)
 
 
-def _asked(
+def _predicted_rows(
     source: str, names: Sequence[str], x: FloatArray, y: FloatArray, to: FloatArray, truth: FloatArray
 ) -> Iterator[SurfaceCase]:
     answers = extrapolate_surface(x, y, names, to, level=LEVEL).answers

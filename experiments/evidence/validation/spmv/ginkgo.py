@@ -32,11 +32,11 @@ def rows(scored: Path | None) -> list[ValidationRow]:
         missing = why_missing(TIMES, scored) if asked_path is None else why_missing(TIMES)
         return [skipped(DATASET, missing)]
     known, _ = read_products(known_path, training_file(MATRICES) or statistics)
-    asked, unknown = read_products(asked_path, statistics) if scored else (known, [])
+    targets, unknown = read_products(asked_path, statistics) if scored else (known, [])
     result = [skipped(f"{DATASET}: {name}", "the catalogue has no such machine") for name in unknown]
-    costs = {name: fit_device(own.amount, own.seconds, own.machine) for name, own in known.items()}
-    for test in asked.values():
-        train = {name: own for name, own in known.items() if own.machine.name != test.machine.name}
+    costs = {name: fit_device(products.amount, products.seconds, products.machine) for name, products in known.items()}
+    for test in targets.values():
+        train = {name: products for name, products in known.items() if products.machine.name != test.machine.name}
         if not train:
             result.append(skipped(f"{DATASET}: {test.device}", "no other device to learn from"))
             continue
@@ -84,12 +84,12 @@ def _row(test: Products, trained: TrainedDevices, predicted: Floats) -> Validati
 def _anchored_row(test: Products, trained: TrainedDevices, ours: Floats, count: int) -> ValidationRow:
     """Scored on the matrices not measured, the mean over draws of which ones were."""
     random = np.random.default_rng(0)
-    found: list[float] = []
+    result: list[float] = []
     plain: list[float] = []
     for _ in range(ANCHOR_DRAWS):
         known = np.zeros(len(ours), dtype=bool)
         known[random.permutation(len(ours))[:count]] = True
-        for predicted, errors in ((ours, found), (test.roofline, plain)):
+        for predicted, errors in ((ours, result), (test.roofline, plain)):
             scale = anchored(test.seconds[known] / predicted[known], trained.machine_spread, trained.matrix_spread)
             errors.append(float(np.mean(np.abs(scale.factor * predicted[~known] / test.seconds[~known] - 1))))
     what = "one matrix" if count == 1 else f"{count} matrices"
@@ -100,7 +100,7 @@ def _anchored_row(test: Products, trained: TrainedDevices, ours: Floats, count: 
         len(ours) - count,
         "MAPE",
         "1",
-        float(np.mean(found)),
+        float(np.mean(result)),
         {"without": _error(ours, test), "roofline with the same anchors": float(np.mean(plain))},
     )
 

@@ -53,10 +53,10 @@ class Both:
 def both(frame: pd.DataFrame, known: Mapping[str, Program], sources: Sequence[str], names: Sequence[str]) -> list[Both]:
     """Of every host that ran both modes."""
     compiled = {source: known[source].compiled() for source in sources}
-    found = []
+    result = []
     for host, part in frame.groupby("machine"):
         device = machine_of(str(part["device"].iloc[0]))
-        modes = {mode: own for mode, own in part.groupby("mode") if mode in ("eager", MODE)}
+        modes = {mode: times for mode, times in part.groupby("mode") if mode in ("eager", MODE)}
         if len(modes) < 2 or not device:
             continue
         timed = []
@@ -64,11 +64,13 @@ def both(frame: pd.DataFrame, known: Mapping[str, Program], sources: Sequence[st
             index = np.array([sources.index(source) for source in modes[mode]["source"]])
             logs = np.log(modes[mode]["mean_s"].to_numpy())
             timed.append(Timed(str(host), device, columns(sources, programs, names, device), index, logs))
-        found.append(Both(*timed))
-    return found
+        result.append(Both(*timed))
+    return result
 
 
-def predicted(data: Sequence[Both], keep: FloatArray, on: Sequence[Both], names: Sequence[str]) -> list[FloatArray]:
+def predicted(
+    data: Sequence[Both], keep: FloatArray, devices: Sequence[Both], names: Sequence[str]
+) -> list[FloatArray]:
     """The change of every program on some devices, by kernels fitted to the kept programs of others.
 
     Parameters
@@ -80,7 +82,7 @@ def predicted(data: Sequence[Both], keep: FloatArray, on: Sequence[Both], names:
     point = compiled_point(data, keep, eager, names)
     return [
         np.log(modelled(point, one.compiled.rows, len(names)) / modelled(eager, one.eager.rows, len(names)))
-        for one in on
+        for one in devices
     ]
 
 
@@ -103,11 +105,11 @@ def compile_rows(data: Sequence[Both], names: Sequence[str]) -> list[ValidationR
         return []
     programs = data[0].eager.rows.programs
     fold = np.random.default_rng(0).integers(0, FOLDS, programs)
-    told = [np.full(programs, np.nan) for _ in data]
+    estimated = [np.full(programs, np.nan) for _ in data]
     for number in range(FOLDS):
         for place, change in enumerate(predicted(data, fold != number, data, names)):
-            told[place][fold == number] = change[fold == number]
-    found = _scores("program unseen", "program", told, data, {})
+            estimated[place][fold == number] = change[fold == number]
+    result = _scores("program unseen", "program", estimated, data, {})
     copied, mixed = [], []
     for one in data:
         others = [o for o in data if o.eager.device != one.eager.device]
@@ -118,34 +120,34 @@ def compile_rows(data: Sequence[Both], names: Sequence[str]) -> list[ValidationR
             copied.append(near.change())
             mixed.append(Mixture(CHANGES, None).log(ways))
     if len(mixed) == len(data):
-        found += _scores("device unseen, a relative known", "each in turn", mixed, data, {"nearest device": copied})
-    return found
+        result += _scores("device unseen, a relative known", "each in turn", mixed, data, {"nearest device": copied})
+    return result
 
 
 def sealed_rows(tested: Sequence[Both], learnt: Sequence[Both], names: Sequence[str]) -> list[ValidationRow]:
     """Devices of another folder, predicted from those here; what they share with these leaves the training data."""
-    found = []
+    result = []
     for one in tested:
         others = [o for o in learnt if o.eager.host != one.eager.host]
         if others:
             (formula,) = predicted(others, np.ones(one.eager.rows.programs, bool), [one], names)
             near = others[[o.eager.host for o in others].index(nearest(one.eager, [o.eager for o in others]).host)]
-            told = Mixture(CHANGES, None).log({"formula": formula, "nearest": near.change()})
-            found += _scores(one.eager.host, "scored rows", [told], [one], {"nearest device": [near.change()]})
-    return found
+            estimated = Mixture(CHANGES, None).log({"formula": formula, "nearest": near.change()})
+            result += _scores(one.eager.host, "scored rows", [estimated], [one], {"nearest device": [near.change()]})
+    return result
 
 
 def _scores(
     case: str,
     held_out: str,
-    told: Sequence[FloatArray],
+    predicted: Sequence[FloatArray],
     data: Sequence[Both],
     copied: Mapping[str, Sequence[FloatArray]],
 ) -> list[ValidationRow]:
-    true, ours = np.concatenate([one.change() for one in data]), np.concatenate(told)
+    true, ours = np.concatenate([one.change() for one in data]), np.concatenate(predicted)
     others = {name: np.concatenate(changes) for name, changes in copied.items()}
     timed = np.isfinite(true) & np.isfinite(ours)
-    found = []
+    result = []
     for share, metric in (
         (0.5, "median |log ratio| of the change"),
         (0.9, "90th percentile |log ratio| of the change"),
@@ -153,7 +155,7 @@ def _scores(
         base = {"no change": true[timed]} | {n: (o - true)[timed & np.isfinite(o)] for n, o in others.items()}
         sizes = {name: float(np.quantile(np.abs(errors), share)) for name, errors in base.items() if len(errors)}
         value = float(np.quantile(np.abs(ours - true)[timed], share))
-        found.append(ValidationRow(DATASET, case, held_out, int(timed.sum()), metric, "1", value, sizes))
+        result.append(ValidationRow(DATASET, case, held_out, int(timed.sum()), metric, "1", value, sizes))
     changed = timed & (np.abs(np.where(timed, true, 0.0)) > CHANGED)
     right = {"always faster": float(np.mean(true[changed] < 0))}
     for name, other in others.items():
@@ -162,5 +164,5 @@ def _scores(
     value = float(np.mean((ours > CHANGED)[changed] == (true > 0)[changed]))
     metric = f"share of the right direction, of changes by more than {CHANGED:.0%}"
     count = int(changed.sum())
-    found.append(ValidationRow(DATASET, case, held_out, count, metric, "1", value, right, GOAL, value >= GOAL))
-    return found
+    result.append(ValidationRow(DATASET, case, held_out, count, metric, "1", value, right, GOAL, value >= GOAL))
+    return result

@@ -170,8 +170,8 @@ def fit_compiled(
     spread = np.minimum(spread, COMPILED)
 
     def residuals(point: FloatArray) -> FloatArray:
-        own = [np.log(modelled(point, rows, len(names)))[index] - logs for rows, index, logs in data]
-        return np.concatenate([*own, (point - eager) / spread * STRENGTH])
+        errors = [np.log(modelled(point, rows, len(names)))[index] - logs for rows, index, logs in data]
+        return np.concatenate([*errors, (point - eager) / spread * STRENGTH])
 
     return np.asarray(least_squares(residuals, eager, loss="soft_l1", f_scale=SOFT, max_nfev=25).x)
 

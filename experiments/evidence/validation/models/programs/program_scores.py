@@ -115,8 +115,8 @@ def _devices_left_out(data: Sequence[Timed], names: Sequence[str]) -> list[Valid
 
 def _error(one: Timed, others: Sequence[Timed], names: Sequence[str]) -> tuple[FloatArray, float]:
     """Log errors of a device's programs, and the standard deviation that was announced."""
-    found = told(one, others, names)
-    return np.asarray(found.logs[one.index.astype(int)] - one.logs), found.mixed.spread or PROGRAMS
+    predicted = told(one, others, names)
+    return np.asarray(predicted.logs[one.index.astype(int)] - one.logs), predicted.mixed.spread or PROGRAMS
 
 
 def _compiled(tested: pd.DataFrame, training: pd.DataFrame, known: Mapping[str, Program]) -> list[ValidationRow]:

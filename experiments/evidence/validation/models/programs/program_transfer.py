@@ -102,8 +102,8 @@ def nearest(one: Timed, others: Sequence[Timed]) -> Timed:
 
 def bandwidth(one: Timed) -> float:
     """Of a device's main memory [B/s]."""
-    on = machine(one.device)
-    return on.bandwidth(on.main_memory)
+    target = machine(one.device)
+    return target.bandwidth(target.main_memory)
 
 
 def roofline(rows: Rows) -> FloatArray:
