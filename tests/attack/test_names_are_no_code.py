@@ -80,8 +80,6 @@ def test_machines_with_hostile_names_come_back_and_do_nothing(name: str) -> None
 
 
 ALLOWED = {
-    "estimators/core/lambdified.py": "lambdify: names are places, strays are refused",
-    "experiments/evidence/validation/models/workload_arrays.py": "lambdify of our own workloads: names are places",
     "experiments/question/own.py": "the module that the user named",
     "workloads/importers/torch/torch_by_name.py": "the module that the user named",
 }

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import sympy as sp
 
-from slipstick.estimators.core.lambdified import refuse_strays
+from slipstick.estimators.core.lambdified import compiled
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Workload
@@ -85,13 +85,6 @@ def compile_workload(workload: Workload) -> CompiledWorkload:
         for name, amount in amounts.items():
             slots.setdefault(name, [0] * len(workload))[index] = expressions.setdefault(amount, len(expressions))
     symbols = tuple(sorted(workload.symbols))
-    names = {str(s): s for e in expressions if isinstance(e, sp.Basic) for s in e.free_symbols}
-    # Amounts are dotted-name symbols at most; lambdify wants identifiers.
-    plain = {names[name]: sp.Symbol(f"x{index}") for index, name in enumerate(symbols) if name in names}
-    arguments = [sp.Symbol(f"x{index}") for index in range(len(symbols))]
-    bodies = [sp.sympify(expression, strict=True).xreplace(plain) for expression in expressions]
-    for body in bodies:
-        refuse_strays(body, arguments)
-    evaluate = sp.lambdify(arguments, bodies, modules="numpy", cse=True)
+    evaluate = compiled(sp.Tuple(*(sp.sympify(expression, strict=True) for expression in expressions)), symbols)
     indices = {name: np.array(positions, dtype=np.intp) for name, positions in slots.items()}
     return CompiledWorkload(tuple(op.name for op in workload), symbols, evaluate, indices)
