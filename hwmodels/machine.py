@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, Self
 
@@ -175,6 +175,14 @@ class Machine(Record):
         """Digest of everything that can change a measured time; names, prices and sources are left out."""
         return content_digest(self.model_dump(mode="json", exclude=NOT_TIMED))
 
+    @cached_property
+    def form(self) -> Hashable:
+        """What of the machine is no magnitude: names, words, counts, and which numbers are None, 0 or neither.
+
+        Formulas that name the machine's numbers, and read no more than this of them, are equal on machines of one form.
+        """
+        return _form({name: getattr(self, name) for name in type(self).model_fields if name not in NOT_TIMED})
+
     def peak_factors(self, unit: str, dtype: str) -> tuple[str, ...]:
         """The fields whose product is the peak rate in flop/s of one unit and dtype.
 
@@ -267,6 +275,13 @@ def _fields(value: Any) -> Mapping[str, Any]:
     if isinstance(value, tuple):
         return {str(i): entry for i, entry in enumerate(value)}
     return {}
+
+
+def _form(value: Any) -> Hashable:
+    if isinstance(value, float):
+        return (value > 0) - (value < 0), "float"
+    inside = _fields(value)
+    return tuple((name, _form(one)) for name, one in inside.items()) if inside else value
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:

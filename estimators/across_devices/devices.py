@@ -18,7 +18,8 @@ from slipstick.estimators.across_devices.operation_times import OperationTimes, 
 from slipstick.estimators.across_devices.pooling import MachineFit, Prior, fit_machine, priors_of
 from slipstick.estimators.across_devices.shaped import ShapedComposite, ShapedRoofline
 from slipstick.estimators.calibration.calibration import Calibration
-from slipstick.estimators.composites.composite import Composite, as_compiled
+from slipstick.estimators.composites.composite import Composite
+from slipstick.estimators.composites.kept_workloads import as_compiled
 from slipstick.estimators.contract.protocols import Estimator
 from slipstick.estimators.core.parameters import declared
 from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from slipstick.estimators.composites.compiled import Compiled, check_free, constant_group, groups_of
 from slipstick.estimators.composites.consumption import energy_of
+from slipstick.estimators.composites.kept_workloads import (
+    arithmetic_of,
+    as_compiled,
+    bound_with,
+    executions,
+    notes_on_dtypes,
+    resident,
+)
 from slipstick.estimators.contract.base import EstimatorBase, PointByPoint
 from slipstick.estimators.core.estimate import Estimate, Part
 from slipstick.estimators.core.formula import Formula
@@ -20,14 +26,12 @@ from slipstick.estimators.core.schedule_model import FormulaSchedule, Schedule
 from slipstick.estimators.operation.physical_bound import PhysicalBound
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError, unknown_name
-from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.records import Same, Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.units import format_quantity
 from slipstick.workloads.graph.cost import symbols_of
-from slipstick.workloads.graph.footprint import attends_to_cache, resident_bytes
+from slipstick.workloads.graph.footprint import attends_to_cache
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.transforms.dtype import dtype_notes
-from slipstick.workloads.transforms.fusion import fused
 from slipstick.workloads.transforms.mixed import precision_notes
 
 
@@ -60,7 +64,7 @@ class Composite(EstimatorBase):
         """
         run = Table({**self.schedule.run_defaults(machine), **(run or {})})
         workload = self.graph(workload, machine)
-        bound = self.handed_over(workload, machine).bind_known(run).bound()
+        bound = bound_with(Same(self.handed_over(workload, machine)), run)
         times = self.operation.times(bound.operations, machine)
         PhysicalBound(machine).check(bound.operations, times)
         outcome = self.schedule.combine(bound, times, machine, {**workload.defaults, **run})
@@ -195,13 +199,12 @@ class Composite(EstimatorBase):
     def assumptions(self, workload: Workload, machine: Machine) -> tuple[str, ...]:
         """What every answer takes for granted: runtime, dtypes, cache state."""
         runtime = machine.runtime
-        counts = sorted({name for op in workload for name in op.cost if name.startswith("flop.")})
-        dtypes = [_served(machine, *name.split(".")[1:]) for name in counts]
+        dtypes = [_served(machine, *name.split(".")[1:]) for name in arithmetic_of(Same(workload))]
         counted = f"{len(workload.uncounted)} operations not counted" if workload.uncounted else ""
         texts = (
             f"{machine.name}, {runtime.mode} runtime{f' ({runtime.library})' if runtime.library else ''}",
             self._caches(machine),
-            *dtype_notes(workload),
+            *notes_on_dtypes(Same(workload)),
             *precision_notes(workload.metadata),
             f"flop as {', '.join(dtypes)}" if dtypes else "",
             counted,
@@ -216,28 +219,12 @@ class Composite(EstimatorBase):
     def _parts(
         self, workload: Workload, times: FloatArray, machine: Machine, elapsed: tuple[float, ...] | None
     ) -> tuple[Part, ...]:
-        bounds: dict[int, str | None] = {}
+        bounds: Sequence[str | None] = [None] * len(times)
         if isinstance(self.operation, FormulaModel):
-            fitted = {f"parameter.{name}": value for name, (value, _) in parameters(self.operation).items()}
-            for formula, indices in grouped(self.operation, workload.operations, machine):
-                if not formula.terms:
-                    continue
-                names = list(formula.terms)
-                sides = []
-                for term in (Formula(formula.terms[name], "s", "") for name in names):
-                    values: dict[str, Any] = {**fitted, **machine_values(term, machine)}
-                    for name in term.names:
-                        if name.startswith("operation."):
-                            values[name] = np.array(
-                                [float(self.operation.amount(workload.operations[i], name)) for i in indices]
-                            )
-                    sides.append(np.broadcast_to(term.evaluate(values), len(indices)))
-                for index, side in zip(indices, np.argmax(np.stack(sides), axis=0), strict=True):
-                    bounds[index] = names[int(side)]
-        return tuple(
-            Part(op.name, op.kind, float(time), float(op.times), bounds.get(index), elapsed[index] if elapsed else None)
-            for index, (op, time) in enumerate(zip(workload, times, strict=True))
-        )
+            bounds = self.operation.bounds(workload.operations, machine)
+        names, kinds = [op.name for op in workload], [op.kind for op in workload]
+        counts = executions(Same(workload)).tolist()
+        return tuple(map(Part, names, kinds, times.tolist(), counts, bounds, elapsed or [None] * len(names)))
 
     def metric_at(self, name: str, metrics: Mapping[str, float], factor: float) -> float:
         """See `Schedule.metric_at`."""
@@ -256,11 +243,6 @@ class Composite(EstimatorBase):
                 raise unknown_name(f"{space} quantity", path, known[space])
 
 
-def as_compiled(workload: Workload, machine: Machine) -> Workload:
-    """The workload as the machine's runtime hands it over: a compiled one has fused operations."""
-    return fused(workload, machine.runtime.free_kinds) if machine.runtime.mode == "compiled" else workload
-
-
 def _served(machine: Machine, unit: str, dtype: str) -> str:
     """UNIT.DTYPE; a product that another engine serves, since the matrix engine lacks the data type, says which."""
     rated = [name for name in ("matrix", "vector") if name in machine.engines]
@@ -274,7 +256,7 @@ def _fusion_notes(before: Workload, after: Workload) -> tuple[str, ...]:
 
 def _memory_notes(workload: Workload, machine: Machine) -> tuple[str, ...]:
     """That the machine cannot hold the workload, where the graph says so; graphs of many devices say their own."""
-    kept = None if "devices" in workload.metadata else resident_bytes(workload)
+    kept = None if "devices" in workload.metadata else resident(Same(workload))
     main = machine.main_memory
     there = machine.memory[main].capacity * machine.instances(main)
     if kept is None or not there or kept <= there:

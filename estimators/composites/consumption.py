@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from slipstick.estimators.operation.power.voltage import squared_voltage
 from slipstick.estimators.operation.roofline import serving_engine
 from slipstick.hwmodels.files.expressions import parse_expression, symbol
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.records import Same, Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.units import format_quantity
 from slipstick.workloads.graph.cost import Amount, symbols_of
@@ -92,22 +93,47 @@ def energy(
         Where the machine states no power, or the workload counts neither flop nor bytes.
     """
     power = power or PowerModel()
-    watts = power.uncapped(machine, squared_voltage())
-    if clock == "held":
-        least = power.uncapped(machine, sp.Integer(1)).expression
-        watts = Formula(Largest(least, power.formula(machine).expression), "W", watts.source)
-    worked = [op for op in workload if op.kind not in machine.runtime.free_kinds]
-    flop = _sum(part for op in worked for part in _float32_flop(op, machine))
-    moved = _sum(op.times * op.cost.bytes_moved for op in worked)
+    kept = _kept_joules(power, machine.form, clock)
+    joules = kept[0] if kept else _joules(power, machine, clock)
+    kept[:] = [joules]
+    kept_work = _kept_work(Same(workload), machine.form)
+    flop, moved = kept_work[0] if kept_work else _work_of(workload, machine)
+    kept_work[:] = [(flop, moved)]
     if flop == 0 and moved == 0:
         raise InputError(f"workload {workload.name!r} counts neither flop nor bytes: its energy is unknown")
-    joules = Formula(watts.expression * symbol("time") * symbol("operation.devices"), "J", watts.source)
     symbols = {name: float(value) for name, value in {**workload.defaults, **(run or {})}.items()}
     values = {f"parameter.{name}": value for name, (value, _) in parameters(power).items()}
     work = Table(
         {"operation.float32_flop": flop, "operation.bytes_moved": moved, "operation.devices": devices_of(workload)}
     )
     return Consumption(ENERGY, joules, Table({**symbols, **values, **machine_values(joules, machine)}), work)
+
+
+def _joules(power: PowerModel, machine: Machine, clock: Clock) -> Formula:
+    watts = power.uncapped(machine, squared_voltage())
+    if clock == "held":
+        least = power.uncapped(machine, sp.Integer(1)).expression
+        watts = Formula(Largest(least, power.formula(machine).expression), "W", watts.source)
+    return Formula(watts.expression * symbol("time") * symbol("operation.devices"), "J", watts.source)
+
+
+def _work_of(workload: Workload, machine: Machine) -> tuple[Amount, Amount]:
+    """Flop, each at its energy over that of a float32 flop, and bytes moved, of all executions."""
+    worked = [op for op in workload if op.kind not in machine.runtime.free_kinds]
+    flop = _sum(part for op in worked for part in _float32_flop(op, machine))
+    return flop, _sum(op.times * op.cost.bytes_moved for op in worked)
+
+
+@lru_cache(maxsize=16)
+def _kept_joules(power: PowerModel, form: Hashable, clock: Clock) -> list[Formula]:
+    """The place for the formula of the energy on machines of one form: it names their numbers."""
+    return []
+
+
+@lru_cache(maxsize=8)
+def _kept_work(workload: Same[Workload], form: Hashable) -> list[tuple[Amount, Amount]]:
+    """The place for the work of a workload on machines of one form: their engines decide what a flop costs."""
+    return []
 
 
 def devices_of(workload: Workload) -> Amount:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from slipstick.estimators.composites.compiled import Compiled
-from slipstick.estimators.composites.composite import Composite, as_compiled
+from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.composites.consumption import energy_of
+from slipstick.estimators.composites.kept_workloads import as_compiled
 from slipstick.estimators.contract.base import PointByPoint
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, Spread
 from slipstick.estimators.core.lambdified import FloatArray

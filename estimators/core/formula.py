@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import sympy as sp
 
 from slipstick.estimators.core.gradient import gradient
-from slipstick.estimators.core.lambdified import FloatArray, evaluate, names_of
+from slipstick.estimators.core.lambdified import FloatArray, evaluate, names_of, steps_of
+from slipstick.estimators.core.lambdified.evaluable import Evaluable
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import unknown_name
 from slipstick.hwmodels.files.records import Table
@@ -57,6 +58,12 @@ class Formula:
             Where a symbol has no value.
         """
         return evaluate(self.expression, values)
+
+    @cached_property
+    def lowered(self) -> Evaluable:
+        """The formula and its terms as steps, without the expressions."""
+        terms = {name: steps_of(term) for name, term in self.terms.items()}
+        return Evaluable(self.unit, steps_of(self.expression), Table(terms))
 
     def bound_by(self, values: Mapping[str, Any]) -> str | None:
         """The name of the largest term at one point; None where the formula has no terms."""

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, Literal, Protocol, runtime_checkable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.lambdified.evaluable import Evaluable
+from slipstick.estimators.core.lambdified.kept import Formulas
 from slipstick.estimators.core.parameters import parameters
 from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.hwmodels.files.records import Same
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import RESOURCES, Amount
 from slipstick.workloads.graph.kinds import KINDS
@@ -61,17 +67,119 @@ class FormulaModel(OperationModel, Protocol):
         """Raise InputError where the formulas do not hold while one of these quantities (machine.PATH, ...) varies."""
         return
 
+    def form(self, machine: Machine) -> Hashable:
+        """All that decides the formulas, beside an operation's key, where that is less than the model and the machine.
+
+        Two models of one class whose forms are equal have equal formulas for equal keys: they may be kept. None:
+        nothing is promised. Return `Machine.form` where no magnitude of the machine is read as a number.
+        """
+        return None
+
     def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
         """Seconds of one execution of each operation, shape (operations,)."""
         times = np.empty(len(operations))
         fitted = {f"parameter.{name}": value for name, (value, _) in parameters(self).items()}
-        for formula, indices in grouped(self, operations, machine):
-            values: dict[str, Any] = {**fitted, **machine_values(formula, machine)}
-            for name in formula.names:
-                if name.startswith("operation."):
-                    values[name] = np.array([float(self.amount(operations[i], name)) for i in indices])
-            times[indices] = formula.evaluate(values)
+        for rows in rows_of(self, operations, machine):
+            values = {**fitted, **machine_values(rows.formula, machine), **rows.amounts}
+            times[rows.indices] = rows.formula.evaluate(values)
         return times
+
+    def bounds(self, operations: Sequence[Op], machine: Machine) -> list[str | None]:
+        """What bounds each operation: the largest term of its formula; None where it has none."""
+        bounds: list[str | None] = [None] * len(operations)
+        fitted = {f"parameter.{name}": value for name, (value, _) in parameters(self).items()}
+        for rows in rows_of(self, operations, machine):
+            terms = rows.formula.terms
+            if not terms:
+                continue
+            names, sides = list(terms), []
+            for steps in terms.values():
+                values = {**fitted, **machine_values(steps, machine), **rows.amounts}
+                sides.append(np.broadcast_to(steps(values), len(rows.indices)))
+            for index, side in zip(rows.indices.tolist(), np.argmax(np.stack(sides), axis=0).tolist(), strict=True):
+                bounds[index] = names[side]
+        return bounds
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Operations of one formula.
+
+    Parameters
+    ----------
+    indices
+        Their places among all operations.
+    amounts
+        What the formula and its terms read of them, by name, shape (indices,).
+    """
+
+    formula: Evaluable
+    indices: npt.NDArray[np.intp]
+    amounts: Mapping[str, FloatArray]
+
+
+def rows_of(model: FormulaModel, operations: Sequence[Op], machine: Machine) -> tuple[Rows, ...]:
+    """Bound operations by formula, ready to be evaluated; kept for the last few tuples of operations.
+
+    Raises
+    ------
+    InputError
+        Where a formula is in no seconds, or an amount is unknown.
+    """
+    form = model.form(machine)
+    if form is None or not isinstance(operations, tuple):
+        return _rows(model, operations, machine, Formulas())
+    kept = _kept_rows(type(model), form, _counted_by(model), Same(operations))
+    if not kept:
+        kept.extend(_rows(model, operations, machine, _formulas(type(model), form)))
+    return tuple(kept)
+
+
+def _counted_by(model: FormulaModel) -> Hashable:
+    """The model where it counts amounts in a way of its own; None where it counts as all do."""
+    return None if type(model).amount is FormulaModel.amount else model
+
+
+@lru_cache(maxsize=8)
+def _kept_rows(kind: type, form: Hashable, counted_by: Hashable, operations: Same[tuple[Op, ...]]) -> list[Rows]:
+    """The place for the rows of some operations; empty at first."""
+    return []
+
+
+@lru_cache(maxsize=64)
+def _formulas(kind: type, form: Hashable) -> Formulas:
+    return Formulas(f"{kind.__module__}.{kind.__qualname__} {form!r}")
+
+
+def _rows(model: FormulaModel, operations: Sequence[Op], machine: Machine, known: Formulas) -> tuple[Rows, ...]:
+    groups: dict[Hashable, list[int]] = {}
+    for index, op in enumerate(operations):
+        groups.setdefault(model.key(op, machine), []).append(index)
+    rows = []
+    for key, indices in groups.items():
+        first = operations[indices[0]]
+        formula = known.get(repr(key), partial(_lowered, model, first, machine))
+        names = {*formula.names, *(name for steps in formula.terms.values() for name in steps.names)}
+        amounts = {
+            name: np.array([float(model.amount(operations[i], name)) for i in indices])
+            for name in sorted(names)
+            if name.startswith("operation.")
+        }
+        rows.append(Rows(formula, np.array(indices, dtype=np.intp), amounts))
+    known.keep()
+    return tuple(rows)
+
+
+def _lowered(model: FormulaModel, op: Op, machine: Machine) -> Evaluable:
+    return _in_seconds(model.formula(op, machine), op).lowered
+
+
+def _in_seconds(formula: Formula, op: Op) -> Formula:
+    if formula.unit != "s":
+        raise InputError(
+            f"the formula of operation {op.name!r} is in {formula.unit!r}: an operation model answers in 's'"
+        )
+    return formula
 
 
 def grouped(model: FormulaModel, operations: Sequence[Op], machine: Machine) -> list[tuple[Formula, list[int]]]:
@@ -85,14 +193,8 @@ def grouped(model: FormulaModel, operations: Sequence[Op], machine: Machine) -> 
     groups: dict[Hashable, list[int]] = {}
     for index, op in enumerate(operations):
         groups.setdefault(model.key(op, machine), []).append(index)
-    formulas = [(model.formula(operations[indices[0]], machine), indices) for indices in groups.values()]
-    for formula, indices in formulas:
-        if formula.unit != "s":
-            name = operations[indices[0]].name
-            raise InputError(
-                f"the formula of operation {name!r} is in {formula.unit!r}: an operation model answers in 's'"
-            )
-    return formulas
+    firsts = [(operations[indices[0]], indices) for indices in groups.values()]
+    return [(_in_seconds(model.formula(first, machine), first), indices) for first, indices in firsts]
 
 
 def amount_of(op: Op, name: str) -> Amount:
@@ -117,7 +219,16 @@ def amount_of(op: Op, name: str) -> Amount:
     raise unknown_name(f"amount of operation {op.name!r} ({op.kind})", name, known)
 
 
-def machine_values(formula: Formula, machine: Machine) -> Mapping[str, float]:
+class Named(Protocol):
+    """What knows the names of its symbols."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the symbols, sorted."""
+        ...
+
+
+def machine_values(formula: Named, machine: Machine) -> Mapping[str, float]:
     """The machine's numbers that a formula names."""
     return {
         name: float(machine.get(name.removeprefix("machine."))) for name in formula.names if name.startswith("machine.")

@@ -16,7 +16,8 @@ from slipstick.estimators.across_devices.bands import Scatter
 from slipstick.estimators.across_devices.beliefs import DEFAULT
 from slipstick.estimators.across_devices.devices import DeviceCalibration
 from slipstick.estimators.calibration.calibration import Calibration
-from slipstick.estimators.composites.composite import Composite, as_compiled
+from slipstick.estimators.composites.composite import Composite
+from slipstick.estimators.composites.kept_workloads import as_compiled
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, quantile
 from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.estimators.core.parameters import declared

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from slipstick.estimators.core.formula import Formula
@@ -36,6 +36,10 @@ class DeviceAndLinks(FormulaModel):
         name, part = self._part(op)
         return name, part.key(op, machine)
 
+    def form(self, machine: Machine) -> Hashable:
+        """Those of both parts; None where one has none."""
+        return joint_form({"device": self.device, "links": self.links}, machine)
+
     def formula(self, op: Op, machine: Machine) -> Formula:
         """The part's formula; its parameters get the part's name before theirs."""
         name, part = self._part(op)
@@ -63,6 +67,15 @@ class DeviceAndLinks(FormulaModel):
         return ("links", self.links) if op.kind == "collective" else ("device", self.device)
 
 
+def joint_form(parts: Mapping[str, FormulaModel], machine: Machine) -> Hashable:
+    """The forms of some parts, their kinds and parameters; None where one has none."""
+    forms = {name: part.form(machine) for name, part in parts.items()}
+    if None in forms.values():
+        return None
+    kinds = {name: f"{type(part).__module__}.{type(part).__qualname__}" for name, part in parts.items()}
+    return tuple((name, kinds[name], forms[name], tuple(parameters(part))) for name, part in parts.items())
+
+
 OTHER = "other"
 
 
@@ -82,6 +95,10 @@ class ByKind(FormulaModel):
         """The part, and its own key."""
         name = self._name(op)
         return name, self.kinds[name].key(op, machine)
+
+    def form(self, machine: Machine) -> Hashable:
+        """Those of all parts; None where one has none."""
+        return joint_form(self.kinds, machine)
 
     def formula(self, op: Op, machine: Machine) -> Formula:
         """The part's formula; its parameters get the kind's name before theirs."""

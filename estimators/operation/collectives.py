@@ -123,6 +123,10 @@ class Collectives(FormulaModel):
         """Operations of one function and data type, with or without a stride."""
         return str(op.attributes.get("function", "all_reduce")), op.dtype, "stride" in op.dims, "sharing" in op.dims
 
+    def form(self, machine: Machine) -> Hashable:
+        """The model as a whole, for numbers of protocols and switches stand in the formulas, and the machine's form."""
+        return self, machine.form
+
     def formula(self, op: Op, machine: Machine) -> Formula:
         """Symbols: operation.elements, .participants, .stride, .sharing, machine.links.*, parameter.*.
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.operation.roofline import serving_rate
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Same
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.units import format_quantity
 from slipstick.workloads.graph.workload import Op
@@ -66,7 +69,10 @@ class PhysicalBound:
         InputError
             Where one does, or its time is not finite.
         """
-        for op, time in zip(operations, np.asarray(times, dtype=np.float64).tolist(), strict=True):
+        array = np.asarray(times, dtype=np.float64)
+        if isinstance(operations, tuple) and self._all_hold(Same(operations), array):
+            return
+        for op, time in zip(operations, array.tolist(), strict=True):
             if not 0 <= time < np.inf:
                 raise InputError(f"operation {op.name!r}: estimated time = {time!r} s: want a finite time >= 0")
             least, bound = self.least(op)
@@ -77,6 +83,21 @@ class PhysicalBound:
                     f"the machine's numbers, cannot be"
                 )
 
+    def _all_hold(self, operations: Same[tuple[Op, ...]], times: npt.NDArray[np.float64]) -> bool:
+        """Whether no operation is below its bound, all at once."""
+        needs = _needs(operations)
+        least = self._beyond_caches(needs[""]) * needs["bound"]
+        engines: dict[str, npt.NDArray[np.float64]] = {}
+        for name, flop in needs.items():
+            if name.startswith("flop."):
+                engine, rate = self._rate(name)
+                engines[engine] = engines.get(engine, 0.0) + flop / rate
+        for seconds in engines.values():
+            least = np.maximum(least, seconds)
+        return len(times) == len(least) and bool(
+            np.all(np.isfinite(times) & (times >= 0) & (times >= least * (1 - TOLERANCE)))
+        )
+
     def _rate(self, name: str) -> tuple[str, float]:
         if name not in self._rates:
             _, unit, dtype = name.split(".")
@@ -84,13 +105,28 @@ class PhysicalBound:
             self._rates[name] = engine, self.machine.peak(engine, rated)
         return self._rates[name]
 
-    def _beyond_caches(self, moved: float) -> float:
+    def _beyond_caches(self, moved: Any) -> Any:
         if "" not in self._rates:
             inner = list(self.machine.memory)[:-1]
             kept = sum(self.machine.memory[name].capacity * self.machine.instances(name) for name in inner)
             self._rates[""] = "", float(kept)
             self._rates["main"] = "", self.machine.bandwidth(self.machine.main_memory)
-        return max(0.0, moved - self._rates[""][1]) / self._rates["main"][1]
+        return np.maximum(0.0, moved - self._rates[""][1]) / self._rates["main"][1]
+
+
+@lru_cache(maxsize=8)
+def _needs(operations: Same[tuple[Op, ...]]) -> dict[str, npt.NDArray[np.float64]]:
+    """What bound operations cannot do without: bytes ("") and flop by resource, shape (operations,); "bound": 0 where
+    nothing is known to bound an operation."""
+    counted = [0.0 if op.kind in UNBOUND else 1.0 for op in operations.it]
+    moved = [float(op.cost["read"]) * _touched(op) + float(op.cost["written"]) for op in operations.it]
+    needs = {"": np.array(moved), "bound": np.array(counted)}
+    for index, op in enumerate(operations.it):
+        for name, amount in op.cost.items():
+            if name.startswith("flop.") and op.kind not in UNBOUND:
+                share = _needed(op) if name.startswith("flop.matrix.") else 1.0
+                needs.setdefault(name, np.zeros(len(moved)))[index] = float(amount) * share
+    return needs
 
 
 def _touched(op: Op) -> float:

@@ -53,6 +53,10 @@ class Roofline(FormulaModel):
             return "free"
         return tuple(sorted(name for name in op.cost if name.startswith("flop."))), bool(op.cost.bytes_moved != 0)
 
+    def form(self, machine: Machine) -> Hashable:
+        """That of the machine: its numbers and the parameters are symbols."""
+        return machine.form
+
     def formula(self, op: Op, machine: Machine) -> Formula:
         """Symbols: operation.flop.*, operation.bytes_moved, operation.launches, machine.*, parameter.*."""
         if op.kind in machine.runtime.free_kinds:

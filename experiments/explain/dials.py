@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.composites.composite import as_compiled
+from slipstick.estimators.composites.kept_workloads import as_compiled
 from slipstick.estimators.core.lambdified import FloatArray, names_of
 from slipstick.estimators.core.operation_model import grouped
 from slipstick.estimators.core.parameters import parameters

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.composites.composite import as_compiled
 from slipstick.estimators.composites.consumption import COST, ENERGY, Consumption, cost, energy
+from slipstick.estimators.composites.kept_workloads import as_compiled
 from slipstick.estimators.core.lambdified import evaluate
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.files.expressions import parse_expression

@@ -83,6 +83,21 @@ def _as_dict(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else value
 
 
+class Same(Generic[Value]):
+    """A value that equals itself alone: for what is kept of large frozen values, whose own hash would take long."""
+
+    __slots__ = ("it",)
+
+    def __init__(self, it: Value) -> None:
+        self.it = it
+
+    def __hash__(self) -> int:
+        return id(self.it)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.it is other.it
+
+
 class Record(BaseModel):
     """A frozen, validated group of fields read from a file; unknown fields are refused."""
 

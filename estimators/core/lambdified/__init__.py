@@ -9,12 +9,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.estimators.core.lambdified.evaluable import Steps
 from slipstick.hwmodels.files.readers import InputError
 
 if TYPE_CHECKING:
     import sympy as sp
 
 FloatArray = npt.NDArray[np.float64]
+
+
+def steps_of(expression: sp.Expr) -> Steps:
+    """An expression as steps and the names of their arguments."""
+    from slipstick.estimators.core.lambdified.lowering import lowered
+
+    names = names_of(expression)
+    return Steps(names, lowered(expression, names))
 
 
 def evaluate(expression: sp.Expr, values: Mapping[str, Any]) -> FloatArray:

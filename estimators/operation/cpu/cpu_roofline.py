@@ -65,6 +65,10 @@ class CpuRoofline(FormulaModel):
         """Operations that share a formula: `_Parts` of it."""
         return _Parts.of(op, machine)
 
+    def form(self, machine: Machine) -> Hashable:
+        """That of the machine: its numbers and the parameters are symbols."""
+        return machine.form
+
     def formula(self, op: Op, machine: Machine) -> Formula:
         """Symbols: operation.flop.*, operation.read and written, operation.launches, machine.*, parameter.*."""
         return _formula(_Parts.of(op, machine))

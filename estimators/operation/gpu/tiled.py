@@ -61,6 +61,10 @@ class TiledRoofline(FormulaModel):
         units = tuple(sorted(name for name in op.cost if name.startswith("flop.")))
         return op.kind, op.dtype, units, bool(op.cost.bytes_moved != 0), _variant(op), _joined(op)
 
+    def form(self, machine: Machine) -> Hashable:
+        """That of the machine, and the names of the kernels: numbers and parameters are symbols."""
+        return tuple(self.kernels), machine.form
+
     def formula(self, op: Op, machine: Machine) -> Formula:
         """Symbols: operation.* dims and amounts, machine.*, parameter.kernels.KIND.*."""
         if op.kind in machine.runtime.free_kinds:

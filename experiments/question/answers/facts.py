@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from slipstick.estimators.composites.composite import as_compiled
+from slipstick.estimators.composites.kept_workloads import as_compiled
 from slipstick.estimators.core.estimate import Estimate
 from slipstick.estimators.operation.roofline import serving_rate
 from slipstick.experiments.question.question import Question

@@ -1,0 +1,123 @@
+"""A formula that is ready to be evaluated: steps and names, without the expression that they were made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from slipstick.estimators.core.lambdified.menu import least
+from slipstick.estimators.core.lambdified.tape import Tape
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A tape and the names of its arguments."""
+
+    names: tuple[str, ...]
+    tape: Tape
+
+    def __post_init__(self) -> None:
+        if len(self.names) != self.tape.arguments or not all(isinstance(name, str) for name in self.names):
+            raise InputError("formula as steps: as many names as arguments are wanted")
+
+    def __call__(self, values: Mapping[str, Any]) -> FloatArray:
+        """The value at arrays that broadcast.
+
+        Raises
+        ------
+        InputError
+            Where a name has no value.
+        """
+        missing = [name for name in self.names if name not in values]
+        if missing:
+            raise InputError(f"no value for {', '.join(missing)} in a formula")
+        return np.asarray(self.tape(*(values[name] for name in self.names)), dtype=np.float64)
+
+    def data(self) -> list[Any]:
+        """As JSON holds it."""
+        return [list(self.names), self.tape.data()]
+
+    @classmethod
+    def of(cls, data: Any) -> Steps:
+        """The steps of `data`; InputError where that is none."""
+        try:
+            names, tape = data
+            return cls(tuple(names), Tape.of(tape))
+        except (TypeError, ValueError):
+            raise InputError("formula as steps: want names and a tape") from None
+
+
+@dataclass(frozen=True)
+class Evaluable:
+    """The steps of a formula.
+
+    Parameters
+    ----------
+    unit
+        Of the result.
+    whole
+        Of the formula.
+    terms
+        Of its terms by name.
+    menu, criterion
+        See `slipstick.estimators.core.choice.Least`; an empty menu where nothing is chosen.
+    """
+
+    unit: str
+    whole: Steps
+    terms: Table[Steps] = Table()
+    menu: Table[tuple[float, ...]] = Table()
+    criterion: Steps | None = None
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the symbols that are not chosen, sorted."""
+        rule = self.criterion.names if self.criterion is not None else ()
+        return tuple(sorted({*self.whole.names, *rule} - set(self.menu)))
+
+    def evaluate(self, values: Mapping[str, Any]) -> FloatArray:
+        """The value on arrays that broadcast against each other.
+
+        Raises
+        ------
+        InputError
+            Where a name has no value.
+        """
+        if self.menu:
+            return least(self.names, self.menu, self.whole, self.criterion, values)
+        return self.whole(values)
+
+    def data(self) -> list[Any]:
+        """As JSON holds it."""
+        terms = {name: steps.data() for name, steps in self.terms.items()}
+        menu = {name: list(column) for name, column in self.menu.items()}
+        return [self.unit, self.whole.data(), terms, menu, self.criterion.data() if self.criterion else None]
+
+    @classmethod
+    def of(cls, data: Any) -> Evaluable:
+        """The formula of `data`; InputError where that is none."""
+        try:
+            unit, whole, terms, menu, criterion = data
+            columns = {str(name): tuple(map(float, column)) for name, column in menu.items()}
+            if len({len(column) for column in columns.values()}) > 1 or not all(columns.values()):
+                raise ValueError("columns")
+            return cls(
+                str(unit),
+                Steps.of(whole),
+                Table({str(name): Steps.of(steps) for name, steps in terms.items()}),
+                Table(columns),
+                None if criterion is None else Steps.of(criterion),
+            )
+        except (TypeError, ValueError, AttributeError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError("formula as steps: not what a formula is kept as") from None
