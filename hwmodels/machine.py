@@ -157,8 +157,10 @@ class Machine(Record):
         value: Any = self
         above = ""
         for name in path.split("."):
-            if name in _names(value):
-                value = getattr(value, name) if isinstance(value, BaseModel) else _fields(value)[name]
+            if isinstance(value, BaseModel) and name in value.__class__.__pydantic_fields__:
+                value = getattr(value, name)
+            elif name in _names(value):
+                value = _fields(value)[name]
             else:
                 known = [f"{above}{field}" for field in sorted(_names(value))]
                 raise unknown_name(f"field of machine {self.name!r}:", path, known)

@@ -7,9 +7,9 @@ piecewise linear in the ratio of its point parts, so its rows are sorted once an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,6 +17,9 @@ import sympy as sp
 
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray, compiled
+
+KEPT = 256
+"""Sums that are kept for points of one value each."""
 
 IsRow = Callable[[sp.Symbol], bool]
 
@@ -141,7 +144,24 @@ class Rows:
         return np.asarray(self.weights * _at(expression, self.values))
 
     def whole(self, term: Whole | Chosen, points: Mapping[str, Any]) -> Any:
-        """The weighted sum of a term over the rows, one after the other."""
+        """The weighted sum of a term over the rows, one after the other; kept for the last points that are one each."""
+        names = [name for name in _names(term) if name not in self.values]
+        given = [points[name] for name in names]
+        if any(np.ndim(value) for value in given):
+            return self._whole(term, points)
+        key = (term, *map(float, given))
+        if key not in self._kept:
+            if len(self._kept) >= KEPT:
+                self._kept.clear()
+            self._kept[key] = self._whole(term, points)
+        return self._kept[key]
+
+    @cached_property
+    def _kept(self) -> dict[Hashable, Any]:
+        """Sums by term and values of its symbols: where one quantity varies, most terms do not change."""
+        return {}
+
+    def _whole(self, term: Whole | Chosen, points: Mapping[str, Any]) -> Any:
         total: Any = 0.0
         for index, weight in enumerate(self.weights):
             if np.any(weight):
@@ -238,6 +258,11 @@ def _row_by_row(term: Maximum, weighted: list[list[FloatArray]], points: Mapping
             best = value if best is None else np.maximum(best, value)
         total = total + best
     return total
+
+
+@lru_cache(maxsize=4096)
+def _names(term: Whole | Chosen) -> tuple[str, ...]:
+    return term.formula.names if isinstance(term, Chosen) else _function(term.expression)[0]
 
 
 @lru_cache(maxsize=4096)

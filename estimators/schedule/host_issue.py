@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Annotated
 
 import numpy as np
@@ -22,7 +23,7 @@ from slipstick.estimators.core.parameters import Parameter, check_parameters
 from slipstick.estimators.core.schedule_model import FormulaSchedule, Outcome
 from slipstick.estimators.tuned.tuned_defaults import ISSUE
 from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.records import Same, Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import symbols_of
 from slipstick.workloads.graph.workload import Op, Workload
@@ -47,15 +48,9 @@ class HostIssue(FormulaSchedule):
 
     def formula(self, workload: Workload, machine: Machine) -> Formula:
         """Symbols: time.issued, time.quiet, count.issued where it is not a number, parameter.issue, machine.runtime."""
-        device = symbol("time.issued") + symbol("time.quiet")
-        if machine.runtime.mode == "graph_replay":
-            return Formula(device, "s", SOURCE, Table(device=device))
-        free = machine.runtime.free_kinds
-        each = [op.times * issues(op) for op in workload if op.kind not in (*free, *NOT_ISSUED)]
-        known = not any(symbols_of(amount) for amount in each)
-        count = sp.Float(sum(map(float, each))) if known else symbol("count.issued")
-        host = count * (symbol("machine.runtime.issue_overhead") + symbol("parameter.issue"))
-        return Formula(sp.Max(device, host), "s", SOURCE, Table(device=device, host=host))
+        replayed = machine.runtime.mode == "graph_replay"
+        count = None if replayed else _issued(Same(workload), machine.runtime.free_kinds)
+        return _longer_of(replayed=replayed, count=count)
 
     def combine(self, workload: Workload, times: FloatArray, machine: Machine, run: Mapping[str, float]) -> Outcome:
         """See `Schedule.combine`; metrics: shares of the time that the device and the host are busy."""
@@ -72,6 +67,23 @@ class HostIssue(FormulaSchedule):
         work = times * counts
         elapsed = tuple(map(float, work * (outcome.time / device))) if device else outcome.elapsed
         return replace(outcome, metrics=Table(metrics), elapsed=elapsed, assumptions=notes)
+
+
+@lru_cache(maxsize=64)
+def _longer_of(*, replayed: bool, count: float | None) -> Formula:
+    device = symbol("time.issued") + symbol("time.quiet")
+    if replayed:
+        return Formula(device, "s", SOURCE, Table(device=device))
+    issued = symbol("count.issued") if count is None else sp.Float(count)
+    host = issued * (symbol("machine.runtime.issue_overhead") + symbol("parameter.issue"))
+    return Formula(sp.Max(device, host), "s", SOURCE, Table(device=device, host=host))
+
+
+@lru_cache(maxsize=8)
+def _issued(workload: Same[Workload], free_kinds: tuple[str, ...]) -> float | None:
+    """How many operations the host issues; None where open sizes decide."""
+    each = [op.times * issues(op) for op in workload.it if op.kind not in (*free_kinds, *NOT_ISSUED)]
+    return None if any(symbols_of(amount) for amount in each) else sum(map(float, each))
 
 
 def issues(op: Op) -> int:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.core import choice
+from slipstick.estimators.core.lambdified import menu as blocks
 from slipstick.estimators.core.choice import Least
 from slipstick.estimators.core.extrema import Largest
 from slipstick.hwmodels.files.expressions import symbol
@@ -42,8 +42,8 @@ def test_blocks_of_any_size_give_the_loop(
     if swapped:
         values = {name: array.T if array.ndim == 2 else array[:, None] for name, array in values.items()}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choice, "CHUNK", chunk)
-        patch.setattr(choice, "INNER", inner)
+        patch.setattr(blocks, "CHUNK", chunk)
+        patch.setattr(blocks, "INNER", inner)
         found = Least(EXPRESSION, "s", "", menu=MENU).evaluate(values)
     assert found == pytest.approx(by_row(values), rel=1e-12)
 
