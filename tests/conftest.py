@@ -10,6 +10,7 @@ from hypothesis import settings
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
 
+os.environ.setdefault("SLIPSTICK_CACHE", "off")  # tests leave nothing in a home, and find nothing there
 settings.register_profile("slipstick", deadline=None, max_examples=60, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("slipstick")
 

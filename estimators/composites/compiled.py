@@ -95,7 +95,10 @@ class Compiled:
             raise InputError(f"no array for the free quantity {', '.join(missing)}")
         arrays = {name: np.asarray(values[name], dtype=np.float64) for name in self.free}
         for name, array in arrays.items():
-            self._check(name, array)
+            if array.ndim or (name, float(array)) not in self._checked:
+                self._check(name, array)
+                if array.ndim == 0 and len(self._checked) < MAX_KNOWN:
+                    self._checked.add((name, float(array)))
         shape = np.broadcast_shapes(*(array.shape for array in arrays.values())) if arrays else ()
         known = self._known
         if int(np.prod(shape)) <= BLOCK_POINTS or not shape:
@@ -108,6 +111,11 @@ class Compiled:
             part = {name: _window(array, axis, len(shape), window) for name, array in arrays.items()}
             result[(slice(None),) * axis + (window,)] = self._evaluate(part, known)
         return result
+
+    @cached_property
+    def _checked(self) -> set[tuple[str, float]]:
+        """Single values that were in range."""
+        return set()
 
     @cached_property
     def read(self) -> frozenset[str]:

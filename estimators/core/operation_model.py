@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -137,7 +137,7 @@ def rows_of(model: FormulaModel, operations: Sequence[Op], machine: Machine) -> 
 
 def _counted_by(model: FormulaModel) -> Hashable:
     """The model where it counts amounts in a way of its own; None where it counts as all do."""
-    return None if type(model).amount is FormulaModel.amount else model
+    return None if type(model).amount is FormulaModel.amount else cast(Hashable, model)
 
 
 @lru_cache(maxsize=8)

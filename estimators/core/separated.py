@@ -7,6 +7,7 @@ piecewise linear in the ratio of its point parts, so its rows are sorted once an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -18,6 +19,8 @@ import sympy as sp
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray, compiled
 
+TOGETHER = 20_000
+"""Numbers up to which all rows are evaluated at once; beyond it one row after the other, in less memory."""
 KEPT = 256
 """Sums that are kept for points of one value each."""
 
@@ -163,6 +166,15 @@ class Rows:
 
     def _whole(self, term: Whole | Chosen, points: Mapping[str, Any]) -> Any:
         total: Any = 0.0
+        shape = np.broadcast_shapes(*(np.shape(points[name]) for name in _names(term) if name not in self.values))
+        columns = [self.values[name] for name in _names(term) if name in self.values]
+        if columns and len(self.weights) * math.prod(shape) <= TOGETHER and all(c.ndim == 1 for c in columns):
+            along = (-1, *(1,) * len(shape))
+            values = {**points, **{name: column.reshape(along) for name, column in self.values.items()}}
+            each = term.formula.evaluate(values) if isinstance(term, Chosen) else _at(term.expression, values)
+            for weight, one in zip(self.weights, np.broadcast_to(each, (len(self.weights), *shape)), strict=True):
+                total = total + weight * one if np.any(weight) else total
+            return total
         for index, weight in enumerate(self.weights):
             if np.any(weight):
                 values = {**points, **{name: column[index] for name, column in self.values.items()}}
