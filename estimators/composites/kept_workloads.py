@@ -45,7 +45,7 @@ def bound_with(workload: Same[Workload], run: Table[float]) -> Workload:
 
 @lru_cache(maxsize=FEW)
 def resident(workload: Same[Workload]) -> float | None:
-    """See `resident_bytes`."""
+    """Bytes that lie in memory at once (see `resident_bytes`); None where the graph does not say."""
     return resident_bytes(workload.it)
 
 

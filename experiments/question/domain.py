@@ -7,7 +7,7 @@ many-core GPUs on a machine of few cores.
 
 from __future__ import annotations
 
-from slipstick.estimators.composites.composite import as_compiled
+from slipstick.estimators.composites.kept_workloads import as_compiled
 from slipstick.estimators.core.operation_model import FormulaModel, grouped
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.estimators.operation.roofline import serving_rate

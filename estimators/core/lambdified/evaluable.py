@@ -48,7 +48,13 @@ class Steps:
 
     @classmethod
     def of(cls, data: Any) -> Steps:
-        """The steps of `data`; InputError where that is none."""
+        """The steps of `data`.
+
+        Raises
+        ------
+        InputError
+            Where that is none.
+        """
         try:
             names, tape = data
             return cls(tuple(names), Tape.of(tape))
@@ -104,7 +110,13 @@ class Evaluable:
 
     @classmethod
     def of(cls, data: Any) -> Evaluable:
-        """The formula of `data`; InputError where that is none."""
+        """The formula of `data`.
+
+        Raises
+        ------
+        InputError
+            Where that is none.
+        """
         try:
             unit, whole, terms, menu, criterion = data
             columns = {str(name): tuple(map(float, column)) for name, column in menu.items()}
