@@ -146,5 +146,18 @@ def test_the_network_that_ships_is_table_2_on_measured_labels() -> None:
     assert network.matrix_spread is not None and 0.01 < network.matrix_spread < 0.10
     matrix = stencil((120, 120), 5)
     assert network.matrix_seconds(matrix) == pytest.approx(costs.matrix_seconds(matrix), rel=0.20)
-    with pytest.raises(InputError, match="no network ships for streaming"):
-        shipped_net("streaming")
+
+
+def test_the_better_of_costs_and_network_on_left_out_matrices_answers() -> None:
+    pytest.importorskip("torch", reason="the extra [torch] is not installed")
+    from slipstick.estimators.operation.spmv.net_products import better_of, shipped_net
+    from slipstick.estimators.operation.spmv.reuse import LABEL_KINDS
+    from slipstick.estimators.operation.spmv.spmv_model import trained_model
+
+    for label in LABEL_KINDS:
+        network, costs = shipped_net(label), trained_model(label)
+        assert network.label == label
+        assert len(network.net.provenance["matrices_left_out"]) >= 15
+        best, why = better_of(label)
+        assert best.matrix_spread == min(network.matrix_spread or 9, costs.matrix_spread or 9)
+        assert "network of Table 2" in why

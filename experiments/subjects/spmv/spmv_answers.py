@@ -10,7 +10,13 @@ from typing import Any
 
 from slipstick.estimators.named.products.kernel_products import kernel_estimator
 from slipstick.estimators.named.products.sparse_products import estimate_spmv, learned_estimator
-from slipstick.estimators.operation.spmv.net_products import NetProducts, has_net, load_block_model, shipped_net
+from slipstick.estimators.operation.spmv.net_products import (
+    NetProducts,
+    better_of,
+    has_net,
+    load_block_model,
+    shipped_net,
+)
 from slipstick.estimators.operation.spmv.reuse import LabelKind, label_kind
 from slipstick.estimators.operation.spmv.spmv_costs import is_accelerator
 from slipstick.estimators.operation.spmv.spmv_devices import TrainedDevices, load_devices
@@ -79,12 +85,16 @@ def answer(
     """
     asked_label = label_kind(label)
     host = machine(on) if on else None
-    chosen = _model(model) if model else trained_model(asked_label) if asked_label != "streaming" else None
+    by_device = host is not None and is_accelerator(host)
+    best, why = better_of(asked_label) if model is None and not by_device else (None, "")
+    if by_device and model is None and asked_label != "streaming":
+        best = trained_model(asked_label)  # refused: labels of one core
+    chosen = _model(model) if model else best
     matrix = read_matrix(path)
     known = read_anchors(anchors) if anchors else []
     estimate = estimate_spmv(matrix, host, chosen, None if power is None else number_of("--power", power, "W"), known)
     band = estimate.interval()
-    by_rows = isinstance(chosen, TrainedDevices) or (host is not None and is_accelerator(host))
+    by_rows = isinstance(chosen, TrainedDevices) or by_device
     row = {
         "matrix": matrix.name,
         "rows": matrix.shape[0],
@@ -102,16 +112,13 @@ def answer(
     }
     if model is None and not by_rows:
         row |= _by_network(matrix, asked_label, host, known)
-    return row, estimate.assumptions
+    return row, (*((why,) if why else ()), *estimate.assumptions)
 
 
 def _by_network(
     matrix: SparseMatrix, label: LabelKind, host: Machine | None, anchors: list[tuple[SparseMatrix, float]]
 ) -> dict[str, float | None]:
-    """What the network that ships says beside the costs; nothing where none ships for the label, or without torch.
-
-    The costs answer: on matrices left out they are off by 1.4 % (standard deviation, hot), the network by its spread.
-    """
+    """The network that ships beside the answer; nothing where none ships for the label, or without torch."""
     if find_spec("torch") is None or not has_net(label):
         return {}
     estimate = estimate_spmv(matrix, host, shipped_net(label), None, anchors)
