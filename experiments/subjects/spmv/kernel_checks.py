@@ -46,6 +46,8 @@ def measured_rows(files: Sequence[Path], kernel: str, caches: str, threads: int,
         for one in time_products(matrix, names, (state,), (threads,), flush):
             row: dict[str, Any] = {"matrix": matrix.name, "nonzeros": matrix.nonzeros, "kernel": one.kernel}
             row |= {"threads": threads, "caches": state, "measured_s": one.seconds, "median_s": one.median}
+            if host is not None:
+                row |= dict.fromkeys(("predicted_s", "low_s", "high_s", "inside"))
             if host is not None and one.kernel in host.kernels:
                 found = estimate_product(matrix, one.kernel, machine, state=state, threads=threads, host=host)
                 low, high = found.interval() or (0.0, float("inf"))
