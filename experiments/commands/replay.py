@@ -25,10 +25,11 @@ def register(app: typer.Typer) -> None:
             list[str] | None, typer.Option(help="machine.runtime.mode=compiled | graph_replay, machine.clock=1.2GHz")
         ] = None,
         report: Annotated[str | None, typer.Option(help="write a page, FILE.html")] = None,
+        marker: Annotated[str | None, typer.Option(help="ranges that are steps: 'iteration (\\d+)'")] = None,
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
         """A recorded training step again: as it was, on another machine, under another runtime, with other loading."""
-        answer(trace, on, recorded, vary or [], format, set or [], report)
+        answer(trace, on, recorded, vary or [], format, set or [], report, marker)
 
 
 def answer(
@@ -39,6 +40,7 @@ def answer(
     form: str,
     set_: list[str] | None = None,
     report: str | None = None,
+    marker: str | None = None,
 ) -> None:
     """Print the rows of a trace's what-if (also `slipstick whatif --trace`)."""
     from slipstick.experiments.pages.output import emit
@@ -47,7 +49,7 @@ def answer(
     from slipstick.hwmodels.catalog import machine
 
     other = machine(on) if on else None
-    read = read_recorded(trace, machine(recorded) if recorded else None)
+    read = read_recorded(trace, machine(recorded) if recorded else None, marker)
     wanted = changes(vary, read.machine, other, set_ or [])
     notes = [f"assuming: {read.note}"]
     if read.machine is not None:

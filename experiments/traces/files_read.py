@@ -88,6 +88,7 @@ def _timeline(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
     rows = _top(table, device if device.any() else ~np.isin(codes, CALLS), given.top)
     commands = ["slipstick replay {file} --on MACHINE"]
     if marker := _marker(table):
+        commands[0] += f" --marker '{marker}'"
         commands.append(f"slipstick phases {{file}} --marker '{marker}'")
     if not device.any():
         commands = commands[1:]

@@ -36,10 +36,11 @@ class Recorded:
     note: str
 
 
-def read_recorded(path: str, machine: Machine | None = None) -> Recorded:
+def read_recorded(path: str, machine: Machine | None = None, marker: str | None = None) -> Recorded:
     """A profiler's timeline, or a Chakra trace with durations or without (then estimated on `machine`).
 
-    What a file is, its content says: Chrome traces (Kineto), Nsight Systems' SQLite, rocprofv3's JSON and CSV.
+    What a file is, its content says: Chrome traces (Kineto), Nsight Systems' SQLite, rocprofv3's JSON and CSV. `marker`
+    is the pattern of its steps (see `timeline_graph`).
 
     Raises
     ------
@@ -48,7 +49,7 @@ def read_recorded(path: str, machine: Machine | None = None) -> Recorded:
     """
     kind = identify(path)
     if kind is None or kind.key != "chakra":
-        graph = timeline_graph(path)
+        graph = timeline_graph(path, marker)
         kernels = sum(node.kind == "kernel" for node in graph.nodes)
         operations = {} if kind and kind.key in READERS else read_kernel_operations(path)
         sized = sum(node.correlation in operations for node in graph.nodes if node.kind == "kernel")

@@ -81,6 +81,16 @@ def test_nsys_steps_and_replay(tmp_path: Path) -> None:
     assert again.busy == pytest.approx(2 * (COPIED + 2 * KERNEL) * 1e-9 / last, rel=1e-6)
 
 
+def test_ranges_that_fit_a_marker_are_steps(tmp_path: Path) -> None:
+    path = files_made.nsys(tmp_path / "a", steps=2)
+    graph = timeline_graph(path, r"iteration (\d+)")
+    assert graph.step_names == ("ProfilerStep#1", "ProfilerStep#2")
+    assert graph.measured_steps == pytest.approx([(STEP - 1000) * 1e-9] * 2)
+    for wrong, said in (("step (\\d+)", "no range fits"), ("(", "no regular expression"), ("(a+)+(b)", "one group")):
+        with pytest.raises(InputError, match=said):
+            timeline_graph(path, wrong)
+
+
 def test_correlation_numbers_of_several_processes_stay_apart(tmp_path: Path) -> None:
     path = files_made.nsys(tmp_path / "a", steps=1)
     database = sqlite3.connect(path)

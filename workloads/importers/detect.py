@@ -38,9 +38,9 @@ def import_file(path: str | os.PathLike[str], step: int | None = None) -> Worklo
         from slipstick.workloads.importers.onnx.onnx_import import import_onnx
 
         return import_onnx(path)
-    if not name.endswith(".json"):
+    if not name.endswith(".json") and (kind is None or kind.key not in ("workload", "chakra", "chrome-trace")):
         raise InputError(
-            f"{path}: want a .onnx, StableHLO text, or a .json of an execution trace, a profiler or a saved workload"
+            f"{path}: want ONNX (.onnx), StableHLO text, an execution trace, a profiler's trace or a saved workload"
         )
     head = opener.head(path, 65536)
     if SCHEMA in head:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.importers.formats.registry import identify
 from slipstick.workloads.importers.profilers.nsys import read_nsys
 from slipstick.workloads.importers.profilers.rocprof_csv import read_rocprof_csv
@@ -37,15 +40,44 @@ def read_timeline(path: str | os.PathLike[str], arguments: Sequence[str] = ("cor
     return reader(Path(path)) if reader else read_events(Path(path), arguments)
 
 
-def timeline_graph(path: str | os.PathLike[str]) -> TraceGraph:
+def timeline_graph(path: str | os.PathLike[str], marker: str | None = None) -> TraceGraph:
     """What waited for what in a profiler's file; where its host was not recorded, the device with its gaps.
+
+    Parameters
+    ----------
+    marker
+        Pattern of the ranges that are steps, with a group that holds their number ("iteration (\\d+)"); None for those
+        of PyTorch's profiler (ProfilerStep#N).
 
     Raises
     ------
     InputError
-        Where the file is no timeline, or shows no work of a device.
+        Where the file is no timeline, shows no work of a device, or no range fits the marker.
     """
     kind = identify(path)
-    table = read_timeline(path)
+    table = read_timeline(path) if marker is None else marked(read_timeline(path), marker, path)
     known = kind is not None and kind.key in READERS
     return build_device_graph(table, str(path)) if known and not launches(table) else build_graph(table, str(path))
+
+
+def marked(table: EventTable, marker: str, path: object) -> EventTable:
+    """The events with the ranges that fit a marker named as steps are by PyTorch's profiler.
+
+    Raises
+    ------
+    InputError
+        Where the marker is no pattern with one group, or nothing fits.
+    """
+    try:
+        pattern = re.compile(marker)
+    except re.error as error:
+        raise InputError(f"--marker {marker[:60]!r}: no regular expression ({error})") from None
+    if pattern.groups != 1 or re.search(r"(?<!\\)\)[*+{]", marker):
+        raise InputError(f"--marker {marker[:60]!r}: want one group that holds the step's number, such as Step (\\d+)")
+    fitting = [pattern.fullmatch(name) for name in table.names]
+    if not any(fitting):
+        raise InputError(f"{path}: no range fits --marker {marker[:60]!r} (names: {', '.join(table.names[:5])}, ...)")
+    names = (
+        f"ProfilerStep#{found.group(1)}" if found else name for found, name in zip(fitting, table.names, strict=True)
+    )
+    return replace(table, names=tuple(names))
