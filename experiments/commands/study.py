@@ -44,7 +44,7 @@ def register(app: typer.Typer) -> None:
         emit([{"study": name, "description": one.description} for name, one in shipped.items()], format)
 
     _add(study, "run", "Answer every point of a study; what is finished is kept whatever happens.", _refuse_finished)
-    _add(study, "resume", "Go on with a study that was interrupted.", _require_started)
+    _add(study, "resume", "Go on with a study that was interrupted, or begin where nothing is kept.", _require_same)
 
     @study.command()
     def merge(
@@ -163,10 +163,12 @@ def _add(study: typer.Typer, name: str, text: str, check: Callable[[Path, str, s
         print(f"report: slipstick study report {file}{more}")
 
 
-def _require_started(place: Path, fingerprint: str, file: str) -> None:
+def _require_same(place: Path, fingerprint: str, file: str) -> None:
+    """A job that a scheduler starts again may have been stopped before it kept anything."""
     from slipstick.experiments.studies.store import load
 
-    load(place, fingerprint)
+    if (place / "study.json").exists():
+        load(place, fingerprint)
 
 
 def _refuse_finished(place: Path, fingerprint: str, file: str) -> None:
