@@ -8,6 +8,7 @@ import numpy as np
 
 from slipstick.estimators.calibration.fitting import Fit
 from slipstick.estimators.calibration.objective import Objective
+from slipstick.experiments.pages.plots import si_ticks
 from slipstick.hwmodels.files.readers import InputError, atomic_write
 
 FORMS = ("png", "svg", "pdf")
@@ -43,5 +44,6 @@ def draw_fit(objective: Objective, fit: Fit, path: Path) -> None:
     times.legend(fontsize="small")
     left.axhline(0, color="0.7", linewidth=0.8)
     left.set(xscale="log", xlabel="measured [s]", ylabel="estimated / measured - 1 [%]", title="residuals")
+    si_ticks(figure)
     with atomic_write(path, "wb") as stream:
         figure.savefig(stream, format=form, dpi=120)

@@ -16,6 +16,7 @@ from slipstick.experiments.extrapolate.readings import Readings
 from slipstick.experiments.extrapolate.series_files import read
 from slipstick.experiments.extrapolate.surface_rows import predict_surfaces, say_surfaces
 from slipstick.experiments.pages.output import emit, visible
+from slipstick.experiments.pages.plots import si_ticks
 from slipstick.hwmodels.catalog import machine as load_machine
 from slipstick.hwmodels.files.readers import InputError, atomic_write, unknown_name
 
@@ -216,6 +217,7 @@ def _plot(predictions: Sequence[Prediction], path: str) -> None:
     else:
         for axis in axes.flat[len(shown) :]:
             axis.set_visible(False)
+    si_ticks(figure)
     figure.tight_layout()
     with atomic_write(path, "wb") as stream:
         figure.savefig(stream, format=Path(path).suffix[1:] or "png", dpi=120)

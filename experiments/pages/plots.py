@@ -14,6 +14,8 @@ from slipstick.hwmodels.files.readers import atomic_write
 
 Scale = Literal["linear", "log"]
 Numbers = Sequence[float] | FloatArray
+SHORT_LOG = 10.0
+"""A logarithmic axis that spans less than this has numbers at its minor ticks too."""
 COLOURS = ("#1f5a91", "#c2571a", "#2e7d4f", "#8a3b8f", "#7a6a1f", "#35808a", "#a03040", "#555555")
 
 
@@ -210,5 +212,24 @@ def draw_charts(charts: Sequence[Chart], path: str | Path) -> None:
         axes.set(xscale=chart.x_scale, yscale=chart.y_scale)
         axes.grid(visible=True, alpha=0.25)
         axes.legend(fontsize=8)
+    si_ticks(figure)
     with atomic_write(path, "wb") as stream:
         figure.savefig(stream, format=Path(path).suffix[1:] or "png")
+
+
+def si_ticks(figure: Any) -> None:
+    """SI prefixes at the ticks of a matplotlib figure where an axis names its unit, plain numbers elsewhere.
+
+    The title of an axis ends in its unit: ``time [s]``; per cent and powers (``[1]``) take no prefix.
+    """
+    from matplotlib.ticker import EngFormatter, FuncFormatter, NullFormatter
+
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            unit = axis.get_label_text().rpartition("[")[2]
+            prefixed = unit.endswith("]") and unit not in ("%]", "1]")
+            axis.set_major_formatter(EngFormatter(sep="") if prefixed else FuncFormatter(lambda value, _: f"{value:g}"))
+            if axis.get_scale() == "log":
+                low, high = sorted(axis.get_view_interval())
+                few = low > 0 and high / low < SHORT_LOG
+                axis.set_minor_formatter(axis.get_major_formatter() if few else NullFormatter())

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from slipstick.estimators.run.iteration_choice import Selection
+from slipstick.experiments.pages.plots import si_ticks
 from slipstick.hwmodels.files.readers import InputError, atomic_write
 from slipstick.workloads.runs.iterations import Iterations
 
@@ -37,7 +38,8 @@ def draw_selection(iterations: Iterations, selection: Selection, path: Path) -> 
     times.plot(iterations.lengths[shown], iterations.known_times[shown], ".", color="0.75", markersize=2)
     area = 20 + 280 * selection.weights / selection.weights.max()
     times.scatter(selection.lengths, selection.times, area, color="C3", alpha=0.6)
-    times.set(xlabel=iterations.proxy, ylabel="seconds", title=f"{selection.method}: {len(selection)} representatives")
+    times.set(xlabel=iterations.proxy, ylabel="time [s]", title=f"{selection.method}: {len(selection)} representatives")
     times.set_ylim(bottom=0)
+    si_ticks(figure)
     with atomic_write(path, "wb") as stream:
         figure.savefig(stream, format=form, dpi=120)
