@@ -18,7 +18,7 @@ from slipstick.estimators.core.lambdified import FloatArray, evaluate
 from slipstick.estimators.core.operation_model import Clock, machine_values
 from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.operation.gpu.tiled import MATRIX_ENERGY
-from slipstick.estimators.operation.power.energy import PowerModel
+from slipstick.estimators.operation.power.energy import PowerModel, pooled_power
 from slipstick.estimators.operation.power.voltage import squared_voltage
 from slipstick.estimators.operation.roofline import serving_engine
 from slipstick.hwmodels.files.expressions import parse_expression, symbol
@@ -82,7 +82,7 @@ def energy(
     Parameters
     ----------
     power
-        Its factors are not fitted to anything if left out.
+        If left out, the factors of `pooled_power`: fitted on metered generations of GPUs alone.
     clock
         The clock of the times. At the machine's own, work takes its energy there, though that may pass the cap (see
         `over_cap`). Held by the cap, it takes what the cap allows, and no less than at the least voltage.
@@ -92,7 +92,7 @@ def energy(
     InputError
         Where the machine states no power, or the workload counts neither flop nor bytes.
     """
-    power = power or PowerModel()
+    power = power or pooled_power(machine)[0]
     kept = _kept_joules(power, machine.form, clock)
     joules = kept[0] if kept else _joules(power, machine, clock)
     kept[:] = [joules]

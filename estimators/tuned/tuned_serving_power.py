@@ -1,4 +1,4 @@
-"""Power of devices that serve a language model (`estimators/operation/power/serving_power.py`).
+"""Power of devices that serve a language model (`operation/power/serving_power.py`), and factors of any work's energy.
 
 version: 1
 chosen on: 800 metered vLLM runs on A100, H100 and B200 (ML.ENERGY leaderboards, docs/validation.md), at their measured
@@ -17,3 +17,7 @@ HALF_WIDTH, UNKNOWN_HALF_WIDTH = 0.202, 0.246
 """Half of the 80 % band of log power: models left out; GPUs left out."""
 MEASURED = ("nvidia-ampere-ga100", "nvidia-hopper-gh100", "nvidia-blackwell-gb100")
 """Families of machines with metered runs; others have the wider band."""
+ACTIVE, FLOP_FACTOR, BYTE_FACTOR = 2.208, 0.819, 1.797
+"""Factors of `PowerModel` on GPUs of these families, fitted to the 512 runs of the newer leaderboard (H100, B200)."""
+FACTORS_HALF_WIDTH = 0.31
+"""Half of the 80 % band of log power by these factors, families of models left out (a GPU left out: 0.29)."""

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slipstick.estimators.operation.power.energy import pooled_power
 from slipstick.estimators.operation.power.serving_power import MOST, ServingPower, ServingWork
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.commands.cli import run
@@ -54,9 +55,20 @@ def test_eight_h100_draw_what_was_metered(capsys: pytest.CaptureFixture[str]) ->
     assert answer["low_energy_J_per_token"] < joules < answer["high_energy_J_per_token"]
 
 
+def test_an_estimate_shows_joules_with_their_band(capsys: pytest.CaptureFixture[str]) -> None:
+    words = "estimate decode:llama-3.1-8b --on h100-sxm --set workload.decodes=8"
+    assert run([*words.split(), "--format", "json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["low_energy_J"] < row["energy_J"] < row["high_energy_J"]
+    assert 400 < row["energy_J"] / row["time_s"] < 700  # metered at 8 sequences: 0.6 to 0.8 of the cap of 700 W
+    assert pooled_power(machine("v100-sxm"))[1] is None
+    assert run(words.split()) == 0
+    assert "factors from metered H100 and B200" in capsys.readouterr().out
+
+
 def test_the_constants_are_those_of_a_fit_to_all_runs() -> None:
     from slipstick.experiments.evidence.validation.energy.metered_runs import FILES, metered_runs
-    from slipstick.experiments.evidence.validation.energy.serving_fit import PowerFit
+    from slipstick.experiments.evidence.validation.energy.serving_fit import PowerFit, fit_factors
 
     paths = [path for path in map(training_file, FILES) if path]
     if len(paths) < len(FILES):
@@ -66,6 +78,12 @@ def test_the_constants_are_those_of_a_fit_to_all_runs() -> None:
     fitted = PowerFit(runs, runs.step_s.to_numpy()).power
     for name, value in vars(ServingPower()).items():
         assert getattr(fitted, name) == pytest.approx(value, abs=0.01), name
+    newer = runs[runs.older == 0]
+    factors = fit_factors(newer, newer.step_s.to_numpy())
+    shipped, half = pooled_power(machine("h100-sxm"))
+    assert half is not None
+    for name in ("active", "flop", "byte"):
+        assert getattr(shipped, name) == pytest.approx(getattr(factors, name), rel=0.02), name
     eight = runs[(runs.gpu == "H100") & (runs.gpus == 8) & (runs.older == 0)].mean_power_w
     assert round(float(eight.min()), -2) == 1800 and float(eight.median()) == pytest.approx(3500, rel=0.03)
     assert np.all(eight < 4950)

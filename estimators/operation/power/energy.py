@@ -16,6 +16,13 @@ from slipstick.estimators.core.operation_model import machine_values
 from slipstick.estimators.core.parameters import Parameter, check_parameters
 from slipstick.estimators.core.residency import is_there
 from slipstick.estimators.operation.power.voltage import squared_voltage
+from slipstick.estimators.tuned.tuned_serving_power import (
+    ACTIVE,
+    BYTE_FACTOR,
+    FACTORS_HALF_WIDTH,
+    FLOP_FACTOR,
+    MEASURED,
+)
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
@@ -83,6 +90,17 @@ class PowerModel:
 
     def _own(self) -> dict[str, float]:
         return {f"parameter.{name}": getattr(self, name) for name in START}
+
+
+def pooled_power(on: Machine) -> tuple[PowerModel, float | None]:
+    """The factors that hold for a machine, and half of the 80 % band of its log power.
+
+    On GPUs of metered generations they are pooled over H100 and B200; elsewhere nothing was fitted, and the band is
+    None.
+    """
+    if on.family in MEASURED:
+        return PowerModel(active=ACTIVE, flop=FLOP_FACTOR, byte=BYTE_FACTOR), FACTORS_HALF_WIDTH
+    return PowerModel(), None
 
 
 def fit_power(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from slipstick.estimators.core.estimate import Estimate
+from slipstick.estimators.operation.power.energy import pooled_power
 from slipstick.experiments.question.answers.facts import Facts, MemoryNeed
 from slipstick.experiments.question.domain import remarks
 from slipstick.experiments.question.question import Question
+from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.units import format_quantity
 
 SHORT = 110
@@ -55,7 +58,7 @@ def headline(question: Question, answer: Estimate) -> str:
     return f"{question.workload.name} on {question.machine.name}: {shown(answer.time, 's')}{said}"
 
 
-def summary(answer: Estimate, known: Facts) -> list[str]:
+def summary(answer: Estimate, known: Facts, machine: Machine) -> list[str]:
     """The lines below the headline that are known."""
     lines = [throughput_line(known), *([memory_line(known.memory)] if known.memory else []), bound_line(known)]
     lines += [f"memory: {text}" for text in answer.assumptions if known.memory is None and A_DEVICE in text]
@@ -65,8 +68,25 @@ def summary(answer: Estimate, known: Facts) -> list[str]:
         each = (
             f", {shown(answer.energy / made.items, 'J')} for each of its {made.unit}" if made and made.items > 1 else ""
         )
-        lines.append(f"energy: {shown(answer.energy, 'J')}{each}, {watts} on average (factors not fitted)")
+        lines.append(f"energy: {shown(answer.energy, 'J')}{each}, {watts} on average ({_sure(answer, machine)})")
     return [line for line in lines if line]
+
+
+def energy_band(answer: Estimate, machine: Machine) -> tuple[float, float] | None:
+    """80 % band of the energy: of the factors of power and of the time together; None where none was fitted."""
+    half, times = pooled_power(machine)[1], answer.interval()
+    if half is None or answer.energy is None or times is None or not answer.time:
+        return None
+    paces = max(abs(math.log(answer.time / times[0])), abs(math.log(times[1] / answer.time)))
+    both = math.exp(math.hypot(half, paces))
+    return answer.energy / both, answer.energy * both
+
+
+def _sure(answer: Estimate, machine: Machine) -> str:
+    band = energy_band(answer, machine)
+    if band is None:
+        return "factors not fitted"
+    return f"80 %: {shown(band[0], 'J')} .. {shown(band[1], 'J')}; factors from metered H100 and B200"
 
 
 def throughput_line(known: Facts) -> str:

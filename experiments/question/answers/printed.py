@@ -76,7 +76,7 @@ def _dollars(question: Question, answer: Estimate) -> tuple[float | None, list[s
 
 def _print_one(question: Question, answer: Estimate, known: Facts, parts: int, *, verbose: bool) -> None:
     dollars, unknown = _dollars(question, answer)
-    notes = [lines.headline(question, answer), *lines.summary(answer, known)]
+    notes = [lines.headline(question, answer), *lines.summary(answer, known, question.machine)]
     if dollars is not None:
         notes.append(f"cost: {dollars:.3g} $ at {question.machine.price:g} $/h")
     notes += lines.metric_lines(answer)
@@ -118,6 +118,7 @@ def emit_line(text: str, style: str = "") -> None:
 def _row(question: Question, answer: Estimate, known: Facts, parts: int, *, full: bool) -> dict[str, Any]:
     band = answer.interval()
     dollars, _ = _dollars(question, answer)
+    joules = lines.energy_band(answer, question.machine)
     row = {
         "workload": question.workload.name,
         "machine": question.machine.name,
@@ -126,6 +127,8 @@ def _row(question: Question, answer: Estimate, known: Facts, parts: int, *, full
         "high_s": band[1] if band else None,
         "interval_level": 0.8 if band else None,
         "energy_J": answer.energy,
+        "low_energy_J": joules[0] if joules else None,
+        "high_energy_J": joules[1] if joules else None,
         "cost_usd": dollars,
         "rule": answer.rule,
         "rate_per_s": known.throughput.rate if known.throughput else None,

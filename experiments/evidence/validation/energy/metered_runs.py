@@ -137,7 +137,7 @@ def outlined(name: str, total: float, active: float) -> LanguageModel:
 
 def amounts_of(row: Any) -> dict[str, Any]:
     """What a step of a run does on one device: seconds at the data sheet and under the shipped serving calibration."""
-    at = _machine(str(row.gpu))
+    at = metered_machine(str(row.gpu))
     name = plain_name(str(row.model))
     stages, gpus = int(row.pipeline_parallel), int(row.gpus)
     model = language_model(name) if name in language_model_names() else None
@@ -183,7 +183,8 @@ def _fits(layout: Layout, model: LanguageModel) -> bool:
     return True
 
 
-def _machine(gpu: str) -> Machine:
+def metered_machine(gpu: str) -> Machine:
+    """The machine of a published name; InputError where there is none with a power cap."""
     found = machine_of_device({"A100-40": "A100-40GB"}.get(gpu, gpu))
     if found is None or found.power.cap is None:
         raise InputError(f"GPU {gpu[:40]}: no machine here that states a power cap")

@@ -8,7 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.operation.gpu.tiled import MATRIX_ENERGY
+from slipstick.estimators.operation.power.energy import PowerModel
 from slipstick.estimators.operation.power.serving_power import MOST, ServingPower, ServingWork
+from slipstick.experiments.evidence.validation.energy.metered_runs import metered_machine
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +25,7 @@ START = {
 """Where a fit begins, and the standard deviation of the logarithm around it. Factors on the calibrated parts of a step;
 seconds of the host for a step, a sequence (to a power), a further rank, and a request with images; those named older
 hold for version 2 of the leaderboard (engines of 2024)."""
-SCATTER = 0.25
+SCATTER, FACTOR_SCATTER = 0.25, 0.2
 FAMILY_ROWS = 8
 """Rows of one family of models count at most as so many."""
 RIDGE = 1.0
@@ -115,4 +118,33 @@ def _ridge(columns: FloatArray, odds: FloatArray, weight: FloatArray) -> FloatAr
     found = np.zeros(columns.shape[1])
     found[kept] = slopes[1:] / spread[kept]
     found[0] = slopes[0] - float(np.sum(found[kept] * middle[kept]))
+    return found
+
+
+def fit_factors(runs: pd.DataFrame, seconds: FloatArray) -> PowerModel:
+    """Factors of idle power, flop and bytes (`PowerModel`) that fit the measured power best, outliers held down."""
+    from scipy.optimize import least_squares
+
+    measured = np.log((runs.mean_power_w / runs.gpus).to_numpy())
+    weight = np.sqrt(row_weights(runs)) / FACTOR_SCATTER
+    start = np.log([0.6, 1.0, 1.0])
+
+    def residuals(point: FloatArray) -> FloatArray:
+        off = (np.log(factor_watts(PowerModel(*map(float, np.exp(point))), runs, seconds)) - measured) * weight
+        soft = np.sign(off) * np.sqrt(2 * (np.sqrt(1 + off**2) - 1))
+        return np.concatenate([soft, point - start])
+
+    return PowerModel(*map(float, np.exp(least_squares(residuals, start).x)))
+
+
+def factor_watts(model: PowerModel, runs: pd.DataFrame, seconds: FloatArray) -> FloatArray:
+    """Watts of a device by `PowerModel` in steps of so many seconds."""
+    found = np.empty(len(runs))
+    for gpu in runs.gpu.unique():
+        mine = (runs.gpu == gpu).to_numpy()
+        at, part = metered_machine(str(gpu)), runs[mine]
+        energy = np.where(part.weight_precision == "fp8", MATRIX_ENERGY["float8"], MATRIX_ENERGY["bfloat16"])
+        peak = np.where(part.weight_precision == "fp8", 2.0, 1.0) * at.peak("matrix", "bfloat16")
+        moved = part.read_s.to_numpy() * at.bandwidth(at.main_memory)
+        found[mine] = model.watts(at, seconds[mine], part.flop_s.to_numpy() * peak * energy, moved)
     return found

@@ -15,10 +15,18 @@ import numpy as np
 
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.operation.power.energy import PowerModel
 from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.validation.energy.metered_runs import FILES, metered_runs
-from slipstick.experiments.evidence.validation.energy.serving_fit import PowerFit, fit_step, row_weights, step_seconds
+from slipstick.experiments.evidence.validation.energy.serving_fit import (
+    PowerFit,
+    factor_watts,
+    fit_factors,
+    fit_step,
+    row_weights,
+    step_seconds,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,6 +45,7 @@ class Predicted:
     """Log ratios of predicted and measured of the same runs: ours and what trivial rules give."""
 
     power: FloatArray
+    factors: FloatArray
     step: FloatArray
     joules: FloatArray
     cap_share: FloatArray
@@ -86,14 +95,23 @@ def predicted(known: pd.DataFrame, runs: pd.DataFrame) -> Predicted:
     constant = _by_board(known.mean_power_w / known.gpus / known.cap, known, runs)
     floor = _by_board(known.step_s / known.roofline_s, known, runs)
     whole = np.log(guess * share) - np.log(seconds * measured)
+    plain = factor_watts(_factors(known), runs, guess) / runs.cap.to_numpy()
     return Predicted(
         np.log(share / measured),
+        np.log(plain / measured),
         np.log(guess / seconds),
         np.asarray(whole),
         np.log(constant / measured),
         np.log(_nearest(known, runs) / measured),
         np.log(floor * runs.roofline_s.to_numpy() / seconds),
     )
+
+
+def _factors(known: pd.DataFrame) -> PowerModel:
+    """Of the newer leaderboard, where GPUs seldom wait for their host; of all where it has no rows."""
+    newer = known[known.older == 0]
+    newer = known if newer.empty else newer
+    return fit_factors(newer, newer.step_s.to_numpy())
 
 
 def _by_board(values: pd.Series, known: pd.DataFrame, runs: pd.DataFrame) -> FloatArray:
@@ -131,6 +149,7 @@ def _both(
     shares = {"share of the cap": found.cap_share, "nearest": found.nearest}
     cases: tuple[tuple[str, FloatArray, tuple[float | None, float | None], dict[str, FloatArray]], ...] = (
         ("power of a device", found.power, GOALS["power"], shares),
+        ("power of a device by idle, flop and bytes (estimate's energy)", found.factors, (None, None), shares),
         ("time of a further token", found.step, GOALS["step"], {"fitted roofline": found.roofline}),
         ("energy of a token at this pace", found.joules, (None, None), {"both": found.cap_share + found.roofline}),
     )
