@@ -184,7 +184,13 @@ def _fits(layout: Layout, model: LanguageModel) -> bool:
 
 
 def metered_machine(gpu: str) -> Machine:
-    """The machine of a published name; InputError where there is none with a power cap."""
+    """The machine of a published name.
+
+    Raises
+    ------
+    InputError
+        Where the catalogue has none that states a power cap.
+    """
     found = machine_of_device({"A100-40": "A100-40GB"}.get(gpu, gpu))
     if found is None or found.power.cap is None:
         raise InputError(f"GPU {gpu[:40]}: no machine here that states a power cap")
