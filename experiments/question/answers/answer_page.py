@@ -47,7 +47,7 @@ def write_answers(questions: Sequence[Question], path: str | Path) -> Path:
     ]
     lead = " ".join(
         [
-            *(f"{text}." for text in lines.summary(answer, found)),
+            *(f"{text}." for text in lines.summary(answer, found, first.machine)),
             *lines.assumptions(first, answer, verbose=True),
             *refused,
         ]
