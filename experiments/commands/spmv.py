@@ -46,6 +46,7 @@ def predict(
     kernel: Annotated[str, typer.Option(help="scipy | numba | torch (MKL) | blocks (ours) [default: all]")] = "",
     caches: Annotated[str, typer.Option(help="of a kernel: warm (product after product) | cold (emptied)")] = "warm",
     threads: Annotated[int, typer.Option(help="of a kernel: rows are shared out to so many cores", min=1)] = 1,
+    clock: Annotated[str, typer.Option(help="of a kernel: the core's clock is set to it, '1.2 GHz'")] = "",
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """Time and energy of one product with this matrix by every kernel, each with its own interval (80 %).
@@ -58,7 +59,7 @@ def predict(
     from slipstick.experiments.subjects.spmv.kernel_answers import KernelOptions
     from slipstick.experiments.subjects.spmv.spmv_answers import answers
 
-    options = KernelOptions.of(kernel, caches, threads)
+    options = KernelOptions.of(kernel, caches, threads, clock)
     rows, said = answers(matrix, on, label, model, power, anchors, options)
     emit(rows, format, notes=["; ".join(said)])
 

@@ -155,3 +155,15 @@ def test_the_kernels_that_ship_all_answer_and_say_who_they_are() -> None:
                 found.metrics["package_energy_J"] + found.metrics["dram_energy_J"]
             )
     assert estimate_product(matrix, state="cold").time > estimate_product(matrix).time
+
+
+def test_the_clock_moves_what_is_inside_the_core_and_the_power() -> None:
+    """In the caches a product takes twice as long at half the clock, and a b f less power: Table 1's law."""
+    own, small = host(), stencil((60, 60), 5)
+    full, half = (estimate_product(small, "numba", clock=clock, host=own) for clock in (2e9, 1e9))
+    assert half.time == pytest.approx(2 * full.time)
+    assert full.metrics["package_energy_J"] == pytest.approx(modelled_energy(full.time, 2e9).package)
+    assert (half.energy or 0) / half.time < (full.energy or 0) / full.time
+    assert any("not measured at that clock" in text for text in half.assumptions)
+    with pytest.raises(InputError, match="clock = -1 Hz"):
+        estimate_product(small, "numba", clock=-1.0, host=own)

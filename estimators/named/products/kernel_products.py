@@ -43,6 +43,8 @@ class OnKernel:
     ----------
     machine
         None for the host that was calibrated.
+    set_clock
+        Of the core [Hz], where it is not the machine's: what lies inside the core follows it, the rest does not.
     """
 
     host: HostKernels
@@ -50,8 +52,11 @@ class OnKernel:
     state: State = "warm"
     threads: int = 1
     machine: Machine | None = None
+    set_clock: float | None = None
 
     def __post_init__(self) -> None:
+        if self.set_clock is not None and not 0 < self.set_clock < 1e12:
+            raise InputError(f"clock = {self.set_clock:g} Hz: want a number > 0 and below 1e12")
         cores = self.host.cores if self.machine is None else self.machine.cores
         if not 1 <= self.threads <= cores:
             name = self.host.machine if self.machine is None else self.machine.name
@@ -65,6 +70,8 @@ class OnKernel:
     @property
     def clock(self) -> float:
         """Of the core [Hz]."""
+        if self.set_clock is not None:
+            return self.set_clock
         return self.host.clock if self.machine is None else self.machine.clock
 
     @property
@@ -82,6 +89,8 @@ class OnKernel:
             text = f"{self.threads} threads, rows shared out by {split_of(self.kernel)}"
             beyond = self.threads > self.host.threads_of(self.kernel, self.state).measured
             texts.append(text + (", more than were measured: the band is a guess" if beyond else ""))
+        if self.set_clock is not None:
+            texts.append(f"core at {self.set_clock / 1e9:g} GHz, not measured at that clock")
         if not self.measured_here and self.machine is not None:
             texts.append(f"clock and caches of {self.machine.name}, on which no kernel was measured")
         return tuple(texts)
@@ -112,7 +121,7 @@ class OnKernel:
     def energy(self, seconds: float) -> ProductEnergy:
         """Joules: measured watts x seconds on the calibrated host where it has counters, else the modelled formula."""
         power = self.host.power
-        if self.measured_here and "package" in power:
+        if self.measured_here and "package" in power and self.set_clock is None:
             return ProductEnergy(power["package"] * seconds, power.get("dram", 0.0) * seconds, MEASURED)
         return modelled_energy(seconds, self.clock)
 
@@ -124,6 +133,7 @@ def estimate_product(
     *,
     state: State = "warm",
     threads: int = 1,
+    clock: float | None = None,
     host: HostKernels | None = None,
 ) -> Estimate:
     """Time of one product with this kernel, with the band of its own held-out errors (80 %), and its energy.
@@ -139,6 +149,8 @@ def estimate_product(
         Of the caches: "warm" (product after product) or "cold" (emptied before it).
     threads
         Rows are shared out to so many cores.
+    clock
+        Of the core [Hz], where it is set to another one: times inside the core follow it, and so does the power.
     host
         Calibrated kernels (`slipstick spmv calibrate`); those that ship if None.
 
@@ -148,7 +160,7 @@ def estimate_product(
         Where the kernel was not calibrated (with threads), there are fewer cores than threads, the machine is an
         accelerator or has no cache, or the matrix has fewer than two non-zeros.
     """
-    chosen = OnKernel(host or load_host_kernels(), kernel, state, threads, machine)
+    chosen = OnKernel(host or load_host_kernels(), kernel, state, threads, machine, clock)
     time, metrics = chosen.seconds(matrix)
     between, within = chosen.spreads
     energy = chosen.energy(time)

@@ -12,6 +12,7 @@ from slipstick.estimators.named.products.kernel_products import OnKernel, estima
 from slipstick.estimators.operation.spmv.kernels.host_kernels import HostKernels, beside, load_host_kernels
 from slipstick.estimators.operation.spmv.kernels.kernel_costs import State, check_state
 from slipstick.estimators.operation.spmv.spmv_costs import is_accelerator
+from slipstick.experiments.question.settings import number_of
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.kernels.sparse import SparseMatrix
@@ -30,11 +31,12 @@ class KernelOptions:
     kernel: str = ""
     state: State = "warm"
     threads: int = 1
+    clock: float | None = None
 
     @classmethod
-    def of(cls, kernel: str, caches: str, threads: int) -> KernelOptions:
-        """From texts."""
-        return cls(kernel, check_state(caches), threads)
+    def of(cls, kernel: str, caches: str, threads: int, clock: str = "") -> KernelOptions:
+        """From texts; the clock with its unit, empty for the machine's."""
+        return cls(kernel, check_state(caches), threads, number_of("--clock", clock, "Hz") if clock else None)
 
     @property
     def given(self) -> bool:
@@ -72,7 +74,9 @@ def kernel_rows(
             raise InputError(f"--threads {options.threads}: no kernel of {known.machine!r} was calibrated with threads")
     rows, said = [], []
     for name in names:
-        found = estimate_product(matrix, name, machine, state=options.state, threads=options.threads, host=known)
+        found = estimate_product(
+            matrix, name, machine, state=options.state, threads=options.threads, clock=options.clock, host=known
+        )
         rows.append(_row(matrix, name, options, found, known))
         said += [text for text in found.assumptions if text not in said]
     return rows, said

@@ -62,7 +62,7 @@ def answers(
     host = calibrated_beside(on)
     learned = (model, power, anchors) != (None, None, None) or label != "streaming"
     if options.given and learned:
-        raise InputError("--kernel, --caches and --threads: not with --model, --power, --anchors or --label")
+        raise InputError("--kernel, --caches, --threads and --clock: not with --model, --power, --anchors or --label")
     if not learned and (options.given or host is not None):
         return kernel_rows(read_matrix(path), machine(on) if on else None, host, options)
     row, said = answer(path, on, label, model, power, anchors)
