@@ -25,7 +25,7 @@ from slipstick.experiments.evidence.validation.gpu.gpu_cases import cases
 from slipstick.experiments.question.registry import CALIBRATIONS
 from slipstick.hwmodels.files.readers import InputError
 
-SOURCE = "public times of GPU operations: NeuSight (FP32), aiconfigurator (BF16), DeepBench (FP32); fits alone"
+SOURCE = "public times of GPU operations: NeuSight (FP32), aiconfigurator (BF16, FP8), DeepBench (FP32); fits alone"
 DATASET = "the calibration that ships"
 
 
@@ -43,7 +43,7 @@ def public_times() -> list[OperationTimes]:
     result: dict[str, list[OperationTimes]] = {}
     for case in cases():
         frame = case.frame(folder)
-        if case.dtype == "float32" or case.name.startswith(("BF16", "context", "generation")):
+        if case.dtype == "float32" or case.name.startswith(("BF16", "FP8 gemm a tensor", "context", "generation")):
             forms = case.board(frame).forms
             if not forms:
                 raise InputError(f"{folder}: no rows of {case.name}")

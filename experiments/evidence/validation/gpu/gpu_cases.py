@@ -27,6 +27,8 @@ class Case:
     ----------
     load, keep
         Reads a frame from a folder; keeps the rows that belong to the case.
+    stack
+        The serving stack whose rows count ("sglang 0.5.10"); "" where a table has one alone.
     test
         Word in the names of the files whose rows are scored where a machine is left out; "" for all.
     held_out
@@ -45,16 +47,22 @@ class Case:
     keep: Callable[[pd.DataFrame], pd.Series[bool]] | None = None
     test: str = ""
     sample: int = SAMPLE
+    stack: str = ""
 
     def frame(self, folder: Path) -> pd.DataFrame:
         """The rows of the case below a folder."""
+        frame = self.of_all_stacks(folder)
+        return frame[frame["stack"] == self.stack] if self.stack and len(frame) else frame
+
+    def of_all_stacks(self, folder: Path) -> pd.DataFrame:
+        """The rows of the case, whatever stack ran them."""
         frame = self.load(folder)
         return frame[self.keep(frame)] if self.keep and len(frame) else frame
 
     @property
-    def source(self) -> tuple[str, str, str]:
+    def source(self) -> tuple[str, str, str, str]:
         """What lines share that are predicted from the same fits."""
-        return repr(self.load), self.kind, repr(sorted(self.facts))
+        return repr(self.load), self.kind, repr(sorted(self.facts)), repr(self.keep)
 
     def board(self, frame: pd.DataFrame) -> Board:
         """Fits to the rows of a frame, and predictions from them."""
@@ -65,10 +73,11 @@ class Case:
         return frame[frame["file"].str.contains(self.test)] if self.test else frame
 
 
-def _one_stack(frame: pd.DataFrame) -> pd.Series[bool]:
-    kept = (frame["stack"] == SGLANG) & (frame["dtype"] == "bfloat16")
+def _of_width(frame: pd.DataFrame, width: str) -> pd.Series[bool]:
+    """Rows of products or attention in one type; FP8 scaled a tensor and in blocks are other kernels."""
+    kept = frame["dtype"].isin(["bfloat16", "float16"] if width == "bfloat16" else [width])
     if "window" in frame:
-        kept &= (frame["kv_dtype"] == "bfloat16") & (frame["window"] == 0)
+        kept &= frame["kv_dtype"].isin(["bfloat16", "float16"]) & (frame["window"] == 0)
     return kept
 
 
@@ -78,7 +87,13 @@ def cases() -> tuple[Case, ...]:
     unseen = (("l4",), ("a100-pcie-80gb",))
     left = (("a100-sxm-80gb",), ("l40s",), ("h100-sxm",), ("h200-sxm",))
     neusight = partial(Case, kind="gemm", dtype="float32", test="test")
-    attention = partial(Case, kind="attention", dtype="bfloat16", held_out=left, keep=_one_stack, sample=1000)
+    bfloat16 = partial(_of_width, width="bfloat16")
+    attention = partial(
+        Case, kind="attention", dtype="bfloat16", held_out=left, keep=bfloat16, stack=SGLANG, sample=1000
+    )
+    served = partial(
+        Case, load=partial(gpu_data.aiconfigurator, operation="gemm"), kind="gemm", stack=SGLANG, sample=1000
+    )
     return (
         neusight(
             "neusight bmm, H100", partial(products, operation="bmm"), held_out=(("h100-sxm",),), goals={"all": 0.15}
@@ -145,15 +160,26 @@ def cases() -> tuple[Case, ...]:
             goals={"all": 0.20},
             facts={"causal": False},
         ),
-        Case(
+        served(
             "BF16 gemm, one generation left out",
-            partial(gpu_data.aiconfigurator, operation="gemm"),
-            "gemm",
-            "bfloat16",
-            (("a100-sxm-80gb",), ("l40s",), ("h100-sxm", "h200-sxm")),
-            {"all": 0.16, "long": 0.10},
-            keep=_one_stack,
-            sample=1000,
+            dtype="bfloat16",
+            held_out=(("a100-sxm-80gb",), ("l40s",), ("h100-sxm", "h200-sxm")),
+            goals={"all": 0.14, "long": 0.08},
+            keep=bfloat16,
+        ),
+        served(
+            "FP8 gemm a tensor, one generation left out",
+            dtype="float8",
+            held_out=(("l40s",), ("h100-sxm", "h200-sxm")),
+            goals={},
+            keep=partial(_of_width, width="float8"),
+        ),
+        served(
+            "FP8 gemm in blocks, its twin known",
+            dtype="float8",
+            held_out=(("h100-sxm",), ("h200-sxm",)),
+            goals={},
+            keep=partial(_of_width, width="float8_block"),
         ),
         *(
             Case(f"deepbench gemm, {name}", gpu_data.deepbench_products, "gemm", "float32", ((name,),), {"all": goal})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
@@ -16,6 +17,9 @@ from slipstick.experiments.evidence.validation.gpu import gpu_data, gpu_speedups
 from slipstick.experiments.evidence.validation.gpu.gpu_boards import Board
 from slipstick.experiments.evidence.validation.gpu.gpu_cases import Case, cases
 from slipstick.experiments.evidence.validation.gpu.gpu_scores import ENOUGH, LONG, mape, score, score_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def rows(scored: Path | None = None) -> list[ValidationRow]:
@@ -28,9 +32,9 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
         return [
             skipped("operations", "no public measurements here (set SLIPSTICK_DATA; docs/validation.md says where)")
         ]
-    boards: dict[tuple[str, str, str], Board] = {}
+    boards: dict[tuple[str, ...], Board] = {}
     scores: list[ValidationRow] = []
-    done: set[tuple[str, str, str]] = set()
+    done: set[tuple[str, ...]] = set()
     for case in cases():
         if scored is not None:
             if case.source in done:
@@ -47,7 +51,7 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
     return scores
 
 
-def _model_boards(boards: Mapping[tuple[str, str, str], Board], folder: Path, scored: Path | None) -> dict[str, Board]:
+def _model_boards(boards: Mapping[tuple[str, ...], Board], folder: Path, scored: Path | None) -> dict[str, Board]:
     """The boards that whole models are summed from, by class of operation; fitted ones are used again."""
     names = {
         "bmm": "bmm, H",
@@ -80,14 +84,30 @@ def _left_out_rows(case: Case, board: Board, folder: Path) -> list[ValidationRow
 
 
 def _scored_rows(case: Case, folder: Path, scored: Path) -> list[ValidationRow]:
-    frame = case.frame(scored)
+    """Rows of another folder; those of a stack other than the case's are predicted from the same engine's public rows
+    where there are some.
+    """
+    frame = case.of_all_stacks(scored)
     title = case.name.split(",")[0]
     if frame.empty:
         return [skipped(title, f"none of its files is in {scored}")]
+    if not case.stack:
+        return _scored_frame(case, title, case.frame(folder), frame)
+    public = case.of_all_stacks(folder)
+    rows = []
+    for stack, part in frame.groupby("stack"):
+        engine = public[public["stack"].str.split().str[0] == str(stack).split()[0]]
+        known = engine[~engine["machine"].isin(part["machine"])]
+        training = case.frame(folder) if stack == case.stack or known.empty else engine
+        rows += _scored_frame(case, title if stack == case.stack else f"{title}, {stack}", training, part)
+    return rows
+
+
+def _scored_frame(case: Case, title: str, training: pd.DataFrame, frame: pd.DataFrame) -> list[ValidationRow]:
     unknown = sorted(set(frame.loc[frame["machine"] == "", "device"]))
     rows = [skipped(title, f"the catalogue lacks {device}") for device in unknown]
     frame = frame[frame["machine"] != ""]
-    board = case.board(gpu_data.without(case.frame(folder), frame["key"]))
+    board = case.board(gpu_data.without(training, frame["key"]))
     counts = board.training["machine"].value_counts()
     parts = []
     for name, chosen in frame.groupby("machine"):
