@@ -25,6 +25,7 @@ GOOD: dict[str, list[str]] = {
     "extrapolate": ["series.csv", "--to", "64"],
     "explain": ["gemm", "--on", "v100-sxm"],
     "replay": ["trace.json", "--on", "v100-sxm"],
+    "read": ["vllm.json", "--on", "h100-sxm"],
     "seqpoint": ["log.csv"],
     "phases": ["steps.jsonl"],
     "calibrate": ["study.toml"],
@@ -64,6 +65,7 @@ FILES = (
     "calibration-gpus.json",
 )
 FILES += ("matrix.npz", "bricks.sqlite", "config.json", "store", "nope.yaml", "model.onnx", "times.csv", "spmv.npz")
+FILES += ("nsys.sqlite", "rocprof.json", "llama-bench.json", "ncu.csv", "profile.cali", "step.mlir")
 NAMES = ("gpus", "roofline", "json", "csv", "float16", "run.threads=3", "workload.m=64", "machine.clock=1GHz", "a=b")
 NAMES += (
     "machine.memory.HBM2.bandwidth=1e-5",
