@@ -124,9 +124,16 @@ def test_a_host_file_comes_back_and_a_damaged_one_is_refused(tmp_path: Path) -> 
     assert path.name == "my-host.spmv.json"
     own.save(path)
     assert load_host_kernels(path) == own
-    path.write_text(path.read_text().replace('"nonzero": 1e-09', '"nonzero": -1'))
-    with pytest.raises(InputError, match=r"my-host\.spmv\.json"):
-        load_host_kernels(path)
+    text = path.read_text()
+    for old, new in (
+        ('"nonzero": 1e-09', '"nonzero": -1'),
+        ("2000000000.0", "1e300"),
+        ('"power_w": {}', '"power_w": {"a": -1}'),
+    ):
+        assert old in text
+        path.write_text(text.replace(old, new))
+        with pytest.raises(InputError, match=r"my-host\.spmv\.json"):
+            load_host_kernels(path)
 
 
 def test_other_machines_have_wider_bands_and_are_not_faster_than_their_memory() -> None:

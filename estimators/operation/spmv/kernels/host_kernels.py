@@ -86,8 +86,10 @@ class HostKernels:
     source: str = ""
 
     def __post_init__(self) -> None:
-        if not self.costs or not self.clock > 0 or self.cores < 1:
-            raise InputError(f"kernels of {self.machine!r}: want a clock > 0, a core and at least one kernel")
+        if not self.costs or not 0 < self.clock < 1e12 or self.cores < 1:
+            raise InputError(f"kernels of {self.machine!r}: want a clock of 0 to 1e12 Hz, a core, at least one kernel")
+        if not all(0 <= watts < 1e6 for watts in self.power.values()):
+            raise InputError(f"kernels of {self.machine!r}: want powers from 0 to 1e6 W")
 
     @property
     def kernels(self) -> tuple[str, ...]:
