@@ -72,6 +72,9 @@ def register(app: typer.Typer) -> None:
         sequence: Annotated[int, typer.Option(help="tokens of a sequence", min=1)] = 8192,
         precision: Annotated[str, typer.Option(help="of the layers' products: bf16, fp8, mxfp8, nvfp4")] = "bf16",
         best: Annotated[int, typer.Option(help="layouts to list", min=1, max=64)] = 8,
+        host_power: Annotated[str | None, typer.Option(help="of the host for each device: 300W")] = None,
+        pue: Annotated[float, typer.Option(help="of the building: its power over that of its computers")] = 1.0,
+        set: Annotated[list[str] | None, typer.Option(help="machine.price=2.5, machine.power.cap=600W")] = None,  # noqa: A002
         software: Annotated[str, typer.Option(help="megatron | fsdp (weights sharded over data ranks)")] = "megatron",
         known: Annotated[
             str | None, typer.Option(help="measured steps of this run, RUN.csv: devices, step_s (or log), tp, pp, ...")
@@ -81,6 +84,9 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """The fastest layout of training on at most so many devices, what bounds it, why the second is worse."""
         from slipstick.experiments.pages.output import emit
+        from slipstick.experiments.question.settings import number_of
+        from slipstick.experiments.serve.serving_question import machine_changes
+        from slipstick.experiments.subjects.power.facility import Facility, price_text
         from slipstick.experiments.subjects.training_plan.known_runs import read_known
         from slipstick.experiments.subjects.training_plan.training_search import TrainingSearch
         from slipstick.experiments.subjects.training_plan.training_text import training_lines, training_rows_shown
@@ -88,16 +94,12 @@ def register(app: typer.Typer) -> None:
         from slipstick.workloads.language.language_catalog import language_model
 
         steps = tuple(read_known(known, batch, sequence, precision)) if known else ()
-        search = TrainingSearch(
-            language_model(model), machine(on), devices, batch, sequence, precision, software, steps
-        )  # fmt: skip
+        at = machine(on).using(machine_changes(set or []))
+        facility = Facility(number_of("--host-power", host_power, "W") if host_power else 0.0, pue)
+        search = TrainingSearch(language_model(model), at, devices, batch, sequence, precision, software, steps)
         result = search.run(best)
         rows = training_rows_shown(result) if format == "table" else result.rows()
-        emit(rows, format, notes=training_lines(result))
-        if report:
-            from slipstick.experiments.pages.report import rows_page
-
-            rows_page(result.rows(), report, f"Training {model} on {on}", "; ".join(training_lines(result)))
+        emit(rows, format, notes=training_lines(result, facility, price_text(at)))
 
     @group.command("power-limit")
     def power_limit(

@@ -42,6 +42,8 @@ def register(app: typer.Typer) -> None:
         anchor: Annotated[
             str | None, typer.Option(help="llama.cpp: one run there, MODEL:TYPE=TOKENS_PER_S or a llama-bench file")
         ] = None,
+        host_power: Annotated[str | None, typer.Option(help="of the host for each device: 300W")] = None,
+        pue: Annotated[float, typer.Option(help="of the building: its power over that of its computers")] = 1.0,
         seed: Annotated[int, typer.Option(help="of lengths and arrivals", min=0)] = 0,
         out: Annotated[
             str | None, typer.Option("--save", "--out", help="every request: FILE.parquet or FILE.csv")
@@ -52,10 +54,12 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Latency and tokens/s of a language-model server, request by request, with an 80 % band."""
         from slipstick.experiments.pages.output import emit
+        from slipstick.experiments.question.settings import number_of
         from slipstick.experiments.serve.serving import serve as answer_of
         from slipstick.experiments.serve.serving_question import Wanted, machine_changes, traffic
         from slipstick.experiments.serve.serving_text import lines
         from slipstick.experiments.serve.traffic import limits
+        from slipstick.experiments.subjects.power.facility import Facility
 
         if engine.lower().startswith("llama"):
             from slipstick.experiments.serve.local import local
@@ -78,6 +82,7 @@ def register(app: typer.Typer) -> None:
             changed, notes = compared(wanted, load, vary)
             emit(changed, format, notes=notes)
             return
+        facility = Facility(number_of("--host-power", host_power, "W") if host_power else 0.0, pue)
         answer = answer_of(wanted.deployment(), load, limits(slo) if slo else {})
         if out:
             answer.write_requests(out)
@@ -93,7 +98,10 @@ def register(app: typer.Typer) -> None:
                 "traffic": load.text(),
                 "bounds": answer.bounds,
                 "measures": answer.rows(),
+                "meter_W": facility.watts(answer.summary()["power_W"], answer.deployment.layout.devices)
+                if facility.counted and answer.summary()["power_W"] is not None
+                else None,
             }
             emit([{**answer.summary(), **extra}], format)
             return
-        emit(answer.rows(), format, notes=lines(answer))
+        emit(answer.rows(), format, notes=lines(answer, facility))

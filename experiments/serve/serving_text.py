@@ -7,10 +7,11 @@ from typing import Any
 
 from slipstick.experiments.serve.serving import Serving
 from slipstick.experiments.serve.traffic import limits_text
+from slipstick.experiments.subjects.power.facility import Facility, price_text
 from slipstick.hwmodels.units import format_quantity
 
 
-def lines(answer: Serving) -> list[str]:
+def lines(answer: Serving, facility: Facility | None = None) -> list[str]:
     """One line each."""
     deployment, summary = answer.deployment, answer.summary()
     model, devices = deployment.model, int(summary["devices"])
@@ -39,9 +40,11 @@ def lines(answer: Serving) -> list[str]:
         result.append(f"{limits_text(answer.limits)}: kept by {share} of requests (80 %: {least} .. {most})")
     dollars, joules = summary["cost_usd_per_million_tokens"], summary["energy_J_per_million_tokens_at_most"]
     if dollars is not None:
-        result.append(f"cost: {dollars:.3g} $ a million output tokens at {deployment.machine.price:g} $/h a device")
+        result.append(f"cost: {dollars:.3g} $ a million output tokens at {price_text(deployment.machine)}")
     if summary["power_W"] is not None:
         result.append(_energy(summary))
+        if facility is not None and facility.counted:
+            result.append(facility.text(summary["power_W"], devices))
     if joules is not None:
         joule = format_quantity(joules, "J")
         result.append(f"energy: at most {joule} a million output tokens (all devices at their power cap)")

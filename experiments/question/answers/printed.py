@@ -14,6 +14,7 @@ from slipstick.experiments.question.answers.facts import Facts, facts
 from slipstick.experiments.question.domain import remarks
 from slipstick.experiments.question.objectives import consumptions
 from slipstick.experiments.question.question import Question
+from slipstick.experiments.subjects.power.facility import price_text
 from slipstick.hwmodels.files.readers import InputError
 
 
@@ -78,7 +79,7 @@ def _print_one(question: Question, answer: Estimate, known: Facts, parts: int, *
     dollars, unknown = _dollars(question, answer)
     notes = [lines.headline(question, answer), *lines.summary(answer, known, question.machine)]
     if dollars is not None:
-        notes.append(f"cost: {dollars:.3g} $ at {question.machine.price:g} $/h")
+        notes.append(f"cost: {dollars:.3g} $ at {price_text(question.machine)}")
     notes += lines.metric_lines(answer)
     rows: Sequence[Mapping[str, Any]] = lines.group_rows(known)
     if parts:

@@ -20,6 +20,7 @@ from slipstick.estimators.schedule.pipelines.training_step import (
     TrainingStep,
     TrainingTerms,
 )
+from slipstick.experiments.subjects.training_plan.training_energy import step_watts
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
@@ -46,17 +47,34 @@ KEPT = 64
 
 @dataclass(frozen=True)
 class TrainingChoice:
-    """A layout, its step time by part, and the memory of its fullest device [bytes]."""
+    """A layout, its step time by part, and the memory of its fullest device [bytes].
+
+    `watts` are the mean power of a device and the factor of its 80 % band; None where it is unknown.
+    """
 
     layout: TrainingLayout
     time: StepTime
     memory: TrainingMemory
     spread: float = SPREAD
+    watts: tuple[float, float] | None = None
 
     @property
     def width(self) -> float:
         """Factor of the 80 % band of the step."""
         return math.exp(quantile(DEFAULT_LEVEL, None) * self.spread)
+
+    def _power(self, rate: float, cap: float | None) -> dict[str, float | None]:
+        """Watts of all devices with their band, joules of a token."""
+        if self.watts is None:
+            return dict.fromkeys(("power_W", "low_power_W", "high_power_W", "energy_J_per_token"))
+        each, width = self.watts
+        number = self.layout.devices
+        return {
+            "power_W": each * number,
+            "low_power_W": each / width * number,
+            "high_power_W": min(each * width, cap or math.inf) * number,
+            "energy_J_per_token": each * number / rate,
+        }
 
     def row(self, plan: TrainingPlan) -> dict[str, Any]:
         """As a row of a table, with the 80 % band of the step."""
@@ -71,6 +89,10 @@ class TrainingChoice:
             "tokens_per_s": tokens / seconds,
             "mfu": plan.flop * tokens / (seconds * self.layout.devices * plan.peak),
             "memory_gb": self.memory.total / 1e9,
+            **self._power(tokens / seconds, plan.cap),
+            "cost_usd_per_million_tokens": (
+                plan.price * self.layout.devices / 3600 / (tokens / seconds) * 1e6 if plan.price is not None else None
+            ),
             "largest_part": self.time.bound,
             **{f"{name}_s": self.time.parts[name] for name in PARTS},
         }
@@ -94,6 +116,8 @@ class TrainingPlan:
         Layouts answered; those that do not fit in memory; those that do not divide.
     calibration
         What measured steps of one's own said; None without them.
+    cap, price
+        Watts that a device may draw, and what its hour costs [$]; None where the machine does not state them.
     grown
         The measured layout of most devices with more data ranks, so that it fills the devices; None where it cannot.
     """
@@ -114,10 +138,21 @@ class TrainingPlan:
     refused: int
     calibration: StepCalibration | None = None
     grown: TrainingChoice | None = None
+    cap: float | None = None
+    price: float | None = None
 
     def rows(self) -> list[dict[str, Any]]:
         """The best layouts."""
         return [choice.row(self) for choice in self.best]
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        row = self.rows()[0]
+        head = f"{row['layout']}: {row['step_s']:.4g} s a step ({row['low_s']:.4g} .. {row['high_s']:.4g}, 80 %)"
+        return f"<p><b>{escape(self.model)} on {escape(self.machine)}</b>: {escape(head)}</p>" + str(
+            self.to_frame().to_html(index=False)
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """The same as a table."""
@@ -200,7 +235,8 @@ class TrainingSearch:
             self.model.name, self.machine.name, self.devices, self.batch, self.sequence, self.precision,
             training_flop(self.model, self.sequence), self.machine.peak("matrix", PRECISIONS[self.precision]),
             step.bound(self.devices, self.batch), step.network.devices, chosen, fitted, short, refused, fit,
-            self._grown(step, fit),
+            self._grown(step, fit), self.machine.power.cap,
+            self.machine.price,
         )  # fmt: skip
 
     def _grown(self, step: TrainingStep, fit: StepCalibration | None) -> TrainingChoice | None:
@@ -222,11 +258,12 @@ class TrainingSearch:
 
     def _choice(self, step: TrainingStep, layout: TrainingLayout, fit: StepCalibration | None) -> TrainingChoice:
         time, memory = step.step(layout, self.batch), self.fullest(layout)
-        if fit is None:
-            return TrainingChoice(layout, time, memory)
-        time = time.scaled(fit.offset(layout, self.batch, self.sequence))
-        spread = fit.spread(layout, self.batch, self.sequence, self.precision)
-        return TrainingChoice(layout, time, memory, spread)
+        spread = SPREAD
+        if fit is not None:
+            time = time.scaled(fit.offset(layout, self.batch, self.sequence))
+            spread = fit.spread(layout, self.batch, self.sequence, self.precision)
+        flop = training_flop(self.model, self.sequence) * self.sequence * self.batch / layout.devices
+        return TrainingChoice(layout, time, memory, spread, step_watts(self.machine, time, flop, self.precision))
 
     def fullest(self, layout: TrainingLayout) -> TrainingMemory:
         """Memory of the first, second or last stage, whichever is fullest; those between hold less than the second."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from slipstick.estimators.schedule.pipelines.training_known import FACTORS, StepCalibration
+from slipstick.experiments.subjects.power.facility import Facility
 from slipstick.experiments.subjects.training_plan.training_search import TrainingChoice, TrainingPlan
 
 WORDS = {
@@ -24,7 +25,7 @@ WORDS = {
 SHOWN = ("layout", "devices", "step_s", "low_s", "high_s", "tokens_per_s", "mfu", "memory_gb", "largest_part")
 
 
-def training_lines(plan: TrainingPlan) -> list[str]:
+def training_lines(plan: TrainingPlan, facility: Facility | None = None, price: str = "") -> list[str]:
     """What was asked, the pick, what bounds it, why the second is worse."""
     best = plan.best[0]
     row = best.row(plan)
@@ -38,6 +39,15 @@ def training_lines(plan: TrainingPlan) -> list[str]:
         f"bound by: {shares(best)}; no layout is below {plan.bound:.4g} s (model flop at the peak of all devices)",
         f"memory of its fullest device: {memory_text(best)}",
     ]
+    if row["power_W"] is not None:
+        lines.append(
+            f"power: {row['power_W']:,.0f} W of all devices ({row['low_power_W']:,.0f} .. {row['high_power_W']:,.0f}; "
+            f"factors of metered serving), {row['energy_J_per_token']:.3g} J a token; hosts and cooling apart"
+        )
+        if facility is not None and facility.counted:
+            lines.append(facility.text(row["power_W"], best.layout.devices))
+    if price:
+        lines.append(f"cost: {row['cost_usd_per_million_tokens']:.3g} $ a million tokens at {price}")
     if plan.calibration is not None:
         lines.append(known_text(plan.calibration))
     if plan.grown is not None:

@@ -1,0 +1,50 @@
+"""A plan of training by names and files, as notebooks ask for it."""
+
+from __future__ import annotations
+
+from slipstick.experiments.subjects.training_plan.known_runs import read_known
+from slipstick.experiments.subjects.training_plan.training_search import TrainingPlan, TrainingSearch
+from slipstick.hwmodels.catalog import machine as machine_by_name
+from slipstick.workloads.language.language_catalog import language_model
+
+
+def plan_training(
+    model: str,
+    machine: str,
+    *,
+    devices: int,
+    batch: int,
+    sequence: int = 8192,
+    precision: str = "bf16",
+    software: str = "megatron",
+    known: str | None = None,
+    best: int = 8,
+) -> TrainingPlan:
+    """The fastest layouts of training on at most `devices` devices.
+
+    Parameters
+    ----------
+    model
+        A config.json, or a name (llama-3.1-70b).
+    machine
+        One with links to the others: a name or a YAML file.
+    batch, sequence
+        Sequences of a step, tokens of one.
+    precision
+        Of the layers' products: bf16, fp8, mxfp8, nvfp4.
+    software
+        megatron, or fsdp: weights sharded over data ranks alone.
+    known
+        A CSV of measured steps of this run, which calibrate the terms (see `read_known`).
+    best
+        Layouts to list.
+
+    Raises
+    ------
+    InputError
+        Where a name is unknown, the CSV is broken, or no layout fits.
+    """
+    steps = tuple(read_known(known, batch, sequence, precision)) if known else ()
+    return TrainingSearch(
+        language_model(model), machine_by_name(machine), devices, batch, sequence, precision, software, steps
+    ).run(best)
