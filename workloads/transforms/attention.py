@@ -17,7 +17,8 @@ def flash_attention(workload: Workload) -> Workload:
     """The workload with every such chain, and its backward pass, as one operation each.
 
     A chain's backward operations are those that are named after its parts (``NAME.backward...``), as networks of this
-    project have them; a chain whose parts anything else reads stays as it is.
+    project have them, else those around the softmax's backward pass (imported graphs). A chain whose parts anything
+    else reads stays as it is.
     """
     known = {op.name: op for op in workload}
     after: dict[str, list[str]] = {}
@@ -28,12 +29,13 @@ def flash_attention(workload: Workload) -> Workload:
     place: dict[str, str] = {}
     made: dict[str, Op] = {}
     for op in workload:
-        if op.kind != "gemm" or op.name in place or ".backward" in op.name:
+        if op.kind != "gemm" or op.name in place or _is_backward(op):
             continue
         chain = _chain(op, known, after)
         if not chain:
             continue
         back = [name for name in known if any(name.startswith(f"{part}.backward") for part in chain)]
+        back = back or _around_softmax(chain, known, after, before)
         whole = _attention(known[chain[0]], known[chain[-1]], causal=workload.metadata.get("network") == "gpt")
         made[chain[-1]] = whole
         place |= dict.fromkeys(chain, chain[-1])
@@ -53,14 +55,15 @@ def flash_attention(workload: Workload) -> Workload:
 
 
 def _chain(scores: Op, known: dict[str, Op], after: dict[str, list[str]]) -> list[str]:
-    """From the scores to the weighted values; empty where there is no such chain."""
+    """From the scores to the weighted values, what drops shares at random included; empty where there is none."""
     chain, name, softmax = [scores.name], scores.name, False
     while True:
-        readers = [reader for reader in after.get(name, []) if ".backward" not in reader]
-        if len(readers) != 1:
+        readers = [reader for reader in after.get(name, []) if not _is_backward(known[reader])]
+        row = readers if len(readers) == 1 else _dropped(readers, known, after)
+        if not row:
             return []
-        op = known[readers[0]]
-        chain.append(op.name)
+        op = known[row[-1]]
+        chain += row
         name = op.name
         if op.kind == "softmax" and not softmax:
             softmax = True
@@ -68,6 +71,65 @@ def _chain(scores: Op, known: dict[str, Op], after: dict[str, list[str]]) -> lis
             return chain
         elif op.kind not in ("elementwise", "view"):
             return []
+
+
+def _dropped(readers: list[str], known: dict[str, Op], after: dict[str, list[str]]) -> list[str]:
+    """A mask drawn for the shares, and the product with it that also reads them; empty where two readers are not so."""
+    if len(readers) != 2:
+        return []
+    for first, last in (readers, readers[::-1]):
+        row = [first]
+        while known[row[-1]].kind in ("elementwise", "view"):
+            ahead = [reader for reader in after.get(row[-1], []) if not _is_backward(known[reader])]
+            if ahead == [last]:
+                return [*row, last]
+            if len(ahead) != 1:
+                break
+            row += ahead
+    return []
+
+
+def _is_backward(op: Op) -> bool:
+    return ".backward" in op.name or op.attributes.get("phase") == "backward"
+
+
+def _around_softmax(
+    chain: list[str], known: dict[str, Op], after: dict[str, list[str]], before: dict[str, list[str]]
+) -> list[str]:
+    """The four products of the backward pass, the softmax's between them, and what is elementwise on the way."""
+    at = next(index for index, name in enumerate(chain) if known[name].kind == "softmax")
+    starts = [
+        reader for reader in after.get(chain[at], []) if known[reader].kind == "softmax" and _is_backward(known[reader])
+    ]
+    if len(starts) != 1:
+        return []
+    parts = {*starts, *_to_products(starts[0], known, after), *_to_products(starts[0], known, before)}
+    for name in chain[at:-1]:  # the values' gradient reads the shares
+        parts |= _to_products(name, known, after)
+    products = [known[name] for name in parts if known[name].kind == "gemm"]
+    alike = all(op.dims["batch"] == known[chain[0]].dims["batch"] for op in products)
+    return [name for name in known if name in parts] if alike and len(products) == GRADIENTS else []
+
+
+def _to_products(start: str, known: dict[str, Op], beside: dict[str, list[str]]) -> set[str]:
+    """Operations of the backward pass from a place to the next products, where only elementwise ones lie between."""
+    parts: set[str] = set()
+    rows = [[start]]
+    while rows:
+        row = rows.pop()
+        for name in beside.get(row[-1], []):
+            op = known[name]
+            if not _is_backward(op) or name in row:
+                continue
+            if op.kind == "gemm":
+                parts |= {*row[1:], name}
+            elif op.kind in ("elementwise", "view", "move"):
+                rows.append([*row, name])
+    return parts
+
+
+GRADIENTS = 4
+"""Of scores' two operands, of the shares, of the values."""
 
 
 def _attention(scores: Op, values: Op, *, causal: bool) -> Op:
