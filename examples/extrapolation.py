@@ -1,4 +1,4 @@
-"""An extrapolation: run times on 1 to 64 threads, asked for on 128 and 1,024, with a band and a verdict."""
+"""An extrapolation: run times on 1 to 64 threads, predicted for 128 and 1,024, with a band and a verdict."""
 
 import slipstick as ss
 

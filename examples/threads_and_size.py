@@ -1,4 +1,4 @@
-"""Threads x size: a program measured on 1 to 8 threads at four sizes, asked for on 32 threads at 4 times the size."""
+"""Threads x size: a program measured on 1 to 8 threads at four sizes, predicted for 32 threads at 4 times the size."""
 
 import slipstick as ss
 

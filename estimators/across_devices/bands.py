@@ -50,7 +50,7 @@ def scatter(errors: Sequence[FloatArray], predicted: Sequence[FloatArray], share
         ends.append(TAILS * float(np.sqrt(squares / counts)) if counts else None)
     short, long = ends
     if short is None and long is None:
-        raise InputError("no error to tell a scatter from")
+        raise InputError("no error to estimate a scatter from")
     return Scatter(long if short is None else short, short if long is None else long)  # type: ignore[arg-type]
 
 

@@ -149,7 +149,7 @@ class Forecast:
         return Rule(_factor(one, self._sources(one), self.machine, share), transferred)
 
     def _turns(self, one: KernelClass) -> Iterator[tuple[MachineFit, list[MachineFit]]]:
-        """Each source, and the others that may tell it: no closer relatives than the target has."""
+        """Each source, and the others that may predict it: no closer relatives than the target has."""
         sources = self._sources(one)
         for fit in sources:
             others = [other for other in sources if other.machine != fit.machine]

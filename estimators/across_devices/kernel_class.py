@@ -23,7 +23,7 @@ PREFIX = "parameter.kernels.default."
 MODEL = TiledRoofline(Table({"default": KERNELS["default"]}))
 """One class at a time: whatever it is, its parameters are the default's."""
 SAMPLED = 300
-"""Rows of a machine at which is learned how far others tell it."""
+"""Rows of a machine at which is learned how far others predict it."""
 
 
 @dataclass(frozen=True, eq=False)

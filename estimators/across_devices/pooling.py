@@ -157,7 +157,7 @@ def weights(fits: Sequence[MachineFit], family: str, library: str = "") -> Float
     Parameters
     ----------
     library
-        Kernels of the target: what ran others counts less; "" asks for a mixture of all.
+        Kernels of the target: what ran others counts less; "" takes a mixture of all.
     """
     kinship = np.array([RELATIVES[shared_words(fit.family, family)] for fit in fits])
     scatter = SCATTER + np.array([fit.scatter for fit in fits])

@@ -154,7 +154,7 @@ def fit_least_squares(
 def _at_bounds(
     values: FloatArray, jacobian: FloatArray, gradient: FloatArray, low: FloatArray, high: FloatArray
 ) -> npt.NDArray[np.bool_]:
-    """Which parameters the data push against a bound: as near as a fit can tell, and the loss falls beyond it.
+    """Which parameters the data push against a bound: as far as a fit can show, and the loss falls beyond it.
 
     Near: a step to the bound changes no residual by as much as `NEAR_BOUND` (a bound of 0 is never reached to a digit).
     """

@@ -1,4 +1,4 @@
-"""Can the data tell the parameters apart? Warnings about a fit: bounds, correlations, condition number."""
+"""Do the data identify the parameters? Warnings about a fit: bounds, correlations, condition number."""
 
 from __future__ import annotations
 

@@ -143,15 +143,15 @@ def _fitted(start: Mapping[str, float], splits: Sequence[Split]) -> dict[str, fl
         return sum(_loss(chosen, s) for s in splits) + _away(chosen, start)
 
     one = LinearConstraint(np.ones(len(names)), 1.0, 1.0)
-    found = minimize(objective, before, method="SLSQP", bounds=[(0.0, 1.0)] * len(names), constraints=[one]).x
-    found = np.clip(found, 0.0, 1.0)
-    return dict(zip(names, (found / found.sum()).tolist(), strict=True))
+    solution = minimize(objective, before, method="SLSQP", bounds=[(0.0, 1.0)] * len(names), constraints=[one]).x
+    solution = np.clip(solution, 0.0, 1.0)
+    return dict(zip(names, (solution / solution.sum()).tolist(), strict=True))
 
 
 def _spread(turns: Sequence[Mapping[str, float]], splits: Sequence[Split]) -> float:
     """From the 80 % quantile of errors, each group by its weight."""
     sizes = [np.abs(_errors(turn, split)) for turn, split in zip(turns, splits, strict=True)]
-    counts = np.concatenate([np.full(len(own), s.weight / len(own)) for own, s in zip(sizes, splits, strict=True)])
+    counts = np.concatenate([np.full(len(size), s.weight / len(size)) for size, s in zip(sizes, splits, strict=True)])
     errors = np.concatenate(sizes)
     order = np.argsort(errors)
     reached = np.cumsum(counts[order]) / counts.sum()

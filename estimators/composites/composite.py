@@ -270,7 +270,7 @@ def _memory_notes(workload: Workload, machine: Machine) -> tuple[str, ...]:
 
 
 def _defaults_used(workload: Workload, run: Mapping[str, float]) -> tuple[str, ...]:
-    """What nobody chose, said."""
+    """Defaults that the user did not choose, as text."""
     used = [f"{name} = {value:g}" for name, value in workload.defaults.items() if name not in run]
     return (f"defaults {', '.join(used)}",) if used else ()
 

@@ -167,7 +167,7 @@ def over_cap(
 
     Parameters
     ----------
-    told
+    consumed
         Joules of all devices.
     """
     seconds = np.atleast_1d(np.asarray(times, dtype=float))

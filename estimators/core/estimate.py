@@ -1,4 +1,4 @@
-"""The answer of every estimator, the question's run, and what a clock said."""
+"""The answer of every estimator, the question's run, and a measurement."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def quantile(level: float, degrees_of_freedom: float | None) -> float:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What an instrument said about a workload on a machine.
+    """A measured quantity of a workload on a machine.
 
     Parameters
     ----------

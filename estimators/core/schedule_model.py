@@ -22,7 +22,7 @@ from slipstick.workloads.graph.workload import Op, Workload
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a schedule makes of the operations' times; `elapsed`: what each adds to the whole, where it can be said."""
+    """What a schedule makes of the operations' times; `elapsed`: what each adds to the whole, where it is known."""
 
     time: float
     rule: str

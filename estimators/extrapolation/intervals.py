@@ -8,7 +8,7 @@ full cache, a network that saturates, imbalance) makes programs slower, hardly e
 
 The weights of the parts and the quantiles were fitted on the tuning sources (docs/notes/extrapolation.md: 1,949
 predictions of six codes, groups weighed by the root of their count); one set serves every kind but strong scaling,
-because so few sources cannot tell more apart.
+because so few sources identify no more of them.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Doubt:
         Raises
         ------
         InputError
-            Where the level is outside 0.01 .. 0.95: the tuning sources tell nothing beyond.
+            Where the level is outside 0.01 .. 0.95: the tuning sources hold nothing beyond.
         """
         if not 0.01 <= level <= LEVELS[-1]:
             raise InputError(f"interval level {level:g}: want 0.01 .. {LEVELS[-1]:g}")

@@ -56,7 +56,7 @@ class MeasuredKernels:
         With parameters for each requested class.
     scatter
         By class (``gemm.bfloat16``).
-    said
+    notes
         By class: whose measurements those are, in words.
     """
 
@@ -212,7 +212,7 @@ def band(scatter: Mapping[str, Scatter], answer: Estimate, operations: Sequence[
 
 
 def _grouped(notes: Mapping[str, str]) -> list[str]:
-    """Classes that the same words are said of, together."""
+    """Classes with the same note, together."""
     by_text: dict[str, list[str]] = {}
     for name, text in notes.items():
         by_text.setdefault(text, []).append(name)

@@ -57,7 +57,7 @@ def iteration_noise(iterations: Iterations, groups: IntArray, count: int) -> Flo
     """Relative standard deviation of one iteration around what its length predicts, for each of `count` groups.
 
     The larger of what the iterations scatter around a line in the length and of what is known of repeats. Where
-    lengths are durations they predict the times by themselves, so only repeats tell; None where there are none.
+    lengths are durations they predict the times by themselves, so only repeats show it; None where there are none.
     """
     if iterations.proxy == "duration":
         return None if iterations.noise is None else np.full(count, iterations.noise, dtype=np.float64)

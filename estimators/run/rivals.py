@@ -190,7 +190,7 @@ def _drawn(method: str, iterations: Iterations, indices: IntArray, strata: IntAr
 def _calibrated(selection: Selection, iterations: Iterations) -> Selection:
     """Weights moved least so that they reproduce the totals of 1, length and smooth time.
 
-    Where that asks for a weight below 0, the smooth time is given up, then the length.
+    Where that needs a weight below 0, the smooth time is given up, then the length.
     """
     smooth = times_by_length(iterations, iterations.lengths, cells=16)
     every = np.column_stack(

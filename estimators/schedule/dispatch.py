@@ -145,7 +145,7 @@ def _completion(plan: Dispatched, service: FloatArray) -> FloatArray:
 class ContendedDispatch(Schedule):
     """The same by simulation, with streams that share the main memory's bandwidth while they run side by side.
 
-    An operation alone asks for its bytes over its time; where the sum of all that run exceeds the bandwidth, each is
+    An operation alone needs its bytes over its time; where the sum of all that run exceeds the bandwidth, each is
     slowed by the excess (processor sharing).
     """
 

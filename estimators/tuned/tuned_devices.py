@@ -14,8 +14,8 @@ from collections.abc import Mapping
 
 KINSHIP_ERROR = (1.4, 1.2, 1.0, 0.6)
 """How large errors are where the closest relative shares 0, 1, 2, 3 words of the family, against two words. Measured
-on public GPU data by taking relatives away: each step costs a third, a twin halves; rounded towards one because few
-machines told it."""
+on public GPU data by taking relatives away: each step costs a third, a twin halves; rounded towards one because it
+rests on few machines."""
 BORDER = 20e-6
 """Seconds that part short operations from long ones."""
 LARGEST = 0.6
@@ -42,7 +42,7 @@ REACH = 0.1
 SCATTER = 0.05
 """Added to a machine's median error before machines are weighed by it: below it one fit is as good as another."""
 OTHER_LIBRARY = 0.1
-"""Weight of a machine that ran another kernel library than the one asked for: of 1, 0.3, 0.1 and 0.03 (mean MAPE 0.199,
+"""Weight of a machine that ran another kernel library than the wanted one: of 1, 0.3, 0.1 and 0.03 (mean MAPE 0.199,
 0.184, 0.180, 0.179 over 18 pairs of machine and stack, generation left out) the largest
 that is nearly as good as leaving the others out."""
 SAME_MEMORY, OTHER_MEMORY = 4.0, 0.3

@@ -160,7 +160,7 @@ def _side(form: OperationTimes, formula: Formula, name: str) -> FloatArray:
 
 
 def scored(predicted: Prediction, measured: FloatArray, level: float) -> Score:
-    """Errors and band of what was said of rows of one class of operations; times in seconds."""
+    """Errors and band of predictions for rows of one class of operations; times in seconds."""
     error, low, high = (np.log(side / measured) for side in (predicted.time, predicted.low, predicted.high))
     outside = np.maximum(low, 0.0) + np.maximum(-high, 0.0)
     return Score(

@@ -45,8 +45,8 @@ def read_measurements(path: str, workload: Workload, machine: Machine) -> tuple[
         key = tuple(text for column, text in row.items() if column != "time_s")
         if key in seen and len(row) > 1 and "group" not in row:
             raise InputError(
-                f"{path}: line {line}: the same settings as line {seen[key]}; average repeats, or tell them apart by a "
-                f"column 'group'"
+                f"{path}: line {line}: the same settings as line {seen[key]}; average repeats, or "
+                "distinguish them by a column 'group'"
             )
         seen[key] = line
         unknown = set(settings["workload"]) - workload.symbols

@@ -84,10 +84,10 @@ def register(app: typer.Typer) -> None:
         benchmark: Annotated[
             str, typer.Option(help=".yml: whose measured curve becomes the memory bandwidth")
         ] = "copy",
-        clock: Annotated[str, typer.Option(help=".xml: the clock, which hwloc does not tell, such as 2.5GHz")] = "",
+        clock: Annotated[str, typer.Option(help=".xml: the clock, which hwloc does not state, such as 2.5GHz")] = "",
         format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
     ) -> None:
-        """A machine from another tool's file; what the file does not tell is assumed, and the sources say so."""
+        """A machine from another tool's file; what the file does not state is assumed, and the sources say so."""
         _answer(_imported(file, benchmark, clock), save, format)
 
     @machines.command()
@@ -170,7 +170,7 @@ def _imported(file: Path, benchmark: str, clock: str) -> Any:
     if file.suffix not in (".json", ".xml"):
         raise unknown_name("kind of machine file", file.suffix, [".yml", ".json", ".xml"])
     if file.suffix == ".xml" and not clock:
-        raise InputError(f"{file}: hwloc does not tell the clock: give --clock, such as --clock 2.5GHz")
+        raise InputError(f"{file}: hwloc does not state the clock: give --clock, such as --clock 2.5GHz")
     text = read_text(file)
     hertz = number_of("--clock", clock, "Hz") if clock else None
     try:

@@ -21,7 +21,7 @@ def anchors(
     save: Annotated[Path | None, typer.Option(help="a CSV to fill in, for estimate --anchors")] = None,
     format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
 ) -> None:
-    """The operations whose times would teach most about a GPU, the most telling first; nothing is run."""
+    """The operations whose times would teach most about a GPU, the most informative first; nothing is run."""
     from slipstick.estimators.across_devices.anchors.next_rows import GRIDS, candidates, next_rows
     from slipstick.estimators.across_devices.files.devices_file import load_device_calibration
     from slipstick.experiments.pages.output import emit

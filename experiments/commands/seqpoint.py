@@ -59,7 +59,7 @@ def register(app: typer.Typer) -> None:
         if on is None:
             iterations = read_log(log, length, statistic)
         elif lengths is None:
-            raise InputError("--on asks for --lengths: a .csv with the seq_len of every iteration")
+            raise InputError("--on needs --lengths: a .csv with the seq_len of every iteration")
         else:
             padded = read_lengths(lengths, length or "seq_len", "steps").values.astype("float64")
             iterations = simulated_log(str(log), on, padded, estimator, set or [])
@@ -89,7 +89,7 @@ def register(app: typer.Typer) -> None:
             from slipstick.experiments.question.question import question
 
             if on is None:
-                raise InputError("--counters asks for --on MACHINE: a log of times has none")
+                raise InputError("--counters needs --on MACHINE: a log of times has none")
             query = question(str(log), on, estimator or "tiled-roofline", set or [])
             counted, means = selected_counters(query, chosen.lengths.tolist(), chosen.weights.tolist())
             rows = [{**row, **more} for row, more in zip(rows, counted, strict=True)]
@@ -118,14 +118,14 @@ def register(app: typer.Typer) -> None:
             draw_selection(iterations, chosen, picture)
         missed = (
             f"the limit of {limit:.3%} was not reached with any number of bins: the closest is "
-            f"{chosen.error:+.3%} with {len(chosen)} (repeated lengths scatter; --method stratified tells an interval)"
+            f"{chosen.error:+.3%} with {len(chosen)} (repeated lengths scatter; --method stratified gives an interval)"
         )
         if format != "table" and not summary.get("error_reached", True):
             print(f"slipstick: {missed}", file=sys.stderr)
         if format == "json":
             emit([{**summary, "selected": rows}], "json")
             return
-        between = f" ({level:.0%}: {band[0]:.5g} .. {band[1]:.5g} s)" if band else " (one iteration tells no interval)"
+        between = f" ({level:.0%}: {band[0]:.5g} .. {band[1]:.5g} s)" if band else " (one iteration gives no interval)"
         notes = [
             f"{log.name}: {len(iterations)} iterations by {iterations.proxy}, {iterations.total:.5g} s in all",
             f"{method}: {len(chosen)} representatives; error where chosen {chosen.error:+.2%}; "

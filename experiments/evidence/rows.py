@@ -45,7 +45,7 @@ class ReproductionRow:
 
     @property
     def proves(self) -> Evidence:
-        """What the row proves, said or by its kind."""
+        """What the row proves: as stated, or by its kind."""
         if self.evidence is not None:
             return self.evidence
         if self.ours is None:

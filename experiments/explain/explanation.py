@@ -29,7 +29,7 @@ SLOW_SCAN, SLOW_SCANS = 8, 3
 
 
 def notes(question: Question, dials: Dials, named: Sequence[str]) -> list[str]:
-    """What is to be said of all tables: names without a say, two names of one size, what a simulation leaves out."""
+    """Notes on all tables: names that change nothing, two names of one size, what a simulation leaves out."""
     sizes = [name for name in dials.today if name.startswith("run.") and name[4:] in question.workload.symbols]
     lines = list(remarks(question))
     if named:
@@ -147,7 +147,7 @@ def cheapest_changes(
     ----------
     price_per_doubling
         What twice (or half) of a quantity costs, 1 where left out; the order is by |log2 factor| times this price, and
-        rows tell it where any is given.
+        rows show it where any is given.
 
     Raises
     ------

@@ -21,7 +21,7 @@ def counter_rows(question: Question) -> tuple[list[dict[str, Any]], float]:
     Raises
     ------
     InputError
-        Where the estimator's operations are not tiles on a GPU (`tiled-roofline`): others tell no bytes by level.
+        Where the estimator's operations are not tiles on a GPU (`tiled-roofline`): others have no bytes by level.
     """
     counts = counters_at(question, {})
     frame = counts.to_frame().drop(columns="operation").groupby("kind").sum().sort_values("cycles", ascending=False)

@@ -108,7 +108,7 @@ _BY_CONTENT: Mapping[str, Callable[[Path, str | None], Readings]] = {
 
 
 def read_json_file(path: Path, metric: str | None = None) -> Readings:
-    """A JSON file of a tool that its keys tell.
+    """A JSON file of a tool, known by its keys.
 
     Raises
     ------

@@ -239,7 +239,7 @@ def formula_html(formula: Formula, left: str = "T") -> str:
 
 
 def short_names(names: Iterable[str]) -> dict[str, str]:
-    """Readable names for a formula: the last words of each dotted name, as many as tell it apart."""
+    """Readable names for a formula: the last words of each dotted name, as many as make it unique."""
     names = list(names)
     result = {}
     for name in names:

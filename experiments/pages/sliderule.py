@@ -265,8 +265,8 @@ window.slipstick = slipstick;
         xaxis: {title: {text: model.names[place].replaceAll('<', '&lt;')}, type: 'log'},
         yaxis: {title: {text: "time / today's time"}, type: 'log'}}, {displayModeBar: false, responsive: true});
   };
-  let asked = false;
-  const later = () => { if (!asked) { asked = true; requestAnimationFrame(() => { asked = false; show(); }); } };
+  let waiting = false;
+  const later = () => { if (!waiting) { waiting = true; requestAnimationFrame(() => { waiting = false; show(); }); } };
   inputs.forEach(input => input.addEventListener('input', later));
   document.getElementById('over').addEventListener('change', later);
   document.getElementById('reset').addEventListener('click', () => { inputs.forEach(i => { i.value = 0; }); later(); });

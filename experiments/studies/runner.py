@@ -110,7 +110,7 @@ def plan(study: Study) -> Plan:
 
 
 def _notes(cases: Sequence[Case]) -> tuple[str, ...]:
-    """What is to be said of the cases; of which one, where it does not hold of all."""
+    """Notes on the cases; of which one, where it does not hold of all."""
     by_text: dict[str, list[Case]] = {}
     for case in cases:
         for text in case.work.notes:

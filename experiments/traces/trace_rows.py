@@ -1,4 +1,4 @@
-"""What a user asks of a trace, as changes, and the answers as rows."""
+"""What changes in a trace, and the answers as rows."""
 
 from __future__ import annotations
 

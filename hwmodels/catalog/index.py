@@ -49,8 +49,8 @@ def _digest(path: Path) -> str:
 
 @cache
 def _rows() -> dict[str, tuple[str, str, int, float, float, float | None]]:
-    found: dict[str, tuple[str, str, int, float, float, float | None]] = read_json(FILE) if FILE.is_file() else {}
-    return found
+    stored: dict[str, tuple[str, str, int, float, float, float | None]] = read_json(FILE) if FILE.is_file() else {}
+    return stored
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Rows measured on a new machine: they move the answer as far as they foretell each other, and cannot ruin it."""
+"""Rows measured on a new machine: they move the answer as far as they predict each other, and cannot ruin it."""
 
 from __future__ import annotations
 

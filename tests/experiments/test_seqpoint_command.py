@@ -88,7 +88,7 @@ def test_a_simulated_run_of_a_workload(tmp_path: Path, capsys: pytest.CaptureFix
     (one,) = json.loads(capsys.readouterr().out)
     assert answer["selected"][2]["time_s"] == pytest.approx(one["time_s"])
     assert run(["seqpoint", "gnmt", "--on", "vega-fe"]) == 2
-    assert "--on asks for --lengths" in capsys.readouterr().err
+    assert "--on needs --lengths" in capsys.readouterr().err
     assert run(["seqpoint", "vgg16", "--on", "vega-fe", "--lengths", str(tmp_path / "lengths.csv")]) == 2
     assert "has no symbol seq_len" in capsys.readouterr().err
 
@@ -174,4 +174,4 @@ def test_counters_of_chosen_iterations(tmp_path: Path, capsys: pytest.CaptureFix
     assert answer["mean_flop"] == pytest.approx((3 * short["flop"] + long["flop"]) / 4)
     assert long["bytes_HBM2"] > 3 * short["bytes_HBM2"]
     assert run(["seqpoint", str(lengths), "--length", "seq_len", "--statistic", "seq_len", "--counters"]) == 2
-    assert "--counters asks for --on" in capsys.readouterr().err
+    assert "--counters needs --on" in capsys.readouterr().err

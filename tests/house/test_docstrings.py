@@ -102,3 +102,22 @@ def test_public_classes_are_documented(layer: str) -> None:
     classes = [(path, node) for path, body in trees.items() for node in body if isinstance(node, ast.ClassDef)]
     bare = [(path.name, node.name) for path, node in classes if not ast.get_docstring(node)]
     assert [names for names in bare if not names[1].startswith("_")] == []
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_documented_parameters_exist(layer: str) -> None:
+    stale = []
+    for path in sorted((ROOT / layer).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                names = {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
+                stale += [f"{path.name}: {node.name}: {name}" for name in _documented(node) if name not in names]
+    assert stale == []
+
+
+def _documented(function: ast.FunctionDef) -> Iterator[str]:
+    """Names under Parameters: lines that hold nothing but names."""
+    match = re.search(r"^Parameters\n-+\n(.*?)(?=\n\n|\Z)", ast.get_docstring(function) or "", re.M | re.S)
+    for line in match.group(1).splitlines() if match else ():
+        if re.fullmatch(r"\*{0,2}\w+(, \*{0,2}\w+)*", line):
+            yield from (name.strip(" *") for name in line.split(","))

@@ -92,8 +92,8 @@ class Node:
         Where it stands and what it is called; together they make its name in the workload.
     phase
         "forward", "backward" or "optimizer".
-    tensors
-        What it reads and makes, floating-point first: for its data type and memory order.
+    reads, writes
+        Tensors that it reads and makes, floating-point first: for its data type and memory order.
     pieces
         What it amounts to; None where that is not known.
     before

@@ -1,4 +1,4 @@
-"""Whether measured rows are believed: only as far as they foretell each other better than the sources do.
+"""Whether measured rows are accepted: only as far as they predict each other better than the sources do.
 
 Each row is left out in turn and predicted by others. A class of operations goes from the sources' parameters towards
 the most likely ones by the share that makes this error least, and not at all where the error does not fall: then the
@@ -87,7 +87,7 @@ def accepted(before: Belief, anchors: Sequence[OperationTimes], factors: FloatAr
 
 @dataclass(frozen=True, eq=False)
 class _Tried:
-    """The most likely coordinates of a model, and how well its rows foretell each other.
+    """The most likely coordinates of a model, and how well its rows predict each other.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def _notes(before: Belief, shares: Mapping[str, float], counts: Mapping[str, int
         if count and shares[name]:
             text += f" and {count} anchors"
         elif count:
-            text += f" ({count} anchors do not foretell each other better: not used)"
+            text += f" ({count} anchors do not predict each other better: not used)"
         notes[name] = text
     return notes
 

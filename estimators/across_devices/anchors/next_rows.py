@@ -74,7 +74,7 @@ def candidates(names: Sequence[str], machine: Machine) -> list[OperationTimes]:
 
 
 def next_rows(belief: Belief, offered: Sequence[OperationTimes], count: int) -> list[NextRow]:
-    """The rows to measure, the most telling first.
+    """The rows to measure, the most informative first.
 
     Parameters
     ----------

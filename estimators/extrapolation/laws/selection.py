@@ -42,7 +42,7 @@ class Pool:
         All of them share in the answer.
     sharpness, floor
         Weights are (error^2 + floor^2)^(-sharpness / 2): below the floor families count as equally good. Where one of
-        them is very good the floor is `CLEAN` times its error: clean data tell laws apart that noisy data cannot.
+        them is very good the floor is `CLEAN` times its error: clean data separate laws that noisy data cannot.
     challengers
         Families that replace the others only where their error is below their `bar` times that of each of them.
     witnesses

@@ -149,7 +149,7 @@ def extrapolate_surface(
     """Predict times over several parameters (threads x size) at new points.
 
     Shapes of one parameter (Amdahl, growth, change points, n^2 ...) and their products, short laws found by search, and
-    a product of powers are fitted without the points farthest in the direction of each target; those that foretell them
+    a product of powers are fitted without the points farthest in the direction of each target; those that predict them
     share in the answer.
 
     Parameters

@@ -50,7 +50,7 @@ class SurfaceFit:
 class Nearby:
     """The part of the residuals that neighbours share: a correction of log time near the edge of the data.
 
-    It is shrunk by how well neighbours foretell a residual that is left out: structure that the law missed is carried
+    It is shrunk by how well neighbours predict a residual that is left out: structure that the law missed is carried
     on, noise is not.
     """
 

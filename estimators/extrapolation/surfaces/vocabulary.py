@@ -40,7 +40,7 @@ FAR_SETTING = 4.0
 
 @dataclass(frozen=True)
 class Shape:
-    """Terms that one parameter may bring together, and how much better than the usual shapes it must foretell.
+    """Terms that one parameter may bring together, and how much better than the usual shapes it must predict.
 
     With `bar` 1 the shape shares in the answer; below 1 it replaces the others only where its error on points left out
     is below `bar` times theirs.

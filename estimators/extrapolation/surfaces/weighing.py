@@ -57,7 +57,7 @@ def weigh(
     """Weigh candidates, whose fits to all points are given, for targets in one direction.
 
     What was found by search is judged by searching again without the points left out: a law chosen with their help
-    would foretell them too well.
+    would predict them too well.
 
     Parameters
     ----------

@@ -193,12 +193,12 @@ class KernelProducts:
         """
         known = {matrix.digest: matrix for matrix in self.matrices}
         here = replace(self.kernel, machine=machine)
-        found = []
+        result = []
         for op in operations:
             if op.kind != "spmv" or op.payload not in known:
                 raise InputError(f"operation {op.name!r} ({op.kind}): its matrix was not given to this model")
-            found.append(here.seconds(known[str(op.payload)])[0])
-        return np.array(found)
+            result.append(here.seconds(known[str(op.payload)])[0])
+        return np.array(result)
 
 
 def kernel_estimator(kernel: OnKernel, matrices: tuple[SparseMatrix, ...]) -> Calibration:

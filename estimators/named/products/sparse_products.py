@@ -32,7 +32,7 @@ from slipstick.workloads.kernels.spmv import rows_operation
 
 KERNEL = "kernel: rows from 32-bit row and column positions, one thread (slipstick measure spmv); a library's differs"
 UNKNOWN_SPREAD = 0.3
-"""Of a model that was trained on too few matrices to tell its own: twice that of the one that ships."""
+"""Of a model that was trained on too few matrices to estimate its own: twice that of the one that ships."""
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ def estimate_spmv(
     time = plain * scale.factor
     notes = [*model_here.notes]
     if anchors:
-        notes.append(f"times {scale.factor:.3g}, as the products measured there tell ({len(anchors)})")
+        notes.append(f"times {scale.factor:.3g}, by the products measured there ({len(anchors)})")
     energy = None if power_watts is None else power_watts * time
     if power_watts is not None:
         notes.append(f"energy = {power_watts:g} W x time (the paper's analytic model), not measured")

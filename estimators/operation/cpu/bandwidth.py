@@ -155,8 +155,8 @@ class FittedSaturation:
 
     `covariance` is that of `vector` (log parameters, see `fit_saturation`); `measured` is the most cores measured.
 
-    Cores of one cluster alone cannot tell its link from the domain's memory: either may be what is full. Beyond that
-    cluster the band is as wide as the two explanations lie apart, and `doubt` says which measurement separates them.
+    Cores of one cluster alone cannot separate its link from the domain's memory: either may be what is full. Beyond
+    that cluster the band is as wide as the two explanations lie apart; `doubt` says which measurement separates them.
     """
 
     borders: Borders
@@ -168,7 +168,7 @@ class FittedSaturation:
 
     @property
     def doubt(self) -> str:
-        """What the measured cores cannot tell, and what would; empty where they can."""
+        """What the measured cores leave unknown, and what would show it; empty where they can."""
         cluster = self.borders.cluster
         if cluster is None or not cluster < self.borders.domain or not 0 < self.measured <= cluster:
             return ""

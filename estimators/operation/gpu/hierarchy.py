@@ -27,7 +27,7 @@ GPU_FAMILIES = ("nvidia-", "amd-gcn", "amd-cdna", "amd-rdna")
 class GpuMemory:
     """Plateaus, knees and latency; the defaults are medians over the devices of a public collection.
 
-    The nearest cache's rate and the last cache's capacity are the data sheet's: their medians foretell left-out devices
+    The nearest cache's rate and the last cache's capacity are the data sheet's: their medians predict left-out devices
     worse (11 and 78 % against 4 and 11 %).
 
     Source: te42kyfo/gpu-benches (gpu-cache, gpu-l2-cache, gpu-stream) on A100, A40, H100, MI100, RX 6900 XT and V100;

@@ -253,7 +253,7 @@ def _rate(machine: Machine, resource: Resource, dtype: str) -> float:
 
 @lru_cache(maxsize=65536)
 def _ratio(today: Machine, other: Machine, name: str, around: str) -> float:
-    """Rate there over rate here for a kernel; 1 for a link that one of the machines does not tell of."""
+    """Rate there over rate here for a kernel; 1 for a link that one of the machines does not state."""
     resource, dtype = resource_of(name)
     if resource == "matrix":
         dtype = dtype or around

@@ -1,6 +1,6 @@
 """Kernels of PyTorch programs: each class of operation reaches its shares of peak and bandwidth, as programs show.
 
-The classes are what cuDNN, cuBLAS and PyTorch's own kernels tell apart: convolutions by taps, channels, groups and
+The classes are what cuDNN, cuBLAS and PyTorch's own kernels distinguish: convolutions by taps, channels, groups and
 direction, products by how thin they are, norms by function. An operation takes the longer of its arithmetic and its
 traffic plus a share of the shorter, or what its cores need to work it off, clock by clock, where that is longer;
 arithmetic runs no faster than the power cap allows; what fits in the last cache is found there; a recurrent layer takes

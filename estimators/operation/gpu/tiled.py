@@ -90,7 +90,7 @@ class TiledRoofline(FormulaModel):
     def traffic(self, op: Op, machine: Machine) -> Table[sp.Expr]:
         """Bytes that one execution moves out of each level of the memory, in the symbols of `formula` and of its menu.
 
-        Products load tiles: from the nearest memory what a core asks for, from the last cache what that cannot stage,
+        Products load tiles: from the nearest memory what a core reads, from the last cache what that cannot stage,
         from main memory what no cache held. Other operations move their operands and results once through all levels.
         """
         entry = next(name for name in (f"{op.kind}.{op.dtype}", op.kind, "default") if name in self.kernels)

@@ -112,7 +112,7 @@ def backend_of(machine: Machine) -> str:
 
 @dataclass(frozen=True)
 class LocalWork:
-    """What one token asks of a machine at its data sheet's rates: seconds of bytes, of plain and of matrix flop."""
+    """What one token needs of a machine at its data sheet's rates: seconds of bytes, of plain and of matrix flop."""
 
     memory: float
     layers: int

@@ -1,4 +1,4 @@
-"""What a few products measured on a machine tell of all others there."""
+"""What a few products measured on a machine say about all others there."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class SpmvDevices(FormulaModel):
     usual
         Median over all products of measured seconds over the terms "call" and "stream" at a cost of one.
     call
-        Seconds of a call under the protocol asked: back to back, or each waited for.
+        Seconds of a call under the wanted protocol: back to back, or each waited for.
     factor
         What measurements on the target machine showed (`anchors`).
     """

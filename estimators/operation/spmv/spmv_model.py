@@ -125,7 +125,7 @@ class SpmvModel:
         return np.asarray(here * self.correction.factor(blocks, measured))
 
     def blocks_of(self, matrix: SparseMatrix) -> BlockTable:
-        """The features it asks for; a matrix smaller than a block is one block.
+        """The features that it reads; a matrix smaller than a block is one block.
 
         Raises
         ------

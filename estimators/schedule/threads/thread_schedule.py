@@ -45,8 +45,8 @@ class ThreadSchedule(FormulaSchedule):
         What more threads than the machine has are: "oversubscribed", which is never faster than all its hardware
         threads, or "wider", a machine of as many more cores of the same kind (Table X of the paper).
     measured_on
-        Family or name of the machine whose contention this is; elsewhere it is unknown and counts nothing, which is
-        said.
+        Family or name of the machine whose contention this is; elsewhere it is unknown and counts nothing, and the
+        answer says so.
     """
 
     contention: Table[Contention] = Table()

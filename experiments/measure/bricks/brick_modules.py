@@ -214,7 +214,7 @@ def _attribute(module: Any, target: str) -> Any:
 
 
 def _text(nodes: Sequence[Any]) -> str:
-    """What a layer computes, in words that tell two different ones apart."""
+    """What a layer computes, in words that distinguish two different ones."""
     place = {node: f"%{i}" for i, node in enumerate(nodes)}
     return "; ".join(
         f"{node.target}({', '.join(_argument(a, place) for a in node.args)}{_keywords(node, place)})" for node in nodes

@@ -39,7 +39,7 @@ PROTOCOLS = {
     "dlbricks": Protocol(clock="wall", repeats=100, warmups=2, trim=0.2, sample_seconds=0.0, budget_seconds=600.0),
 }
 """By name: "turns" (see bricks.turns), "warm" (each in a loop of its own), and "dlbricks", which is the
-paper's (100 runs, 20 % trimmed mean; it asks for fixed clocks, no turbo, no SMT)."""
+paper's (100 runs, 20 % trimmed mean; it wants fixed clocks, no turbo, no SMT)."""
 
 
 def protocol_keys(name: str, device: TorchDevice = CPU) -> dict[str, str]:
@@ -173,7 +173,7 @@ def measure_models(
 ) -> list[str]:
     """Measure what the store does not hold yet; returns the models that could not be built, with the reason.
 
-    Bricks are taken in a drawn order; a name that ends in .json is a sheet of bricks (`brick_sheet`), which tells
+    Bricks are taken in a drawn order; a name that ends in .json is a sheet of bricks (`brick_sheet`), which says
     nothing of the models they come from. Results of a session are written together: a killed measurement starts again
     with the session that it was in.
     """

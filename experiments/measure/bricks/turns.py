@@ -134,7 +134,7 @@ def _clocked(task: Task, clock: Callable[[], float]) -> float:
     start = clock()
     result = task()
     seconds = clock() - start
-    del result  # its memory is given back outside of the clock, and before the next task asks for some
+    del result  # its memory is given back outside of the clock, and before the next task needs some
     return seconds
 
 

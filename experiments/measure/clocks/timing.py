@@ -98,7 +98,7 @@ class Protocol:
 
 @dataclass(frozen=True)
 class Timing:
-    """What the clock said about one task.
+    """The measured times of one task.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class Timing:
     waiting
         Wall time over the clock's time: 1 on a quiet machine (below 1 where several threads worked).
     load
-        Load average over one minute per core, before and after; None where the system does not tell.
+        Load average over one minute per core, before and after; None where the system does not state it.
     drift, scatter
         Of the reference loop: last third over first third minus one, and its interquartile range over median.
     """

@@ -13,11 +13,11 @@ Recipe = Mapping[str, Any]
 
 def calibration_recipes() -> dict[str, Recipe]:
     """Stencils, bands, random and popular positions, dense blocks: a thousand to four million non-zeros."""
-    found: dict[str, Recipe] = {}
+    result: dict[str, Recipe] = {}
     for side, points in ((16, 5), (60, 9), (150, 5), (260, 9), (450, 5), (700, 5)):
-        found[f"stencil{points}-{side}"] = {"generator": "stencil", "shape": [side, side], "points": points}
+        result[f"stencil{points}-{side}"] = {"generator": "stencil", "shape": [side, side], "points": points}
     for side, points in ((8, 27), (24, 7), (36, 27), (75, 7), (50, 27)):
-        found[f"stencil{points}-{side}"] = {"generator": "stencil", "shape": [side] * 3, "points": points}
+        result[f"stencil{points}-{side}"] = {"generator": "stencil", "shape": [side] * 3, "points": points}
     bands = (
         (300, 10, 6, "constant"),
         (4_000, 60, 20, "geometric"),
@@ -32,7 +32,7 @@ def calibration_recipes() -> dict[str, Recipe]:
     )
     for seed, (size, width, mean, lengths) in enumerate(bands):
         arguments = {"size": size, "half_width": width, "mean": mean, "row_lengths": lengths, "seed": seed}
-        found[f"banded-{size}"] = {"generator": "banded", **arguments}
+        result[f"banded-{size}"] = {"generator": "banded", **arguments}
     spread = (
         (500, 500, 9, "poisson"),
         (5_000, 5_000, 16, "constant"),
@@ -47,7 +47,7 @@ def calibration_recipes() -> dict[str, Recipe]:
     )
     for seed, (rows, columns, mean, lengths) in enumerate(spread):
         arguments = {"shape": [rows, columns], "mean": mean, "row_lengths": lengths, "seed": seed}
-        found[f"uniform-{rows}"] = {"generator": "uniform", **arguments}
+        result[f"uniform-{rows}"] = {"generator": "uniform", **arguments}
     popular = (
         (1_000, 8, 1.0, "shuffled", "lognormal"),
         (10_000, 12, 0.8, "popular first", "geometric"),
@@ -60,7 +60,7 @@ def calibration_recipes() -> dict[str, Recipe]:
     )
     for seed, (size, mean, exponent, order, lengths) in enumerate(popular):
         arguments = {"shape": [size, size], "mean": mean, "exponent": exponent, "order": order, "seed": seed}
-        found[f"power_law-{size}"] = {"generator": "power_law", "row_lengths": lengths, **arguments}
+        result[f"power_law-{size}"] = {"generator": "power_law", "row_lengths": lengths, **arguments}
     for seed, (size, low, high) in enumerate(
         (
             (200, 2, 12),
@@ -75,17 +75,17 @@ def calibration_recipes() -> dict[str, Recipe]:
         )
     ):
         arguments = {"size": size, "smallest": low, "largest": high, "seed": seed}
-        found[f"block_diagonal-{size}"] = {"generator": "block_diagonal", **arguments}
-    return found
+        result[f"block_diagonal-{size}"] = {"generator": "block_diagonal", **arguments}
+    return result
 
 
 def judged_recipes() -> dict[str, Recipe]:
     """Thirty matrices by generators that calibration does not use: graphs, meshes, stacks, renumbered grids."""
-    found: dict[str, Recipe] = {}
+    result: dict[str, Recipe] = {}
     for seed, (scale, edges) in enumerate(
         ((9, 4_000), (12, 30_000), (14, 240_000), (16, 500_000), (17, 1_500_000), (18, 3_000_000), (19, 2_000_000))
     ):
-        found[f"rmat-{scale}"] = {"generator": "rmat", "scale": scale, "edges": edges, "seed": 50 + seed}
+        result[f"rmat-{scale}"] = {"generator": "rmat", "scale": scale, "edges": edges, "seed": 50 + seed}
     meshes = (
         (300, 1, 2, "rcm"),
         (2_000, 3, 2, "none"),
@@ -98,7 +98,7 @@ def judged_recipes() -> dict[str, Recipe]:
     )
     for seed, (nodes, unknowns, dimensions, order) in enumerate(meshes):
         arguments = {"nodes": nodes, "unknowns": unknowns, "dimensions": dimensions, "order": order}
-        found[f"elements-{nodes}"] = {"generator": "finite_elements", "seed": 50 + seed, **arguments}
+        result[f"elements-{nodes}"] = {"generator": "finite_elements", "seed": 50 + seed, **arguments}
     stacks = (
         (300, 6, 20, "constant"),
         (3_000, 12, 100, "poisson"),
@@ -110,7 +110,7 @@ def judged_recipes() -> dict[str, Recipe]:
     )
     for seed, (size, mean, width, lengths) in enumerate(stacks):
         arguments = {"size": size, "mean": mean, "half_width": width, "row_lengths": lengths, "seed": 50 + seed}
-        found[f"stacked-{size}"] = {"generator": "stacked", **arguments}
+        result[f"stacked-{size}"] = {"generator": "stacked", **arguments}
     renumbered = (
         ([20, 20], 5, None),
         ([100, 100], 9, 200),
@@ -123,10 +123,10 @@ def judged_recipes() -> dict[str, Recipe]:
     )
     for seed, (shape, points, window) in enumerate(renumbered):
         name = f"renumbered{points}-{shape[0]}"
-        found[name] = {"generator": "stencil", "shape": shape, "points": points, "permute_seed": 50 + seed}
+        result[name] = {"generator": "stencil", "shape": shape, "points": points, "permute_seed": 50 + seed}
         if window is not None:
-            found[name] = {**found[name], "permute_window": window}
-    return found
+            result[name] = {**result[name], "permute_window": window}
+    return result
 
 
 def family(recipe: Recipe) -> str:

@@ -59,7 +59,7 @@ class RoundProtocol:
 
 @dataclass(frozen=True)
 class KernelTime:
-    """Seconds of one product; `median` of the rounds tells how quiet the host was."""
+    """Seconds of one product; `median` of the rounds shows how quiet the host was."""
 
     kernel: str
     state: State
@@ -119,11 +119,11 @@ def time_products(
                     flush()
                 taken = _sample(run, repeats[kernel] if state == "warm" else 1)
                 samples.setdefault((kernel, state), []).append(taken)
-    found = [KernelTime(*key, 1, min(taken), float(np.median(taken))) for key, taken in samples.items()]
+    result = [KernelTime(*key, 1, min(taken), float(np.median(taken))) for key, taken in samples.items()]
     for kernel, count in pairs(kernels, threads):
         if count > 1 and kernel in SPLIT_OF and "warm" in states:
-            found += _together(kernel, matrix, count, protocol.thread_seconds)
-    return found
+            result += _together(kernel, matrix, count, protocol.thread_seconds)
+    return result
 
 
 def _together(kernel: str, matrix: SparseMatrix, threads: int, budget: float) -> list[KernelTime]:

@@ -167,36 +167,36 @@ class Labels:
             Where no matrix has labels of one of the kinds.
         """
         by_matrix = dict(tuple(self.frame.groupby("matrix", observed=True)))
-        found: dict[LabelKind, list[_Part]] = {kind: [] for kind in kinds}
+        result: dict[LabelKind, list[_Part]] = {kind: [] for kind in kinds}
         files = self.matrices(data, largest)
         stored = self.stored(largest)
         read: dict[str, tuple[BlockTable, npt.NDArray[np.float32]]] = {}
         size = int(self.facts.get("block", BLOCK))
         for matrix in files:
-            own = by_matrix.get(matrix.name)
-            if own is not None:
-                index = own["block"].to_numpy()
+            labelled = by_matrix.get(matrix.name)
+            if labelled is not None:
+                index = labelled["block"].to_numpy()
                 table, inputs = block_features(matrix, size), network_input(matrix, size)
                 sampled = BlockTable(table.names, table.values[index], index, table.blocks, size)
                 read[matrix.name] = sampled, inputs[index]
         for name in self.facts["matrices"]:
             known = stored.get(name) or read.get(name)
-            own = by_matrix.get(name)
-            if known is None or own is None:
+            labelled = by_matrix.get(name)
+            if known is None or labelled is None:
                 continue
             table, inputs = known
             for kind in kinds:
-                mask = own[f"{kind}_ns"].notna().to_numpy()
+                mask = labelled[f"{kind}_ns"].notna().to_numpy()
                 if mask.any():
                     times = [
-                        own[c].to_numpy(dtype=np.float64)[mask] * 1e-9 for c in (f"{kind}_ns", f"{kind}_repeat_ns")
+                        labelled[c].to_numpy(dtype=np.float64)[mask] * 1e-9 for c in (f"{kind}_ns", f"{kind}_repeat_ns")
                     ]
                     part = BlockTable(table.names, table.values[mask], table.index[mask], table.blocks, table.size)
-                    found[kind].append(_Part(name, part, inputs[mask], times[0], times[1]))
-        for kind, parts in found.items():
+                    result[kind].append(_Part(name, part, inputs[mask], times[0], times[1]))
+        for kind, parts in result.items():
             if not parts:
                 raise InputError(f"{self.path}: no {kind} labels for these matrices (none were taken in quiet)")
-        return {kind: _joined(parts) for kind, parts in found.items()}
+        return {kind: _joined(parts) for kind, parts in result.items()}
 
     def stored(self, largest: int | None = None) -> dict[str, tuple[BlockTable, npt.NDArray[np.float32]]]:
         """Features and the network's input of the labelled blocks of generated matrices, by matrix; often none.
@@ -213,7 +213,7 @@ class Labels:
         values = np.stack([columns[name] for name in order], axis=1)
         steps = np.log1p(arrays["distances"]).astype(np.float32)
         ends = np.cumsum(arrays["labelled"])
-        found = {}
+        result = {}
         for name, end, count, whole in zip(
             map(str, arrays["matrices"]), ends, arrays["labelled"], arrays["whole"], strict=True
         ):
@@ -221,8 +221,8 @@ class Labels:
                 rows = slice(int(end - count), int(end))
                 index = arrays["index"][rows].astype(np.int64)
                 table = BlockTable(tuple(order), values[rows], index, int(whole), BLOCK)
-                found[name] = table, steps[arrays["codes"][rows]]
-        return found
+                result[name] = table, steps[arrays["codes"][rows]]
+        return result
 
 
 @dataclass(frozen=True, eq=False)

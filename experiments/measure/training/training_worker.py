@@ -1,7 +1,7 @@
 """Training steps of small real networks, timed one at a time: the process that `training.epochs` starts.
 
-A process of its own, because instruction sets are capped by environment variables that torch reads once. It is told
-what to run by one JSON line on its standard input, then gets one sequence length a line and answers each with the CPU
+A process of its own, because instruction sets are capped by environment variables that torch reads once. It reads
+what to run as one JSON line from its standard input, then gets one sequence length a line and answers each with the CPU
 seconds of its thread and the wall seconds of that training step.
 """
 

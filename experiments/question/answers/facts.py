@@ -70,7 +70,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Facts:
-    """See the module; None where it cannot be said.
+    """See the module; None where it is unknown.
 
     Parameters
     ----------

@@ -159,7 +159,7 @@ def assumptions(question: Question, answer: Estimate, *, verbose: bool) -> list[
 
 
 ELSEWHERE = ("calibrated on", "does not fit", "flop as")
-"""Said by the lines above the table, or of use to those who check."""
+"""Shown in the lines above the table, or of use to those who check."""
 
 
 def cut(line: str) -> str:

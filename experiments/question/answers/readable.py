@@ -37,27 +37,27 @@ def sweep_row(row: Mapping[str, Any], names: Sequence[str], level: float, width:
     """
     short = {name: name.partition(".")[2] if width < NARROW else name for name in names}
     short = short if len(set(short.values())) == len(short) else dict(zip(names, names, strict=True))
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     ends = {high for high, _ in BANDS.values()}
     for key, value in row.items():
         if key in ends or key == "note":
             continue
         if key in BANDS:
-            high, of = BANDS[key]
-            found[f"{100 * level:g} % {of}"] = _band(
+            high, middle = BANDS[key]
+            result[f"{100 * level:g} % {middle}"] = _band(
                 value, row.get(high), UNITS.get("time_s" if key == "low_s" else "")
             )
         elif value is None or isinstance(value, (str, bool)):
-            found[NAMES.get(key, key)] = value
+            result[NAMES.get(key, key)] = value
         elif key in names:
-            found[short[key]] = value_shown(key, float(value))
+            result[short[key]] = value_shown(key, float(value))
         elif key == "time_ratio":
-            found["ratio"] = f"{value:.3g}"
+            result["ratio"] = f"{value:.3g}"
         elif key == "cost_usd":
-            found["cost"] = f"{value:.3g} $"
+            result["cost"] = f"{value:.3g} $"
         else:
-            found[NAMES.get(key, key)] = shown(float(value), UNITS[key]) if key in UNITS else value
-    return found
+            result[NAMES.get(key, key)] = shown(float(value), UNITS[key]) if key in UNITS else value
+    return result
 
 
 VALUES = ("value", "today", "needed", "turns_at")
@@ -67,17 +67,17 @@ VALUES = ("value", "today", "needed", "turns_at")
 def row_shown(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row of explain's tables, the value of its quantity in its unit, shares in per cent."""
     name = str(row.get("quantity", ""))
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for key, value in row.items():
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            found[key] = value
+            result[key] = value
         elif key in VALUES:
-            found[key] = value_shown(name, float(value))
+            result[key] = value_shown(name, float(value))
         elif key == "share":
-            found[key] = shown(100 * value, "%")
+            result[key] = shown(100 * value, "%")
         else:
-            found[key] = f"{value:.3g}" if isinstance(value, float) else value
-    return found
+            result[key] = f"{value:.3g}" if isinstance(value, float) else value
+    return result
 
 
 def _band(low: float | None, high: float | None, unit: str | None) -> str:

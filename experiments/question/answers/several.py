@@ -33,7 +33,7 @@ def rows(answers: Sequence[Answered], width: int = 200) -> list[dict[str, Any]]:
     """One row a machine, fastest first; `width`: columns of the terminal."""
     ordered = sorted(answers, key=lambda one: one[1].time)
     best = ordered[0][1]
-    found = []
+    result = []
     for question, answer, known in ordered:
         need, sure = known.memory, surely_faster(best, answer)
         row: dict[str, Any] = {"machine": question.machine.name, "time": shown(answer.time, "s")}
@@ -47,8 +47,8 @@ def rows(answers: Sequence[Answered], width: int = 200) -> list[dict[str, Any]]:
             row["there"] = "" if need is None else shown(need.there, "byte")
         row["slower"] = f"{answer.time / best.time:.3g} x"
         row["sure"] = "" if answer is best or sure is None else shown(100 * sure, "%")
-        found.append(row)
-    return found
+        result.append(row)
+    return result
 
 
 def winner(answers: Sequence[Answered]) -> str:
@@ -62,5 +62,5 @@ def winner(answers: Sequence[Answered]) -> str:
         return f"the only one that holds it: {first[0].machine.name}"
     second = ordered[1]
     sure = surely_faster(first[1], second[1])
-    said = "" if sure is None else f", {shown(100 * sure, '%')} sure"
-    return f"fastest: {first[0].machine.name}, {second[1].time / first[1].time:.3g} x {second[0].machine.name}{said}"
+    note = "" if sure is None else f", {shown(100 * sure, '%')} sure"
+    return f"fastest: {first[0].machine.name}, {second[1].time / first[1].time:.3g} x {second[0].machine.name}{note}"

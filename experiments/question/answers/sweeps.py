@@ -21,18 +21,18 @@ AMOUNTS = ("batch", "seq_len")
 
 
 def print_sweep_table(
-    found: WhatIf, frame: pd.DataFrame, front: Sequence[str], rows: int, said: Sequence[str], *, verbose: bool = False
+    answer: WhatIf, frame: pd.DataFrame, front: Sequence[str], rows: int, lines: Sequence[str], *, verbose: bool = False
 ) -> None:
     """The table of a what-if; `front`: the objectives whose Pareto front it is."""
-    notes = [f"today: {headline(found.question, found.today)}"]
-    if found.today.interval() and "low_ratio" in frame:
+    notes = [f"today: {headline(answer.question, answer.today)}"]
+    if answer.today.interval() and "low_ratio" in frame:
         notes.append("bands of ratios: what was fitted, and most of what the fit misses, is one for both times")
-    doubts = remarks(found.question)  # below the table, with what is assumed
-    notes += [text for text in said if text not in doubts]
-    rate = _with_rate(found, frame)
+    doubts = remarks(answer.question)  # below the table, with what is assumed
+    notes += [text for text in lines if text not in doubts]
+    rate = _with_rate(answer, frame)
     if rate:
         at = int(frame[rate].to_numpy(float).argmax())
-        where = ", ".join(f"{name} = {value_shown(name, float(frame[name].iloc[at]))}" for name in found.space.names)
+        where = ", ".join(f"{name} = {value_shown(name, float(frame[name].iloc[at]))}" for name in answer.space.names)
         notes.append(f"most {rate}: {count_shown(float(frame[rate].iloc[at]))} at {where}")
     if front:
         notes.append(f"{int(frame.front.sum())} of {len(frame)} points are beaten by no other in {', '.join(front)}:")
@@ -44,19 +44,19 @@ def print_sweep_table(
     shown = known_only(frame_rows(frame))
     if rate:
         shown = [{**row, rate: count_shown(float(value))} for row, value in zip(shown, frame[rate], strict=True)]
-    emit([sweep_row(row, found.space.names, found.level, line_width()) for row in shown], "table", notes=notes)
-    for text in [*assumptions(found.question, found.today, verbose=verbose), *found.unknown]:
+    emit([sweep_row(row, answer.space.names, answer.level, line_width()) for row in shown], "table", notes=notes)
+    for text in [*assumptions(answer.question, answer.today, verbose=verbose), *answer.unknown]:
         emit_line(text)
 
 
-def _with_rate(found: WhatIf, frame: pd.DataFrame) -> str:
+def _with_rate(answer: WhatIf, frame: pd.DataFrame) -> str:
     """Adds the column of a rate where points make different amounts; its name, else ""."""
-    unit = unit_of(found.question)
-    names = [name for name in found.space.names if name.partition(".")[2] in AMOUNTS and name in frame]
+    unit = unit_of(answer.question)
+    names = [name for name in answer.space.names if name.partition(".")[2] in AMOUNTS and name in frame]
     if not (unit and names) or not len(frame):
         return ""
-    columns = {str(name): frame[name].to_numpy(float) for name in found.space.names}
+    columns = {str(name): frame[name].to_numpy(float) for name in answer.space.names}
     times = frame.time_s.to_numpy(float)
     points = ({name: float(column[i]) for name, column in columns.items()} for i in range(len(times)))
-    frame[f"{unit}/s"] = [items_of(found.question, point) / time for point, time in zip(points, times, strict=True)]
+    frame[f"{unit}/s"] = [items_of(answer.question, point) / time for point, time in zip(points, times, strict=True)]
     return f"{unit}/s"

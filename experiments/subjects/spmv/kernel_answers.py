@@ -72,20 +72,20 @@ def kernel_rows(
         names = [name for name in names if f"{name} {options.state}" in known.threads]
         if not names:
             raise InputError(f"--threads {options.threads}: no kernel of {known.machine!r} was calibrated with threads")
-    rows, said = [], []
+    rows, notes = [], []
     for name in names:
-        found = estimate_product(
+        estimate = estimate_product(
             matrix, name, machine, state=options.state, threads=options.threads, clock=options.clock, host=known
         )
-        rows.append(_row(matrix, name, options, found, known))
-        said += [text for text in found.assumptions if text not in said]
-    return rows, said
+        rows.append(_row(matrix, name, options, estimate, known))
+        notes += [text for text in estimate.assumptions if text not in notes]
+    return rows, notes
 
 
 def _row(
-    matrix: SparseMatrix, kernel: str, options: KernelOptions, found: Estimate, known: HostKernels
+    matrix: SparseMatrix, kernel: str, options: KernelOptions, estimate: Estimate, known: HostKernels
 ) -> dict[str, Any]:
-    low, high = found.interval() or (None, None)
+    low, high = estimate.interval() or (None, None)
     return {
         "matrix": matrix.name,
         "rows": matrix.shape[0],
@@ -94,15 +94,15 @@ def _row(
         "kernel": kernel,
         "threads": options.threads,
         "label": options.state,
-        "time_s": found.time,
+        "time_s": estimate.time,
         "low_s": low,
         "high_s": high,
-        "ns_per_nonzero": found.time / matrix.nonzeros * 1e9,
-        "memory_share": found.metrics.get("memory_share"),
-        "imbalance": found.metrics.get("imbalance"),
-        "energy_J": found.energy,
-        "package_energy_J": found.metrics.get("package_energy_J"),
-        "dram_energy_J": found.metrics.get("dram_energy_J"),
+        "ns_per_nonzero": estimate.time / matrix.nonzeros * 1e9,
+        "memory_share": estimate.metrics.get("memory_share"),
+        "imbalance": estimate.metrics.get("imbalance"),
+        "energy_J": estimate.energy,
+        "package_energy_J": estimate.metrics.get("package_energy_J"),
+        "dram_energy_J": estimate.metrics.get("dram_energy_J"),
         "measured_on": known.machine,
     }
 

@@ -45,10 +45,10 @@ def fit_kernels(
     costs: dict[tuple[str, State], KernelCosts] = {}
     several: dict[str, ThreadCosts] = {}
     for kernel, state, threads in keys:
-        own = [one for one in products if ran_together((kernel, state, threads), one)]
-        families = [one.family for one in own]
-        counts = [one.counts for one in own]
-        seconds = [one.seconds[kernel, state, threads] for one in own]
+        chosen = [one for one in products if ran_together((kernel, state, threads), one)]
+        families = [one.family for one in chosen]
+        counts = [one.counts for one in chosen]
+        seconds = [one.seconds[kernel, state, threads] for one in chosen]
         if threads == 1:
             text = software.get(kernel, "")
             costs[kernel, state] = calibrated(kernel, state, counts, seconds, families, caches, text)
@@ -59,7 +59,7 @@ def fit_kernels(
                 [one.seconds[kernel, state, 1] for one in known],
                 [one.family for one in known],
             )
-            parts = [one.chunks[SPLIT_OF[kernel], threads] for one in own]
+            parts = [one.chunks[SPLIT_OF[kernel], threads] for one in chosen]
             together = (parts, seconds, families)
             measured = ThreadedProducts.of(costs[kernel, state], threads, alone, together, caches)
             several[f"{kernel} {state}"] = measured.fit()
@@ -114,16 +114,16 @@ def calibrate(
         raise InputError(f"--threads {threads}: want 1 to the {machine.cores} cores of {machine.name!r}")
     chosen = list(kernels) or list(kernels_here())
     flush = Flush.of(machine)
-    found: list[MeasuredProduct] = []
+    result: list[MeasuredProduct] = []
     for matrix, kind in _matrices(files, largest):
         counts = [1, threads] if threads > 1 and matrix.nonzeros >= LEAST_THREADED else [1]
         times = time_products(matrix, chosen, states, counts, flush)
         seconds = {(one.kernel, one.state, one.threads): one.seconds for one in times}
-        found.append(MeasuredProduct(matrix.name, kind, counts_of(matrix), chunk_counts(matrix, counts), seconds))
+        result.append(MeasuredProduct(matrix.name, kind, counts_of(matrix), chunk_counts(matrix, counts), seconds))
         say(f"{matrix.name}: {matrix.nonzeros} non-zeros")
     power = _power(chosen[0], machine)
-    text = f"{machine.name}, {date.today().isoformat()}, {len(found)} matrices, least of interleaved rounds"
-    host = fit_kernels(found, machine, {kernel: software(kernel) for kernel in chosen}, text, power)
+    text = f"{machine.name}, {date.today().isoformat()}, {len(result)} matrices, least of interleaved rounds"
+    host = fit_kernels(result, machine, {kernel: software(kernel) for kernel in chosen}, text, power)
     target = beside(path)
     host.save(target)
     return host, target

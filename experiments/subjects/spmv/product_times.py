@@ -99,25 +99,25 @@ def read_products(times: Path, matrices: Path) -> tuple[dict[str, Products], lis
     units: dict[str, str] = {}
     stored: dict[str, float] = {}
     for line, row in read_csv_rows(times, ("platform", "matrix", "format", "time_s", "storage_bytes", "raw_unit")):
-        own, device = facts.get(row["matrix"]), row["platform"]
-        if row["format"] != "csr" or own is None or own["nnz"] < LEAST_NONZEROS:
+        statistics, device = facts.get(row["matrix"]), row["platform"]
+        if row["format"] != "csr" or statistics is None or statistics["nnz"] < LEAST_NONZEROS:
             continue
         if row["storage_bytes"]:
             size = read_number(row["storage_bytes"], times, line, "storage_bytes", 0.0)
-            stored[row["matrix"]] = min(_stored(size, own), stored.get(row["matrix"], own["nnz"]))
+            stored[row["matrix"]] = min(_stored(size, statistics), stored.get(row["matrix"], statistics["nnz"]))
         kept.setdefault(device, []).append((row["matrix"], read_number(row["time_s"], times, line, "time_s", 1e-9)))
         units[device] = row["raw_unit"]
-    found = {
+    result = {
         device: _products(device, units[device], pairs, facts, stored)
         for device, pairs in kept.items()
         if device in DEVICES
     }
-    return found, sorted(set(kept) - set(DEVICES))
+    return result, sorted(set(kept) - set(DEVICES))
 
 
-def _stored(size: float, own: dict[str, float]) -> float:
+def _stored(size: float, statistics: dict[str, float]) -> float:
     """Non-zeros from bytes in compressed rows, or from a column that counts them: bytes are many times the count."""
-    return size if size <= own["nnz"] else (size - 4 * (own["rows"] + 1)) // 12
+    return size if size <= statistics["nnz"] else (size - 4 * (statistics["rows"] + 1)) // 12
 
 
 def _products(
@@ -127,15 +127,15 @@ def _products(
     facts: dict[str, dict[str, float]],
     stored: dict[str, float],
 ) -> Products:
-    own = {column: np.array([facts[name][column] for name, _ in pairs]) for column in STATISTICS}
+    columns = {column: np.array([facts[name][column] for name, _ in pairs]) for column in STATISTICS}
     nonzeros = np.array([max(stored.get(name, facts[name]["nnz"]), 1.0) for name, _ in pairs])
-    mean = np.maximum(own["rownnz_mean"], 1e-9)
+    mean = np.maximum(columns["rownnz_mean"], 1e-9)
     values = (
-        own["rows"],
-        own["cols"],
+        columns["rows"],
+        columns["cols"],
         nonzeros,
-        own["rownnz_max"],
-        np.sqrt(np.maximum(own["rownnz_variance"], 0)) / mean,
+        columns["rownnz_max"],
+        np.sqrt(np.maximum(columns["rownnz_variance"], 0)) / mean,
     )
     seconds = np.array([time for _, time in pairs])
     call = CALL_SECONDS.get(unit, CALL)

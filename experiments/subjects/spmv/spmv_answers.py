@@ -182,7 +182,7 @@ def _model(path: Path) -> SpmvModel | NetProducts | TrainedDevices:
 
 
 def read_anchors(path: Path) -> list[tuple[SparseMatrix, float]]:
-    """Products measured on the machine asked: a CSV with ``matrix`` (a file, beside the CSV) and ``time_s``.
+    """Products measured on this machine: a CSV with ``matrix`` (a file, beside the CSV) and ``time_s``.
 
     Raises
     ------

@@ -22,7 +22,7 @@ KINDS = ("combined", "reuse", "network", "networks", "devices", "kernels")
 HELD_OUT = 5
 """One matrix in so many is left out of a network's training: its error there is what the network's band is made of."""
 SEARCHED_MATRIX = 1_000_000
-"""Non-zeros of the largest matrix that a search draws blocks from: it asks for few."""
+"""Non-zeros of the largest matrix that a search draws blocks from: it needs few."""
 
 
 def train_and_save(
@@ -35,8 +35,8 @@ def train_and_save(
     InputError
         Where an option does not belong to this kind, or files and labels cannot be used.
     """
-    asked = label_kind(label)
-    own = FolderLabels(labels) if labels and labels.is_dir() else Labels(labels) if labels else shipped_labels()
+    label_kind_wanted = label_kind(label)
+    source = FolderLabels(labels) if labels and labels.is_dir() else Labels(labels) if labels else shipped_labels()
     if kind != "network" and (start is not None or folds):
         raise InputError(f"--start and --folds belong to --kind network, not to {kind!r}")
     if kind == "devices":
@@ -47,21 +47,21 @@ def train_and_save(
         return _kernels(save)
     if kind == "networks" and label != "hot":
         raise InputError("--kind networks makes times of other clocks: want --label hot, whose blocks are core-bound")
-    blocks = own.blocks(asked, data_folder(), largest)
-    asked_for = [name for name, fact in own.facts["matrices"].items() if fact["nonzeros"] <= largest]
+    blocks = source.blocks(label_kind_wanted, data_folder(), largest)
+    asked_for = [name for name, fact in source.facts["matrices"].items() if fact["nonzeros"] <= largest]
     missing = sorted(set(asked_for) - set(blocks.names))
     if missing:
         text = f"{len(missing)} of {len(asked_for)} matrices are not here as they were measured, or have no such labels"
         print(f"slipstick: {text}: {', '.join(missing[:5])} ...", file=sys.stderr)
     row: dict[str, Any] = {"kind": kind, "label": label, "matrices": len(blocks.names), "blocks": len(blocks.label)}
     if kind == "network":
-        return [row | _network(blocks, save, start, folds, epochs, {"label_kind": label, "labels": own.source})]
+        return [row | _network(blocks, save, start, folds, epochs, {"label_kind": label, "labels": source.source})]
     if kind == "networks":
-        return [row | found for found in _family(blocks, save, own, epochs)]
+        return [row | network for network in _family(blocks, save, source, epochs)]
     from slipstick.experiments.measure.spmv.label_folds import fit_with_spread
 
     trees = 0 if kind == "reuse" else 120
-    fitted = fit_with_spread(blocks, asked, own.caches, own.clock, trees=trees, source=own.source)
+    fitted = fit_with_spread(blocks, label_kind_wanted, source.caches, source.clock, trees=trees, source=source.source)
     fitted.save(save)
     spreads = {"matrix_spread": fitted.matrix_spread, "reuse_spread": fitted.reuse_spread}
     return [row | spreads | {f"{name}_ns": cost * 1e9 for name, cost in fitted.reuse.cost.items()}]
@@ -71,10 +71,10 @@ def search_rows(trials: int, label: str, count: int, epochs: int, seed: int) -> 
     """Trials over Table 2, best first."""
     from slipstick.estimators.operation.spmv.spmv_training import Recipe, search
 
-    own = shipped_labels()
-    blocks = own.blocks(label_kind(label), data_folder(), SEARCHED_MATRIX)
+    source = shipped_labels()
+    blocks = source.blocks(label_kind(label), data_folder(), SEARCHED_MATRIX)
     chosen = np.random.default_rng(seed).permutation(len(blocks.label))[:count]
-    found = search(blocks.inputs[chosen], blocks.label[chosen], trials, Recipe(epochs=epochs), seed)
+    result = search(blocks.inputs[chosen], blocks.label[chosen], trials, Recipe(epochs=epochs), seed)
     return [
         {
             "validation_rms": error,
@@ -87,7 +87,7 @@ def search_rows(trials: int, label: str, count: int, epochs: int, seed: int) -> 
             "batch": recipe.batch,
             "parameters": shape.parameters,
         }
-        for error, shape, recipe in found
+        for error, shape, recipe in result
     ]
 
 
@@ -150,7 +150,10 @@ def _left_out(
     predicted: npt.NDArray[np.float64], blocks: LabelledBlocks, matrices: npt.NDArray[np.int64]
 ) -> dict[str, float]:
     """Errors on matrices that the network did not see: of blocks, of whole matrices, and their scatter in log time."""
-    means = [(predicted[own].mean(), blocks.label[own].mean()) for own in (blocks.matrix == i for i in matrices)]
+    means = [
+        (predicted[out].mean(), blocks.label[out].mean())
+        for out in (blocks.matrix == i for i in matrices)
+    ]
     ours, truth = np.array(means).T
     off = np.log(np.maximum(ours, 1e-300) / truth)
     return {
@@ -160,7 +163,7 @@ def _left_out(
     }
 
 
-def _family(blocks: LabelledBlocks, save: Path, own: Labels, epochs: int) -> list[dict[str, Any]]:
+def _family(blocks: LabelledBlocks, save: Path, source: Labels, epochs: int) -> list[dict[str, Any]]:
     from slipstick.estimators.operation.spmv.spmv_net import SpmvNet
     from slipstick.estimators.operation.spmv.spmv_training import Recipe, train_family
     from slipstick.experiments.measure.spmv.block_energy import SYNTHETIC, synthetic_family
@@ -176,7 +179,7 @@ def _family(blocks: LabelledBlocks, save: Path, own: Labels, epochs: int) -> lis
 
     save.mkdir(parents=True, exist_ok=True)
     order = np.random.default_rng(1).permutation(len(blocks.label))
-    labels = synthetic_family(blocks.label[order], own.clock)
-    facts = {"labels": f"times of {own.source} scaled to the clock; energy {SYNTHETIC}"}
+    labels = synthetic_family(blocks.label[order], source.clock)
+    facts = {"labels": f"times of {source.source} scaled to the clock; energy {SYNTHETIC}"}
     train_family(blocks.inputs[order], labels, Recipe(epochs=epochs), provenance=facts, progress=keep)
     return rows

@@ -115,7 +115,7 @@ class TrainingPlan:
     fitted, short, refused
         Layouts answered; those that do not fit in memory; those that do not divide.
     calibration
-        What measured steps of one's own said; None without them.
+        Factors fitted to measured steps of one's own; None without them.
     cap, price
         Watts that a device may draw, and what its hour costs [$]; None where the machine does not state them.
     grown

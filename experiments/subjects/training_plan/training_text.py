@@ -26,7 +26,7 @@ SHOWN = ("layout", "devices", "step_s", "low_s", "high_s", "tokens_per_s", "mfu"
 
 
 def training_lines(plan: TrainingPlan, facility: Facility | None = None, price: str = "") -> list[str]:
-    """What was asked, the pick, what bounds it, why the second is worse."""
+    """The question, the pick, what bounds it, why the second is worse."""
     best = plan.best[0]
     row = best.row(plan)
     lines = [

@@ -60,7 +60,7 @@ WORDS: Mapping[Kind, tuple[str, ...]] = {
     "buffer": ("buffer", "prefetch", "queue", "shuffle", "ahead"),
     "order": ("order", "maps", "transforms"),
 }
-"""Words in the names of a pipeline function's own parameters that tell what they are."""
+"""Words in the names of a pipeline function's own parameters that show what they are."""
 
 
 @dataclass(frozen=True)

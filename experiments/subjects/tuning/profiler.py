@@ -14,7 +14,7 @@ The run is recorded in windows of at most a million events or sixty seconds by `
 turns each window into counts and total durations per step while training goes on, and hands every step to the
 analyzer. The raw events are dropped.
 
-Like the paper's, which asks for one profile after the other while the program goes on, it need not see every step: with
+Like the paper's, which requests one profile after the other while the program goes on, it need not see every step: with
 `Sampling` it records some steps of every so many. The steps between them run without the profiler; the analyzer is
 given the recorded ones, with their own numbers.
 """

@@ -1,4 +1,4 @@
-"""One run of MLPerf training as its log tells it: settings, initialisation, training, evaluations, steps."""
+"""One run of MLPerf training as its log states it: settings, initialisation, training, evaluations, steps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slipstick.workloads.runs.step_profiles import Operation, StepProfile
 
 @dataclass(frozen=True)
 class LogSpan:
-    """Something that began and ended: its kind, seconds from the first event, and samples trained (None: not said)."""
+    """Something that began and ended: its kind, seconds from the first event, and samples trained (None: unknown)."""
 
     kind: str
     start: float

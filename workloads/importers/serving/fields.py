@@ -1,4 +1,4 @@
-"""Fields of a benchmark's entries as numbers and text; everything that is wrong is said at once."""
+"""Fields of a benchmark's entries as numbers and text; everything that is wrong is reported at once."""
 
 from __future__ import annotations
 

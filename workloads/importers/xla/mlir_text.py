@@ -86,30 +86,30 @@ def read_functions(path: Path) -> dict[str, Function]:
     InputError
         Where the file holds no functions, a statement does not end, or a shape is not a number or too large.
     """
-    found: dict[str, Function] = {}
+    functions: dict[str, Function] = {}
     name, arguments, body = "", tuple[str, ...](), list[Statement]()
     for line, text in _pieces(path):
         head = _FUNCTION.match(text)
         if head or text == _GENERIC:
             if name:
-                found[name] = Function(name, arguments, tuple(body))
-            name, body = head.group(1).strip('"') if head else f"function {len(found)}", []
+                functions[name] = Function(name, arguments, tuple(body))
+            name, body = head.group(1).strip('"') if head else f"function {len(functions)}", []
             arguments = _named_values(text[head.end() :]) if head else ()
         elif text.startswith("^bb0("):
             arguments = arguments or _named_values(text)
         elif text.startswith("})"):
             if name and (called := _NAMED.search(text)):
-                found[called.group(1)] = Function(called.group(1), arguments, tuple(body))
+                functions[called.group(1)] = Function(called.group(1), arguments, tuple(body))
                 name, arguments, body = "", (), []
         elif (
             name and (match := _STATEMENT.match(text)) and (match.group(1) or _last(match.group(2)) in _WITHOUT_RESULT)
         ):
             body.append(_statement(text, match, line, path))
     if name:
-        found[name] = Function(name, arguments, tuple(body))
-    if not found:
+        functions[name] = Function(name, arguments, tuple(body))
+    if not functions:
         raise InputError(f"{path}: holds no function (func.func @main)")
-    return found
+    return functions
 
 
 def _last(operation: str) -> str:
@@ -166,8 +166,8 @@ def _goes_on(text: str, following: str) -> bool:
     return text.rstrip().endswith((",", "->", ":", "=")) and not after.startswith("}")
 
 
-def _without_inside(found: re.Match[str]) -> str:
-    text = found.group()
+def _without_inside(match: re.Match[str]) -> str:
+    text = match.group()
     if text.startswith('"'):
         return text if len(text) < 200 and not set(text) & set("(){}[]") else '""'
     return "dense<0>" if text.startswith("dense<") else ""
@@ -180,7 +180,7 @@ def _statement(text: str, match: re.Match[str], line: int, path: Path) -> Statem
     taken, _, given = after.partition("->")
     reads = _tensors(taken, line, path)
     writes = _tensors(given, line, path) if given else reads[-1:]
-    operands = tuple(dict.fromkeys(found.partition("#")[0] for found in _VALUE.findall(before)))
+    operands = tuple(dict.fromkeys(value.partition("#")[0] for value in _VALUE.findall(before)))
     if not given and len(reads) == 1:
         reads = reads * max(1, len(operands))
     return Statement(line, match.group(2), results, operands, text, reads, writes)
@@ -202,7 +202,7 @@ def _signature(text: str, operation: str) -> tuple[str, str]:
 
 
 def _tensors(text: str, line: int, path: Path) -> tuple[Tensor, ...]:
-    found = []
+    result = []
     for match in _TENSOR.finditer(text):
         sizes = [size for size in match.group(1).split("x") if size]
         if any("?" in size for size in sizes):
@@ -215,5 +215,5 @@ def _tensors(text: str, line: int, path: Path) -> tuple[Tensor, ...]:
         dtype = "int8" if kind.startswith("!quant") else "float8" if kind.startswith("f8") else DTYPES.get(kind)
         if dtype is None:
             raise InputError(f"{path}: line {line}: {match.group()[:60]}: unknown type of elements {kind[:20]!r}")
-        found.append(Tensor(tuple(int(size) for size in sizes), dtype))
-    return tuple(found)
+        result.append(Tensor(tuple(int(size) for size in sizes), dtype))
+    return tuple(result)

@@ -88,7 +88,7 @@ class _Walk:
         where = f"{self.path}: line {statement.line}: {kind}"
         if kind == "while":
             self.notes["loops are counted as unknown operations: their trips are not in the text"] = None
-        found = pieces_of(kind, statement, where)
+        pieces = pieces_of(kind, statement, where)
         waits: set[tuple[int, int | None]] = {(index, None) for index in before}
-        self.nodes.append(Node(kind, "forward", "", statement.reads, statement.writes, found, waits))
+        self.nodes.append(Node(kind, "forward", "", statement.reads, statement.writes, pieces, waits))
         return {len(self.nodes) - 1}

@@ -85,8 +85,8 @@ def _pieces(kind: str, statement: Statement) -> list[Piece] | None:
     if kind in _REDUCTIONS:
         return [Piece("reduction", {"elements": reads[0].elements, "outputs": written}, {"function": kind})]
     if kind in ("reduce_window", "select_and_scatter"):
-        found = _WINDOW.search(statement.text)
-        window = product(_numbers(found.group(1))) if found else 1
+        match = _WINDOW.search(statement.text)
+        window = product(_numbers(match.group(1))) if match else 1
         return [Piece("pool", {"inputs": reads[0].elements, "outputs": writes[0].elements, "window": window})]
     if kind in ("gather", "dynamic_gather", "scatter"):
         return [_gathered(kind, reads, writes)]
@@ -133,10 +133,10 @@ def _free(shape: Sequence[int], taken: Sequence[int]) -> int:
 
 
 def _convolution(statement: Statement) -> Piece:
-    found = _CONVOLVED.search(statement.text)
-    if not found:
+    match = _CONVOLVED.search(statement.text)
+    if not match:
         raise ValueError("no dim_numbers")
-    given, weights, made = ([word.strip() for word in group.split(",")] for group in found.groups())
+    given, weights, made = ([word.strip() for word in group.split(",")] for group in match.groups())
     inputs, kernel, outputs = statement.reads[0].shape, statement.reads[1].shape, statement.writes[0].shape
     spatial = [word for word in given if word.isdigit()]
     if len(spatial) > len(AXES) or not len(given) == len(inputs) == len(outputs) == len(kernel):

@@ -34,11 +34,11 @@ def finite_elements(
     one, other = place[one], place[other]
     both = (one >= 0) & (other >= 0)
     one, other = one[both], other[both]
-    own = np.arange(nodes)
-    rows, columns = np.concatenate([one, other, own]), np.concatenate([other, one, own])
+    numbers = np.arange(nodes)
+    rows, columns = np.concatenate([one, other, numbers]), np.concatenate([other, one, numbers])
     mesh = SparseMatrix.from_triplets("mesh", rows, columns, (nodes, nodes))
     number = np.empty(nodes, dtype=np.int64)
-    number[_sequence(mesh, order, draws)] = own
+    number[_sequence(mesh, order, draws)] = numbers
     inner_row, inner_column = np.divmod(np.arange(unknowns * unknowns), unknowns)
     rows = (number[mesh.row_of_nonzero()][:, None] * unknowns + inner_row).ravel()
     columns = (number[mesh.columns][:, None] * unknowns + inner_column).ravel()
@@ -79,7 +79,7 @@ def reverse_cuthill_mckee(mesh: SparseMatrix) -> Integers:
     """
     nodes, degree = mesh.shape[0], mesh.row_lengths
     done = np.zeros(nodes, dtype=bool)
-    found: list[Integers] = []
+    result: list[Integers] = []
     starts, next_start = np.argsort(degree, kind="stable"), 0
     total = 0
     while total < nodes:
@@ -88,7 +88,7 @@ def reverse_cuthill_mckee(mesh: SparseMatrix) -> Integers:
         level = starts[next_start : next_start + 1]
         while len(level):
             done[level] = True
-            found.append(level)
+            result.append(level)
             total += len(level)
             counts = degree[level]
             first = np.repeat(mesh.row_pointers[level] - np.cumsum(counts) + counts, counts)
@@ -97,4 +97,4 @@ def reverse_cuthill_mckee(mesh: SparseMatrix) -> Integers:
             fresh = ~done[neighbours]
             nearest, where = np.unique(neighbours[fresh], return_index=True)
             level = nearest[np.lexsort((nearest, degree[nearest], parent[fresh][where]))]
-    return np.concatenate(found)[::-1]
+    return np.concatenate(result)[::-1]

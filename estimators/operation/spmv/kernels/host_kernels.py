@@ -117,12 +117,12 @@ class HostKernels:
         InputError
             Where it was calibrated on one thread only.
         """
-        found = self.threads.get(f"{kernel} {state}")
-        if found is None:
+        fitted = self.threads.get(f"{kernel} {state}")
+        if fitted is None:
             known = [name for name in self.threads if name.endswith(f" {state}")]
             text = f"kernel {kernel!r} was calibrated on one thread ({state} caches)"
             raise InputError(f"{text}; with threads: {', '.join(known) or 'none'}")
-        return found
+        return fitted
 
     def seconds(
         self,

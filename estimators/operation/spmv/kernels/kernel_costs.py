@@ -237,10 +237,10 @@ def calibrated(
         amounts = np.array([term_amounts(one, caches, state, reach) for one in counts])
         logs = held_out_logs(amounts, seconds, families)
         cost = dict(zip(TERMS[state], map(float, fit_costs(amounts, seconds)), strict=True))
-        found = KernelCosts(kernel, state, Table(cost), min(spread_of_logs(logs), 10.0), freedom, reach, software)
+        result = KernelCosts(kernel, state, Table(cost), min(spread_of_logs(logs), 10.0), freedom, reach, software)
         error = float(np.mean(np.abs(logs)))
         if best is None or error < best[0]:
-            best = error, found
+            best = error, result
     if best is None:
         raise InputError(f"kernel {kernel!r}: no reach to choose from")
     return best[1]

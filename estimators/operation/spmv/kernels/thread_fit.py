@@ -88,8 +88,8 @@ class ThreadedProducts:
             cost = fit_costs(self.alone.amounts[known], self.alone.seconds[known])
             start, shared = self._best(cost, np.flatnonzero(~out))
             logs[out] = self._logs(cost, start, shared, np.flatnonzero(out))
-        own = np.array([self.costs.cost[term] for term in TERMS[self.costs.state]])
-        start, shared = self._best(own, np.arange(len(names)))
+        costs = np.array([self.costs.cost[term] for term in TERMS[self.costs.state]])
+        start, shared = self._best(costs, np.arange(len(names)))
         return ThreadCosts(start, shared, min(spread_of_logs(logs), 10.0), self.threads)
 
     def _busy(self, cost: Floats, shared: float, rows: npt.NDArray[np.int64]) -> Floats:

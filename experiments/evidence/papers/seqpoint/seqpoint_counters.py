@@ -56,7 +56,7 @@ def _figure_4() -> list[ReproductionRow]:
                 published,
                 max(spreads.values()),
                 "%",
-                reason=f"means over kernels at the lengths of Table I: {note}; which four the paper took is not said",
+                reason=f"means over kernels at the lengths of Table I: {note}; the paper names none of its four",
             )
         )
     stalls = "how long writes wait for the memory: no term of the model"

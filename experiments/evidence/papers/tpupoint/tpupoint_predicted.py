@@ -1,6 +1,6 @@
 """Idle and matrix shares of TPUPoint's nine runs as the catalogue's workloads give them, beside its averages.
 
-The runs are asked as a user would (`slipstick estimate tpupoint-bert-mrpc --on tpu-v2-8`): operations fitted to fully
+The runs are those of a user (`slipstick estimate tpupoint-bert-mrpc --on tpu-v2-8`): operations fitted to fully
 connected networks on v2, hosts from measured decoders, start-up from a public log of BERT, all fixed before they were
 compared. Shares are of what the accelerator's profiler sees, from its set-up to its shutdown.
 """

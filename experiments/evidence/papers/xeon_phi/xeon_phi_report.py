@@ -30,8 +30,8 @@ from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.networks.phi_cnn import phi_cnn
 
 TODAY_THREADS = 240
-ASKED_THREADS = 3840
-SWEPT_THREADS = np.unique(np.round(np.geomspace(1, ASKED_THREADS, 120))).astype(float)
+MANY_THREADS = 3840
+SWEPT_THREADS = np.unique(np.round(np.geomspace(1, MANY_THREADS, 120))).astype(float)
 
 HONEST = """<p><b>Measured</b> (by the paper): the memory contention at 1, 15, 30, 60, 120, 180 and 240 threads
 (Table IV), the times of one image on one thread (Table III, used by strategy (b)), and how far the models lay off the
@@ -53,7 +53,7 @@ def write(folder: str | Path) -> tuple[Path, Path, list[dict[str, Any]]]:
     cards = [
         Card(
             f"{first['time_min']:.1f} min",
-            f"small network on {ASKED_THREADS} threads, 80 %: {first['low_min']:.1f} .. {first['high_min']:.1f} min",
+            f"small network on {MANY_THREADS} threads, 80 %: {first['low_min']:.1f} .. {first['high_min']:.1f} min",
         ),
         Card(
             f"{first['time_ratio']:.2f} of today",
@@ -76,7 +76,7 @@ def write(folder: str | Path) -> tuple[Path, Path, list[dict[str, Any]]]:
         Section("Where each number of the machine comes from", table_html(machine_rows(question.machine), "machine")),
     ]
     lead = (
-        f"Training three convolutional networks on a Xeon Phi 7120P, asked for {ASKED_THREADS} threads, a faster clock "
+        f"Training three convolutional networks on a Xeon Phi 7120P, predicted for {MANY_THREADS} threads, a faster clock "
         f"and more cores. Assuming: {'; '.join(question.answer().assumptions)}."
     )
     page = write_page(folder / "report.html", "Xeon Phi: from 240 threads to 3,840", lead, cards, sections)
@@ -93,7 +93,7 @@ def time_chart() -> Chart:
         columns = [frame[name].to_numpy() / 60 for name in ("time_s", "low_s", "high_s")]
         lines.append(Line(f"{size}, predicted (a), 80 % band", SWEPT_THREADS, columns[0], columns[1], columns[2]))
         published = [pair[0] for pair in xeon_phi.TABLE_X_MINUTES[size]]
-        marks.append(Marks(f"{size}, the paper's prediction (Table X)", xeon_phi.PREDICTED_THREADS, published, index))
+        marks.append(Marks(f"{size}, the paper's prediction (Table X)", xeon_phi.MANY_THREADS, published, index))
     return Chart(
         "Training time against threads",
         "threads",
@@ -135,7 +135,7 @@ def contention_chart() -> Chart:
 
 
 def headline_rows() -> list[dict[str, Any]]:
-    """The asked time of each network by strategy (a), with its band and its ratio to today."""
+    """The predicted time of each network by strategy (a), with its band and its ratio to today."""
     return [_headline_row(size, "a", "(a) operations over the clock") for size in xeon_phi.SIZES]
 
 
@@ -152,11 +152,11 @@ def effect_of(name: str) -> float:
 
 
 def _headline_row(size: str, strategy: str, model: str) -> dict[str, Any]:
-    row = _sweep(size, np.array([float(ASKED_THREADS)]), strategy).iloc[0]
+    row = _sweep(size, np.array([float(MANY_THREADS)]), strategy).iloc[0]
     return {
         "network": size,
         "model": model,
-        "threads": ASKED_THREADS,
+        "threads": MANY_THREADS,
         "time_ratio": row.time_ratio,
         "time_min": row.time_s / 60,
         "low_min": row.low_s / 60,
@@ -168,7 +168,7 @@ def _headline_row(size: str, strategy: str, model: str) -> dict[str, Any]:
 def _what_if_html() -> str:
     clocks, cores = [0.852e9, 1.238e9, 1.857e9, 2.476e9], [61.0, 122.0, 244.0, 1920.0]
     parts = []
-    for threads in (TODAY_THREADS, ASKED_THREADS):
+    for threads in (TODAY_THREADS, MANY_THREADS):
         axes = {"machine.cores": cores, "machine.clock": clocks, "run.threads": [float(threads)]}
         frame = whatif(phi_cnn("small"), xeon_phi.phi(), axes, run={"threads": TODAY_THREADS}).frame
         grid = frame.time_ratio.to_numpy().reshape(len(cores), len(clocks))

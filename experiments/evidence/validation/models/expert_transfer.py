@@ -60,12 +60,12 @@ def predicted(case: Case, frame: pd.DataFrame, target: Machine, others: pd.DataF
     alike = _alike(target, others)
     splits = []
     for name, part in others.groupby("machine"):
-        on = machine(str(name))
-        rest = others[[shared_words(machine(str(m)).family, on.family) < GENERATION for m in others["machine"]]]
+        device = machine(str(name))
+        rest = others[[shared_words(machine(str(m)).family, device.family) < GENERATION for m in others["machine"]]]
         if len(part) >= FEWEST and len(rest) >= FEWEST:
             part = part.sample(min(SAMPLE, len(part)), random_state=3)
-            weight = 1.0 if _alike(on, rest) == alike else OTHER_CLOSENESS
-            splits.append(Split(_ways(case, part, on, rest), np.log(part["time"].to_numpy()), weight))
+            weight = 1.0 if _alike(device, rest) == alike else OTHER_CLOSENESS
+            splits.append(Split(_ways(case, part, device, rest), np.log(part["time"].to_numpy()), weight))
     mixed = mixture((ALIKE if alike else OTHER_MEMORY_WEIGHTS)[case.kind], splits)
     if not any(split.weight == 1.0 for split in splits):
         mixed = replace(mixed, spread=ALIKE_SPREAD if alike else OTHER_MEMORY_SPREAD)

@@ -309,7 +309,7 @@ def _refusals(scored: Sequence[Target]) -> Iterator[ValidationRow]:
 
 
 def _trusted(scored: Sequence[Target]) -> Iterator[ValidationRow]:
-    """What "trust" is worth: coverage and error of the answers that it was said of."""
+    """What "trust" is worth: coverage and error of the answers that have this verdict."""
     for kind, name, everything in _cells(scored):
         some = [one for one in everything if one.trusted]
         if len(some) < ENOUGH:

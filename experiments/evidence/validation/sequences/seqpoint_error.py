@@ -1,4 +1,4 @@
-"""How well representative iterations tell the time of runs they were not chosen on."""
+"""How well representative iterations predict the time of runs they were not chosen on."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """LLM-Inference-Bench: whole batches that start together, devices and models unseen.
 
 A batch of equal sequences is a lock-step: its prompts, then all its tokens. Each row is that time at the calibrated
-pace times one factor: the median over the engine's other rows of as many devices (all devices but the one asked, or all
-models but the one asked, of the same device). llama.cpp runs one sequence, whatever "batch size" says.
+pace times one factor: the median over the engine's other rows of as many devices (all devices but the scored one, or
+all models but the scored one, of the same device). llama.cpp runs one sequence, whatever "batch size" says.
 """
 
 from __future__ import annotations

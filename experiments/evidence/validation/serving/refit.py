@@ -30,7 +30,7 @@ def trained_on(cases: Sequence[Case]) -> list[Case]:
 def left_out(
     cases: Sequence[Case], key: Callable[[Case], object], kind: str
 ) -> Iterator[tuple[list[Case], list[Case]]]:
-    """Splits (known, asked): each value of a key left out in turn; asked are scored rows of one kind."""
+    """Splits (known, scored): each value of a key left out in turn; scored are rows of one kind."""
     for value in sorted({str(key(c)) for c in cases if c.scored and c.kind == kind}):
         scored = [c for c in cases if c.scored and c.kind == kind and str(key(c)) == value]
         yield [c for c in cases if str(key(c)) != value], scored

@@ -40,21 +40,21 @@ def predicted(host: HostKernels, product: MeasuredProduct, kernel: str, state: S
 
 def _row(labels: KernelLabels, host: HostKernels, kernel: str, state: State, threads: int) -> ValidationRow:
     key = (kernel, state, threads)
-    asked = [one for one in labels.judged if ran_together(key, one)]
-    measured = np.array([one.seconds[key] for one in asked])
-    ours = np.array([predicted(host, one, kernel, state, threads) for one in asked])
+    scored = [one for one in labels.judged if ran_together(key, one)]
+    measured = np.array([one.seconds[key] for one in scored])
+    ours = np.array([predicted(host, one, kernel, state, threads) for one in scored])
     half = quantile(DEFAULT_LEVEL, host.of(kernel, state).freedom) * host.spread(kernel, state, threads)
     logs = np.log(measured / ours)
     coverage = float(np.mean(np.abs(logs) <= half))
-    baselines = {"constant a non-zero": _error(_constant(labels.calibration, asked, key), measured)}
+    baselines = {"constant a non-zero": _error(_constant(labels.calibration, scored, key), measured)}
     if threads > 1:
-        alone = np.array([predicted(host, one, kernel, state, 1) for one in asked])
+        alone = np.array([predicted(host, one, kernel, state, 1) for one in scored])
         baselines["one thread / threads"] = _error(alone / threads, measured)
     return ValidationRow(
         DATASET,
         f"{kernel}, {state} caches, {threads} thread{'s' if threads > 1 else ''}",
         "generator (calibrated on five others)",
-        len(asked),
+        len(scored),
         "MAPE",
         "1",
         _error(ours, measured),
@@ -69,9 +69,9 @@ def _row(labels: KernelLabels, host: HostKernels, kernel: str, state: State, thr
     )
 
 
-def _constant(known: Sequence[MeasuredProduct], asked: Sequence[MeasuredProduct], key: Key) -> Floats:
+def _constant(known: Sequence[MeasuredProduct], scored: Sequence[MeasuredProduct], key: Key) -> Floats:
     each = [one.seconds[key] / one.counts["nonzeros"] for one in known if key in one.seconds]
-    return float(np.exp(np.mean(np.log(each)))) * np.array([one.counts["nonzeros"] for one in asked])
+    return float(np.exp(np.mean(np.log(each)))) * np.array([one.counts["nonzeros"] for one in scored])
 
 
 def _error(ours: Floats, measured: Floats) -> float:

@@ -111,8 +111,8 @@ def _score(name: str, problem: PageRankProblem, facts: Mapping[str, Any], protoc
     for label, model in models(problem, host).items():
         estimate = model.estimate(work, host)
         loops = {part.name: part.time for part in estimate.parts}
-        asked = [loop for loop in measured if loop != "L2" or len(problem.dangling)]
-        signed[label] = {loop: loops[loop] / measured[loop] - 1 for loop in asked}
+        scored = [loop for loop in measured if loop != "L2" or len(problem.dangling)]
+        signed[label] = {loop: loops[loop] / measured[loop] - 1 for loop in scored}
         totals[label] = estimate.time / whole - 1
         worst[label] = max(signed[label].values(), key=abs)
     share = measured["SpMV"] * iterations / whole

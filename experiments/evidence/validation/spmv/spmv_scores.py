@@ -45,23 +45,23 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
 
     if scored is not None:
         return public_products(scored)
-    found = public_products(None)
+    scores = public_products(None)
     _say("public products scored")
-    found += own_kernels()
-    found += own_pagerank()
+    scores += own_kernels()
+    scores += own_pagerank()
     _say("PageRank scored")
-    return [*own_labels(), *found]
+    return [*own_labels(), *scores]
 
 
 def own_labels() -> list[ValidationRow]:
     """Both label kinds: predictions of every matrix by models that did not see it."""
     labels = shipped_labels()
-    found: list[ValidationRow] = []
+    scores: list[ValidationRow] = []
     blocks = labels.blocks_by_kind(data_folder())
     _say(f"features of {len(labels.facts['matrices'])} matrices made")
     for kind in GOALS:
-        found += _score(kind, blocks[kind], models(kind))
-    return [*found, *_energy(blocks["hot"])]
+        scores += _score(kind, blocks[kind], models(kind))
+    return [*scores, *_energy(blocks["hot"])]
 
 
 def _energy(blocks: LabelledBlocks) -> list[ValidationRow]:
@@ -78,11 +78,11 @@ def _energy(blocks: LabelledBlocks) -> list[ValidationRow]:
     energy = synthetic_energy(blocks.label)
     order = np.random.default_rng(1).permutation(np.flatnonzero(~out))[:NETWORK_BLOCKS]
     recipe = Recipe(epochs=NETWORK_EPOCHS)
-    own = train(blocks.inputs[order], energy[order], ENERGY_NET, recipe, quantity="energy")
+    network = train(blocks.inputs[order], energy[order], ENERGY_NET, recipe, quantity="energy")
     time_net = train(blocks.inputs[order], blocks.label[order], recipe=recipe)
     power = float(np.mean(energy[~out] / blocks.label[~out]))
     predicted = {
-        "ours": own.predict(blocks.inputs[out]),
+        "ours": network.predict(blocks.inputs[out]),
         "mean power x network's time (the paper's analytic model)": power * time_net.predict(blocks.inputs[out]),
         "constant": np.full(int(out.sum()), energy[~out].mean()),
     }
@@ -105,25 +105,25 @@ def models(kind: LabelKind) -> dict[str, Model]:
 
     caches = shipped_labels().caches
 
-    def constant(known: LabelledBlocks, asked: LabelledBlocks) -> Floats:
-        return np.full(len(asked.label), known.label.mean())
+    def constant(known: LabelledBlocks, scored: LabelledBlocks) -> Floats:
+        return np.full(len(scored.label), known.label.mean())
 
-    def linear(known: LabelledBlocks, asked: LabelledBlocks) -> Floats:
+    def linear(known: LabelledBlocks, scored: LabelledBlocks) -> Floats:
         def design(blocks: LabelledBlocks) -> Floats:
             columns = [blocks.table.column(name) for name in ("step.mean_log", "step.max_log")]
             return np.stack([np.ones(len(blocks.label)), *columns], axis=1)
 
         weights, *_ = np.linalg.lstsq(design(known), np.log(known.label), rcond=None)
-        return np.asarray(np.exp(design(asked) @ weights))
+        return np.asarray(np.exp(design(scored) @ weights))
 
-    def boosting(known: LabelledBlocks, asked: LabelledBlocks) -> Floats:
+    def boosting(known: LabelledBlocks, scored: LabelledBlocks) -> Floats:
         trees = fit_boosted(known.table.names, known.table.values, np.log(known.label))
-        return np.asarray(np.exp(trees.predict(asked.table.names, asked.table.values)))
+        return np.asarray(np.exp(trees.predict(scored.table.names, scored.table.values)))
 
-    def network(known: LabelledBlocks, asked: LabelledBlocks) -> Floats:
+    def network(known: LabelledBlocks, scored: LabelledBlocks) -> Floats:
         order = np.random.default_rng(1).permutation(len(known.label))[:NETWORK_BLOCKS]
         net = train(known.inputs[order], known.label[order], recipe=Recipe(epochs=NETWORK_EPOCHS))
-        return net.predict(asked.inputs)
+        return net.predict(scored.inputs)
 
     chosen: dict[str, Model] = {
         "constant": constant,
@@ -138,12 +138,12 @@ def models(kind: LabelKind) -> dict[str, Model]:
 
 
 def _score(kind: LabelKind, blocks: LabelledBlocks, chosen: Mapping[str, Model]) -> list[ValidationRow]:
-    found = {}
+    errors_by_model = {}
     for name, model in chosen.items():
-        found[name] = errors(blocks, held_out(blocks, model))
-        scores = " / ".join(f"{100 * value:.1f}" for value in found[name].scores.values())
+        errors_by_model[name] = errors(blocks, held_out(blocks, model))
+        scores = " / ".join(f"{100 * value:.1f}" for value in errors_by_model[name].scores.values())
         _say(f"{kind} labels, {name}: block / matrix / worst matrix {scores} %")
-    ours = found.pop("combined")
+    ours = errors_by_model.pop("combined")
     logs = np.log1p(ours.matrix)
     fold = folds(len(blocks.names))
     widths = np.array([np.std(logs[fold != part], ddof=1) for part in fold]) * quantile(DEFAULT_LEVEL, None)
@@ -162,7 +162,7 @@ def _score(kind: LabelKind, blocks: LabelledBlocks, chosen: Mapping[str, Model])
                 "MAPE" if metric != "matrix max" else "largest relative error",
                 "1",
                 value,
-                {name: other.scores[metric] for name, other in found.items()},
+                {name: other.scores[metric] for name, other in errors_by_model.items()},
                 goal,
                 None if goal is None else value <= goal,
                 DEFAULT_LEVEL if metric == "matrix" else None,
@@ -183,7 +183,7 @@ def _score(kind: LabelKind, blocks: LabelledBlocks, chosen: Mapping[str, Model])
                 "MAPE",
                 "1",
                 float(np.mean(np.abs(ours.matrix[real]))),
-                {name: float(np.mean(np.abs(other.matrix[real]))) for name, other in found.items()},
+                {name: float(np.mean(np.abs(other.matrix[real]))) for name, other in errors_by_model.items()},
             )
         )
     return result

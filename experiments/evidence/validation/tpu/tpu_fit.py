@@ -35,8 +35,8 @@ from slipstick.hwmodels.files.records import Table, content_digest
 from slipstick.workloads.networks.data_parallel import data_parallel_mlp
 
 FIXED = ("operation.link_efficiency",)
-"""Not fitted: sums over the cores and the optimizer's traffic both grow with the parameters, so step times cannot tell
-them apart. A ring uses two of a chip's four links."""
+"""Not fitted: sums over the cores and the optimizer's traffic both grow with the parameters, so step times cannot
+separate them. A ring uses two of a chip's four links."""
 DRAWS = 100
 """Of the parameters, for bands of many rows."""
 ROBUST = 0.05

@@ -34,7 +34,7 @@ DATASET = "compiled PyTorch programs"
 MODE = "inductor default"
 FOLDS = 10
 CHANGED = 0.05
-"""Log change of the time below which there is no direction to tell; a slowdown predicted below it is none."""
+"""Log change of the time below which there is no direction; a slowdown predicted below it is none."""
 GOAL = 0.88
 
 

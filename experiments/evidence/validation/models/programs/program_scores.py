@@ -3,7 +3,7 @@
 A new program is predicted from its operations by `ProgramKernels` fitted without it (ten folds). A device that is
 new is left out with its family where another family is there; what a program took on the others over what the model
 says there goes with it, as far as such residuals repeat. Baselines: the plain roofline of each operation, and the time
-on the nearest device scaled by bandwidth. Three machines of two generations: no more can be said of devices.
+on the nearest device scaled by bandwidth. Three machines of two generations: no more is known of devices.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from slipstick.experiments.evidence.validation.models.programs.program_transfer 
     bandwidth,
     kin,
     nearest,
+    predicted_from_others,
     roofline,
-    told,
 )
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _devices_left_out(data: Sequence[Timed], names: Sequence[str]) -> list[Valid
 
 def _error(one: Timed, others: Sequence[Timed], names: Sequence[str]) -> tuple[FloatArray, float]:
     """Log errors of a device's programs, and the standard deviation that was announced."""
-    predicted = told(one, others, names)
+    predicted = predicted_from_others(one, others, names)
     return np.asarray(predicted.logs[one.index.astype(int)] - one.logs), predicted.mixed.spread or PROGRAMS
 
 

@@ -52,7 +52,7 @@ class Timed:
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class LeftOutProgramTimes:
     """Log seconds by program, and the mixture that made them."""
 
     logs: FloatArray
@@ -64,7 +64,7 @@ def kin(one: Timed, other: Timed) -> int:
     return shared_words(machine(one.device).family, machine(other.device).family)
 
 
-def told(one: Timed, others: Sequence[Timed], names: Sequence[str]) -> Told:
+def predicted_from_others(one: Timed, others: Sequence[Timed], names: Sequence[str]) -> LeftOutProgramTimes:
     """A device's programs by the other devices alone."""
     closest = max(kin(one, other) for other in others)
     splits = []
@@ -78,7 +78,7 @@ def told(one: Timed, others: Sequence[Timed], names: Sequence[str]) -> Told:
             splits.append(Split(ways, left.logs, weight))
     expected = PROGRAMS_RELATIVE if closest >= GENERATION else PROGRAMS_STRANGER
     mixed = mixture(expected, splits)
-    return Told(mixed.log(predictions(one, others, names)), mixed)
+    return LeftOutProgramTimes(mixed.log(predictions(one, others, names)), mixed)
 
 
 def predictions(one: Timed, others: Sequence[Timed], names: Sequence[str]) -> Mapping[str, FloatArray]:
