@@ -150,10 +150,7 @@ def _left_out(
     predicted: npt.NDArray[np.float64], blocks: LabelledBlocks, matrices: npt.NDArray[np.int64]
 ) -> dict[str, float]:
     """Errors on matrices that the network did not see: of blocks, of whole matrices, and their scatter in log time."""
-    means = [
-        (predicted[out].mean(), blocks.label[out].mean())
-        for out in (blocks.matrix == i for i in matrices)
-    ]
+    means = [(predicted[out].mean(), blocks.label[out].mean()) for out in (blocks.matrix == i for i in matrices)]
     ours, truth = np.array(means).T
     off = np.log(np.maximum(ours, 1e-300) / truth)
     return {

@@ -76,8 +76,8 @@ def write(folder: str | Path) -> tuple[Path, Path, list[dict[str, Any]]]:
         Section("Where each number of the machine comes from", table_html(machine_rows(question.machine), "machine")),
     ]
     lead = (
-        f"Training three convolutional networks on a Xeon Phi 7120P, predicted for {MANY_THREADS} threads, a faster clock "
-        f"and more cores. Assuming: {'; '.join(question.answer().assumptions)}."
+        f"Training three convolutional networks on a Xeon Phi 7120P, predicted for {MANY_THREADS} threads, a faster "
+        f"clock and more cores. Assuming: {'; '.join(question.answer().assumptions)}."
     )
     page = write_page(folder / "report.html", "Xeon Phi: from 240 threads to 3,840", lead, cards, sections)
     picture = folder / "report.png"
