@@ -93,7 +93,7 @@ def time_chart() -> Chart:
         columns = [frame[name].to_numpy() / 60 for name in ("time_s", "low_s", "high_s")]
         lines.append(Line(f"{size}, predicted (a), 80 % band", SWEPT_THREADS, columns[0], columns[1], columns[2]))
         published = [pair[0] for pair in xeon_phi.TABLE_X_MINUTES[size]]
-        marks.append(Marks(f"{size}, the paper's prediction (Table X)", xeon_phi.MANY_THREADS, published, index))
+        marks.append(Marks(f"{size}, the paper's prediction (Table X)", xeon_phi.PREDICTED_THREADS, published, index))
     return Chart(
         "Training time against threads",
         "threads",
