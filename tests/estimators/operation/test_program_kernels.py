@@ -141,6 +141,11 @@ def chain():
         def forward(self, x):
             return torch.tanh(torch.sigmoid(x) * x + 1)
     return Chain(), (torch.randn(4096, 4096),)
+class Scaled(torch.nn.Module):
+    def forward(self, matrix, factor: float, bias=None):
+        return matrix * factor
+def scaled():
+    return Scaled(), (torch.randn(16384, 4096), 3.14, None)
 def depthwise():
     return torch.nn.Conv2d(128, 128, 3, groups=128), (torch.randn(64, 128, 256, 256),)
 """
@@ -161,6 +166,7 @@ def test_eager_and_compiled_are_one_option(
 
     compiled = ("--set", "machine.runtime.mode=compiled")
     assert seconds("chain") > 2.5 * seconds("chain", *compiled)
+    assert seconds("scaled") > 2 * 16384 * 4096 * 4 / machine("h100-sxm").bandwidth("HBM3")  # a number among its inputs
     assert seconds("depthwise", *compiled) > 1.5 * seconds("depthwise")
 
 

@@ -11,6 +11,7 @@ from traceback import extract_tb
 from typing import Any
 
 from slipstick.hwmodels.files.readers import InputError, whole_number
+from slipstick.workloads.importers.torch.constants import without_constants
 from slipstick.workloads.importers.torch.torch_recorder import Input
 
 LAYERS = ("hwmodels", "workloads", "estimators", "experiments")
@@ -19,6 +20,8 @@ Inputs = Sequence[Input] | Mapping[str, Input]
 
 def build_by_name(target: str) -> tuple[Any, Inputs | None]:
     """What ``MODULE:FUNCTION`` builds: a model, and its inputs where it returns ``(model, (tensor, ...))``.
+
+    Numbers among its inputs stay what they are.
 
     This is your own code, and it is run; modules of the current folder are found.
 
@@ -46,6 +49,8 @@ def build_by_name(target: str) -> tuple[Any, Inputs | None]:
     model, example = built if isinstance(built, tuple) and len(built) == 2 else (built, None)
     if not callable(model):
         raise InputError(f"{target!r}: returns {type(model).__name__}, want a model or (model, inputs)")
+    if isinstance(example, (tuple, list, Mapping)):
+        model, example = without_constants(model, example)
     return model, _described(target, example) if example is not None else None
 
 
