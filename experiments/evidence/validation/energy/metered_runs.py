@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,11 @@ SIZES = {
     "mistral-large": 123e9,
 }  # fmt: skip
 """Parameters of models whose name does not say them (their publishers' model cards)."""
+NEEDED = (
+    "gpus", "pipeline_parallel", "data_parallel", "expert_parallel", "mean_batch_size", "mean_output_tokens",
+    "mean_power_w", "step_s", "output_tokens_per_s", "total_parameters", "active_parameters",
+)  # fmt: skip
+"""Numbers that a run must state."""
 _SIZE = re.compile(r"(?:(\d+)x)?(\d+(?:\.\d+)?)b", re.IGNORECASE)
 CHUNK = 8192.0
 
@@ -56,7 +62,11 @@ def metered_runs(folder_files: list[Path]) -> tuple[pd.DataFrame, dict[str, int]
 
     tables, refused = [], Counter[str]()
     for path in folder_files:
-        table = _same_columns(csv_frame(path))
+        try:
+            table = _same_columns(csv_frame(path))
+        except KeyError as error:
+            refused[f"{path.name}: no column {str(error)[:40]}"] += 1
+            continue
         marked = table.suspicious.notna() & (table.suspicious != "")
         refused["marked as doubtful"] += int(marked.sum())
         rows: list[dict[str, Any]] = []
@@ -66,7 +76,8 @@ def metered_runs(folder_files: list[Path]) -> tuple[pd.DataFrame, dict[str, int]
             except InputError as error:
                 refused[str(error)[:80]] += 1
         tables.append(pd.DataFrame(rows))
-    return pd.concat(tables, ignore_index=True), {reason: n for reason, n in refused.items() if n}
+    runs = pd.concat(tables, ignore_index=True) if any(len(table) for table in tables) else pd.DataFrame()
+    return runs, {reason: n for reason, n in refused.items() if n}
 
 
 def _same_columns(table: pd.DataFrame) -> pd.DataFrame:
@@ -80,13 +91,20 @@ def _same_columns(table: pd.DataFrame) -> pd.DataFrame:
         table["older"], table["step_s"], table["suspicious"] = 1, table.mean_tpot_s, ""
         table["gpus"] = table.tensor_parallel * table.pipeline_parallel
         table["weight_precision"], table["expert_parallel"], table["data_parallel"] = "bfloat16", 1, 1
-        table["total_parameters"] = [parameters_of(name) for name in table.model]
+        table["total_parameters"] = [_stated(str(name)) for name in table.model]
         experts = table.model.str.contains("8x", case=False)
         table["active_parameters"] = table.total_parameters * np.where(experts, 0.28, 1.0)
         table["media"] = (table.family == "mllm_text_generation").astype(int)
     table["mean_step_s"] = table.mean_batch_size / table.output_tokens_per_s
     table["family_name"] = [plain_name(name) for name in table.model]
     return table
+
+
+def _stated(name: str) -> float:
+    try:
+        return parameters_of(name)
+    except InputError:
+        return float("nan")
 
 
 def plain_name(name: str) -> str:
@@ -137,6 +155,7 @@ def outlined(name: str, total: float, active: float) -> LanguageModel:
 
 def amounts_of(row: Any) -> dict[str, Any]:
     """What a step of a run does on one device: seconds at the data sheet and under the shipped serving calibration."""
+    _check(row)
     at = metered_machine(str(row.gpu))
     name = plain_name(str(row.model))
     stages, gpus = int(row.pipeline_parallel), int(row.gpus)
@@ -167,6 +186,16 @@ def amounts_of(row: Any) -> dict[str, Any]:
         "four_bit": float(shares.kind.name == "mxfp4"), "grouped": float(layout.data > 1),
         "parameters": float(model.parameters),
     }  # fmt: skip
+
+
+def _check(row: Any) -> None:
+    """InputError where a number is missing or a word is not known."""
+    for name in NEEDED:
+        value = row[name]
+        if not isinstance(value, Real) or not 0 < float(value) < float("inf"):
+            raise InputError(f"{name}: missing or no number above 0")
+    if str(row.weight_precision) not in STORED:
+        raise InputError(f"weights {str(row.weight_precision)[:40]}: want one of {', '.join(STORED)}")
 
 
 def _layout(row: Any, gpus: int, stages: int, ranks: int) -> Layout:

@@ -16,6 +16,7 @@ import numpy as np
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.operation.power.energy import PowerModel
+from slipstick.estimators.tuned.tuned_serving_power import FACTORS_HALF_WIDTH, HALF_WIDTH
 from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.validation.energy.metered_runs import FILES, metered_runs
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 DATASET = "energy: serving (ML.ENERGY)"
 KEY = ["model", "gpu", "task", "gpus", "tensor_parallel", "max_num_seqs", "older"]
 GOALS = {"power": (0.09, 0.20), "step": (0.18, 0.45)}
+POWER, FACTORS = "power of a device", "power of a device by idle, flop and bytes (estimate's energy)"
+SHIPPED = {POWER: HALF_WIDTH, FACTORS: FACTORS_HALF_WIDTH}
+"""Half of the 80 % bands of log power that answers show."""
 STATISTICS: tuple[tuple[str, Callable[[FloatArray], float]], ...] = (
     ("median", lambda e: float(np.median(e))),
     ("90th percentile", lambda e: float(np.quantile(e, 0.9))),
@@ -148,13 +152,16 @@ def _both(
     """Rows of power, step time and energy of a token."""
     shares = {"share of the cap": found.cap_share, "nearest": found.nearest}
     cases: tuple[tuple[str, FloatArray, tuple[float | None, float | None], dict[str, FloatArray]], ...] = (
-        ("power of a device", found.power, GOALS["power"], shares),
-        ("power of a device by idle, flop and bytes (estimate's energy)", found.factors, (None, None), shares),
+        (POWER, found.power, GOALS["power"], shares),
+        (FACTORS, found.factors, (None, None), shares),
         ("time of a further token", found.step, GOALS["step"], {"fitted roofline": found.roofline}),
         ("energy of a token at this pace", found.joules, (None, None), {"both": found.cap_share + found.roofline}),
     )
     for case, error, goals, others in cases:
-        half = float(np.quantile(np.abs(error), DEFAULT_LEVEL)) if spread is not None else None
+        half = SHIPPED.get(case) if spread is None else float(np.quantile(np.abs(error), DEFAULT_LEVEL))
+        covered = None
+        if half is not None:
+            covered = float(np.mean(np.abs(error) <= half)) if spread is None else _covered(runs, error)
         for (label, statistic), goal in zip(STATISTICS, goals, strict=True):
             ours = statistic(np.abs(np.expm1(error)))
             yield ValidationRow(
@@ -169,7 +176,7 @@ def _both(
                 goal=goal,
                 ok=None if goal is None else ours <= goal,
                 interval_level=DEFAULT_LEVEL if half is not None else None,
-                interval_coverage=_covered(runs, error) if half is not None else None,
+                interval_coverage=covered,
                 interval_width=float(np.exp(2 * half)) if half is not None else None,
                 reason=note,
             )

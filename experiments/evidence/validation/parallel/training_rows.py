@@ -39,9 +39,15 @@ MACHINES = {
     "h200": "h200-sxm",
     "b200": "b200-sxm",
     "gb200": "gb200",
+    "b300": "b300-sxm",
+    "gb300": "gb300",
 }
-PORTS = {"a100_40gb": 25e9, "a100_80gb": 25e9, "h100": 50e9, "h200": 50e9, "b200": 50e9, "gb200": 50e9}
-"""Bytes a second of one device's network port: 1600 Gbit/s a node of eight (llm-foundry's tables), NDR 400 Gbit/s."""
+PORTS = {
+    "a100_40gb": 25e9, "a100_80gb": 25e9, "h100": 50e9, "h200": 50e9, "b200": 50e9, "gb200": 50e9,
+    "b300": 100e9, "gb300": 100e9,
+}  # fmt: skip
+"""Bytes a second of one device's network port: 1600 Gbit/s a node of eight (llm-foundry's tables), NDR 400 Gbit/s;
+B300 and GB300: 800 Gbit/s (NVIDIA ConnectX-8, DGX B300 and GB300 NVL72 data sheets)."""
 FAR_LATENCY, MOST_DEVICES = 9.6e-6, 100_000
 MODELS = {
     "DeepSeekV3": "deepseek-v3",
@@ -141,7 +147,7 @@ def _same(one: TrainingRun, other: TrainingRun) -> bool:
 
 def _system(text: str) -> str:
     words = text.lower()
-    for name in ("gb200", "b200", "h200", "h100"):
+    for name in ("gb300", "gb200", "b300", "b200", "h200", "h100"):
         if name in words:
             return name
     raise InputError(f"accelerator {text!r}: not among {', '.join(MACHINES)}")

@@ -128,12 +128,19 @@ def _kept_aside(known: Mapping[str, Sequence[TrainingRun]], scored: Path) -> lis
         if not runs:
             scores.append(skipped(f"training: {source}", f"none of {left} rows has a layout and a model that is known"))
             continue
-        stack = stack_of(source, known)
+        asked = {_key(run) for run in runs}
+        stack = [run for run in stack_of(source, known) if _key(run) not in asked]
+        own = [run for run in known[source] if _key(run) not in asked]
         terms = fitted_terms(stack)
-        errors = log_errors(runs, terms) + np.array([anchored(run, known[source], terms) or 0.0 for run in runs])
+        errors = log_errors(runs, terms) + np.array([anchored(run, own, terms) or 0.0 for run in runs])
         spread = np.full(len(runs), spread_of(log_errors(stack, terms)))
         note = f"{left} rows are left out"
         scores += figures(
             source, "rows kept aside", "file", errors, spread, baseline_errors(runs, stack), (0.10, 0.28), note
         )
     return scores
+
+
+def _key(run: TrainingRun) -> tuple[object, ...]:
+    """What makes two rows one measurement: scored ones are taken out of the known."""
+    return run.source, run.system, run.model.name, run.devices, run.batch, run.sequence, run.precision, run.seconds
