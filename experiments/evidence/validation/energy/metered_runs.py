@@ -47,6 +47,15 @@ SIZES = {
     "mistral-large": 123e9,
 }  # fmt: skip
 """Parameters of models whose name does not say them (their publishers' model cards)."""
+COLUMNS = (
+    "model", "task", "gpu", "tensor_parallel", "max_num_seqs", "mean_batch_size", "mean_output_tokens", "mean_power_w",
+    "output_tokens_per_s",
+)  # fmt: skip
+NEWER = (
+    "gpus", "expert_parallel", "data_parallel", "itl_p50_s", "weight_precision", "total_parameters",
+    "active_parameters", "suspicious",
+)  # fmt: skip
+OLDER = ("family", "pipeline_parallel", "mean_tpot_s")
 NEEDED = (
     "gpus", "pipeline_parallel", "data_parallel", "expert_parallel", "mean_batch_size", "mean_output_tokens",
     "mean_power_w", "step_s", "output_tokens_per_s", "total_parameters", "active_parameters",
@@ -64,8 +73,8 @@ def metered_runs(folder_files: list[Path]) -> tuple[pd.DataFrame, dict[str, int]
     for path in folder_files:
         try:
             table = _same_columns(csv_frame(path))
-        except KeyError as error:
-            refused[f"{path.name}: no column {str(error)[:40]}"] += 1
+        except InputError as error:
+            refused[str(error)[:80]] += 1
             continue
         marked = table.suspicious.notna() & (table.suspicious != "")
         refused["marked as doubtful"] += int(marked.sum())
@@ -83,6 +92,10 @@ def metered_runs(folder_files: list[Path]) -> tuple[pd.DataFrame, dict[str, int]
 def _same_columns(table: pd.DataFrame) -> pd.DataFrame:
     """Both leaderboards in the columns of the newer one; `older` is 1 for version 2."""
     table = table.copy()
+    needed = COLUMNS + (NEWER if "itl_p50_s" in table else OLDER)
+    missing = [name for name in needed if name not in table]
+    if missing:
+        raise InputError(f"no column {missing[0]}")
     if "itl_p50_s" in table:
         table["older"], table["pipeline_parallel"], table["step_s"] = 0, 1, table.itl_p50_s
         table["media"] = table.task.isin(["image-chat", "video-chat"]).astype(int)
