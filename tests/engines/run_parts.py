@@ -40,9 +40,16 @@ def command(*words: str) -> list[str]:
 def spend(words: Sequence[str], folder: Path) -> float:
     """CPU seconds of a command in a folder; it has to succeed."""
     before = os.times()
-    subprocess.run(words, cwd=folder, check=True, capture_output=True)
+    run(words, folder)
     after = os.times()
     return after.children_user + after.children_system - before.children_user - before.children_system
+
+
+def run(words: Sequence[str], folder: Path) -> None:
+    """A command in a folder; what it says is shown where it fails."""
+    child = subprocess.run(words, cwd=folder, check=False, capture_output=True, text=True)
+    if child.returncode:
+        raise SystemExit(f"{' '.join(words[2:6])} ...: exit code {child.returncode}: {child.stderr[-500:]}")
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -57,7 +64,7 @@ def killed_then_resumed(folder: Path, part: str) -> None:
     time.sleep(4.0)
     child.send_signal(signal.SIGKILL)
     print(f"part {part}: killed, exit code {child.wait()}")
-    subprocess.run(command("resume", "million.toml", "--part", part), cwd=folder, check=True, capture_output=True)
+    run(command("resume", "million.toml", "--part", part), folder)
 
 
 def main() -> int:
@@ -76,7 +83,7 @@ def main() -> int:
                     killed_then_resumed(machines[number], f"{part}/{PARTS}")
                 else:
                     words = command("run", "million.toml", "--part", f"{part}/{PARTS}")
-                    subprocess.run(words, cwd=machines[number], check=True, capture_output=True)
+                    run(words, machines[number])
 
         before = os.times()
         with ThreadPoolExecutor(WORKERS) as pool:
