@@ -14,7 +14,7 @@ from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import grouped, machine_values
 from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.sensitivity.elasticities import crossovers, sensitivity
-from slipstick.experiments.explain.dials import Dials, slope, value_of
+from slipstick.experiments.explain.dials import Dials, slope
 from slipstick.experiments.question.domain import remarks
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.question.unread import unread
@@ -127,11 +127,13 @@ def tornado_rows(
 
 
 def interaction(question: Question, one: str, other: str, factors: Sequence[float]) -> FloatArray:
-    """Time over today's with two quantities times factors, shape (other, one): rows and columns of a heat map."""
-    function = question.estimator.compile(question.workload, question.machine, (one, other), question.run)
-    scales = np.asarray(factors)
-    across, along = value_of(question, one) * scales[None, :], value_of(question, other) * scales[:, None]
-    return np.asarray(function({one: across, other: along}) / question.answer().time)
+    """Time over today's with two quantities times factors, shape (other, one): rows and columns of a heat map.
+
+    What counts (cores) goes in whole steps.
+    """
+    dials = Dials.of(question, (one, other))
+    across, along = (np.array([dials.turned(name, factor) for factor in factors]) for name in (one, other))
+    return np.asarray(dials.function({one: across[None, :], other: along[:, None]}) / question.answer().time)
 
 
 def cheapest_changes(

@@ -14,8 +14,8 @@ from slipstick.hwmodels.files.readers import atomic_write
 
 Scale = Literal["linear", "log"]
 Numbers = Sequence[float] | FloatArray
-SHORT_LOG = 10.0
-"""A logarithmic axis that spans less than this has numbers at its minor ticks too."""
+SHORT_LOG = 100.0
+"""A logarithmic axis that spans less than this has numbers at 2 and 5 too."""
 COLOURS = ("#1f5a91", "#c2571a", "#2e7d4f", "#8a3b8f", "#7a6a1f", "#35808a", "#a03040", "#555555")
 
 
@@ -193,8 +193,7 @@ def draw_charts(charts: Sequence[Chart], path: str | Path) -> None:
     mpl.use("Agg")
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6.4 * len(charts), 4.6), dpi=140)
-    figure.subplots_adjust(left=0.11 / len(charts), right=1 - 0.03 / len(charts), bottom=0.13, top=0.91, wspace=0.22)
+    figure = Figure(figsize=(6.4 * len(charts), 4.6), dpi=140, layout="constrained")
     for axes, chart in zip(figure.subplots(1, len(charts), squeeze=False)[0], charts, strict=True):
         for index, line in enumerate(chart.lines):
             colour = COLOURS[index % len(COLOURS)]
@@ -222,7 +221,7 @@ def si_ticks(figure: Any) -> None:
 
     The title of an axis ends in its unit: ``time [s]``; per cent and powers (``[1]``) take no prefix.
     """
-    from matplotlib.ticker import EngFormatter, FuncFormatter, NullFormatter
+    from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter
 
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
@@ -232,4 +231,6 @@ def si_ticks(figure: Any) -> None:
             if axis.get_scale() == "log":
                 low, high = sorted(axis.get_view_interval())
                 few = low > 0 and high / low < SHORT_LOG
+                if few:
+                    axis.set_minor_locator(LogLocator(subs=(2, 5)))
                 axis.set_minor_formatter(axis.get_major_formatter() if few else NullFormatter())

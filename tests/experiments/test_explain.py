@@ -159,3 +159,10 @@ def test_broken_measurements_end_in_one_line(
     fitted = ["--measured", str(tmp_path / "runs.csv"), "--fit", "operation.operation_factor"]
     assert run([*asked, *fitted]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_two_quantities_together_take_whole_cores() -> None:
+    asked = question("gemm", "l4", "roofline", {"workload.m": 512, "workload.n": 512, "workload.k": 512})
+    grid = why.interaction(asked, "machine.cores", "machine.clock", (0.25, 1.0, 4.0))  # 58 cores: 14, 58, 232
+    assert grid.shape == (3, 3) and grid[1, 1] == pytest.approx(1.0)
+    assert grid[1, 0] >= grid[1, 1] >= grid[1, 2]
