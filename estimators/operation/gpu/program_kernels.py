@@ -104,12 +104,12 @@ class ProgramKernels(OperationModel):
         """
         free = machine.runtime.free_kinds
         least = PhysicalBound(machine)  # shares above 1 were fitted where a mask or a cache saves what is counted
-        return np.array(
-            [
-                0.0 if op.kind in free else max(self._time(op, machine), least.least(_computed(op, machine))[0])
-                for op in operations
-            ]
-        )
+        times: dict[object, float] = {}  # layers repeat: each shape once
+        keys = [(op.kind, op.dtype, op.dims, op.attributes, op.cost) for op in operations]
+        for key, op in zip(keys, operations, strict=True):
+            if op.kind not in free and key not in times:
+                times[key] = max(self._time(op, machine), least.least(_computed(op, machine))[0])
+        return np.array([times.get(key, 0.0) for key in keys])
 
     def _time(self, op: Op, machine: Machine) -> float:
         require_bound(op)
