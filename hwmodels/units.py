@@ -60,6 +60,10 @@ _UNIT = re.compile(r"[A-Za-zµμ°%$ */^0-9.()-]+")
 _POWERS = re.compile(r"(?<=[A-Za-z])\s*(?:\*\*|\^)\s*-?[0-9](?![0-9.^]|\s*\*\*)")
 
 
+def _wanted(unit: str) -> str:
+    return "want a number" if unit == "1" else f"want a number in {unit} or a text such as '1 {unit}'"
+
+
 def parse_quantity(value: object, unit: str) -> float:
     """A number or a string with a unit, as a float in the base unit.
 
@@ -83,12 +87,12 @@ def parse_quantity(value: object, unit: str) -> float:
     16384.0
     """
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise InputError(f"{value!r} is no quantity: want a number in {unit} or a text such as '1 {unit}'")
+        raise InputError(f"{value!r} is no quantity: {_wanted(unit)}")
     if isinstance(value, (int, float)):
         return float(value)
     match = _QUANTITY.match(value) if len(value) <= 64 else None
     if match is None:
-        raise InputError(f"{value[:64]!r} is no quantity: want a number in {unit} or a text such as '1 {unit}'")
+        raise InputError(f"{value[:64]!r} is no quantity: {_wanted(unit)}")
     number, written = float(match[1].replace("_", "")), match[2]
     if not written:
         return number

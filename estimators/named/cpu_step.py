@@ -54,10 +54,10 @@ def cpu_step(machine: Machine, workload: Workload | None = None) -> tuple[Calibr
     types = {op.dtype for op in workload or () if op.kind in PRODUCTS}
     doubts = []
     if kinds & PRODUCTS and "convolution" not in kinds:
-        doubts.append("products by themselves")
-    doubts += [f"products in {dtype}" for dtype in sorted(types - {"float32"})]
+        doubts.append("without convolutions")
+    doubts += [f"in {dtype}" for dtype in sorted(types - {"float32"})]
     if not doubts:
         return Calibration(estimator, (), residual_std=spread, source=source), ()
     wider = math.hypot(spread, UNMEASURED)
-    remark = f"fitted to image networks in float32, no {' or '.join(doubts)}: wider band"
+    remark = f"fitted to image networks in float32, this one is {' and '.join(doubts)}: wider band"
     return Calibration(estimator, (), residual_std=wider, source=source), (remark,)

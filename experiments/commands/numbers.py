@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 OPTION = "--number"
 SYNONYMS = {"mode": "machine.runtime.mode", "clock": "machine.clock", "cores": "machine.cores"}
 """Options that set something of the machine."""
+SIZES = {"batch": "decodes", "seq_len": "context"}
+"""Words for the sizes of a serving step: sequences that write a token, and the tokens behind them."""
 MODES = {"graphs": "graph_replay", "graph": "graph_replay"}
 
 
@@ -86,6 +88,8 @@ def as_settings(numbers: Sequence[str] | None, workload: Any, options: Iterable[
         if name in SYNONYMS:
             settings.append(f"{SYNONYMS[name]}={MODES.get(value, value)}")
             continue
+        if name not in sizes and SIZES.get(name) in sizes:
+            name = SIZES[name]
         if name not in sizes:
             spelled, spellings = name.replace("_", "-"), [f"--{size.replace('_', '-')}" for size in sizes]
             close = get_close_matches(f"--{spelled}", [*options, *spellings], n=1)

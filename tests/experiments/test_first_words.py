@@ -99,3 +99,22 @@ def test_no_such_file() -> None:
 
     with pytest.raises(InputError, match="no file missing.py"):
         build_by_name("missing.py:f")
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("estimate resnet50 --on H100 --batch abc", "workload.batch: 'abc' is no quantity: want a number\n"),
+        ("estimate resnet50 --on H100 --bach 8", "did you mean --batch?"),
+    ],
+)
+def test_a_wrong_number_is_named(command: str, expected: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(shlex.split(command)) == 2
+    assert expected in capsys.readouterr().err
+
+
+def test_a_serving_step_has_a_batch(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(shlex.split("estimate decode:llama-3.1-8b --on A100 --batch 16 --format csv")) == 0
+    batch = capsys.readouterr().out
+    assert run(shlex.split("estimate decode:llama-3.1-8b --on A100 --decodes 16 --format csv")) == 0
+    assert capsys.readouterr().out == batch

@@ -175,7 +175,7 @@ def _activations(bound: Workload, *, trains: bool) -> float | None:
 
 
 def _throughput(workload: Workload, sizes: dict[str, float], time: float) -> Throughput | None:
-    batch = sizes.get("batch")
+    batch = sizes.get("batch", sizes.get("decodes"))  # a serving step's sequences that write a token
     if batch is None or time <= 0:
         return None
     if any(map(attends_to_cache, workload)):

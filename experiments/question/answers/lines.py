@@ -124,6 +124,8 @@ def metric_lines(answer: Estimate) -> list[str]:
     shares = ", ".join(f"{name} {shown(100 * value, '%')}" for name, value in told.items())
     found = [f"shares: {shares}"] if told else []
     for name, (low, high) in banded.items():
+        if not low and not high:
+            continue
         ends = f"(80 %: {shown(100 * low, '%')} .. {shown(100 * high, '%')})"
         found.append(f"{name}: {shown(100 * answer.metrics[name], '%')} {ends}")
     return found
