@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
@@ -60,7 +60,7 @@ class Op:
         content = [self.kind, self.dims, self.dtype, dict(self.cost), self.attributes, self.payload]
         return content_digest([*content, self.body.identity if self.body else None])
 
-    @property
+    @cached_property
     def symbols(self) -> frozenset[str]:
         """Names that are still open."""
         amounts = [*self.dims.values(), *self.cost.values(), self.times]
@@ -72,7 +72,7 @@ class Op:
         return self._bind(values, {})
 
     def _bind(self, values: Mapping[str, Amount], known: dict[Amount, Amount]) -> Op:
-        if not self.symbols & set(values):
+        if self.symbols.isdisjoint(values):
             return self
 
         def put(amount: Amount) -> Amount:
@@ -82,12 +82,16 @@ class Op:
                 known[amount] = bind_amount(amount, values)
             return known[amount]
 
-        return replace(
-            self,
-            dims=Table({name: put(amount) for name, amount in self.dims.items()}),
-            cost=Cost({name: put(amount) for name, amount in self.cost.items()}),
-            times=put(self.times),
-            body=self.body.bind_known(values) if self.body else None,
+        return Op(
+            self.name,
+            self.kind,
+            Table({name: put(amount) for name, amount in self.dims.items()}),
+            self.dtype,
+            Cost({name: put(amount) for name, amount in self.cost.items()}),
+            put(self.times),
+            self.attributes,
+            self.body.bind_known(values) if self.body else None,
+            self.payload,
         )
 
 
@@ -188,11 +192,12 @@ class Workload:
     def bind_known(self, values: Mapping[str, Amount]) -> Workload:
         """As `bind`, but names that are no symbol here are passed over."""
         known: dict[Amount, Amount] = {}  # a graph repeats a few expressions thousands of times
-        return replace(
-            self,
-            operations=tuple(op._bind(values, known) for op in self.operations),
-            defaults=Table({name: value for name, value in self.defaults.items() if name not in values}),
-        )
+        bound = object.__new__(Workload)  # names and edges were checked already
+        parts: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
+        parts["operations"] = tuple(op._bind(values, known) for op in self.operations)
+        parts["defaults"] = Table({name: value for name, value in self.defaults.items() if name not in values})
+        bound.__dict__.update(parts)
+        return bound
 
     def bound(self) -> Workload:
         """The workload with its defaults put in.
