@@ -12,9 +12,9 @@ from slipstick.hwmodels.files.readers import InputError, read_json, require_mapp
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 from slipstick.workloads.importers.formats.registry import identify
-from slipstick.workloads.importers.profilers.timeline import READERS, timeline_graph
+from slipstick.workloads.importers.profilers.timeline import READERS, graph_of_events, read_timeline
 from slipstick.workloads.importers.traces.chakra_graph import LIMIT_BYTES, chakra_graph, has_durations
-from slipstick.workloads.importers.traces.kernel_shapes import read_kernel_operations
+from slipstick.workloads.importers.traces.kernel_shapes import ARGUMENTS, LISTS, kernel_operations
 from slipstick.workloads.importers.traces.trace_graph import TraceGraph
 
 
@@ -49,9 +49,10 @@ def read_recorded(path: str, machine: Machine | None = None, marker: str | None 
     """
     kind = identify(path)
     if kind is None or kind.key != "chakra":
-        graph = timeline_graph(path, marker)
+        table = read_timeline(path, ARGUMENTS, LISTS)
+        graph = graph_of_events(table, path, marker)
         kernels = sum(node.kind == "kernel" for node in graph.nodes)
-        operations = {} if kind and kind.key in READERS else read_kernel_operations(path)
+        operations = {} if kind and kind.key in READERS else kernel_operations(table, path)
         sized = sum(node.correlation in operations for node in graph.nodes if node.kind == "kernel")
         note = (
             f"{len(graph.nodes)} stretches of host, device and loading read off {path}; every delay that is not "

@@ -73,7 +73,8 @@ class EventTable:
 
     `name`, `category`, `process` and `thread` are codes into `names`, `categories`, `processes` and `threads`;
     `start` and `duration` are seconds, `start` from `origin` (seconds on the trace's own clock). `arguments` holds
-    the wanted numeric arguments, NaN where absent.
+    the wanted numeric arguments, NaN where absent. `text` are codes into `texts`, the wanted arguments that are lists,
+    as they are written; -1 where an event has none of them, and None where none were wanted.
     """
 
     names: tuple[str, ...]
@@ -89,6 +90,8 @@ class EventTable:
     arguments: dict[str, npt.NDArray[np.float64]]
     origin: float
     notes: TraceNotes
+    texts: tuple[tuple[str, ...], ...] = ()
+    text: npt.NDArray[np.int32] | None = None
 
     def __len__(self) -> int:
         return len(self.start)

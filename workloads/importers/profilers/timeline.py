@@ -22,13 +22,16 @@ READERS = {"nsys": read_nsys, "rocprof-json": read_rocprof_json, "rocprof-csv": 
 """Readers of profilers' files by the name of the format; every other file is read as a Chrome trace."""
 
 
-def read_timeline(path: str | os.PathLike[str], arguments: Sequence[str] = ("correlation", "stream")) -> EventTable:
+def read_timeline(
+    path: str | os.PathLike[str], arguments: Sequence[str] = ("correlation", "stream"), lists: Sequence[str] = ()
+) -> EventTable:
     """The events of a profiler's file, found by its content.
 
     Parameters
     ----------
-    arguments
-        Numeric arguments to keep of a Chrome trace; of other files correlation, stream and bytes.
+    arguments, lists
+        Numeric arguments, and arguments that are lists, to keep of a Chrome trace; of other files correlation, stream
+        and bytes.
 
     Raises
     ------
@@ -37,7 +40,7 @@ def read_timeline(path: str | os.PathLike[str], arguments: Sequence[str] = ("cor
     """
     kind = identify(path)
     reader = READERS.get(kind.key) if kind else None
-    return reader(Path(path)) if reader else read_events(Path(path), arguments)
+    return reader(Path(path)) if reader else read_events(Path(path), arguments, lists)
 
 
 def timeline_graph(path: str | os.PathLike[str], marker: str | None = None) -> TraceGraph:
@@ -54,8 +57,19 @@ def timeline_graph(path: str | os.PathLike[str], marker: str | None = None) -> T
     InputError
         Where the file is no timeline, shows no work of a device, or no range fits the marker.
     """
+    return graph_of_events(read_timeline(path), path, marker)
+
+
+def graph_of_events(table: EventTable, path: str | os.PathLike[str], marker: str | None = None) -> TraceGraph:
+    """The graph of a file's events, as `timeline_graph` makes it; times in seconds.
+
+    Raises
+    ------
+    InputError
+        Where they show no work of a device, or no range fits the marker.
+    """
     kind = identify(path)
-    table = read_timeline(path) if marker is None else marked(read_timeline(path), marker, path)
+    table = table if marker is None else marked(table, marker, path)
     known = kind is not None and kind.key in READERS
     return build_device_graph(table, str(path)) if known and not launches(table) else build_graph(table, str(path))
 

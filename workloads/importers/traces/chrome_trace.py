@@ -184,15 +184,17 @@ def iterate_events(path: str | Path, notes: TraceNotes | None = None) -> Iterato
         notes.repaired_escapes = window.repaired
 
 
-def read_events(path: str | Path, arguments: Sequence[str] = ("correlation", "stream")) -> EventTable:
+def read_events(
+    path: str | Path, arguments: Sequence[str] = ("correlation", "stream"), lists: Sequence[str] = ()
+) -> EventTable:
     """Read the complete events of a trace into columns, in bounded memory beside the columns themselves.
 
-    `arguments` names numeric event arguments to keep. Raises InputError (file, place) where the file cannot be read
-    or is no trace.
+    `arguments` names numeric event arguments to keep, `lists` those that are lists. Raises InputError (file, place) where
+    the file cannot be read or is no trace.
     """
     notes = TraceNotes()
     path = Path(path)
-    columns = Columns(arguments)
+    columns = Columns(arguments, lists)
     with opened(path, LARGEST_TRACE) as file:
         window = _Window(file, str(path), _TEXT_DECODER)
         for _ in _enter(window, notes):

@@ -15,6 +15,8 @@ from slipstick.workloads.runs.event_table import EventTable, TraceNotes
 
 _BETWEEN = re.compile(r"\}\s*,\s*\{\s*\Z")
 _DIGITS = re.compile(r"-?[0-9]+(\.[0-9]*)?")
+_LIST = r"\[(?:[^\[\]]|\[(?:[^\[\]]|\[[^\[\]]*\])*\])*\]"
+"""A JSON list, its lists and theirs."""
 _ENDLESS = 1e18
 """Microseconds (31,000 years) that no clock shows."""
 
@@ -51,7 +53,13 @@ def _clock(value: Any) -> str | None:
     return text if _DIGITS.fullmatch(text) else f"{number:.3f}"
 
 
-_Block = tuple[npt.NDArray[np.int32], npt.NDArray[np.float64], npt.NDArray[np.float64], list[npt.NDArray[np.float64]]]
+_Block = tuple[
+    npt.NDArray[np.int32],
+    npt.NDArray[np.float64],
+    npt.NDArray[np.float64],
+    list[npt.NDArray[np.float64]],
+    npt.NDArray[np.int32],
+]
 
 
 class Columns:
@@ -59,13 +67,16 @@ class Columns:
     share it.
     """
 
-    def __init__(self, wanted: Sequence[str]) -> None:
+    def __init__(self, wanted: Sequence[str], lists: Sequence[str] = ()) -> None:
         self.heads: dict[str, int] = {}
         self.decoded: list[tuple[str, str, str, str]] = []
         self.wanted = tuple(wanted)
         self.patterns = [
             (f'"{key}"', re.compile(rf'"{re.escape(key)}"\s*:\s*"?(-?[\d.]+)').search) for key in self.wanted
         ]
+        self.lists = tuple(lists)
+        self.list_patterns = [re.compile(rf'"{re.escape(key)}"\s*:\s*({_LIST})').search for key in self.lists]
+        self.texts: dict[tuple[str, ...], int] = {}
         self.blocks: list[_Block] = []
         self.origin: int | None = None
         self.open: dict[tuple[str, str], list[dict[str, Any]]] = {}
@@ -148,11 +159,20 @@ class Columns:
                 if match := search(arguments[index]):
                     values[index] = _number(match.group(1))
             columns.append(values)
+        codes = np.full(len(arguments) if self.lists else 0, -1, dtype=np.int32)
+        for index in [i for i, text in enumerate(arguments) if self.lists and f'"{self.lists[0]}"' in text]:
+            codes[index] = self._text(arguments[index])
         start, duration = _microseconds(starts, self.origin or 0), _microseconds(durations, 0)
         # a comparison with not-a-number is false; such events are counted one by one on the general road
         if not (np.all(np.abs(start) < 2 * _ENDLESS) and np.all((duration >= 0) & (duration < _ENDLESS))):
             raise IrregularError
-        return np.array(heads, dtype=np.int32), start, duration, columns
+        return np.array(heads, dtype=np.int32), start, duration, columns, codes
+
+    def _text(self, arguments: str) -> int:
+        """The code of the wanted lists among an event's arguments; "" stands for one that is not there."""
+        matches = [search(arguments) for search in self.list_patterns]
+        key = tuple(match.group(1) if match else "" for match in matches)
+        return self.texts.setdefault(key, len(self.texts))
 
     def add(self, event: dict[str, Any], notes: TraceNotes) -> None:
         """Take an event that came by the general road."""
@@ -192,7 +212,9 @@ class Columns:
         self.duration.append(duration)
         arguments = event.get("args")
         self.arguments.append(
-            json.dumps({k: arguments[k] for k in self.wanted if k in arguments}) if isinstance(arguments, dict) else ""
+            json.dumps({k: arguments[k] for k in (*self.wanted, *self.lists) if k in arguments})
+            if isinstance(arguments, dict)
+            else ""
         )
 
     def flush(self) -> None:
@@ -233,6 +255,8 @@ class Columns:
             arguments=arguments,
             origin=(self.origin or 0) * 1e-6,
             notes=notes,
+            texts=tuple(self.texts),
+            text=np.concatenate([block[4] for block in self.blocks]) if self.lists and self.blocks else None,
         )
 
 

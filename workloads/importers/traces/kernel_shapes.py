@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.graph.kinds import operation
@@ -19,8 +21,14 @@ from slipstick.workloads.graph.workload import Op
 from slipstick.workloads.importers.assembly import DTYPES, Tensor
 from slipstick.workloads.importers.torch.aten import Call, read_call
 from slipstick.workloads.importers.traces.activity import CALLS, HOST
-from slipstick.workloads.importers.traces.chrome_trace import iterate_events
+from slipstick.workloads.importers.traces.chrome_trace import read_events
+from slipstick.workloads.runs.event_table import EventTable
 
+Floats = npt.NDArray[np.float64]
+ARGUMENTS = ("correlation", "stream", "External id", "external id")
+"""Numeric arguments of events that graphs and operations are made from."""
+LISTS = ("Input Dims", "Input type", "Concrete Inputs")
+"""Arguments that hold an operation's shapes."""
 MOST_OPERATIONS = 5_000_000
 _CONVOLUTIONS = ("cudnn_convolution", "miopen_convolution", "mkldnn_convolution", "miopen_depthwise_convolution")
 _FLASH = ("_flash_attention_forward", "_efficient_attention_forward", "flash_attn::_flash_attn_forward")
@@ -28,73 +36,100 @@ _FLASH_BACKWARD = ("_flash_attention_backward", "_efficient_attention_backward",
 
 
 def read_kernel_operations(path: str | Path) -> dict[int, Op]:
-    """The operation behind each kernel, by the kernel's correlation number; only where its shapes are known.
-
-    It is the one of the same "External id"; where a profiler wrote none, the innermost around the launch.
+    """The operation behind each kernel of a trace (see `kernel_operations`), by the kernel's correlation number.
 
     Raises
     ------
     InputError
         Where the trace cannot be read.
     """
-    called: dict[int, str] = {}  # External id -> the call as text: repeated calls share one
-    texts: dict[str, str] = {}
-    kernels: dict[int, int] = {}
-    spans: dict[str, list[tuple[float, float, int]]] = {}  # thread -> (start, end, External id)
-    launches: dict[int, tuple[str, float]] = {}
-    for event in iterate_events(path):
-        arguments = event.get("args")
-        if event.get("ph") != "X" or not isinstance(arguments, dict):
-            continue
-        category, start = str(event.get("cat", "")).lower(), event.get("ts")
-        number = arguments.get("External id", arguments.get("external id"))
-        correlation = arguments.get("correlation")
-        if category in HOST and isinstance(number, int):
-            kept = [arguments.get(key) for key in ("Input Dims", "Input type", "Concrete Inputs")]
-            text = json.dumps([str(event.get("name", "")), *kept])
-            called[number] = texts.setdefault(text, text)
-            if isinstance(start, (int, float)) and isinstance(event.get("dur"), (int, float)):
-                spans.setdefault(str(event.get("tid")), []).append((start, start + event["dur"], number))
-            if len(called) > MOST_OPERATIONS:
-                raise InputError(f"{path}: more than {MOST_OPERATIONS:,} operations")
-        elif category == "kernel" and isinstance(correlation, int):
-            kernels[correlation] = number if isinstance(number, int) else -1
-        elif category in CALLS and isinstance(correlation, int) and isinstance(start, (int, float)):
-            launches[correlation] = (str(event.get("tid")), start)
-    around = _innermost(spans, launches)
-    known: dict[str, Op | None] = {}
+    return kernel_operations(read_events(path, ARGUMENTS, LISTS), str(path))
+
+
+def kernel_operations(table: EventTable, where: str) -> dict[int, Op]:
+    """The operation behind each kernel, by the kernel's correlation number; only where its shapes are known.
+
+    It is the one of the same "External id"; where a profiler wrote none, the innermost around the launch.
+
+    Parameters
+    ----------
+    table
+        With the arguments `ARGUMENTS` and the lists `LISTS`.
+
+    Raises
+    ------
+    InputError
+        Where the trace holds more than 5 million operations.
+    """
+    if table.text is None:
+        return {}
+    categories = np.array([name.lower() for name in table.categories] or [""])[table.category]
+    correlation = table.arguments["correlation"]
+    external = table.arguments["External id"]
+    external = np.where(np.isnan(external), table.arguments["external id"], external)
+    calls = np.flatnonzero(np.isin(categories, HOST) & np.isfinite(external))
+    numbers, last = np.unique(external[calls][::-1], return_index=True)
+    if len(numbers) > MOST_OPERATIONS:
+        raise InputError(f"{where}: more than {MOST_OPERATIONS:,} operations")
+    rows = calls[::-1][last] if len(calls) else calls  # the last of each number
+    kernels = np.flatnonzero((categories == "kernel") & np.isfinite(correlation))
+    behind = _rows_of(external[kernels], numbers, rows)
+    lost = np.flatnonzero(behind < 0)
+    if len(lost) and len(calls):
+        launches = np.flatnonzero(np.isin(categories, CALLS) & np.isfinite(correlation))
+        around = _innermost(table, calls, launches)
+        behind[lost] = [around.get(number, -1) for number in correlation[kernels[lost]].tolist()]
+    known: dict[tuple[int, int], Op | None] = {}
     operations = {}
-    for correlation, number in kernels.items():
-        text = called.get(number) or called.get(around.get(correlation, -1), "")
-        if text and text not in known:
-            known[text] = _operation(*json.loads(text))
-        if (op := known.get(text)) is not None:
-            operations[correlation] = op
+    names, texts = table.name, table.text
+    for number, row in zip(correlation[kernels].astype(np.int64).tolist(), behind.tolist(), strict=True):
+        key = (int(names[row]), int(texts[row])) if row >= 0 else (-1, -1)
+        if key not in known:
+            known[key] = _of_texts(table, *key)
+        if (op := known[key]) is not None:
+            operations[number] = op
     return operations
 
 
-def _innermost(
-    spans: Mapping[str, list[tuple[float, float, int]]], launches: Mapping[int, tuple[str, float]]
-) -> dict[int, int]:
-    """The innermost span of a launch's thread around its start, by correlation."""
-    innermost: dict[int, int] = {}
-    by_thread: dict[str, list[tuple[float, int]]] = {}
-    for correlation, (thread, start) in launches.items():
-        by_thread.setdefault(thread, []).append((start, correlation))
-    for thread, starts in by_thread.items():
-        opened = sorted(spans.get(thread, []), key=lambda span: (span[0], -span[1]))
-        stack: list[tuple[float, float, int]] = []
+def _rows_of(wanted: Floats, numbers: Floats, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The row of each wanted number among sorted numbers; -1 where it is not there."""
+    if not len(numbers):
+        return np.full(len(wanted), -1)
+    place = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
+    return np.where(numbers[place] == wanted, rows[place], -1)
+
+
+def _of_texts(table: EventTable, name: int, text: int) -> Op | None:
+    """The operation of a name and of the texts of its lists."""
+    if text < 0:
+        return None
+    try:
+        lists = [json.loads(written) if written else None for written in table.texts[text]]
+    except (ValueError, RecursionError):
+        return None
+    return _operation(table.names[name], *lists)
+
+
+def _innermost(table: EventTable, calls: npt.NDArray[np.int64], launches: npt.NDArray[np.int64]) -> dict[float, int]:
+    """The row of the innermost operation of a launch's thread around its start, by correlation."""
+    innermost: dict[float, int] = {}
+    start, end = table.start, table.start + table.duration
+    for thread in np.unique(table.thread[launches]).tolist():
+        inside = calls[table.thread[calls] == thread]
+        opened = inside[np.lexsort((-end[inside], start[inside]))].tolist()
+        of_thread = launches[table.thread[launches] == thread]
+        stack: list[int] = []
         at = 0
-        for start, correlation in sorted(starts):
-            while at < len(opened) and opened[at][0] <= start:
-                while stack and stack[-1][1] < opened[at][0]:
+        for row in of_thread[np.lexsort((table.arguments["correlation"][of_thread], start[of_thread]))].tolist():
+            while at < len(opened) and start[opened[at]] <= start[row]:
+                while stack and end[stack[-1]] < start[opened[at]]:
                     stack.pop()
                 stack.append(opened[at])
                 at += 1
-            while stack and stack[-1][1] < start:
+            while stack and end[stack[-1]] < start[row]:
                 stack.pop()
             if stack:
-                innermost[correlation] = stack[-1][2]
+                innermost[float(table.arguments["correlation"][row])] = stack[-1]
     return innermost
 
 
