@@ -13,7 +13,7 @@ from slipstick.estimators.schedule.pipelines.recurrence import PrecedenceGraph
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.importers.traces.trace_graph import Kind, Node, TraceGraph
+from slipstick.workloads.importers.traces.trace_graph import KINDS, Kind, Node, TraceGraph
 
 Floats = npt.NDArray[np.float64]
 DEVICE_KINDS = ("kernel", "copy", "collective")
@@ -61,8 +61,8 @@ def replay(graph: TraceGraph, service: Floats | None = None, lags: Floats | None
     steps = tuple(float(done[last] - done[first]) for first, last in graph.steps)
     begin, end = done[graph.steps[0][0]], done[graph.steps[-1][1]]
     span = max(float(end - begin), 1e-12)
-    kinds = np.array([node.kind for node in graph.nodes])
-    device = np.isin(kinds, DEVICE_KINDS)
+    kinds = np.array(KINDS)[graph.columns.kind]
+    device = graph.of_kind(*DEVICE_KINDS)
     busy = _union(done[device] - seconds[device], done[device], float(begin), float(end)) / span
     inside = np.clip(np.minimum(done, end) - np.maximum(done - seconds, begin), 0, None)
     shares = {kind: float(inside[kinds == kind].sum() / span) for kind in sorted(set(kinds.tolist()))}

@@ -22,9 +22,9 @@ from slipstick.workloads.importers.assembly import DTYPES, Tensor
 from slipstick.workloads.importers.torch.aten import Call, read_call
 from slipstick.workloads.importers.traces.activity import CALLS, HOST
 from slipstick.workloads.importers.traces.chrome_trace import read_events
+from slipstick.workloads.importers.traces.graph_builder import rows_by_number, with_category
 from slipstick.workloads.runs.event_table import EventTable
 
-Floats = npt.NDArray[np.float64]
 ARGUMENTS = ("correlation", "stream", "External id", "external id")
 """Numeric arguments of events that graphs and operations are made from."""
 LISTS = ("Input Dims", "Input type", "Concrete Inputs")
@@ -63,20 +63,17 @@ def kernel_operations(table: EventTable, where: str) -> dict[int, Op]:
     """
     if table.text is None:
         return {}
-    categories = np.array([name.lower() for name in table.categories] or [""])[table.category]
     correlation = table.arguments["correlation"]
     external = table.arguments["External id"]
     external = np.where(np.isnan(external), table.arguments["external id"], external)
-    calls = np.flatnonzero(np.isin(categories, HOST) & np.isfinite(external))
-    numbers, last = np.unique(external[calls][::-1], return_index=True)
-    if len(numbers) > MOST_OPERATIONS:
+    calls = np.flatnonzero(with_category(table, HOST) & np.isfinite(external))
+    if len(calls) > MOST_OPERATIONS:
         raise InputError(f"{where}: more than {MOST_OPERATIONS:,} operations")
-    rows = calls[::-1][last] if len(calls) else calls  # the last of each number
-    kernels = np.flatnonzero((categories == "kernel") & np.isfinite(correlation))
-    behind = _rows_of(external[kernels], numbers, rows)
+    kernels = np.flatnonzero(with_category(table, ("kernel",)) & np.isfinite(correlation))
+    behind = rows_by_number(external, calls, external[kernels])
     lost = np.flatnonzero(behind < 0)
     if len(lost) and len(calls):
-        launches = np.flatnonzero(np.isin(categories, CALLS) & np.isfinite(correlation))
+        launches = np.flatnonzero(with_category(table, CALLS) & np.isfinite(correlation))
         around = _innermost(table, calls, launches)
         behind[lost] = [around.get(number, -1) for number in correlation[kernels[lost]].tolist()]
     known: dict[tuple[int, int], Op | None] = {}
@@ -89,14 +86,6 @@ def kernel_operations(table: EventTable, where: str) -> dict[int, Op]:
         if (op := known[key]) is not None:
             operations[number] = op
     return operations
-
-
-def _rows_of(wanted: Floats, numbers: Floats, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The row of each wanted number among sorted numbers; -1 where it is not there."""
-    if not len(numbers):
-        return np.full(len(wanted), -1)
-    place = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
-    return np.where(numbers[place] == wanted, rows[place], -1)
 
 
 def _of_texts(table: EventTable, name: int, text: int) -> Op | None:
