@@ -16,7 +16,7 @@ from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.importers.traces.trace_graph import KINDS, Kind, Node, TraceGraph
 
 Floats = npt.NDArray[np.float64]
-DEVICE_KINDS = ("kernel", "copy", "collective")
+DEVICE_KINDS: tuple[Kind, ...] = ("kernel", "copy", "collective")
 FETCH = 1.4e-3
 """Seconds the training loop needs to take a batch that a worker has ready: unpickling, shared memory."""
 
@@ -56,8 +56,17 @@ def replay(graph: TraceGraph, service: Floats | None = None, lags: Floats | None
         Seconds on each edge, shape (edges,); measured if None.
     """
     seconds = graph.service if service is None else service
-    edges = PrecedenceGraph.from_edges(len(graph.nodes), graph.edges, list(graph.lags if lags is None else lags))
-    done = edges.completion(seconds, graph.releases)
+    edges = PrecedenceGraph.from_edges(len(graph.nodes), graph.edges, graph.lags if lags is None else lags)
+    return replay_of(graph, seconds, edges.completion(seconds, graph.releases))
+
+
+def completion_of(graph: TraceGraph, service: Floats) -> Floats:
+    """Seconds at which each node ends with other service times, shape (nodes,)."""
+    return PrecedenceGraph.from_edges(len(graph.nodes), graph.edges, graph.lags).completion(service, graph.releases)
+
+
+def replay_of(graph: TraceGraph, seconds: Floats, done: Floats) -> Replay:
+    """What a replay gives whose nodes take so many seconds and end so late, both of shape (nodes,)."""
     steps = tuple(float(done[last] - done[first]) for first, last in graph.steps)
     begin, end = done[graph.steps[0][0]], done[graph.steps[-1][1]]
     span = max(float(end - begin), 1e-12)
@@ -69,23 +78,36 @@ def replay(graph: TraceGraph, service: Floats | None = None, lags: Floats | None
     return Replay(steps, busy, shares)
 
 
-def critical_shares(graph: TraceGraph, label: Callable[[Node], str], service: Floats | None = None) -> dict[str, float]:
+def critical_shares(
+    graph: TraceGraph, label: Callable[[Node], str], service: Floats | None = None, ended: Floats | None = None
+) -> dict[str, float]:
     """Share of the steps' span that each kind of node has on the critical path, largest first; they sum to 1.
 
     What an edge adds (a launch on its way, a delay that nothing explains) counts as "latency".
+
+    Parameters
+    ----------
+    label
+        The kind of a node, by its name and kind.
+    ended
+        Seconds at which each node ends, where they are known.
     """
     seconds = graph.service if service is None else service
-    edges = PrecedenceGraph.from_edges(len(graph.nodes), graph.edges, list(graph.lags))
-    done = edges.completion(seconds, graph.releases)
+    edges = PrecedenceGraph.from_edges(len(graph.nodes), graph.edges, graph.lags)
+    done = edges.completion(seconds, graph.releases) if ended is None else ended
+    columns, labels = graph.columns, dict[tuple[int, int], str]()
     begin, end = done[graph.steps[0][0]], done[graph.steps[-1][1]]
     shares: dict[str, float] = {}
     reached = float(begin)
-    for node in edges.critical_path(seconds, graph.releases):
+    for node in edges.critical_path(seconds, graph.releases, done):
         stop = float(min(done[node], end))
         if stop <= reached:
             continue
         part = min(stop - reached, max(0.0, float(seconds[node]) - max(0.0, float(done[node]) - stop)))
-        for name, time in ((label(graph.nodes[node]), part), ("latency", stop - reached - part)):
+        like = (int(columns.kind[node]), int(columns.name[node]))
+        if like not in labels:
+            labels[like] = label(columns[node])
+        for name, time in ((labels[like], part), ("latency", stop - reached - part)):
             shares[name] = shares.get(name, 0.0) + time / max(float(end - begin), 1e-12)
         reached = stop
     return dict(sorted(shares.items(), key=lambda entry: -entry[1]))
@@ -93,7 +115,7 @@ def critical_shares(graph: TraceGraph, label: Callable[[Node], str], service: Fl
 
 def median_steps(graph: TraceGraph, service: Floats) -> Floats:
     """The median step in seconds of many scenarios in one pass; service of shape (nodes, scenarios)."""
-    edges = PrecedenceGraph.from_edges(len(graph.nodes), graph.edges, list(graph.lags))
+    edges = PrecedenceGraph.from_edges(len(graph.nodes), graph.edges, graph.lags)
     done = edges.completion(service, graph.releases[:, None])
     return np.asarray(np.median([done[last] - done[first] for first, last in graph.steps], axis=0))
 
@@ -134,7 +156,7 @@ def graph_of(workload: Workload, times: Floats, machine: Machine) -> TraceGraph:
 
 def launches_of(graph: TraceGraph) -> dict[int, int]:
     """The host node that launches each device node."""
-    kinds = [node.kind for node in graph.nodes]
+    kinds = [KINDS[kind] for kind in graph.columns.kind.tolist()]
     return {b: a for a, b in graph.edges.tolist() if kinds[b] in DEVICE_KINDS and kinds[a] == "host"}
 
 
@@ -157,7 +179,7 @@ def under_runtime(graph: TraceGraph, mode: str, joins: Callable[[int, int], bool
     service = graph.service
     launch = launches_of(graph)
     if mode == "graph_replay":
-        ends = np.array([node.start + node.service for node in graph.nodes])
+        ends = graph.columns.start + graph.columns.service
         starts = ends[[first for first, _ in graph.steps]]
         seen: set[int] = set()
         for place in sorted(set(launch.values()), key=lambda i: ends[i]):
@@ -169,9 +191,10 @@ def under_runtime(graph: TraceGraph, mode: str, joins: Callable[[int, int], bool
     if mode != "compiled":
         raise unknown_name("runtime of a trace to go to", mode, ["compiled", "graph_replay"])
     last: dict[str, tuple[int, int]] = {}  # lane -> (first kernel of the fused one, the latest in it)
-    device = [i for i, node in enumerate(graph.nodes) if node.kind in DEVICE_KINDS]
-    for i in sorted(device, key=lambda i: graph.nodes[i].start):
-        lane = graph.nodes[i].lane
+    columns = graph.columns
+    device = np.flatnonzero(graph.of_kind(*DEVICE_KINDS))
+    for i in device[np.argsort(columns.start[device], kind="stable")].tolist():
+        lane = columns.lanes[columns.lane[i]]
         first, latest = last.get(lane, (-1, -1))
         if first >= 0 and joins(latest, i):
             service[first] = max(service[first], service[i])

@@ -55,7 +55,7 @@ class Miss:
 
     @property
     def _device(self) -> npt.NDArray[np.bool_]:
-        return np.array([node.kind in DEVICE_KINDS for node in self.graph.nodes])
+        return self.graph.of_kind(*DEVICE_KINDS)
 
     def step(self, terms: frozenset[str]) -> float:
         """Seconds of the mean step with the named terms as in the trace and the others as predicted."""
@@ -84,8 +84,8 @@ class Miss:
     @property
     def _inside(self) -> npt.NDArray[np.bool_]:
         """Nodes that begin within the steps."""
-        starts = np.array([node.start for node in self.graph.nodes])
-        ends = starts + np.array([node.service for node in self.graph.nodes])
+        starts = self.graph.columns.start
+        ends = starts + self.graph.columns.service
         first, last = self.graph.steps[0][0], self.graph.steps[-1][1]
         return np.asarray((starts >= ends[first] - 1e-12) & (starts < ends[last]))
 

@@ -51,13 +51,13 @@ def read_recorded(path: str, machine: Machine | None = None, marker: str | None 
     if kind is None or kind.key != "chakra":
         table = read_timeline(path, ARGUMENTS, LISTS)
         graph = graph_of_events(table, path, marker)
-        kernels = sum(node.kind == "kernel" for node in graph.nodes)
+        kernels = graph.columns.correlation[graph.of_kind("kernel")].tolist()
         operations = {} if kind and kind.key in READERS else kernel_operations(table, path)
-        sized = sum(node.correlation in operations for node in graph.nodes if node.kind == "kernel")
+        sized = sum(number in operations for number in kernels)
         note = (
             f"{len(graph.nodes)} stretches of host, device and loading read off {path}; every delay that is not "
             "explained by a launch, a stream or a wait stays as measured; "
-            f"shapes known for {sized} of {kernels} kernels"
+            f"shapes known for {sized} of {len(kernels)} kernels"
         )
         note = "; ".join([note, *graph.notes])
         return Recorded(graph, operations, machine or machine_of_device(graph.device), note)

@@ -16,9 +16,11 @@ from slipstick.estimators.operation.gpu.kernels import KernelScaling, resource_o
 from slipstick.estimators.schedule.replay import (
     DEVICE_KINDS,
     Replay,
+    completion_of,
     critical_shares,
     median_steps,
     replay,
+    replay_of,
     under_runtime,
     with_workers,
 )
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
 DRAWS = 48
 SEED = 11
+MOST_TOGETHER = 20_000_000
+"""Seconds of nodes in one pass of the draws: 160 MB, and as much for their ends."""
 UNMODELLED = 0.08
 """Log spread of what a change of loading or host leaves out (contention of the workers, memory of another CPU)."""
 HOST = 0.2
@@ -136,16 +140,20 @@ def trace_whatif(
     """
     changed = _Changed(graph, change, scaling or KernelScaling(), operations or {})
     before = replay(graph)
+    whole = frozenset(changed.terms)
+    service = changed.service(changed.fed, whole)
+    done = completion_of(changed.fed, service)
+    after = replay_of(changed.fed, service, done)
 
     def step_with(active: frozenset[str]) -> float:
+        if active in (frozenset(), whole):
+            return after.step if active else before.step
         changed_graph = changed.fed if "loading" in active else graph
-        return replay(changed_graph, changed.service(changed_graph, active)).step if active else before.step
+        return replay(changed_graph, changed.service(changed_graph, active)).step
 
     account = shapley(changed.terms, step_with)
-    service = changed.service(changed.fed, frozenset(changed.terms))
-    after = replay(changed.fed, service)
     half = changed.half_width(service, after)
-    critical = critical_shares(changed.fed, bound_by, service)
+    critical = critical_shares(changed.fed, bound_by, service, done)
     return TraceAnswer(before, after, after.step / half, after.step * half, account, critical)
 
 
@@ -180,7 +188,7 @@ class _Changed:
                 terms.append("clock")
             if self._at_clock != change.other:
                 terms.append("kernels")
-                if any(node.kind == "collective" for node in self.graph.nodes):
+                if self.graph.of_kind("collective").any():
                     terms.append("collectives")
         flags = {
             "runtime": change.runtime is not None,
@@ -205,7 +213,7 @@ class _Changed:
         if "runtime" in terms and self.change.runtime is not None:
             service = under_runtime(graph, self.change.runtime, self._joins(graph))
         if self.change.today is not None and self.change.other is not None and self._at_clock is not None:
-            linked = np.array([graph.nodes[i].kind == "collective" for i in device], dtype=bool)
+            linked = graph.of_kind("collective")[device]
             measured = graph.service[device]
             if "clock" in terms:
                 service[device] *= self._ratios(graph, device, measured, self.change.today, self._at_clock)
@@ -215,14 +223,14 @@ class _Changed:
                     ratios = self._ratios(graph, nodes, measured[chosen], self._at_clock, self.change.other)
                     service[nodes] *= ratios
         if "host" in terms:
-            service[[node.kind == "host" for node in graph.nodes]] *= self.change.host_ratio
+            service[graph.of_kind("host")] *= self.change.host_ratio
         return service
 
     def _ratios(
         self, graph: TraceGraph, device: npt.NDArray[np.int64], seconds: Floats, today: Machine, other: Machine
     ) -> Floats:
-        names = [graph.nodes[i].name for i in device]
-        known = [self.operations.get(graph.nodes[i].correlation) for i in device]
+        names = _names(graph, device)
+        known = [self.operations.get(number) for number in graph.columns.correlation[device].tolist()]
         return self.scaling.ratios(names, seconds, today, other, known)
 
     def _joins(self, graph: TraceGraph) -> Any:
@@ -249,19 +257,32 @@ class _Changed:
         parts.append(RUNTIME if change.runtime is not None else 0.0)
         if change.today is not None and change.other is not None:
             device = _device(graph)
-            kinds = [resource_of(graph.nodes[i].name)[0] for i in device]
-            spreads = self.scaling.spreads([graph.nodes[i].name for i in device], change.today, change.other)
+            names = _names(graph, device)
+            kinds = [resource_of(name)[0] for name in names]
+            spreads = self.scaling.spreads(names, change.today, change.other)
             generator = np.random.default_rng(SEED)
             factors = {kind: np.exp(generator.normal(0.0, spread, DRAWS)) for kind, spread in spreads.items()}
             if factors:
-                many = np.repeat(service[:, None], DRAWS, axis=1)
-                many[device] *= np.array([factors[kind] for kind in kinds])
+                on_host = np.ones(DRAWS)
                 if change.today.name != change.other.name and change.host_ratio == 1.0:
-                    host = np.flatnonzero([node.kind == "host" for node in graph.nodes])
-                    many[host] *= np.exp(generator.normal(0.0, HOST, DRAWS))
-                parts.append(float(np.std(np.log(median_steps(graph, many)))))
+                    on_host = np.exp(generator.normal(0.0, HOST, DRAWS))
+                codes = {kind: code for code, kind in enumerate(factors)}
+                table = np.array([factors[kind] for kind in codes])
+                of_kind = np.array([codes[kind] for kind in kinds])
+                host, steps_of = graph.of_kind("host"), []
+                for draws in np.array_split(np.arange(DRAWS), max(1, DRAWS * len(service) // MOST_TOGETHER)):
+                    many = np.repeat(service[:, None], len(draws), axis=1)
+                    many[device] *= table[of_kind][:, draws]
+                    many[host] *= on_host[draws]
+                    steps_of.append(median_steps(graph, many))
+                parts.append(float(np.std(np.log(np.concatenate(steps_of)))))
         return float(np.exp(quantile(DEFAULT_LEVEL, None) * np.hypot.reduce(parts)))
 
 
 def _device(graph: TraceGraph) -> npt.NDArray[np.int64]:
-    return np.flatnonzero([node.kind in DEVICE_KINDS for node in graph.nodes])
+    return np.flatnonzero(graph.of_kind(*DEVICE_KINDS))
+
+
+def _names(graph: TraceGraph, nodes: npt.NDArray[np.int64]) -> list[str]:
+    columns = graph.columns
+    return [columns.names[code] for code in columns.name[nodes].tolist()]

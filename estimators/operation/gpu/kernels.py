@@ -108,9 +108,15 @@ class KernelScaling:
             What each kernel computes, where that is known.
         """
         around = _common_dtype(names, seconds)
-        speed_up = np.array([_ratio(today, other, name, around) for name in names])
-        for i, ratio in self._by_shape(names, operations or (), today, other).items():
+        alike: dict[tuple[str, int], int] = {}  # kernels of one name and operation are one
+        known = operations or [None] * len(names)
+        code = [alike.setdefault((name, id(op)), len(alike)) for name, op in zip(names, known, strict=True)]
+        _, first = np.unique(code, return_index=True)
+        once, of_once = [names[i] for i in first.tolist()], [known[i] for i in first.tolist()]
+        speed_up = np.array([_ratio(today, other, name, around) for name in once])
+        for i, ratio in self._by_shape(once, of_once, today, other).items():
             speed_up[i] = 1 / ratio
+        speed_up = speed_up[code]
         fixed = np.minimum(self.fixed, seconds)
         with np.errstate(invalid="ignore"):
             share = np.where(seconds > 0, fixed / np.maximum(seconds, 1e-15), 0.0)

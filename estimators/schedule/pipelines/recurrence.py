@@ -50,7 +50,10 @@ class PrecedenceGraph:
 
     @classmethod
     def from_edges(
-        cls, nodes: int, edges: Iterable[tuple[int, int]] | npt.NDArray[np.int64], lags: Sequence[float] | None = None
+        cls,
+        nodes: int,
+        edges: Iterable[tuple[int, int]] | npt.NDArray[np.int64],
+        lags: Sequence[float] | Floats | None = None,
     ) -> PrecedenceGraph:
         """Build from `(before, after)` pairs; `lags` are seconds, one an edge.
 
@@ -102,22 +105,30 @@ class PrecedenceGraph:
         return np.array(done)
 
     def _many(self, service: Floats, release: Floats) -> Floats:
+        offsets, before = self.offsets.tolist(), self.predecessors.tolist()
+        lags = [0.0] * len(before) if self.lags is None else self.lags.tolist()
         done = np.empty_like(service)
-        for node in range(len(self)):
-            edges = slice(self.offsets[node], self.offsets[node + 1])
-            start = release[node]
-            if edges.stop > edges.start:
-                others = done[self.predecessors[edges]]
-                if self.lags is not None:
-                    others = others + self.lags[edges].reshape(-1, *[1] * (others.ndim - 1))
-                start = np.maximum(start, others.max(axis=0))
-            done[node] = start + service[node]
+        rows = list(done)  # views: looking a row up costs as much as adding two
+        add, maximum, other = np.add, np.maximum, np.empty(service.shape[1:])
+        begin = 0
+        for end, row, time, earliest in zip(offsets[1:], rows, service, release, strict=True):
+            row[...] = earliest
+            for edge in range(begin, end):
+                lag = lags[edge]
+                maximum(row, add(rows[before[edge]], lag, out=other) if lag else rows[before[edge]], out=row)
+            add(row, time, out=row)
+            begin = end
         return done
 
-    def critical_path(self, service: npt.ArrayLike, release: npt.ArrayLike = 0.0) -> list[int]:
-        """The nodes that set the end, in order: each starts when the one before it is done."""
+    def critical_path(
+        self, service: npt.ArrayLike, release: npt.ArrayLike = 0.0, ended: Floats | None = None
+    ) -> list[int]:
+        """The nodes that set the end, in order: each starts when the one before it is done.
+
+        `ended` [s] are their completion times, where they are known.
+        """
         times = np.asarray(service, dtype=np.float64)
-        done = self.completion(times, release)
+        done = self.completion(times, release) if ended is None else ended
         if not len(done):
             return []
         node = int(np.argmax(done))

@@ -189,8 +189,8 @@ def read_events(
 ) -> EventTable:
     """Read the complete events of a trace into columns, in bounded memory beside the columns themselves.
 
-    `arguments` names numeric event arguments to keep, `lists` those that are lists. Raises InputError (file, place) where
-    the file cannot be read or is no trace.
+    `arguments` names numeric event arguments to keep, `lists` those that are lists. Raises InputError (file, place)
+    where the file cannot be read or is no trace.
     """
     notes = TraceNotes()
     path = Path(path)

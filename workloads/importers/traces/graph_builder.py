@@ -7,6 +7,7 @@ A device operation waits for at most three: the one before it on its stream, its
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,14 +51,14 @@ def rows_by_number(numbers: Floats, rows: Rows, wanted: Floats) -> Rows:
     return np.where(known[near] == wanted, rows[::-1][place[near]], -1)
 
 
-def with_category(table: EventTable, words: object) -> Mask:
+def with_category(table: EventTable, words: Collection[str]) -> Mask:
     """Which events have one of some categories, in lower case."""
-    return _by_code(table.category, table.categories, lambda name: name.lower() in words)  # type: ignore[operator]
+    return _by_code(table.category, table.categories, lambda name: name.lower() in words)
 
 
-def _by_code(codes: npt.NDArray[np.int32], names: tuple[str, ...], holds: object) -> Mask:
+def _by_code(codes: npt.NDArray[np.int32], names: tuple[str, ...], holds: Callable[[str], bool]) -> Mask:
     """For each event whether something holds of its name."""
-    known = np.array([holds(name) for name in names] or [False], dtype=bool)  # type: ignore[operator]
+    known = np.array([holds(name) for name in names] or [False], dtype=np.bool_)
     return np.asarray(known[codes])
 
 
@@ -197,7 +198,9 @@ class Builder:
         labels = len(self.names) + np.arange(len(_WHAT))
         name = np.where(named, self.table.name[np.where(named, event, 0)], labels[what])
         host_end = start + service
-        cut_of = rows_by_number(event.astype(np.float64), np.flatnonzero(what == LAUNCH), self.launched_by + 0.0)
+        cut_of = rows_by_number(
+            event.astype(np.float64), np.flatnonzero(what == LAUNCH), self.launched_by.astype(np.float64)
+        )
         launched = np.flatnonzero((self.launched_by >= 0) & (cut_of >= 0))
         idle = self.start[launched] - host_end[cut_of[launched]]
         latency = max(0.0, float(np.percentile(idle, 2))) if len(idle) else 0.0
@@ -230,7 +233,7 @@ class Builder:
             np.concatenate([self.service, service]),
             np.concatenate([self.correlation, np.full(len(time), -1)]),
         )
-        at_mark = {t: devices + i for i, (t, w) in enumerate(zip(time.tolist(), what.tolist(), strict=True)) if w == MARK}
+        at_mark = {float(time[i]): devices + i for i in np.flatnonzero(what == MARK).tolist()}
         steps = [(at_mark[begin], at_mark[finish]) for _, begin, finish in markers]
         return _numbered(nodes, edges, steps, tuple(name for name, _, _ in markers), self.where)
 
