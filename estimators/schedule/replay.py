@@ -113,6 +113,29 @@ def critical_shares(
     return dict(sorted(shares.items(), key=lambda entry: -entry[1]))
 
 
+def first_steps(graph: TraceGraph, nodes: int) -> TraceGraph:
+    """The first steps of a trace that lie within so many nodes, at least one; the trace where all do.
+
+    Nodes stand in the order of their ends, and wait for earlier ones alone: the first ones are a graph by themselves.
+    """
+    ends = [last + 1 for _, last in graph.steps]
+    count = max(1, sum(end <= nodes for end in ends))
+    if count == len(ends):
+        return graph
+    stop = max(ends[:count])
+    inside = graph.edges[:, 1] < stop
+    taken = graph.columns.taken(np.arange(stop), 0.0)
+    return TraceGraph(
+        taken,
+        graph.edges[inside],
+        graph.lags[inside],
+        graph.releases[:stop],
+        graph.steps[:count],
+        graph.step_names[:count],
+        graph.source,
+    )
+
+
 def median_steps(graph: TraceGraph, service: Floats) -> Floats:
     """The median step in seconds of many scenarios in one pass; service of shape (nodes, scenarios)."""
     edges = PrecedenceGraph.from_edges(len(graph.nodes), graph.edges, graph.lags)

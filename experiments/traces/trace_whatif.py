@@ -18,6 +18,7 @@ from slipstick.estimators.schedule.replay import (
     Replay,
     completion_of,
     critical_shares,
+    first_steps,
     median_steps,
     replay,
     replay_of,
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 
 DRAWS = 48
 SEED = 11
-MOST_TOGETHER = 20_000_000
-"""Seconds of nodes in one pass of the draws: 160 MB, and as much for their ends."""
+MOST_DRAWN = 100_000
+"""Nodes of the first steps of a long trace, on which the scatter of classes of kernels is drawn."""
 UNMODELLED = 0.08
 """Log spread of what a change of loading or host leaves out (contention of the workers, memory of another CPU)."""
 HOST = 0.2
@@ -269,13 +270,13 @@ class _Changed:
                 codes = {kind: code for code, kind in enumerate(factors)}
                 table = np.array([factors[kind] for kind in codes])
                 of_kind = np.array([codes[kind] for kind in kinds])
-                host, steps_of = graph.of_kind("host"), []
-                for draws in np.array_split(np.arange(DRAWS), max(1, DRAWS * len(service) // MOST_TOGETHER)):
-                    many = np.repeat(service[:, None], len(draws), axis=1)
-                    many[device] *= table[of_kind][:, draws]
-                    many[host] *= on_host[draws]
-                    steps_of.append(median_steps(graph, many))
-                parts.append(float(np.std(np.log(np.concatenate(steps_of)))))
+                first = first_steps(graph, MOST_DRAWN)
+                drawn = len(first.nodes)
+                inside = device < drawn
+                many = np.repeat(service[:drawn, None], DRAWS, axis=1)
+                many[device[inside]] *= table[of_kind[inside]]
+                many[graph.of_kind("host")[:drawn]] *= on_host
+                parts.append(float(np.std(np.log(median_steps(first, many)))))
         return float(np.exp(quantile(DEFAULT_LEVEL, None) * np.hypot.reduce(parts)))
 
 

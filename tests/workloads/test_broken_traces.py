@@ -110,5 +110,5 @@ def test_the_whole_ones_are_read(tmp_path: Path) -> None:
         path = tmp_path / f"{name}.json"
         path.write_text(json.dumps(document))
         assert replay(read_recorded(str(path)).graph).step > 0
-    with pytest.raises(InputError, match="want a .json"):
+    with pytest.raises(InputError, match="no such file"):
         read_recorded("trace.pt")

@@ -285,3 +285,20 @@ def test_wrong_traces_are_refused(tmp_path: Path) -> None:
 def test_the_machine_of_a_replay_is_set_not_varied() -> None:
     with pytest.raises(InputError, match=r"run\.workers and run\.host_ratio; --set machine\.clock=VALUE \(with --from"):
         changes(["machine.clock=1GHz,2GHz"], machine("v100-sxm"), None)
+
+
+def test_a_long_trace_replays_to_its_steps_and_its_first_steps_are_a_trace(tmp_path: Path) -> None:
+    from slipstick.estimators.schedule.replay import first_steps
+    from tests.benchmarks.synthetic_trace import write
+
+    path = tmp_path / "long.json"
+    write(path, 30_000)
+    graph = read_trace_graph(path)
+    steps = replay(graph).steps
+    assert len(steps) == 3
+    np.testing.assert_allclose(steps, graph.measured_steps, rtol=1e-12)
+    assert len(read_kernel_operations(path)) == int(graph.of_kind("kernel").sum())
+    first = first_steps(graph, graph.steps[1][1] + 1)
+    assert replay(first).steps == steps[:2]
+    assert first_steps(graph, len(graph.nodes)) is graph and len(first_steps(graph, 0).steps) == 1
+    assert [graph.nodes[i] for i in (0, -1)] == [first.nodes[0], graph.nodes[len(graph.nodes) - 1]]

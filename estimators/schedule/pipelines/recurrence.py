@@ -21,6 +21,8 @@ import numpy.typing as npt
 from slipstick.hwmodels.files.readers import InputError
 
 Floats = npt.NDArray[np.float64]
+BLOCK = 200_000
+"""Nodes whose numbers are plain objects at one time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,17 +93,21 @@ class PrecedenceGraph:
 
     def _one(self, service: Floats, release: Floats) -> Floats:
         # Plain lists: indexing a numpy array element by element costs ten times as much.
-        offsets, before = self.offsets.tolist(), self.predecessors.tolist()
-        lags = None if self.lags is None else self.lags.tolist()
         done: list[float] = []
-        begin = 0
-        for end, time, start in zip(offsets[1:], service.tolist(), release.tolist(), strict=True):
-            for edge in range(begin, end):
-                other = done[before[edge]] if lags is None else done[before[edge]] + lags[edge]
-                if other > start:
-                    start = other
-            done.append(start + time)
-            begin = end
+        for first in range(0, len(self), BLOCK):
+            nodes = slice(first, first + BLOCK)
+            offsets = self.offsets[first : first + BLOCK + 1]
+            edges = slice(offsets[0], offsets[-1])
+            before = self.predecessors[edges].tolist()
+            lags = None if self.lags is None else self.lags[edges].tolist()
+            begin, ends = 0, (offsets[1:] - offsets[0]).tolist()
+            for end, time, start in zip(ends, service[nodes].tolist(), release[nodes].tolist(), strict=True):
+                for edge in range(begin, end):
+                    other = done[before[edge]] if lags is None else done[before[edge]] + lags[edge]
+                    if other > start:
+                        start = other
+                done.append(start + time)
+                begin = end
         return np.array(done)
 
     def _many(self, service: Floats, release: Floats) -> Floats:
@@ -133,15 +139,17 @@ class PrecedenceGraph:
             return []
         node = int(np.argmax(done))
         path = [node]
+        # element by element, an item of a numpy array costs a third of a slice of it
+        offset, before, at = self.offsets.item, self.predecessors.item, done.item
+        lag = np.zeros(len(self.predecessors)).item if self.lags is None else self.lags.item
         while True:
-            edges = slice(self.offsets[node], self.offsets[node + 1])
-            if edges.stop == edges.start:
+            edges = range(offset(node), offset(node + 1))
+            if not edges:
                 break
-            arrival = done[self.predecessors[edges]] + (0.0 if self.lags is None else self.lags[edges])
-            latest = int(np.argmax(arrival))
-            if arrival[latest] + times[node] < done[node] * (1 - 1e-12):  # its release set the start
+            arrival, latest = max((at(before(edge)) + lag(edge), -edge) for edge in edges)
+            if arrival + times.item(node) < at(node) * (1 - 1e-12):  # its release set the start
                 break
-            node = int(self.predecessors[edges][latest])
+            node = before(-latest)
             path.append(node)
         return path[::-1]
 

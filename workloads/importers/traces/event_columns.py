@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,12 +71,11 @@ class Columns:
         self.heads: dict[str, int] = {}
         self.decoded: list[tuple[str, str, str, str]] = []
         self.wanted = tuple(wanted)
-        self.patterns = [
-            (f'"{key}"', re.compile(rf'"{re.escape(key)}"\s*:\s*"?(-?[\d.]+)').search) for key in self.wanted
-        ]
+        self.patterns = [(f'{key[1:]}"', _numeric(key)) for key in self.wanted]
         self.lists = tuple(lists)
         self.list_patterns = [re.compile(rf'"{re.escape(key)}"\s*:\s*({_LIST})').search for key in self.lists]
         self.texts: dict[tuple[str, ...], int] = {}
+        self._all = (*self.wanted, *(key[:1].lower() + key[1:] for key in self.wanted), *self.lists)
         self.blocks: list[_Block] = []
         self.origin: int | None = None
         self.open: dict[tuple[str, str], list[dict[str, Any]]] = {}
@@ -212,9 +211,7 @@ class Columns:
         self.duration.append(duration)
         arguments = event.get("args")
         self.arguments.append(
-            json.dumps({k: arguments[k] for k in (*self.wanted, *self.lists) if k in arguments})
-            if isinstance(arguments, dict)
-            else ""
+            json.dumps({k: arguments[k] for k in self._all if k in arguments}) if isinstance(arguments, dict) else ""
         )
 
     def flush(self) -> None:
@@ -258,6 +255,12 @@ class Columns:
             texts=tuple(self.texts),
             text=np.concatenate([block[4] for block in self.blocks]) if self.lists and self.blocks else None,
         )
+
+
+def _numeric(key: str) -> Callable[[str], re.Match[str] | None]:
+    """Finds a key's number; "External id" is "external id" in old traces."""
+    first = f"[{key[:1]}{key[:1].lower()}]"
+    return re.compile(rf'"{first}{re.escape(key[1:])}"\s*:\s*"?(-?[\d.]+)').search
 
 
 def _number(text: str) -> float:

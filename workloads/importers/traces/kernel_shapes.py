@@ -25,7 +25,7 @@ from slipstick.workloads.importers.traces.chrome_trace import read_events
 from slipstick.workloads.importers.traces.graph_builder import rows_by_number, with_category
 from slipstick.workloads.runs.event_table import EventTable
 
-ARGUMENTS = ("correlation", "stream", "External id", "external id")
+ARGUMENTS = ("correlation", "External id")
 """Numeric arguments of events that graphs and operations are made from."""
 LISTS = ("Input Dims", "Input type", "Concrete Inputs")
 """Arguments that hold an operation's shapes."""
@@ -65,7 +65,6 @@ def kernel_operations(table: EventTable, where: str) -> dict[int, Op]:
         return {}
     correlation = table.arguments["correlation"]
     external = table.arguments["External id"]
-    external = np.where(np.isnan(external), table.arguments["external id"], external)
     calls = np.flatnonzero(with_category(table, HOST) & np.isfinite(external))
     if len(calls) > MOST_OPERATIONS:
         raise InputError(f"{where}: more than {MOST_OPERATIONS:,} operations")
