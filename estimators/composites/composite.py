@@ -114,8 +114,8 @@ class Composite(EstimatorBase):
         if unbound:
             raise InputError(f"workload {workload.name!r}: give a value for {', '.join(unbound)}")
         sizes = {f"run.{name[9:]}": symbol(name) for name in free if name.startswith("workload.")}
-        own = {**_namespace(self.schedule, "schedule"), **sizes}  # a layout that a schedule reads is a size, too
-        schedule_formula = self.schedule.formula(bound, machine).substitute(own)
+        fixed = {**_namespace(self.schedule, "schedule"), **sizes}  # a layout that a schedule reads is a size, too
+        schedule_formula = self.schedule.formula(bound, machine).substitute(fixed)
         formulas: list[tuple[Formula, list[int]]] = []
         if isinstance(self.operation, FormulaModel):
             self.operation.check_free(free)

@@ -184,26 +184,26 @@ class PointByPoint:
 class Adopted(EstimatorBase):
     """An estimator of somebody else's that only has `estimate`: the contract's defaults around it."""
 
-    own: Any
+    inner: Any
 
     def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
         """What the other says."""
-        answer: Estimate = self.own.estimate(workload, machine, run)
+        answer: Estimate = self.inner.estimate(workload, machine, run)
         return answer
 
     def compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
     ) -> TimeFunction:
         """The other's own compiled form where it has one, else a loop over the points."""
-        if not hasattr(self.own, "compile"):
+        if not hasattr(self.inner, "compile"):
             return super().compile(workload, machine, free, run)
-        function: TimeFunction = self.own.compile(workload, machine, free, run)
+        function: TimeFunction = self.inner.compile(workload, machine, free, run)
         return function
 
     @property
     def alone(self) -> bool:
         """As the other says; estimators may be evaluated side by side."""
-        return bool(getattr(self.own, "alone", False))
+        return bool(getattr(self.inner, "alone", False))
 
 
 def adopted(estimator: Any) -> Estimator:

@@ -77,13 +77,13 @@ def decoders(
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """Seconds of one core to make a training example: run.host_seconds and run.example_bytes of estimate."""
-    from slipstick.experiments.measure.host.decoders import own, timed, usual
+    from slipstick.experiments.measure.host.decoders import own_decoder, timed, usual
     from slipstick.experiments.pages.output import emit
     from slipstick.hwmodels.files.readers import unknown_name
 
     if ":" not in decoder and decoder != "usual":
         raise unknown_name("decoder", decoder, ["usual", "MODULE:FUNCTION"])
-    rows = timed([own(decoder)] if ":" in decoder else usual(), repeats)
+    rows = timed([own_decoder(decoder)] if ":" in decoder else usual(), repeats)
     first = rows[0]
     settings = f"--set run.host_seconds={first['host_seconds']:.3g} --set run.example_bytes={first['example_bytes']:g}"
     emit(rows, format, notes=[f"thread CPU time of one core; for the first: slipstick estimate ... {settings}"])

@@ -56,9 +56,9 @@ def answer(
         notes.append(
             f"recorded on {read.machine.name}" + ("" if recorded else f" (the trace says {read.graph.device!r})")
         )
-    found = rows(read.graph, wanted, read.operations)
-    emit(found, form, notes=notes)
+    answers = rows(read.graph, wanted, read.operations)
+    emit(answers, form, notes=notes)
     if report:
         from slipstick.experiments.pages.report import rows_page
 
-        rows_page(found, report, f"Replay of {trace}", "; ".join(notes))
+        rows_page(answers, report, f"Replay of {trace}", "; ".join(notes))

@@ -60,8 +60,8 @@ def predict(
     from slipstick.experiments.subjects.spmv.spmv_answers import answers
 
     options = KernelOptions.of(kernel, caches, threads, clock)
-    rows, said = answers(matrix, on, label, model, power, anchors, options)
-    emit(rows, format, notes=["; ".join(said)])
+    rows, notes = answers(matrix, on, label, model, power, anchors, options)
+    emit(rows, format, notes=["; ".join(notes)])
 
 
 def calibrate(

@@ -38,13 +38,13 @@ def consumptions(question: Question) -> tuple[tuple[Consumption, ...], tuple[str
     }
     if question.estimator.alone:
         return (), (f"energy and cost not known: the time is this host's, not that of {question.machine.name}",)
-    found, unknown = [], []
+    known, unknown = [], []
     for name, make in makers.items():
         try:
-            found.append(make())
+            known.append(make())
         except InputError as error:
             unknown.append(f"{name} not known: {error}")
-    return tuple(found), tuple(unknown)
+    return tuple(known), tuple(unknown)
 
 
 def with_objectives(frame: pd.DataFrame, wanted: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:

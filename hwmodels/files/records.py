@@ -127,12 +127,12 @@ def _problems(error: ValidationError, model: type[BaseModel]) -> str:
     texts: dict[tuple[int | str, ...], str] = {}
     for problem in error.errors(include_url=False):
         texts.setdefault(problem["loc"], _problem(problem, model))
-    found = list(texts.values())
-    more = f" (and {len(found) - MOST_PROBLEMS} more)" if len(found) > MOST_PROBLEMS else ""
-    if len(found) == 1:
-        return found[0]
-    numbered = (f"({number}) {text}" for number, text in enumerate(found[:MOST_PROBLEMS], 1))
-    return f"{len(found)} problems: {'; '.join(numbered)}{more}"
+    problems = list(texts.values())
+    more = f" (and {len(problems) - MOST_PROBLEMS} more)" if len(problems) > MOST_PROBLEMS else ""
+    if len(problems) == 1:
+        return problems[0]
+    numbered = (f"({number}) {text}" for number, text in enumerate(problems[:MOST_PROBLEMS], 1))
+    return f"{len(problems)} problems: {'; '.join(numbered)}{more}"
 
 
 def _problem(problem: ErrorDetails, model: type[BaseModel]) -> str:

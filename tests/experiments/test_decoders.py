@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from slipstick.experiments.commands.cli import run
-from slipstick.experiments.measure.host.decoders import own, usual
+from slipstick.experiments.measure.host.decoders import own_decoder, usual
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.networks.tpu_programs import feeds
 
@@ -34,10 +34,10 @@ def test_a_decoder_of_the_user_s_is_timed(
     assert run(["measure", "decoders", "own_decoders:one", "--repeats", "3", "--format", "json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert row["example_bytes"] == 8 * 8 * 4 + 8 and 0 < row["host_seconds"] < 0.01
-    stream = own("own_decoders:stream")
+    stream = own_decoder("own_decoders:stream")
     assert [stream.make() is not None for _ in range(7)] == [True] * 7 and stream.example_bytes == 16
     with pytest.raises(InputError, match="ValueError: no file"):
-        own("own_decoders:broken")
+        own_decoder("own_decoders:broken")
 
 
 def test_the_usual_ones_make_the_bytes_of_the_programs() -> None:

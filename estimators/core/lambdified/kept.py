@@ -88,7 +88,7 @@ def _path(identity: str) -> Path | None:
 def _sources() -> str:
     """What tells these sources from any others: names, lengths and times of the files that make formulas."""
     seen = hashlib.sha256()
-    found = find_spec("sympy")
+    spec = find_spec("sympy")
     files = [
         os.path.join(place, name)  # noqa: PTH118 - a few hundred at every start
         for layer in LAYERS
@@ -96,8 +96,8 @@ def _sources() -> str:
         for name in names
         if name.endswith(".py")
     ]
-    if found is not None and found.origin:
-        files.append(str(Path(found.origin).with_name("release.py")))
+    if spec is not None and spec.origin:
+        files.append(str(Path(spec.origin).with_name("release.py")))
     for path in sorted(files):
         status = os.stat(path)  # noqa: PTH116
         seen.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
@@ -117,8 +117,8 @@ def _read(path: Path) -> dict[str, Evaluable]:
 def _private(place: Path) -> bool:
     """Whether a folder is the user's own and nobody else may write to it."""
     status = place.stat()
-    own = not hasattr(os, "getuid") or status.st_uid == os.getuid()
-    return own and stat.S_ISDIR(status.st_mode) and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    ours = not hasattr(os, "getuid") or status.st_uid == os.getuid()
+    return ours and stat.S_ISDIR(status.st_mode) and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _write(path: Path, known: dict[str, Evaluable]) -> None:

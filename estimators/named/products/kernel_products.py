@@ -80,7 +80,7 @@ class OnKernel:
         return self.host.caches if self.machine is None else caches_of_core(self.machine)
 
     @property
-    def said(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[str, ...]:
         """What an answer takes for granted."""
         costs = self.host.of(self.kernel, self.state)
         kernel = f"kernel {self.kernel}: {KERNELS.get(self.kernel, 'of a calibration')} ({costs.software})"
@@ -172,7 +172,7 @@ def estimate_product(
         "T = sum over terms of cost x count" if threads == 1 else "T = start + max over chunks of rows",
         Table(shares),
         Spread(between or None, within, residual_freedom=chosen.host.of(kernel, state).freedom),
-        (*chosen.said, f"energy {energy.basis}"),
+        (*chosen.notes, f"energy {energy.basis}"),
     )
 
 

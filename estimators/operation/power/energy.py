@@ -56,7 +56,7 @@ class PowerModel:
     def __post_init__(self) -> None:
         check_parameters(self)
 
-    def formula(self, on: Machine) -> Formula:
+    def formula(self, machine: Machine) -> Formula:
         """Watts of measured times, which are those of the clock that the cap leaves.
 
         Symbols: time, operation.float32_flop (flop at the energy of a float32 flop), operation.bytes_moved.
@@ -66,45 +66,45 @@ class PowerModel:
         InputError
             Where the machine states no cap or no energy of a flop.
         """
-        nominal = self.uncapped(on, squared_voltage())
+        nominal = self.uncapped(machine, squared_voltage())
         return Formula(Smallest(symbol("machine.power.cap"), nominal.expression), "W", SOURCE)
 
-    def uncapped(self, on: Machine, squared: sp.Expr) -> Formula:
+    def uncapped(self, machine: Machine, squared: sp.Expr) -> Formula:
         """Watts at the square of a voltage (1: that up to the knee), whatever the cap; symbols as above."""
-        _require(on)
+        _require(machine)
         idle = symbol("machine.power.idle")
         draw = symbol("parameter.active") * idle
-        draw += symbol("parameter.flop") * squared * _flop_watts() + symbol("parameter.byte") * _byte_watts(on)
+        draw += symbol("parameter.flop") * squared * _flop_watts() + symbol("parameter.byte") * _byte_watts(machine)
         busy = symbol("time") / (symbol("time") + symbol("parameter.settle"))
         return Formula(idle + draw * busy, "W", SOURCE)
 
-    def watts(self, on: Machine, time: FloatArray, float32_flop: FloatArray, moved: FloatArray) -> FloatArray:
+    def watts(self, machine: Machine, time: FloatArray, float32_flop: FloatArray, moved: FloatArray) -> FloatArray:
         """Mean power of operations of the given seconds, flop and bytes, each of one shape."""
-        formula = self.formula(on)
-        values = {**_values(formula, on, time, float32_flop, moved), **self._own()}
+        formula = self.formula(machine)
+        values = {**_values(formula, machine, time, float32_flop, moved), **self._own()}
         return np.asarray(formula.evaluate(values))
 
-    def joules(self, on: Machine, time: FloatArray, float32_flop: FloatArray, moved: FloatArray) -> FloatArray:
+    def joules(self, machine: Machine, time: FloatArray, float32_flop: FloatArray, moved: FloatArray) -> FloatArray:
         """Energy of the same."""
-        return self.watts(on, time, float32_flop, moved) * time
+        return self.watts(machine, time, float32_flop, moved) * time
 
     def _own(self) -> dict[str, float]:
         return {f"parameter.{name}": getattr(self, name) for name in START}
 
 
-def pooled_power(on: Machine) -> tuple[PowerModel, float | None]:
+def pooled_power(machine: Machine) -> tuple[PowerModel, float | None]:
     """The factors that hold for a machine, and half of the 80 % band of its log power.
 
     On GPUs of metered generations they are pooled over H100 and B200; elsewhere nothing was fitted, and the band is
     None.
     """
-    if on.family in MEASURED:
+    if machine.family in MEASURED:
         return PowerModel(active=ACTIVE, flop=FLOP_FACTOR, byte=BYTE_FACTOR), FACTORS_HALF_WIDTH
     return PowerModel(), None
 
 
 def fit_power(
-    on: Machine, time: FloatArray, float32_flop: FloatArray, moved: FloatArray, watts: FloatArray
+    machine: Machine, time: FloatArray, float32_flop: FloatArray, moved: FloatArray, watts: FloatArray
 ) -> PowerModel:
     """Least squares of log power, outliers held down; rows at the cap count, as rows that the model puts there.
 
@@ -120,33 +120,33 @@ def fit_power(
     """
     from scipy.optimize import least_squares
 
-    _require(on)
-    below = watts < NEAR_CAP * float(on.power.cap or 0)
+    _require(machine)
+    below = watts < NEAR_CAP * float(machine.power.cap or 0)
     if below.sum() < 3:
-        raise InputError(f"power of {on.name}: {int(below.sum())} rows below the cap, want at least 3")
-    formula = PowerModel().formula(on)
-    values = _values(formula, on, time, float32_flop, moved)
+        raise InputError(f"power of {machine.name}: {int(below.sum())} rows below the cap, want at least 3")
+    formula = PowerModel().formula(machine)
+    values = _values(formula, machine, time, float32_flop, moved)
     target = np.log(watts)
 
     def residuals(point: FloatArray) -> FloatArray:
-        own = {f"parameter.{name}": value for name, value in zip(START, np.exp(point), strict=True)}
-        return np.asarray(np.log(formula.evaluate({**values, **own})) - target)
+        fitted = {f"parameter.{name}": value for name, value in zip(START, np.exp(point), strict=True)}
+        return np.asarray(np.log(formula.evaluate({**values, **fitted})) - target)
 
     low = np.log([1e-4, 1e-4, 1e-4, 1e-9])
     high = np.log([10.0, 100.0, 100.0, 1.0])
-    found = least_squares(residuals, np.log(list(START.values())), bounds=(low, high), loss="soft_l1", f_scale=SOFT)
-    return PowerModel(*map(float, np.exp(found.x)))
+    solution = least_squares(residuals, np.log(list(START.values())), bounds=(low, high), loss="soft_l1", f_scale=SOFT)
+    return PowerModel(*map(float, np.exp(solution.x)))
 
 
 def _flop_watts() -> sp.Expr:
     return symbol("operation.float32_flop") * symbol("machine.power.per_flop") / symbol("time")
 
 
-def _byte_watts(on: Machine) -> sp.Expr:
-    per_byte = symbol("machine.power.per_byte") if on.power.per_byte is not None else sp.Float(BYTE_ENERGY)
+def _byte_watts(machine: Machine) -> sp.Expr:
+    per_byte = symbol("machine.power.per_byte") if machine.power.per_byte is not None else sp.Float(BYTE_ENERGY)
     caches = [
         is_there(symbol(f"machine.memory.{name}.capacity")) * symbol(f"machine.memory.{name}.per_byte")
-        for name, level in on.memory.items()
+        for name, level in machine.memory.items()
         if level.per_byte is not None
     ]
     return symbol("operation.bytes_moved") * sp.Add(per_byte, *caches) / symbol("time")
@@ -158,12 +158,12 @@ the stack alone, 3.9 pJ/bit in HBM2)."""
 
 
 def _values(
-    formula: Formula, on: Machine, time: FloatArray, float32_flop: FloatArray, moved: FloatArray
+    formula: Formula, machine: Machine, time: FloatArray, float32_flop: FloatArray, moved: FloatArray
 ) -> Mapping[str, Any]:
-    own = machine_values(formula, on)
-    return {**own, "time": time, "operation.float32_flop": float32_flop, "operation.bytes_moved": moved}
+    numbers = machine_values(formula, machine)
+    return {**numbers, "time": time, "operation.float32_flop": float32_flop, "operation.bytes_moved": moved}
 
 
-def _require(on: Machine) -> None:
-    if on.power.cap is None or on.power.per_flop is None:
-        raise InputError(f"machine {on.name!r} states no power.cap or no power.per_flop: its power is unknown")
+def _require(machine: Machine) -> None:
+    if machine.power.cap is None or machine.power.per_flop is None:
+        raise InputError(f"machine {machine.name!r} states no power.cap or no power.per_flop: its power is unknown")

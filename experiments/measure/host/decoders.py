@@ -68,7 +68,7 @@ def usual() -> list[Decoder]:
     ]
 
 
-def own(target: str) -> Decoder:
+def own_decoder(target: str) -> Decoder:
     """The decoder MODULE:FUNCTION: a function without arguments that makes an example, or gives examples one by one.
 
     Raises

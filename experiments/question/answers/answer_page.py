@@ -34,20 +34,20 @@ def write_answers(questions: Sequence[Question], path: str | Path) -> Path:
     if not known:
         raise InputError("; ".join(refused))
     sections = [Section("Machines", table_html(several.rows(known), "machines"))] if len(known) > 1 else []
-    for index, (one, answer, found) in enumerate(known):
+    for index, (one, answer, known_facts) in enumerate(known):
         place = f" on {one.machine.name}" if len(known) > 1 else ""
-        rows = lines.group_rows(found, len(found.groups))
+        rows = lines.group_rows(known_facts, len(known_facts.groups))
         sections.append(Section(f"What takes the time{place}", table_html(rows, f"groups{index}")))
         slowest = sorted(answer.rows(), key=lambda row: -float(str(row["total_s"])))[:OPERATIONS]
         sections.append(Section(f"Operations{place}, slowest first", table_html(slowest, f"operations{index}")))
-    first, answer, found = min(known, key=lambda entry: entry[1].time)
+    first, answer, known_facts = min(known, key=lambda entry: entry[1].time)
     cards = [
         Card(lines.shown(one[1].time, "s"), f"{one[0].machine.name}; 80 %: {lines.band_shown(one[1]) or 'not known'}")
         for one in known
     ]
     lead = " ".join(
         [
-            *(f"{text}." for text in lines.summary(answer, found, first.machine)),
+            *(f"{text}." for text in lines.summary(answer, known_facts, first.machine)),
             *lines.assumptions(first, answer, verbose=True),
             *refused,
         ]

@@ -105,14 +105,14 @@ def facts(question: Question, answer: Estimate) -> Facts:
     alone = shared or graph is question.workload
     whole = bound if alone else graph.bind_known({**graph.defaults, **sizes})  # a run of many steps
     known = known and not whole.symbols
-    mfu, of = _utilisation(whole, question.machine, time) if known else (None, "")
+    mfu, peak = _utilisation(whole, question.machine, time) if known else (None, "")
     free = question.machine.runtime.free_kinds
     moved = sum(float(op.cost.bytes_moved * op.times) for op in whole if op.kind not in free) if known else 0.0
     there = question.machine.bandwidth(question.machine.main_memory) * time
     return Facts(
         _throughput(question.workload, sizes, time),
         mfu,
-        of,
+        peak,
         moved / there if moved and there else None,
         memory_need(bound, question.machine) if known else None,
         groups(answer),
@@ -131,8 +131,8 @@ def groups(answer: Estimate) -> tuple[Group, ...]:
             continue
         times[part.kind] = times.get(part.kind, 0.0) + part.contribution
         counts[part.kind] = counts.get(part.kind, 0.0) + part.times
-        own = sides.setdefault(part.kind, {})
-        own[part.bound_by or ""] = own.get(part.bound_by or "", 0.0) + part.contribution
+        totals = sides.setdefault(part.kind, {})
+        totals[part.bound_by or ""] = totals.get(part.bound_by or "", 0.0) + part.contribution
     order = sorted(times, key=lambda kind: -times[kind])
     return tuple(
         Group(kind, counts[kind], times[kind], times[kind] / whole, max(sides[kind], key=sides[kind].__getitem__))
@@ -143,11 +143,11 @@ def groups(answer: Estimate) -> tuple[Group, ...]:
 def bounds(answer: Estimate) -> tuple[tuple[str, float], ...]:
     """Share of the operations' time by what bounds it, largest first; empty where nothing says."""
     whole = sum(part.contribution for part in answer.parts) or 1.0
-    found: dict[str, float] = {}
+    shares: dict[str, float] = {}
     for part in answer.parts:
         if part.bound_by:
-            found[part.bound_by] = found.get(part.bound_by, 0.0) + part.contribution / whole
-    return tuple(sorted(found.items(), key=lambda entry: -entry[1]))
+            shares[part.bound_by] = shares.get(part.bound_by, 0.0) + part.contribution / whole
+    return tuple(sorted(shares.items(), key=lambda entry: -entry[1]))
 
 
 def memory_need(bound: Workload, machine: Machine) -> MemoryNeed | None:

@@ -54,8 +54,8 @@ A_DEVICE = " a device: "
 def headline(question: Question, answer: Estimate) -> str:
     """Time with its band."""
     band = band_shown(answer)
-    said = f" (80 %: {band})" if band else "; no band: this estimator is not calibrated"
-    return f"{question.workload.name} on {question.machine.name}: {shown(answer.time, 's')}{said}"
+    note = f" (80 %: {band})" if band else "; no band: this estimator is not calibrated"
+    return f"{question.workload.name} on {question.machine.name}: {shown(answer.time, 's')}{note}"
 
 
 def summary(answer: Estimate, known: Facts, machine: Machine) -> list[str]:
@@ -120,15 +120,15 @@ def bound_line(known: Facts) -> str:
 def metric_lines(answer: Estimate) -> list[str]:
     """Shares that the schedule gives, on one line; those with a band of their own by themselves."""
     banded = answer.metric_intervals
-    told = {name: value for name, value in answer.metrics.items() if name not in (*banded, "device_busy") and value}
-    shares = ", ".join(f"{name} {shown(100 * value, '%')}" for name, value in told.items())
-    found = [f"shares: {shares}"] if told else []
+    metrics = {name: value for name, value in answer.metrics.items() if name not in (*banded, "device_busy") and value}
+    shares = ", ".join(f"{name} {shown(100 * value, '%')}" for name, value in metrics.items())
+    lines = [f"shares: {shares}"] if metrics else []
     for name, (low, high) in banded.items():
         if not low and not high:
             continue
         ends = f"(80 %: {shown(100 * low, '%')} .. {shown(100 * high, '%')})"
-        found.append(f"{name}: {shown(100 * answer.metrics[name], '%')} {ends}")
-    return found
+        lines.append(f"{name}: {shown(100 * answer.metrics[name], '%')} {ends}")
+    return lines
 
 
 def group_rows(known: Facts, count: int = 5) -> list[dict[str, Any]]:
@@ -144,8 +144,8 @@ def group_rows(known: Facts, count: int = 5) -> list[dict[str, Any]]:
 
 
 def _group_row(kind: str, count: float, time: float, share: float, bound_by: str) -> dict[str, Any]:
-    said = {"time": shown(time, "s"), "share": shown(100 * share, "%"), "bound by": bound_by}
-    return {"kind": kind, "count": count_shown(count), **said}
+    cells = {"time": shown(time, "s"), "share": shown(100 * share, "%"), "bound by": bound_by}
+    return {"kind": kind, "count": count_shown(count), **cells}
 
 
 def assumptions(question: Question, answer: Estimate, *, verbose: bool) -> list[str]:

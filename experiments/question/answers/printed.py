@@ -29,7 +29,7 @@ def print_answers(
         Where no question has an answer.
     """
     known: list[several.Answered] = []
-    said = list(refused)
+    refusals = list(refused)
     for one in questions:
         try:
             answer = one.answer()
@@ -37,19 +37,19 @@ def print_answers(
         except InputError as error:
             if len(questions) == 1 and not refused:
                 raise
-            said.append(f"{one.machine.name}: refused: {error}")
+            refusals.append(f"{one.machine.name}: refused: {error}")
     if not known:
-        raise InputError("; ".join(said))
+        raise InputError("; ".join(refusals))
     if form != "table":
-        emit([_row(one, answer, found, parts, full=form == "json") for one, answer, found in known], form)
-    elif len(known) == 1 and not said:
+        emit([_row(one, answer, known_facts, parts, full=form == "json") for one, answer, known_facts in known], form)
+    elif len(known) == 1 and not refusals:
         _print_one(*known[0], parts, verbose=verbose)
     else:
         notes = [f"{known[0][0].workload.name} on {len(known)} machines; {several.winner(known)}"]
         emit(several.rows(known, line_width()), form, notes=notes)
         models = [lines.assumptions(one, answer, verbose=verbose)[:1] for one, answer, _ in known]
         doubts = [lines.cut(f"beware, {one.machine.name}: {text}") for one, _, _ in known for text in remarks(one)]
-        for text in [*said, *dict.fromkeys(line for found in models for line in found), *doubts]:
+        for text in [*refusals, *dict.fromkeys(line for some in models for line in some), *doubts]:
             emit_line(text)
 
 

@@ -44,9 +44,9 @@ class KernelOptions:
         return self != KernelOptions()
 
 
-def calibrated_beside(on: str) -> HostKernels | None:
+def calibrated_beside(machine: str) -> HostKernels | None:
     """The kernels kept beside a machine file; None where there are none."""
-    path = beside(on) if on.endswith((".yaml", ".yml")) else None
+    path = beside(machine) if machine.endswith((".yaml", ".yml")) else None
     return load_host_kernels(path) if path is not None and path.exists() else None
 
 

@@ -14,7 +14,9 @@ from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.kernels.sparse_files import read_matrix
 
 
-def measured_rows(files: Sequence[Path], kernel: str, caches: str, threads: int, on: str) -> list[dict[str, Any]]:
+def measured_rows(
+    files: Sequence[Path], kernel: str, caches: str, threads: int, machine_name: str
+) -> list[dict[str, Any]]:
     """A row a matrix and kernel: seconds measured, and with `on` those predicted, with the band.
 
     Parameters
@@ -34,10 +36,10 @@ def measured_rows(files: Sequence[Path], kernel: str, caches: str, threads: int,
     from slipstick.experiments.measure.spmv.product_kernels import kernels_here
 
     state = check_state(caches)
-    host = calibrated_beside(on)
-    if on and host is None:
-        raise InputError(f"--on {on}: no kernels beside it (slipstick spmv calibrate {on})")
-    machine = machine_by_name(on) if on else detect().machine()
+    host = calibrated_beside(machine_name)
+    if machine_name and host is None:
+        raise InputError(f"--on {machine_name}: no kernels beside it (slipstick spmv calibrate {machine_name})")
+    machine = machine_by_name(machine_name) if machine_name else detect().machine()
     flush = Flush.of(machine)
     names = kernels_here() if kernel == "all" else (kernel,)
     rows = []
@@ -49,9 +51,14 @@ def measured_rows(files: Sequence[Path], kernel: str, caches: str, threads: int,
             if host is not None:
                 row |= dict.fromkeys(("predicted_s", "low_s", "high_s", "inside"))
             if host is not None and one.kernel in host.kernels:
-                found = estimate_product(matrix, one.kernel, machine, state=state, threads=threads, host=host)
-                low, high = found.interval() or (0.0, float("inf"))
-                row |= {"predicted_s": found.time, "low_s": low, "high_s": high, "inside": low <= one.seconds <= high}
+                estimate = estimate_product(matrix, one.kernel, machine, state=state, threads=threads, host=host)
+                low, high = estimate.interval() or (0.0, float("inf"))
+                row |= {
+                    "predicted_s": estimate.time,
+                    "low_s": low,
+                    "high_s": high,
+                    "inside": low <= one.seconds <= high,
+                }
             rows.append(row)
     if not rows:
         raise InputError(f"kernel {kernel!r} has no threads: nothing was measured")

@@ -42,7 +42,7 @@ MOST_ANCHORS = 1000
 
 def answers(
     path: Path,
-    on: str,
+    machine_name: str,
     label: str,
     model: Path | None,
     power: str | None,
@@ -59,22 +59,22 @@ def answers(
     InputError
         Where a file, a name or a unit cannot be used, or options exclude each other.
     """
-    host = calibrated_beside(on)
+    host = calibrated_beside(machine_name)
     learned = (model, power, anchors) != (None, None, None) or label != "streaming"
     if options.given and learned:
         raise InputError("--kernel, --caches, --threads and --clock: not with --model, --power, --anchors or --label")
     if not learned and (options.given or host is not None):
-        return kernel_rows(read_matrix(path), machine(on) if on else None, host, options)
-    row, said = answer(path, on, label, model, power, anchors)
-    if learned or (on and is_accelerator(machine(on))):
-        return [row], list(said)
-    others, more = kernel_rows(read_matrix(path), machine(on) if on else None, None, options)
+        return kernel_rows(read_matrix(path), machine(machine_name) if machine_name else None, host, options)
+    row, notes = answer(path, machine_name, label, model, power, anchors)
+    if learned or (machine_name and is_accelerator(machine(machine_name))):
+        return [row], list(notes)
+    others, more = kernel_rows(read_matrix(path), machine(machine_name) if machine_name else None, None, options)
     keys = dict.fromkeys([*row, *(key for other in others for key in other)])
-    return [{key: one.get(key) for key in keys} for one in (row, *others)], [*said, *more]
+    return [{key: one.get(key) for key in keys} for one in (row, *others)], [*notes, *more]
 
 
 def answer(
-    path: Path, on: str, label: str, model: Path | None, power: str | None, anchors: Path | None
+    path: Path, machine_name: str, label: str, model: Path | None, power: str | None, anchors: Path | None
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The row of one product learned from blocks or from devices, and what it takes for granted.
 
@@ -84,7 +84,7 @@ def answer(
         Where a file, a name or a unit cannot be used, or options exclude each other.
     """
     asked_label = label_kind(label)
-    host = machine(on) if on else None
+    host = machine(machine_name) if machine_name else None
     by_device = host is not None and is_accelerator(host)
     best, why = better_of(asked_label) if model is None and not by_device else (None, "")
     if by_device and model is None and asked_label != "streaming":
@@ -127,7 +127,7 @@ def _by_network(
     return {"network_time_s": estimate.time, "network_low_s": low, "network_high_s": high}
 
 
-def with_products(asked: Question, workload: str, model: Path) -> Question:
+def with_products(question: Question, workload: str, model: Path) -> Question:
     """The question with its products answered by a model of 'slipstick spmv train'.
 
     Parameters
@@ -146,11 +146,11 @@ def with_products(asked: Question, workload: str, model: Path) -> Question:
     matrix = read_matrix(path)
     if workload.startswith("pagerank:"):
         matrix = pagerank_problem(matrix.renamed(Path(path).name.split(".")[0])).matrix
-    learned = learned_estimator(load_block_model(model), [matrix], asked.machine)
-    return replace(asked, estimator=learned, why=f"products by {model.name}")
+    learned = learned_estimator(load_block_model(model), [matrix], question.machine)
+    return replace(question, estimator=learned, why=f"products by {model.name}")
 
 
-def with_kernel(asked: Question, workload: str, calibration: str, threads: Sequence[str]) -> Question:
+def with_kernel(question: Question, workload: str, calibration: str, threads: Sequence[str]) -> Question:
     """The question with its products answered by a kernel of 'slipstick spmv calibrate'.
 
     Parameters
@@ -172,9 +172,9 @@ def with_kernel(asked: Question, workload: str, calibration: str, threads: Seque
     count = number_of("run.threads", threads[-1].partition("=")[2]) if threads else 1.0
     if count != round(count) or count < 1:
         raise InputError(f"run.threads = {count:g}: want a whole number of at least 1")
-    kernel = load_kernel(Path(calibration), round(count), asked.machine)
+    kernel = load_kernel(Path(calibration), round(count), question.machine)
     why = f"products by kernel {kernel.kernel} on {kernel.threads} thread(s), {Path(calibration).name}"
-    return replace(asked, estimator=kernel_estimator(kernel, (matrix,)), why=why)
+    return replace(question, estimator=kernel_estimator(kernel, (matrix,)), why=why)
 
 
 def _model(path: Path) -> SpmvModel | NetProducts | TrainedDevices:
@@ -189,12 +189,12 @@ def read_anchors(path: Path) -> list[tuple[SparseMatrix, float]]:
     InputError
         Names file, line and column of what cannot be used.
     """
-    found = []
+    anchors = []
     for line, row in read_csv_rows(path, ("matrix", "time_s"), limit_rows=MOST_ANCHORS):
         seconds = read_number(row["time_s"], path, line, "time_s", 0.0)
         if not seconds > 0:
             raise InputError(f"{path}: line {line}: time_s = {row['time_s']}: want seconds > 0")
-        found.append((read_matrix(path.parent / row["matrix"]), seconds))
-    if not found:
+        anchors.append((read_matrix(path.parent / row["matrix"]), seconds))
+    if not anchors:
         raise InputError(f"{path}: no product: want lines of matrix,time_s")
-    return found
+    return anchors

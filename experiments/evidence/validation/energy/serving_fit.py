@@ -115,10 +115,10 @@ def _ridge(columns: FloatArray, odds: FloatArray, weight: FloatArray) -> FloatAr
     for _ in range(10):
         slopes = np.linalg.solve(scaled.T @ (scaled * now[:, None]) + pull, scaled.T @ (now * odds))
         now = weight / np.sqrt(1 + ((odds - scaled @ slopes) / SOFT_ODDS) ** 2)
-    found = np.zeros(columns.shape[1])
-    found[kept] = slopes[1:] / spread[kept]
-    found[0] = slopes[0] - float(np.sum(found[kept] * middle[kept]))
-    return found
+    solution = np.zeros(columns.shape[1])
+    solution[kept] = slopes[1:] / spread[kept]
+    solution[0] = slopes[0] - float(np.sum(solution[kept] * middle[kept]))
+    return solution
 
 
 def fit_factors(runs: pd.DataFrame, seconds: FloatArray) -> PowerModel:
@@ -139,12 +139,12 @@ def fit_factors(runs: pd.DataFrame, seconds: FloatArray) -> PowerModel:
 
 def factor_watts(model: PowerModel, runs: pd.DataFrame, seconds: FloatArray) -> FloatArray:
     """Watts of a device by `PowerModel` in steps of so many seconds."""
-    found = np.empty(len(runs))
+    watts = np.empty(len(runs))
     for gpu in runs.gpu.unique():
         mine = (runs.gpu == gpu).to_numpy()
         at, part = metered_machine(str(gpu)), runs[mine]
         energy = np.where(part.weight_precision == "fp8", MATRIX_ENERGY["float8"], MATRIX_ENERGY["bfloat16"])
         peak = np.where(part.weight_precision == "fp8", 2.0, 1.0) * at.peak("matrix", "bfloat16")
         moved = part.read_s.to_numpy() * at.bandwidth(at.main_memory)
-        found[mine] = model.watts(at, seconds[mine], part.flop_s.to_numpy() * peak * energy, moved)
-    return found
+        watts[mine] = model.watts(at, seconds[mine], part.flop_s.to_numpy() * peak * energy, moved)
+    return watts

@@ -71,7 +71,7 @@ def serving_rows(scored: Path | None = None) -> list[ValidationRow]:
     if scored is not None:
         others = known[~known.set_index(KEY).index.isin(runs.set_index(KEY).index)]
         return list(_both(runs, predicted(others, runs), "rows given", None, note))
-    found: list[ValidationRow] = []
+    scores: list[ValidationRow] = []
     for held, column in (("model", "family_name"), ("GPU", "gpu")):
         order, parts = [], []
         for name in sorted(runs[column].unique()):
@@ -79,8 +79,8 @@ def serving_rows(scored: Path | None = None) -> list[ValidationRow]:
             order.append(mine)
             parts.append(predicted(runs[runs[column] != name], mine))
         joined = Predicted(*(np.concatenate(each) for each in zip(*(vars(p).values() for p in parts), strict=True)))
-        found += _both(_stacked(order), joined, held, joined, note)
-    return found
+        scores += _both(_stacked(order), joined, held, joined, note)
+    return scores
 
 
 def _stacked(tables: list[pd.DataFrame]) -> pd.DataFrame:
@@ -120,12 +120,12 @@ def _factors(known: pd.DataFrame) -> PowerModel:
 
 def _by_board(values: pd.Series, known: pd.DataFrame, runs: pd.DataFrame) -> FloatArray:
     """The median of the known runs of each run's leaderboard."""
-    found = {}
+    boards = {}
     for older in set(runs.older):
         same = known[known.older == older]
         same = known if same.empty else same
-        found[older] = _median(values.loc[same.index], row_weights(same))
-    return np.array([found[older] for older in runs.older])
+        boards[older] = _median(values.loc[same.index], row_weights(same))
+    return np.array([boards[older] for older in runs.older])
 
 
 def _median(values: pd.Series, weight: FloatArray) -> float:
@@ -147,15 +147,15 @@ def _nearest(known: pd.DataFrame, runs: pd.DataFrame) -> FloatArray:
 
 
 def _both(
-    runs: pd.DataFrame, found: Predicted, held: str, spread: Predicted | None, note: str
+    runs: pd.DataFrame, predicted: Predicted, held: str, spread: Predicted | None, note: str
 ) -> Iterator[ValidationRow]:
     """Rows of power, step time and energy of a token."""
-    shares = {"share of the cap": found.cap_share, "nearest": found.nearest}
+    shares = {"share of the cap": predicted.cap_share, "nearest": predicted.nearest}
     cases: tuple[tuple[str, FloatArray, tuple[float | None, float | None], dict[str, FloatArray]], ...] = (
-        (POWER, found.power, GOALS["power"], shares),
-        (FACTORS, found.factors, (None, None), shares),
-        ("time of a further token", found.step, GOALS["step"], {"fitted roofline": found.roofline}),
-        ("energy of a token at this pace", found.joules, (None, None), {"both": found.cap_share + found.roofline}),
+        (POWER, predicted.power, GOALS["power"], shares),
+        (FACTORS, predicted.factors, (None, None), shares),
+        ("time of a further token", predicted.step, GOALS["step"], {"fitted roofline": predicted.roofline}),
+        ("energy of a token at this pace", predicted.joules, (None, None), {"both": predicted.cap_share + predicted.roofline}),
     )
     for case, error, goals, others in cases:
         half = SHIPPED.get(case) if spread is None else float(np.quantile(np.abs(error), DEFAULT_LEVEL))
