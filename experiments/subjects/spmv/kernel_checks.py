@@ -17,13 +17,13 @@ from slipstick.workloads.kernels.sparse_files import read_matrix
 def measured_rows(
     files: Sequence[Path], kernel: str, caches: str, threads: int, machine_name: str
 ) -> list[dict[str, Any]]:
-    """A row a matrix and kernel: seconds measured, and with `on` those predicted, with the band.
+    """A row a matrix and kernel: seconds measured, and with `machine_name` those predicted, with the band.
 
     Parameters
     ----------
     kernel
         By name, or "all" for those that run here (with threads: that have them).
-    on
+    machine_name
         The machine file of 'slipstick spmv calibrate'; empty for no prediction.
 
     Raises
