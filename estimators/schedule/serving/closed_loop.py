@@ -148,7 +148,7 @@ class _Step:
         return self.seconds(Batch(decodes / g, self.context, chunks * self.chunk / g, self.past, self.chunk, scored))
 
     def with_chunks(self, decodes: float, mean: float, most: float, here: int) -> float:
-        """Mean seconds of a step with `own` chunks and Poisson many others."""
+        """Mean seconds of a step with `here` chunks and Poisson many others."""
         total = weight = 0.0
         chance, count = math.exp(-mean), 0
         while weight < 1 - _TAIL and count < 10_000:

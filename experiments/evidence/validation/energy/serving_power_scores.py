@@ -155,7 +155,12 @@ def _both(
         (POWER, predicted.power, GOALS["power"], shares),
         (FACTORS, predicted.factors, (None, None), shares),
         ("time of a further token", predicted.step, GOALS["step"], {"fitted roofline": predicted.roofline}),
-        ("energy of a token at this pace", predicted.joules, (None, None), {"both": predicted.cap_share + predicted.roofline}),
+        (
+            "energy of a token at this pace",
+            predicted.joules,
+            (None, None),
+            {"both": predicted.cap_share + predicted.roofline},
+        ),
     )
     for case, error, goals, others in cases:
         half = SHIPPED.get(case) if spread is None else float(np.quantile(np.abs(error), DEFAULT_LEVEL))
