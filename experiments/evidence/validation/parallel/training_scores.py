@@ -128,11 +128,11 @@ def _kept_aside(known: Mapping[str, Sequence[TrainingRun]], scored: Path) -> lis
         if not runs:
             scores.append(skipped(f"training: {source}", f"none of {left} rows has a layout and a model that is known"))
             continue
-        asked = {_key(run) for run in runs}
-        stack = [run for run in stack_of(source, known) if _key(run) not in asked]
-        own = [run for run in known[source] if _key(run) not in asked]
+        scored_keys = {_key(run) for run in runs}
+        stack = [run for run in stack_of(source, known) if _key(run) not in scored_keys]
+        rest = [run for run in known[source] if _key(run) not in scored_keys]
         terms = fitted_terms(stack)
-        errors = log_errors(runs, terms) + np.array([anchored(run, own, terms) or 0.0 for run in runs])
+        errors = log_errors(runs, terms) + np.array([anchored(run, rest, terms) or 0.0 for run in runs])
         spread = np.full(len(runs), spread_of(log_errors(stack, terms)))
         note = f"{left} rows are left out"
         scores += figures(
