@@ -17,7 +17,10 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def validate(
         names: Annotated[list[str], typer.Argument(help="scoreboards, or 'all'")],
-        data: Annotated[Path | None, typer.Option(help="score the files below this folder instead")] = None,
+        data: Annotated[
+            Path | None,
+            typer.Option(help="score the files below this folder instead; physics: a FILE.csv, too"),
+        ] = None,
         machines: Annotated[
             Path | None, typer.Option(help="folder of machine files for devices that the catalogue lacks")
         ] = None,
@@ -43,8 +46,8 @@ def register(app: typer.Typer) -> None:
         from slipstick.hwmodels.catalog import OWN
         from slipstick.hwmodels.files.readers import InputError
 
-        if data is not None and not data.is_dir():
-            raise InputError(f"--data {data}: no such folder")
+        if data is not None and not (data.is_dir() or (data.is_file() and names == ["physics"])):
+            raise InputError(f"--data {data}: no such folder (validate physics reads a table of yours too, FILE.csv)")
         if machines is not None:
             if not machines.is_dir():
                 raise InputError(f"--machines {machines}: no such folder")

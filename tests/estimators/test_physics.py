@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from slipstick.estimators.across_devices.operation_times import OperationTimes
 from slipstick.estimators.across_devices.physics import cache_bytes, least_times, possible, violations
 from slipstick.experiments.calibrate.public_data import data_folder
+from slipstick.experiments.commands.cli import run
 from slipstick.hwmodels.catalog import machine
 
 A100 = machine("a100-sxm-80gb")
@@ -100,3 +103,14 @@ def test_keys_may_be_stored_in_a_narrower_dtype() -> None:
     )
     saved = 64 * 8 * 16384 * 256 / A100.bandwidth(A100.main_memory)
     assert wide["main memory"][0] - narrow["main memory"][0] == pytest.approx(saved, rel=1e-9)
+
+
+def test_the_verb_flags_rows_of_a_table_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    head = "machine,kind,dtype,time_s,m,n,k"
+    sound = f"a100-sxm-80gb,gemm,float32,{2 * SECONDS},8192,8192,8192"
+    (tmp_path / "mine.csv").write_text(f"{head}\n{sound}\n")
+    assert run(["validate", "physics", "--data", str(tmp_path / "mine.csv")]) == 0
+    (tmp_path / "mine.csv").write_text(f"{head}\n{sound}\n{sound.replace(str(2 * SECONDS), str(SECONDS / 3))}\n")
+    assert run(["validate", "physics", "--data", str(tmp_path / "mine.csv")]) == 1
+    assert "3 x too fast for its arithmetic" in capsys.readouterr().out
+    assert run(["validate", "defaults", "--data", str(tmp_path / "mine.csv")]) == 2
