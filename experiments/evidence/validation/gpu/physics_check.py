@@ -33,7 +33,7 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
     Parameters
     ----------
     scored
-        A folder of the public files, or one table of measured operations (docs/devices.md): every row of it has to hold.
+        A folder of public files, or one table of measured operations (docs/devices.md), whose rows all have to hold.
     """
     folder = scored or data_folder()
     if folder is None:
