@@ -38,6 +38,8 @@ OVERLAP = 0.3
 """Share of the shorter of arithmetic and traffic that is not hidden (as `KernelParameters.overlap`)."""
 FEATURES = ("inputs", "outputs", "taps", "strided", "dilated", "unaligned")
 """Of a convolution: octaves of channels of a group below 64, octaves of taps, and what else slows its kernels."""
+REDUCTIONS = {"scan": ("cumsum", "cumprod"), "place": ("argmax", "argmin")}
+"""Reductions with kernels of their own: every partial result is written, or the place of the extreme one is kept."""
 THIN = 16
 """Rows or columns of a product below which it only reads a matrix."""
 IN_FLIGHT = 264
@@ -175,7 +177,8 @@ def bounds(op: Op, machine: Machine) -> Sides:
         time += float(op.cost[name]) / rate
         matrix += float(op.cost[name]) if unit == "matrix" else 0.0
     moved = float(op.cost.bytes_moved)
-    steps = matrix / FLOP_A_CYCLE + moved * (_taps(op) if op.kind == "pool" else 1.0) / BYTES_A_CYCLE
+    near = float(op.cost["read"]) * _overlap(op) + float(op.cost["written"])
+    steps = matrix / FLOP_A_CYCLE + near / BYTES_A_CYCLE
     main = moved / machine.bandwidth(machine.main_memory)
     return Sides(time, _traffic(moved, machine), steps / (_busy_cores(op, machine) * machine.clock), main)
 
@@ -189,6 +192,13 @@ def _traffic(moved: float, machine: Machine) -> float:
     held = KEPT_BYTES * machine.memory[caches[-1]].capacity * machine.instances(caches[-1])
     resident = float(RESIDENT) * held**3 / (held**3 + moved**3)
     return moved * ((1 - resident) / main + resident / max(main, machine.bandwidth(caches[-1])))
+
+
+def _overlap(op: Op) -> float:
+    """How often the windows of a pooling read an element from the nearest cache."""
+    if op.kind != "pool":
+        return 1.0
+    return max(1.0, float(op.dims["outputs"]) * float(op.dims["window"]) / max(1.0, float(op.dims["inputs"])))
 
 
 def _busy_cores(op: Op, machine: Machine) -> float:
@@ -233,7 +243,10 @@ def class_of(op: Op) -> str:
         if min(float(dims["m"]), float(dims["n"])) <= THIN:
             return "gemm.thin"
         return "gemm.batch" if float(dims["batch"]) > 1 else "gemm"
-    return f"norm.{op.attributes.get('function', 'layer')}" if kind == "norm" else kind
+    function = str(op.attributes.get("function", "layer"))
+    if kind == "reduction":
+        return next((f"reduction.{word}" for word, names in REDUCTIONS.items() if function in names), kind)
+    return f"norm.{function}" if kind == "norm" else kind
 
 
 def features(op: Op) -> tuple[float, ...]:
