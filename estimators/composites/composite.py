@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from slipstick.estimators.composites.compiled import Compiled, check_free, constant_group, groups_of
@@ -100,6 +101,17 @@ class Composite(EstimatorBase):
         """
         check_free(free)
         run = Table({**self.schedule.run_defaults(machine), **(run or {})})
+        try:
+            kept = _kept_compiled(self, Same(workload), machine, tuple(free), run)
+        except TypeError:  # a part that has no hash
+            kept = []
+        if not kept:
+            kept.append(self._compile(workload, machine, free, run))
+        return kept[0]
+
+    def _compile(
+        self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Table[float]
+    ) -> Compiled | PointByPoint:
         workload = self.graph(workload, machine)
         self._check_names(workload, machine, free)
         is_formula = isinstance(self.operation, FormulaModel)
@@ -241,6 +253,14 @@ class Composite(EstimatorBase):
             space, _, path = name.partition(".")
             if space in known and path not in known[space]:
                 raise unknown_name(f"{space} quantity", path, known[space])
+
+
+@lru_cache(maxsize=4)
+def _kept_compiled(
+    estimator: Composite, workload: Same[Workload], machine: Machine, free: tuple[str, ...], run: Table[float]
+) -> list[Compiled | PointByPoint]:
+    """The place for a compiled function: the same question is often put to other values."""
+    return []
 
 
 def _served(machine: Machine, unit: str, dtype: str) -> str:
