@@ -25,6 +25,7 @@ from slipstick.estimators.core.operation_model import Clock, FormulaModel, Opera
 from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.core.schedule_model import FormulaSchedule, Schedule
 from slipstick.estimators.operation.physical_bound import PhysicalBound
+from slipstick.estimators.operation.roofline import serving_rate
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Same, Table
@@ -264,10 +265,19 @@ def _kept_compiled(
 
 
 def _served(machine: Machine, unit: str, dtype: str) -> str:
-    """UNIT.DTYPE; a product that another engine serves, since the matrix engine lacks the data type, says which."""
+    """UNIT.DTYPE; a product that another engine or another data type serves says which."""
+    if unit == "matrix" and _widened(machine, dtype):
+        return f"{unit}.{dtype} at the rate of float32 ({machine.name} states none for {dtype}: values are widened)"
     rated = [name for name in ("matrix", "vector") if name in machine.engines]
     rated = [name for name in rated if dtype in machine.engines[name].flop_per_cycle]
     return f"{unit}.{dtype}" + (" on the vector engine" if unit == "matrix" and rated == ["vector"] else "")
+
+
+def _widened(machine: Machine, dtype: str) -> bool:
+    try:
+        return serving_rate(machine, "matrix", dtype)[1] != dtype
+    except InputError:  # refused where its rate is needed; instructions need none
+        return False
 
 
 def _fusion_notes(before: Workload, after: Workload) -> tuple[str, ...]:

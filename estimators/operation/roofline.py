@@ -24,6 +24,7 @@ from slipstick.hwmodels.runtime import CacheState
 from slipstick.workloads.graph.kinds import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op
 
+HALF = ("bfloat16", "float16")
 SOURCE = "Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009"
 
 
@@ -78,7 +79,9 @@ def serving_rate(machine: Machine, unit: str, dtype: str) -> tuple[str, str]:
     """The engine and the dtype of the rate at which a unit's work runs.
 
     The unit's own engine where it has one for the dtype, else the vector engine. What is no product and narrower than
-    float32 runs at float32's rate where the vector engine lacks the dtype: it is widened on the way in.
+    float32 runs at float32's rate where the vector engine lacks the dtype: it is widened on the way in. So are products
+    of bfloat16 and float16 where there is no matrix engine at all, as libraries do there (AMD, AOCL User Guide 57404,
+    section 8.1.3: without AVX-512 BF16 "BF16 inputs converted to f32, computed on AVX2 f32 kernels").
 
     Raises
     ------
@@ -88,7 +91,8 @@ def serving_rate(machine: Machine, unit: str, dtype: str) -> tuple[str, str]:
     for name in (unit, "vector"):
         if name in machine.engines and dtype in machine.engines[name].flop_per_cycle:
             return name, dtype
-    widened = unit != "matrix" and SIZE_BYTES.get(dtype, 8) < SIZE_BYTES["float32"]
+    no_matrix = dtype in HALF and "matrix" not in machine.engines
+    widened = no_matrix if unit == "matrix" else SIZE_BYTES.get(dtype, 8) < SIZE_BYTES["float32"]
     if widened and "vector" in machine.engines and "float32" in machine.engines["vector"].flop_per_cycle:
         return "vector", "float32"
     engines = machine.engines.items()

@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 
 from slipstick.estimators.named import phi_study
 from slipstick.estimators.named.thread_calibration import ThreadMeasurement, by_weights, strategy
+from slipstick.estimators.operation.roofline import serving_rate
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.catalog import workload_names
+from slipstick.workloads.catalog import workload, workload_names
 from slipstick.workloads.graph.instruction_count import counted_instructions
 from slipstick.workloads.layers.single import dense, elementwise
 from slipstick.workloads.networks.phi_cnn import all_weights, phi_network, training_step
@@ -108,10 +109,37 @@ def test_what_is_not_measured_is_said() -> None:
     assert "operation factor 15 was fitted on intel-knights-corner" in said
     with pytest.raises(InputError, match="missing: forward, backward and preparation times"):
         question("resnet18", eight, "threads-timed", []).answer()
-    with pytest.raises(InputError, match="is one device's share of a parallel run"):
-        question("megatron-22b", eight, "threads-counted", []).answer()
     one, shared = (question(name, eight, "threads-counted").answer().time for name in ("gpt2", "gpt2-data-parallel"))
     assert shared == pytest.approx(one, rel=1e-6)
+
+
+def test_a_parallel_layout_is_taken_back_to_one_device() -> None:
+    """Six flop a weight and token, and attention's; a graph whose layout is numbers already is refused."""
+    network = workload("megatron-22b")
+    step = training_run(network).bound()
+    training, forward = (next(op for op in step if op.name == name) for name in ("training", "validation"))
+    weights, tokens, attention = 22.07e9, 2048, 48 * 4 * 2048**2 * 6144
+    flop = {op.name: float(op.cost["flop.matrix.float16"]) for op in (training, forward)}
+    assert flop["validation"] == pytest.approx(2 * weights * tokens + attention, rel=0.02)
+    assert flop["training"] == pytest.approx(3 * flop["validation"] + attention, rel=0.02)
+    assert not any(op.kind == "collective" for op in training.body or ())
+    with pytest.raises(InputError, match="missing: its layout as symbols"):
+        training_run(network.bound())
+    replicas = training_run(workload("data-parallel-mlp")).bound()
+    image = next(op for op in replicas if op.name == "training")
+    products = 3 * (2000 * 1024 + 7 * 1024**2 + 1024 * 1000) - 2000 * 1024
+    assert float(image.cost["flop.matrix.float32"]) == pytest.approx(2 * products)
+    assert float(image.times) == 1024
+
+
+def test_products_of_16_bits_without_an_engine_run_at_the_rate_of_float32() -> None:
+    found = question("tpupoint-retinanet-coco", "epyc-7451", "threads-counted", ["run.images=1"]).answer()
+    assert any("matrix.bfloat16 at the rate of float32 (EPYC 7451 states none" in text for text in found.assumptions)
+    assert serving_rate(machine("epyc-7451"), "matrix", "bfloat16") == ("vector", "float32")
+    with pytest.raises(InputError, match="states no rate for matrix.float8"):
+        serving_rate(machine("epyc-7451"), "matrix", "float8")
+    with pytest.raises(InputError, match="states no rate for matrix.bfloat16"):
+        serving_rate(machine("v100-sxm"), "matrix", "bfloat16")
 
 
 def test_the_alias_keeps_the_published_band_on_the_studys_machine_alone() -> None:

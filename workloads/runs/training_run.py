@@ -18,8 +18,11 @@ from slipstick.workloads.graph.workload import Op, Workload
 
 LANES = ("serial", "image", "parallel", "contended", "exchange")
 NOT_FORWARD = ("backward", "optimizer")
-OTHER_RUNS = ("tensor_parallel", "layers")
-"""Symbols and metadata of graphs that are already one device's share of a parallel run."""
+LAYOUT = ("data_parallel", "tensor_parallel", "pipeline_parallel", "interleave", "microbatch", "shard")
+SWITCHES = ("sequence_parallel", "overlap_gradients")
+"""Symbols of a parallel layout: 1 is one device, one sample at a time, nothing shared out, and switched off."""
+BACKWARD = (".backward", ".recompute", "_gradient", ".mean", "words.input", "words.weight", "update.")
+"""In names of operations of a parallel layout that inference does without."""
 
 
 def is_training_run(workload: Workload) -> bool:
@@ -32,8 +35,10 @@ def weights_of(workload: Workload) -> float | None:
     stated = workload.metadata.get("parameters")
     if stated is not None and not isinstance(stated, (str, tuple)):
         return float(stated)
-    updates = [op.dims["elements"] * op.times for op in workload if op.kind == "optimizer"]
-    return float(sum(map(float, updates))) if updates else None
+    if not any(op.kind == "optimizer" for op in workload):
+        return None
+    updates = [op.dims["elements"] * op.times for op in workload.bound() if op.kind == "optimizer"]
+    return float(sum(map(float, updates)))
 
 
 def training_run(step: Workload, preparation: float = 0.0, exchanging: str = "") -> Workload:
@@ -51,15 +56,11 @@ def training_run(step: Workload, preparation: float = 0.0, exchanging: str = "")
     Raises
     ------
     InputError
-        Where the graph is one device's share of a parallel run already, or its weights are needed and not known.
+        Where the graph is one device's share of a parallel run and does not say of which layout, or its weights are
+        needed and not known.
     """
-    if "data_parallel" in step.symbols and "tensor_parallel" not in step.symbols:
+    if "devices" in step.metadata or any(op.kind == "collective" for op in step):
         step = _of_one_device(step)
-    if any(name in step.symbols or name in step.metadata for name in OTHER_RUNS) or "devices" in step.metadata:
-        raise InputError(
-            f"workload {step.name!r} is one device's share of a parallel run: threads share the images of a plain "
-            "training step (give the network without its parallel layout)"
-        )
     batch = step.defaults.get("batch", 1) if "batch" in step.symbols else 1
     one = step.bind_known({"batch": 1})
     forward = _part(one, "forward", tuple(op for op in one if op.attributes.get("phase") not in NOT_FORWARD))
@@ -95,11 +96,45 @@ def training_run(step: Workload, preparation: float = 0.0, exchanging: str = "")
 
 
 def _of_one_device(step: Workload) -> Workload:
-    """A data-parallel step on one device: nothing is shared out, and no gradients are exchanged."""
-    alone = step.bind_known({"data_parallel": 1, "shard": 1})
-    kept = tuple(op for op in alone if op.kind != "collective")
+    """A step of many devices as one device does all of it: nothing is shared out, and nothing goes over links.
+
+    The layout is that of the symbols; a graph without them is of data-parallel replicas, if its collectives sum just
+    what is updated.
+    """
+    alone = step.bind_known(dict.fromkeys((*LAYOUT, *SWITCHES), 1))
+    if not step.symbols.intersection(LAYOUT):
+        replicas = _replicas(step.bound())
+        if replicas is None:
+            raise InputError(
+                f"workload {step.name!r} is one device's share of a parallel run and does not say of which: missing: "
+                f"its layout as symbols ({', '.join(LAYOUT[:3])}), or the network without its layout"
+            )
+        alone = step.bind_known({"batch": replicas * symbol("batch")})
+        alone = replace(alone, defaults=Table({"batch": 1, **step.defaults}))
+    kept = tuple(_in_phase(op) for op in alone if op.kind != "collective")
     facts = {name: value for name, value in step.metadata.items() if name in ("parameters", "network")}
     return replace(_part(alone, "one-device", kept), name=step.name, metadata=Table(facts))
+
+
+def _replicas(step: Workload) -> int | None:
+    """How many replicas sum their gradients: none but sums, of as many elements as are updated."""
+    sums = [op for op in step if op.kind == "collective"]
+    over = {float(op.dims["participants"]) for op in sums}
+    summed = sum(float(op.dims["elements"] * op.times) for op in sums)
+    updated = sum(float(op.dims["elements"] * op.times) for op in step if op.kind == "optimizer")
+    gradients = all(op.attributes.get("function") == "all_reduce" for op in sums)
+    return (
+        int(over.pop())
+        if gradients and len(over) == 1 and summed == updated and "devices" not in step.metadata
+        else None
+    )
+
+
+def _in_phase(op: Op) -> Op:
+    """An operation of a parallel layout with its phase, which its name says."""
+    if "phase" in op.attributes or not (op.kind == "optimizer" or any(part in op.name for part in BACKWARD)):
+        return op
+    return replace(op, attributes=Table({**op.attributes, "phase": "backward"}))
 
 
 def _part(step: Workload, name: str, operations: tuple[Op, ...]) -> Workload:
