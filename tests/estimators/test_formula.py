@@ -52,3 +52,10 @@ def test_the_largest_term_binds() -> None:
 
 def test_latex_has_no_dots_to_trip_over() -> None:
     assert Formula(symbol("machine.memory.L2.bandwidth") * A, "s", "").latex() == r"\mathrm{a} \mathrm{L2\_bandwidth}"
+
+
+def test_a_condition_that_chooses_between_conditions_is_evaluated() -> None:
+    x, y = sp.symbols("x y")
+    chosen = sp.Piecewise((1, sp.ITE(x > 0, y > 0, y < 0)), (0, True))
+    values = {"x": np.array([1.0, 1.0, -1.0, -1.0]), "y": np.array([1.0, -1.0, 1.0, -1.0])}
+    assert evaluate(chosen, values).tolist() == [1, 0, 0, 1]

@@ -112,6 +112,9 @@ class _Maker:
             return reduce(lambda a, b: self.step(_JOINED[kind], a, b), map(self.slot, node.args))
         if isinstance(node, sp.Not):
             return self.step("not", self.slot(node.args[0]))
+        if isinstance(node, sp.ITE):  # between conditions, as derivatives of Max make them
+            condition, this, other = node.args
+            return self.slot(sp.And(sp.Or(sp.Not(condition), this), sp.Or(condition, other)))
         raise InputError(f"formula: no value for {str(node.func)[:60]}: no function that can be evaluated")
 
     def _sum(self, node: sp.Expr) -> tuple[str, int]:
