@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 DATASET = "energy: serving (ML.ENERGY)"
 KEY = ["model", "gpu", "task", "gpus", "tensor_parallel", "max_num_seqs", "older"]
 GOALS = {"power": (0.09, 0.20), "step": (0.18, 0.45)}
-POWER, FACTORS = "power of a device", "power of a device by idle, flop and bytes (estimate's energy)"
+POWER, FACTORS = "power of a device", "power of a device by idle, flop and bytes, engines of 2025 (estimate's energy)"
 SHIPPED = {POWER: HALF_WIDTH, FACTORS: FACTORS_HALF_WIDTH}
 """Half of the 80 % bands of log power that answers show."""
 STATISTICS: tuple[tuple[str, Callable[[FloatArray], float]], ...] = (
@@ -151,9 +151,12 @@ def _both(
 ) -> Iterator[ValidationRow]:
     """Rows of power, step time and energy of a token."""
     shares = {"share of the cap": predicted.cap_share, "nearest": predicted.nearest}
+    newer = (runs.older == 0).to_numpy()
+    newer = newer if newer.any() else ~newer
+    plain = {name: values[newer] for name, values in shares.items()}
     cases: tuple[tuple[str, FloatArray, tuple[float | None, float | None], dict[str, FloatArray]], ...] = (
         (POWER, predicted.power, GOALS["power"], shares),
-        (FACTORS, predicted.factors, (None, None), shares),
+        (FACTORS, predicted.factors[newer], (None, None), plain),
         ("time of a further token", predicted.step, GOALS["step"], {"fitted roofline": predicted.roofline}),
         (
             "energy of a token at this pace",
@@ -166,7 +169,8 @@ def _both(
         half = SHIPPED.get(case) if spread is None else float(np.quantile(np.abs(error), DEFAULT_LEVEL))
         covered = None
         if half is not None:
-            covered = float(np.mean(np.abs(error) <= half)) if spread is None else _covered(runs, error)
+            mine = runs[newer] if len(error) < len(runs) else runs
+            covered = float(np.mean(np.abs(error) <= half)) if spread is None else _covered(mine, error)
         for (label, statistic), goal in zip(STATISTICS, goals, strict=True):
             ours = statistic(np.abs(np.expm1(error)))
             yield ValidationRow(
