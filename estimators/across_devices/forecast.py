@@ -26,7 +26,7 @@ from slipstick.estimators.across_devices.trials import Trial, left, repeats
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.tuned.tuned_devices import KINSHIP_ERROR, LEAST_NOISE, UNKNOWN, WORD
+from slipstick.estimators.tuned.tuned_devices import KINSHIP_ERROR, LEAST_NOISE, ONE_SOURCE, UNKNOWN, WORD
 from slipstick.hwmodels.machine import Machine
 
 
@@ -145,8 +145,15 @@ class Forecast:
             values = pooled(others, self.machines[fit.machine], one.priors)
             trials.append(self._trial(one, fit, others, values))
         share = repeats(trials)
-        transferred = left(trials, share) if trials else Scatter(UNKNOWN, UNKNOWN)
+        transferred = left(trials, share) if trials else self._scatter_of_one(one)
         return Rule(_factor(one, self._sources(one), self.machine, share), transferred)
+
+    def _scatter_of_one(self, one: KernelClass) -> Scatter:
+        """Where no measured machine can be left out, since there is one or none."""
+        if not self._sources(one):
+            return Scatter(UNKNOWN, UNKNOWN)
+        spread = ONE_SOURCE * KINSHIP_ERROR[self._closest(one)]
+        return Scatter(spread, spread)
 
     def _turns(self, one: KernelClass) -> Iterator[tuple[MachineFit, list[MachineFit]]]:
         """Each source, and the others that may predict it: no closer relatives than the target has."""
