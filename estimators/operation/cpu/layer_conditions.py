@@ -26,7 +26,8 @@ class LayerConditions(OperationModel):
     * ECM cycles of one line on one core: max(T_OL, T_nOL + sum of the transfers), T_OL the arithmetic at the peak of
       the vector unit, T_nOL the loads and stores between core and nearest cache at its bytes a cycle.
     * Transfers: the lines that miss each cache by its layer condition, at its bytes a cycle; main memory at the
-      saturated bandwidth of one NUMA domain. Cores fill one domain after the other and share a cache in equal parts.
+      saturated bandwidth of one NUMA domain. Cores fill one domain after the other, divide the outermost dimension and
+      share a cache in equal parts: arrays stay in a cache where a core's part of them fits its part of the cache.
 
     Sources: Stengel et al., ICS 2015, equations 1 and 2; Hammer et al., "Kerncraft", 2017. T_OL and T_nOL are bounds
     from the data sheet where those papers take an analyser of the machine code.
@@ -65,7 +66,8 @@ class LayerConditions(OperationModel):
         domain = machine.cores_per_numa or machine.cores
         rate = machine.bandwidth(machine.main_memory) / ceil(machine.cores / domain)
         cycles = loop_cycles(op, machine, cores, rate)
-        return cycles.lines * max(cycles.one / cores, cycles.memory / ceil(cores / domain)) / machine.clock
+        each = max(cycles.lines / cores, 1.0) * cycles.one
+        return max(each, cycles.lines * cycles.memory / ceil(cores / domain)) / machine.clock
 
 
 @dataclass(frozen=True)
@@ -99,12 +101,13 @@ def loop_cycles(op: Op, machine: Machine, cores: int, rate: float) -> LoopCycles
     kernel = kernel_named(name)
     shape = tuple(int(float(op.dims[axis])) for axis in reversed(AXES[: kernel.dimensions]))
     if cores > machine.cores:
-        raise InputError(f"cores = {cores}: machine {machine.name!r} has {machine.cores}")
+        raise InputError(f"threads, one a core, cores = {cores}: machine {machine.name!r} has {machine.cores}")
     nearest, level = next(iter(machine.memory.items()))
     if level.bytes_per_cycle is None:
         raise InputError(f"machine {machine.name!r}: give memory.{nearest}.bytes_per_cycle")
     results = level.line / kernel.element_bytes
-    data = data_cycles(kernel, shape, machine, rate, _shared(machine, cores))
+    part = (ceil(shape[0] / cores), *shape[1:])
+    data = data_cycles(kernel, part, machine, rate, _shared(machine, cores))
     moved = core_elements(kernel, shape, level.line) * level.line / level.bytes_per_cycle
     one = ecm_cycles(data, results * kernel.flop / _flop_per_cycle(kernel, machine), moved)
     return LoopCycles(float(op.dims["elements"]) / results, one, data[machine.main_memory])

@@ -37,6 +37,8 @@ MEASURED = "measured"
 class SaturatingLoops(OperationModel):
     """t = bytes of main memory / B(n), with the saturation law of `bandwidth`; ECM cycles / n where caches hold all.
 
+    A line of results is computed by one core, however many there are.
+
     One core reaches `one_core` of what the ECM model says, a NUMA domain `efficiency` of the data sheet's bandwidth.
     Where the machine has a measured curve (`bandwidth_by_cores`), the law is fitted to it, and says what lies beyond
     the measured cores.
@@ -84,7 +86,7 @@ class SaturatingLoops(OperationModel):
         limit = known.limit if known else self.efficiency * whole / math.ceil(machine.cores / domain)
         cycles = loop_cycles(op, machine, cores, limit)
         if not cycles.memory:
-            return cycles.lines * cycles.one / cores / machine.clock
+            return max(cycles.lines / cores, 1.0) * cycles.one / machine.clock
         traffic = cycles.memory * limit / machine.clock
         alone = traffic * machine.clock / cycles.one
         law = (
