@@ -71,7 +71,7 @@ def test_more_threads_never_slow_a_stream_and_a_shared_cache_holds_what_it_holds
     more = data.draw(st.integers(few, on.cores))
     one, two = (LOOPS.estimate(workload, on, {"threads": n, "x": round(10**size)}).time for n in (few, more))
     assert two <= one * (1 + 1e-9)
-    assert min(one, two) > 1 / on.clock  # however few elements: a line of results takes a core a cycle at least
+    assert min(one, two) >= 0.999 / on.clock  # however few elements: a line takes one core a cycle at least
 
 
 @pytest.mark.parametrize("threads", [1, 10, 20])
