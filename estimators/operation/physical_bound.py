@@ -20,6 +20,7 @@ from slipstick.hwmodels.files.records import Same
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.units import format_quantity
 from slipstick.workloads.graph.workload import Op
+from slipstick.workloads.kernels.loop_kernels import BY_NAME, kernel_named
 
 TOLERANCE = 0.01
 """Share by which a time may undercut a bound: clocks of boards and timers are no better."""
@@ -50,7 +51,7 @@ class PhysicalBound:
         if op.kind in UNBOUND:
             return 0.0, ""
         moved = float(op.cost["read"]) * _touched(op) + float(op.cost["written"])
-        bounds = {"": 0.0, "main memory": self._beyond_caches(moved)}
+        bounds = {"": 0.0, "main memory": self._beyond_caches(moved, _spared(op))}
         engines: dict[str, float] = {}
         for name, amount in op.cost.items():
             if name.startswith("flop."):
@@ -86,7 +87,7 @@ class PhysicalBound:
     def _all_hold(self, operations: Same[tuple[Op, ...]], times: npt.NDArray[np.float64]) -> bool:
         """Whether no operation is below its bound, all at once."""
         needs = _needs(operations)
-        least = self._beyond_caches(needs[""]) * needs["bound"]
+        least = self._beyond_caches(needs[""], needs["spared"]) * needs["bound"]
         engines: dict[str, npt.NDArray[np.float64]] = {}
         for name, flop in needs.items():
             if name.startswith("flop."):
@@ -105,22 +106,23 @@ class PhysicalBound:
             self._rates[name] = engine, self.machine.peak(engine, rated)
         return self._rates[name]
 
-    def _beyond_caches(self, moved: Any) -> Any:
+    def _beyond_caches(self, moved: Any, spared: Any) -> Any:
         if "" not in self._rates:
             inner = list(self.machine.memory)[:-1]
             kept = sum(self.machine.memory[name].capacity * self.machine.instances(name) for name in inner)
             self._rates[""] = "", float(kept)
             self._rates["main"] = "", self.machine.bandwidth(self.machine.main_memory)
-        return np.maximum(0.0, moved - self._rates[""][1]) / self._rates["main"][1]
+        return np.maximum(0.0, moved - spared * self._rates[""][1]) / self._rates["main"][1]
 
 
 @lru_cache(maxsize=8)
 def _needs(operations: Same[tuple[Op, ...]]) -> dict[str, npt.NDArray[np.float64]]:
     """What bound operations cannot do without: bytes ("") and flop by resource, shape (operations,); "bound": 0 where
-    nothing is known to bound an operation."""
+    nothing is known to bound an operation; "spared": bytes that need not move for each byte of cache."""
     counted = [0.0 if op.kind in UNBOUND else 1.0 for op in operations.it]
     moved = [float(op.cost["read"]) * _touched(op) + float(op.cost["written"]) for op in operations.it]
-    needs = {"": np.array(moved), "bound": np.array(counted)}
+    spared = [_spared(op) for op in operations.it]
+    needs = {"": np.array(moved), "bound": np.array(counted), "spared": np.array(spared)}
     for index, op in enumerate(operations.it):
         for name, amount in op.cost.items():
             if name.startswith("flop.") and op.kind not in UNBOUND:
@@ -136,6 +138,13 @@ def _touched(op: Op) -> float:
         return 1.0
     taps = _taps(op)
     return min(1.0, taps / max(1.0, float(np.prod([float(step) for step in stride]))))
+
+
+def _spared(op: Op) -> float:
+    """Bytes that need not move for each byte that a cache keeps: two where it is read and written in place."""
+    name = op.attributes.get("loop")
+    kernel = kernel_named(name) if isinstance(name, str) and name in BY_NAME.values() else None
+    return 2.0 if kernel and set(kernel.reads) & set(kernel.writes) else 1.0
 
 
 def _taps(op: Op) -> float:
