@@ -121,6 +121,10 @@ class ShapedRoofline(TiledRoofline):
 
     factors: Table[ShapeFactor] = Table()
 
+    def form(self, machine: Machine) -> Hashable:
+        """As of the tiled roofline, and which classes have a factor."""
+        return super().form(machine), tuple(self.factors)
+
     def formula(self, op: Op, machine: Machine) -> Formula:
         """As of the tiled roofline, times ``operation.shape_factor``."""
         plain = super().formula(op, machine)

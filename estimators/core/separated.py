@@ -153,11 +153,12 @@ class Rows:
         if any(np.ndim(value) for value in given):
             return self._whole(term, points)
         key = (term, *map(float, given))
-        if key not in self._kept:
+        total = self._kept.get(key)
+        if total is None:
             if len(self._kept) >= KEPT:
                 self._kept.clear()
-            self._kept[key] = self._whole(term, points)
-        return self._kept[key]
+            total = self._kept[key] = self._whole(term, points)
+        return total
 
     @cached_property
     def _kept(self) -> dict[Hashable, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.core.operation_model import Clock, FormulaModel
+from slipstick.estimators.core.operation_model import Clock, FormulaModel, promised_form
 from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.operation.collectives import Collectives
 from slipstick.hwmodels.files.expressions import symbol
@@ -69,8 +69,9 @@ class DeviceAndLinks(FormulaModel):
 
 def joint_form(parts: Mapping[str, FormulaModel], machine: Machine) -> Hashable:
     """The forms of some parts, their kinds and parameters; None where one has none."""
-    forms = {name: part.form(machine) for name, part in parts.items()}
-    if None in forms.values():
+    forms = {name: promised_form(part, machine) for name, part in parts.items()}
+    ours = all(type(part).__module__.startswith("slipstick.") for part in parts.values())
+    if None in forms.values() or not ours:
         return None
     kinds = {name: f"{type(part).__module__}.{type(part).__qualname__}" for name, part in parts.items()}
     return tuple((name, kinds[name], forms[name], tuple(parameters(part))) for name, part in parts.items())

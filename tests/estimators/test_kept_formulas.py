@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slipstick.estimators.across_devices.shaped import ShapedRoofline
 from slipstick.estimators.composites.composite import Composite
+from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified.kept import VARIABLE, folder
 from slipstick.estimators.core.operation_model import FormulaModel, grouped
+from slipstick.estimators.operation.by_kind import ByKind
 from slipstick.estimators.operation.collectives import Collectives
 from slipstick.estimators.operation.cpu.cpu_roofline import CpuRoofline
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.estimators.schedule.sequential import Sequential
 from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import workload
+from slipstick.workloads.graph.workload import Op
 
 COMMAND = "estimate mlp --on h100 --format json".split()  # noqa: SIM905
 
@@ -113,3 +119,29 @@ def test_a_kept_answer_follows_the_machine_and_the_parameters() -> None:
     half = Composite(Roofline(memory_efficiency=0.5), Sequential()).estimate(network, whole)
     assert times[0] == times[1] < slower.time and half.time > times[0]
     assert Composite(Roofline(), Sequential()).estimate(network, whole).time == times[0]
+
+
+@dataclass(frozen=True)
+class Slower(Roofline):
+    """A model of one's own, whose formulas hold a number that no form knows of."""
+
+    by: float = 1.0
+
+    def formula(self, op: Op, machine: Machine) -> Formula:
+        plain = super().formula(op, machine)
+        return Formula(plain.expression * self.by, "s", plain.source)
+
+
+def test_what_replaces_formulas_and_not_their_form_is_not_kept() -> None:
+    network, whole = workload("mlp"), machine("h100")
+    times = [Composite(Slower(by=by), Sequential()).estimate(network, whole).time for by in (1.0, 2.0, 3.0)]
+    assert times == pytest.approx([times[0], 2 * times[0], 3 * times[0]])
+    both = Table(gemm=Slower(by=2.0), other=Roofline())
+    assert ByKind(both).form(whole) is None and ByKind(Table(other=Roofline())).form(whole) is not None
+
+
+def test_shape_factors_are_part_of_the_form() -> None:
+    whole = machine("h100")
+    with_factor: Any = {"gemm.float32": None}
+    forms = [ShapedRoofline().form(whole), ShapedRoofline(factors=Table(with_factor)).form(whole)]
+    assert forms[0] != forms[1] and TiledRoofline().form(whole) not in forms

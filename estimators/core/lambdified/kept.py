@@ -57,7 +57,7 @@ class Formulas:
             return
         self._new = False
         try:
-            _write(self._path, self._known)
+            _write(self._path, dict(self._known))  # other threads may add to it
         except (OSError, InputError, ValueError):
             self._path = None
 
