@@ -52,9 +52,8 @@ def cpu_seconds(checkout: Path, command: str, cache: str) -> float:
     environment |= {"XDG_CACHE_HOME": cache, "HOME": cache}
     data = os.environ.get("SLIPSTICK_DATA") or str(ROOT.parent / "shared" / "data")
     words = [sys.executable, "-m", "slipstick", *shlex.split(command.format(data=shlex.quote(data)))]
-    child = subprocess.Popen(
-        words, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL
-    )
+    nothing = subprocess.DEVNULL
+    child = subprocess.Popen(words, cwd=checkout, env=environment, stdout=nothing, stderr=nothing, stdin=nothing)
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     return usage.ru_utime + usage.ru_stime if child.returncode == 0 else float("nan")
