@@ -57,7 +57,7 @@ def files() -> list[Path]:
     code += (ROOT / "slipstick").glob("*.py")
     return [
         *code,
-        *(path for path in (ROOT / "docs").glob("*.md") if path.name not in {"validation.md", "glossary.md"}),
+        *(path for path in (ROOT / "docs").rglob("*.md") if path.name != "glossary.md"),
     ]
 
 
