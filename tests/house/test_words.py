@@ -47,7 +47,7 @@ BANNED = (
 PATTERN = re.compile(r"\b(" + "|".join(phrase.replace(" ", r"\s+") for phrase in BANNED) + r")\b", re.IGNORECASE)
 
 
-NAMES = {"asked": 2, "said": 2, "told": 0, "found": 12, "own": 2, "on": 6}
+NAMES = {"asked": 0, "said": 0, "told": 0, "found": 6, "own": 0, "on": 4}
 """Names of variables, arguments and functions, and how often they may still stand: lower it when you mend one. Instead:
 query, notes, predicted, result, what is meant, machine. Options such as --on keep theirs."""
 
