@@ -51,6 +51,8 @@ def _registry() -> pint.UnitRegistry[float]:
     registry.define("flop = [operation]")
     registry.define("dollar = [money] = USD")
     registry.define("clockcycle = [clockcycle]")
+    registry.define("databyte = [data]")  # pint's byte is eight of nothing: 60 GHz would convert to 7.5 GB/s
+    registry.define("databit = databyte / 8")
     return registry
 
 
@@ -162,7 +164,7 @@ def _factor(written: str, unit: str) -> float:
         # GHz-like prefixes are exact decimals: convert through the ratio to keep 1.238 GHz == 1.238e9
         return float(registry.Quantity(1.0, registry.Unit(_spelling(written))).to(base).magnitude)
     except pint.DimensionalityError:
-        raise InputError(f"unit {written!r} does not convert to {unit}") from None
+        raise InputError(f"unit {written!r} does not convert to {'a plain number' if unit == '1' else unit}") from None
     except Exception:  # pint raises a dozen kinds for a text that is no unit
         raise InputError(f"unknown unit {written!r}: want one that converts to {unit}") from None
 
@@ -172,8 +174,9 @@ def _spelling(written: str) -> str:
     text = re.sub(r"\b(?:cy|cycles?)\b", "clockcycle", written)  # a cycle of the clock, not a turn
     text = text.replace("%", "percent").replace("$", "dollar")
     text = re.sub(r"\b([KMGTP]i?|k)?B\b", r"\1byte", text)
+    text = re.sub(r"bytes?\b", "databyte", re.sub(r"bits?\b", "databit", re.sub(r"bps\b", "bit/s", text)))
     text = re.sub(r"\b([kMGTPE]?)(?:FLOPs?|FLOPS|flops)\b", r"\1flop", text)
-    return re.sub(r"\bK(?=byte|flop)", "k", text)
+    return re.sub(r"\bK(?=databyte|databit|flop)", "k", text)
 
 
 Hertz = Annotated[float, Unit("Hz", low=1e3)]

@@ -90,7 +90,9 @@ def extrapolate_many(
     """
     targets = np.atleast_1d(np.asarray(to, dtype=np.float64))
     if targets.ndim != 1 or not targets.size or not (np.isfinite(targets) & (targets > 0)).all():
-        raise InputError("want one or more targets, finite numbers > 0")
+        raise InputError(
+            f"targets (--to) {str(targets.tolist())[1:80].rstrip(']')}: want one or more finite numbers > 0"
+        )
     if family in LEAST_SQUARES:
         return [_least_squares(family, one, targets, level) for one in series]
     if family is not None and family not in FAMILIES:

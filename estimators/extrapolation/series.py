@@ -160,4 +160,4 @@ def kind_of(series: Series, given: str | None = None) -> tuple[str, str]:
         kind = "strong" if slope < -0.2 else "weak"
         return kind, f"taken from the name {series.parameter!r} and the slope {slope:+.2f} of log time"
     kind = "strong" if slope < -0.3 else "problem_size"
-    return kind, f"taken from the slope {slope:+.2f} of log time ({series.parameter!r} says nothing)"
+    return kind, f"taken from the slope {slope:+.2f} of log time; no kind follows from the name {series.parameter!r}"

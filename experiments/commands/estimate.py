@@ -71,8 +71,6 @@ def register(app: typer.Typer) -> None:
         from slipstick.workloads.catalog import workload as by_name
 
         program = own_program(workload) if is_own_program(workload) else None
-        if program is not None and estimator is None and dtype is None:
-            estimator = program_estimator(program, on)
         wanted = program or by_name(workload)
         settings = [*(set or []), *as_settings(number, wanted, OPTIONS)]
         if attention is not None:
@@ -94,7 +92,10 @@ def register(app: typer.Typer) -> None:
             raise InputError("--anchors need --calibration FILE, a calibration across devices")
         for name in machines:
             try:
-                questions.append(question(wanted, name, estimator, settings, dtype, calibration=fitted))
+                chosen = estimator
+                if program is not None and estimator is None and dtype is None:
+                    chosen = program_estimator(program, name)
+                questions.append(question(wanted, name, chosen, settings, dtype, calibration=fitted))
             except InputError as error:
                 if len(machines) == 1:
                     raise

@@ -50,7 +50,8 @@ def register(app: typer.Typer) -> None:
             {"field": field, "value": shown.numbers[field] if format != "table" else text, "source": source}
             for field, text, source in describe(shown)
         ]
-        title = f"{shown.name} ({shown.family}), fingerprint {shown.fingerprint}"
+        family = f" ({shown.family})" if shown.family else ""
+        title = f"{shown.name}{family}, fingerprint {shown.fingerprint}"
         notes = [title, shown.description, reached_in_words(shown)]
         emit(rows, format, notes=[note for note in notes if note])
 

@@ -68,6 +68,8 @@ def read(path: str | os.PathLike[str], time: str | None = None) -> Readings:
     kind = identify(path)
     if kind is not None and kind.key in _BY_CONTENT:
         return _BY_CONTENT[kind.key](path, time)
+    if not seen.first.strip():
+        raise InputError(f"{path}: is empty, want run times (CSV, JSON, ...)")
     if seen.text[:1] in ("{", "["):
         return read_json_file(path, time)
     if seen.text and (len(seen.columns) > 1 or path.name.removesuffix(".gz").lower().endswith((".csv", ".tsv"))):

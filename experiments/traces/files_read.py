@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.hwmodels.catalog import machine_of_device
+from slipstick.hwmodels.catalog import machine_of_device, name_of_device
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.importers.formats.registry import COMMANDS, Format, identify, unknown
 from slipstick.workloads.runs.event_table import EventTable
@@ -115,7 +115,7 @@ def _marker(table: EventTable) -> str:
         if match:
             numbered[match.group(1)] = numbered.get(match.group(1), 0) + 1
     base = max(numbered, key=lambda name: numbered[name], default="")
-    pattern = re.escape(base).replace("\\ ", " ")
+    pattern = re.sub(r"\\([ #/:-])", r"\1", re.escape(base))
     return f"{pattern}(\\d+)" if numbered.get(base, 0) > 1 else ""
 
 
@@ -171,8 +171,7 @@ def _local(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
     runs = read_llama_bench(Path(path))
     rows = local_rows(runs)
     made = generation(runs)
-    known = machine_of_device(runs[0].device)
-    device = given.machine or (known.name if known else "MACHINE")
+    device = given.machine or name_of_device(runs[0].device) or "MACHINE"
     line = f"{len(runs)} tests of {runs[0].model} on {runs[0].device or 'an unnamed device'}"
     if made is None:
         return (

@@ -86,6 +86,8 @@ def machine(name: str) -> Machine:
         return load_machine(name)
     known = machine_names()
     match = name if name in known else exact(name, aliases())
+    if match is None and "," in name:
+        raise InputError(f"machine {name[:60]!r}: want one machine, not several")
     if match is None:
         near = closest(name, aliases())
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
@@ -95,5 +97,10 @@ def machine(name: str) -> Machine:
 
 def machine_of_device(device: str) -> Machine | None:
     """The shipped machine that a profiler calls by this name ("NVIDIA A100-SXM4-80GB"); None where there is none."""
-    match = within(device, aliases())
+    match = name_of_device(device)
     return _shipped(match) if match else None
+
+
+def name_of_device(device: str) -> str | None:
+    """The name, as `machine` takes it, of the machine that a profiler calls by this name; None where there is none."""
+    return within(device, aliases())

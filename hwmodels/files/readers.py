@@ -313,5 +313,7 @@ def require_mapping(value: Any, path: object, field: str) -> Mapping[str, Any]:
         Where it is none.
     """
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise InputError(f"{path}: {field}: want named fields, got {str(value)[:60]!r}")
+        raise InputError(
+            f"{path}: {field}: want named fields, got {'nothing' if value is None else repr(str(value)[:60])}"
+        )
     return value

@@ -165,7 +165,10 @@ OPTIONS: dict[str, tuple[list[str], str]] = {
         ["whatif", "phi-cnn-small", *ON, "--vary", "run.threads=1,2", "--report", "/proc/nowhere/x.html"],
         "/proc/nowhere",
     ),
-    "threads in GHz": (["estimate", "phi-cnn-small", *ON, "--set", "run.threads=3 GHz"], "does not convert to 1"),
+    "threads in GHz": (
+        ["estimate", "phi-cnn-small", *ON, "--set", "run.threads=3 GHz"],
+        "does not convert to a plain number",
+    ),
     "threads as words": (["estimate", "phi-cnn-small", *ON, "--set", "run.threads=many"], "'many' is no quantity"),
     "endless threads": (["estimate", "phi-cnn-small", *ON, "--set", "run.threads=1e999"], "want a finite number"),
     "clock in bytes": (["estimate", "phi-cnn-small", *ON, "--set", "machine.clock=1 GB"], "does not convert to Hz"),

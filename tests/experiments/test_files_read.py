@@ -128,3 +128,8 @@ def test_broken_records_of_caliper_are_bad_input(tmp_path: Path, old: str, new: 
     (tmp_path / "a").write_text(files_made.cali(4).replace(old, new))
     with pytest.raises(InputError, match=said):
         read(tmp_path / "a")
+
+
+def test_llama_bench_leads_to_a_command_that_runs(files: dict[str, Path]) -> None:
+    (command,) = read_any(str(files["llama-bench.json"])).commands
+    assert "--on rtx-4090 " in command

@@ -91,3 +91,16 @@ def test_what_is_no_estimator_is_said(name: str, words: str) -> None:
 
     with pytest.raises(InputError, match=words):
         estimator(name)
+
+
+def test_a_program_on_several_machines(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each machine gets the estimator that it would get alone."""
+    pytest.importorskip("torch", reason="reading a torch program needs slipstick[torch]")
+    (folder / "net_of_mine.py").write_text(
+        "import torch\n\n\ndef f():\n    return torch.nn.Linear(64, 64), (torch.randn(8, 64),)\n"
+    )
+    times = {}
+    for on in ("L4", "A100", "L4,A100"):
+        assert run(["estimate", "net_of_mine.py:f", "--on", on, "--format", "json"]) == 0
+        times[on] = [row["time_s"] for row in json.loads(capsys.readouterr().out)]
+    assert times["L4,A100"] == [*times["L4"], *times["A100"]]

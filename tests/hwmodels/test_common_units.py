@@ -47,3 +47,19 @@ def test_a_shipped_machine_needs_no_pint() -> None:
     code = "import sys, slipstick as ss\n"
     code += "ss.machine('xeon-phi-7120p'), ss.machine('h100-sxm')\nprint('pint' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    ("written", "unit"), [("60 GHz", "byte/s"), ("60 GB/s", "Hz"), ("25 MB", "1"), ("10 percent", "byte")]
+)
+def test_bytes_are_no_plain_numbers(written: str, unit: str) -> None:
+    """pint's byte is eight of nothing: a clock in GB/s became 480 GHz."""
+    with pytest.raises(InputError, match="does not convert"):
+        parse_quantity(written, unit)
+
+
+@pytest.mark.parametrize(
+    ("written", "value"), [("60 Gbit/s", 7.5e9), ("60 Gbps", 7.5e9), ("3 megabytes/s", 3e6), ("8 Gibit/s", 2.0**30)]
+)
+def test_bits_are_eighths_of_bytes(written: str, value: float) -> None:
+    assert parse_quantity(written, "byte/s") == pytest.approx(value, rel=1e-12)

@@ -65,3 +65,8 @@ def test_what_is_suggested_shares_the_model(written: str, first: str | None) -> 
     hint = str(caught.value).partition("(known")[0]
     assert "mi100" not in hint
     assert first is None or first in hint
+
+
+def test_several_machines_where_one_is_wanted() -> None:
+    with pytest.raises(InputError, match="'L4,A100': want one machine, not several"):
+        machine("L4,A100")

@@ -123,8 +123,15 @@ def _entries(path: Path, body: bytes, count: int, columns: int) -> npt.NDArray[n
     if len(entries) != count or not np.isfinite(entries[:, :columns]).all() or not np.isnan(entries[:, columns]).all():
         raise InputError(
             f"{path}: malformed Matrix Market: want {count} lines of {columns} numbers, found {len(entries)}"
+            + _first_wrong(entries)
         )
     return entries[:, :columns]
+
+
+def _first_wrong(entries: npt.NDArray[np.float64]) -> str:
+    """Names the first entry that has too few, too many or not finite numbers; empty where all are right."""
+    wrong = ~np.isfinite(entries[:, :-1]).all(axis=1) | ~np.isnan(entries[:, -1])
+    return f"; the {int(wrong.argmax()) + 1:,}. has other numbers" if wrong.any() else ""
 
 
 def _places(path: Path, column: npt.NDArray[np.float64], size: int) -> npt.NDArray[np.int64]:

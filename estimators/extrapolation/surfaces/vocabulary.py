@@ -121,7 +121,7 @@ def surface_kind(x: FloatArray, y: FloatArray, column: int, name: str, given: st
     lines = rows_of_lines(x, column) or rows_of_lines(x, column, 2) or rows_of_lines(x, column, 1)
     kinds = [kind_of(Series.of(x[rows, column], y[rows], name)) for rows in lines]
     kind, reason = next((one for one in kinds if one[0] == "strong"), kinds[0])
-    if kind == "strong" and "says nothing" in reason:
+    if kind == "strong" and "no kind follows" in reason:
         # a name that is no worker and makes the program faster: an input, not a share of the work
         return "setting", reason
     return kind, reason

@@ -47,7 +47,10 @@ def print_answers(
     else:
         notes = [f"{known[0][0].workload.name} on {len(known)} machines; {several.winner(known)}"]
         emit(several.rows(known, line_width()), form, notes=notes)
-        models = [lines.assumptions(one, answer, verbose=verbose)[:1] for one, answer, _ in known]
+        models = [
+            [line for line in lines.assumptions(one, answer, verbose=verbose)[:1] if not line.startswith("beware")]
+            for one, answer, _ in known
+        ]
         doubts = [lines.cut(f"beware, {one.machine.name}: {text}") for one, _, _ in known for text in remarks(one)]
         for text in [*refusals, *dict.fromkeys(line for some in models for line in some), *doubts]:
             emit_line(text)
@@ -108,7 +111,7 @@ def emit_line(text: str, style: str = "") -> None:
     """A line above or below a table, what wraps indented; `style` ("red") is seen on terminals alone."""
     from rich.console import Console
 
-    console = Console(width=line_width(), highlight=False)
+    console = Console(width=line_width(), highlight=False, emoji=False)
     shown = visible(text)
     if len(shown) > console.width:
         indent = " " * (10 if shown.startswith(" ") else 2)

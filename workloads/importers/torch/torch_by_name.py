@@ -57,6 +57,8 @@ def build_by_name(target: str) -> tuple[Any, Inputs | None]:
 def own_failure(error: BaseException) -> str:
     """An error that a user's code raised: what it says, and the last line of that code on the way to it."""
     message = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+        message += " (pip install 'slipstick[torch]')"
     if isinstance(error, SyntaxError):
         return message
     here = [frame for frame in extract_tb(error.__traceback__) if _is_own(frame.filename)]

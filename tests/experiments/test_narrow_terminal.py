@@ -1,0 +1,60 @@
+"""Tables on a terminal of 80 columns: every number stays whole, what has no place is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from slipstick.experiments.pages import output
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "line_width", lambda: 80)
+
+
+def _lines(capsys: Captured) -> list[str]:
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    return lines
+
+
+def test_headers_fold_and_constants_stand_above(capsys: Captured) -> None:
+    rows = [
+        {"matrix": "own", "output_tokens_per_s": 1234.5 * i, "prompt_tokens_per_s": 0.5 * i, "energy_J": None}
+        | {f"another_long_name_{j}_s": 1.2345e-5 * i * j for j in (1, 2, 3)}
+        for i in (1, 2)
+    ]
+    output.emit(rows)
+    lines = _lines(capsys)
+    assert lines[0] == "in all rows: matrix own"
+    assert "energy" not in "".join(lines)
+    assert lines[-1].split() == ["2469", "1", "2.469e-05", "4.938e-05", "7.407e-05"]
+
+
+def test_one_row_stands_upright(capsys: Captured) -> None:
+    output.emit([{f"a_column_of_the_answer_{j}": 1.2345e-5 * j for j in range(1, 9)}])
+    lines = _lines(capsys)
+    assert lines[0].split() == ["a_column_of_the_answer_1", "1.2345e-05"] and len(lines) == 8
+
+
+def test_a_reason_wraps_between_words(capsys: Captured) -> None:
+    reason = "points left out in this direction were missed by four percent, and what fits agrees"
+    output.emit([{"threads": i, "time_s": 1.5 * i, "verdict": f"v{i}", "reason": f"{i} {reason}"} for i in range(9)])
+    text = " ".join(" ".join(_lines(capsys)).split())
+    assert "direction" in text and "percent" in text
+
+
+def test_columns_without_room_are_named(capsys: Captured) -> None:
+    output.emit([{f"c{j}": f"{i}-{j}-word" for j in range(12)} for i in range(9)])
+    lines = _lines(capsys)
+    assert lines[-1].startswith("no room for: c8, c9, c10, c11 (")
+    assert lines[1].split() == [f"0-{j}-word" for j in range(8)]
+
+
+def test_brackets_of_values_are_shown(capsys: Captured) -> None:
+    output.emit([{"name": "[red]x", "thing": f"{i}" * 90} for i in range(2)], notes=["mine:boom: no answer"])
+    text = capsys.readouterr().out
+    assert "in all rows: name [red]x" in text
+    assert "mine:boom: no answer" in text  # and no picture of a fire
