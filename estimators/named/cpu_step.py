@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from slipstick.estimators.calibration.calibration import Calibration
 from slipstick.estimators.composites.composite import Composite
+from slipstick.estimators.composites.on_cores import OnCores
 from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.estimators.operation.by_kind import OTHER, ByKind
 from slipstick.estimators.operation.cpu.cpu_roofline import CpuRoofline
@@ -43,6 +44,13 @@ ELSEWHERE = 0.4
 
 UNMEASURED = 0.3
 """Added in other data types than float32, and for networks without convolutions: judgement, nobody timed those."""
+
+
+def cpu_step_on_threads(machine: Machine, workload: Workload | None = None) -> tuple[Calibration, tuple[str, ...]]:
+    """The same on as many cores as the run has threads, all of them without it; evaluated point by point."""
+    step, remarks = cpu_step(machine, workload)
+    whole = step.estimator
+    return replace(step, estimator=OnCores(whole.operation, whole.schedule, whole.source)), remarks
 
 
 def cpu_step(machine: Machine, workload: Workload | None = None) -> tuple[Calibration, tuple[str, ...]]:

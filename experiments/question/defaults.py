@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 PLAIN = "plain: --estimator roofline"
 THREADS = "threads that share the cores: instructions counted and contention, strategy (a) of Viebke et al. 2019"
 
+LOOPS = "layer conditions of a loop over arrays, on cores that share a saturating memory"
+
 
 @dataclass(frozen=True)
 class Default:
@@ -82,7 +84,9 @@ def default(
     if record := registry.default_record(workload, machine):
         converted = in_dtype(workload, dtype) if dtype else workload
         return Default(converted, machine, registry.estimator_of(record, workload, machine), f"{record.why}; {PLAIN}")
-    if "threads" in run and kind in ("cpu", "many-core"):
+    if "threads" in run and (kind == "many-core" or (kind == "cpu" and "images" in {*workload.symbols, *run})):
+        if any("loop" in op.attributes for op in workload):  # no images that threads share: wide, unseen there
+            return Default(workload, machine, registry.estimator("loops"), f"{LOOPS}; {PLAIN}")
         threads = registry.estimator_of("threads-counted", workload, machine)
         return Default(in_dtype(workload, dtype) if dtype else workload, machine, threads, f"{THREADS}; {PLAIN}")
     if "pipeline_parallel" in workload.symbols | set(workload.defaults):
@@ -91,9 +95,9 @@ def default(
         return _gpu(workload, machine, run, dtype, chosen)
     converted = in_dtype(workload, dtype) if dtype else workload
     if kind == "cpu":
-        from slipstick.estimators.named.cpu_step import cpu_step
+        from slipstick.estimators.named.cpu_step import cpu_step, cpu_step_on_threads
 
-        made, remarks = cpu_step(machine, converted)
+        made, remarks = (cpu_step_on_threads if "threads" in run else cpu_step)(machine, converted)
         return Default(converted, machine, made, f"kinds of operation as measured on a cloud CPU; {PLAIN}", remarks)
     if kind == "tpu":
         served(converted, machine)
