@@ -1,4 +1,4 @@
-"""slipstick bricks split|similarity|compose|advise|score|merge"""
+"""slipstick bricks split|similarity|compose|advise|score|fusion|merge"""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 
 FORMAT = "table | json | csv"
 MODEL = "a built-in workload, a .json file, zoo:NAME, or MODULE:FUNCTION"
+BATCH = "first size of every input of zoo:NAME and MODULE:FUNCTION"
 INPUT = "of MODULE:FUNCTION where it returns a model alone: batch,3,224,224"
 STORE = Path("slipstick-out/bricks.sqlite")
 STORES = "measured bricks (slipstick measure bricks); several stores, of several machines, are read together"
@@ -25,6 +26,7 @@ def register(app: typer.Typer) -> None:
     bricks.command("compose")(compose)
     bricks.command("advise")(advise)
     bricks.command("score")(score)
+    bricks.command("fusion")(fusion)
     bricks.command("merge")(merge)
 
 
@@ -53,6 +55,7 @@ def split(
     export: Annotated[Path | None, typer.Option(help="write every unique brick as an exported program here")] = None,
     sheet: Annotated[Path | None, typer.Option(help=SHEET)] = None,
     given: Annotated[list[str] | None, typer.Option("--input", help=INPUT)] = None,
+    batch: Annotated[int, typer.Option(help=BATCH, min=1, max=65536)] = 1,
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """How many bricks, and how many of them are unique, in each model and in all."""
@@ -62,7 +65,7 @@ def split(
     rows, everything = [], []
     modules: dict[str, Any] = {}
     for name in models:
-        workload, layered = _workload(name, given)
+        workload, layered = _workload(name, given, batch)
         bricks = find_bricks(workload, granularity)
         everything += bricks
         unique = unique_bricks(bricks)
@@ -98,13 +101,14 @@ def _counts(name: str, layers: int, bricks: int, unique: int) -> dict[str, Any]:
 def similarity(
     models: Annotated[list[str], typer.Argument(help=MODEL)],
     given: Annotated[list[str] | None, typer.Option("--input", help=INPUT)] = None,
+    batch: Annotated[int, typer.Option(help=BATCH, min=1, max=65536)] = 1,
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """Jaccard similarity of the sets of layers of every pair of models."""
     from slipstick.experiments.pages.output import emit
     from slipstick.workloads.transforms.bricks import jaccard_similarity
 
-    grid = jaccard_similarity([_workload(name, given)[0] for name in models])
+    grid = jaccard_similarity([_workload(name, given, batch)[0] for name in models])
     emit(
         [
             {"model": name, **dict(zip(models, map(float, row), strict=True))}
@@ -124,6 +128,7 @@ def compose(
         int | None, typer.Option(help="of --schedule rules: how many at a time; any if not given")
     ] = None,
     given: Annotated[list[str] | None, typer.Option("--input", help=INPUT)] = None,
+    batch: Annotated[int, typer.Option(help=BATCH, min=1, max=65536)] = 1,
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """Latency and price of models from measured bricks, on every machine that the stores know, fastest first."""
@@ -131,7 +136,7 @@ def compose(
     from slipstick.experiments.subjects.bricks.composition import schedule_named
 
     chosen = None if schedule == "sequential" and not rule else schedule_named(schedule, rule or (), workers)
-    emit(_rows(models, granularity, store, given, chosen), format)
+    emit(_rows(models, granularity, store, given, chosen, batch), format)
 
 
 def advise(
@@ -140,6 +145,7 @@ def advise(
     store: Annotated[list[Path] | None, typer.Option(help=STORES)] = None,
     within: Annotated[str | None, typer.Option(help="latency that must hold, as '50 ms'")] = None,
     given: Annotated[list[str] | None, typer.Option("--input", help=INPUT)] = None,
+    batch: Annotated[int, typer.Option(help=BATCH, min=1, max=65536)] = 1,
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """Which machine for each model, which model for each machine: fastest and cheapest, without running any."""
@@ -148,7 +154,7 @@ def advise(
     from slipstick.experiments.subjects.bricks.composition import advice
 
     limit = number_of("--within", within, "s") if within is not None else None
-    rows = _rows(models, granularity, store, given, None)
+    rows = _rows(models, granularity, store, given, None, batch)
     missing = sorted({f"{row['model']} on {row['machine']}: {row['reason']}" for row in rows if row["reason"]})
     emit(advice(rows, limit), format, notes=missing)
 
@@ -189,8 +195,26 @@ def score(
     emit(rows, format, notes=notes)
 
 
+def fusion(
+    store: Annotated[list[Path] | None, typer.Option(help=STORES)] = None,
+    format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
+) -> None:
+    """Single layers against blocks of G layers, and blocks against the whole: what running together saves."""
+    from slipstick.experiments.measure.bricks.brick_store import BrickStore
+    from slipstick.experiments.pages.output import emit
+    from slipstick.experiments.subjects.bricks.fusion_error import fusion_rows
+
+    rows = fusion_rows([BrickStore.existing(path) for path in store or [STORE]])
+    emit(rows, format, notes=["ratios of warm times; measure bricks -g 1 -g 3 -g 5 measures what they need"])
+
+
 def _rows(
-    models: list[str], granularity: int, paths: list[Path] | None, given: list[str] | None, schedule: Any
+    models: list[str],
+    granularity: int,
+    paths: list[Path] | None,
+    given: list[str] | None,
+    schedule: Any,
+    batch: int,
 ) -> list[dict[str, Any]]:
     from slipstick.experiments.measure.bricks.brick_store import BrickStore
     from slipstick.experiments.subjects.bricks.composition import latencies
@@ -200,14 +224,14 @@ def _rows(
     stores = [BrickStore.existing(path) for path in chosen]
     if not any(store.contents() for store in stores):
         raise InputError(f"{', '.join(map(str, chosen))}: holds no measured brick (slipstick measure bricks MODEL ...)")
-    return latencies({name: _workload(name, given)[0] for name in models}, granularity, stores, schedule)
+    return latencies({name: _workload(name, given, batch)[0] for name in models}, granularity, stores, schedule)
 
 
-def _workload(name: str, given: list[str] | None = None) -> tuple[Any, Any]:
+def _workload(name: str, given: list[str] | None = None, batch: int = 1) -> tuple[Any, Any]:
     if ":" in name and not name.endswith(".json"):
         from slipstick.experiments.measure.bricks.brick_runs import build
 
-        layered = build(name, given or ())
+        layered = build(name, given or (), batch)
         return layered.workload, layered
     from slipstick.workloads.catalog import workload
 

@@ -132,6 +132,10 @@ def bricks(
     price: Annotated[float | None, typer.Option(help="of this machine, $/h", min=0)] = None,
     device: Annotated[str, typer.Option(help="cpu (one thread) | cuda (with --on)")] = "cpu",
     on: Annotated[str | None, typer.Option(help="the machine that the GPU is, of the catalogue or a YAML file")] = None,
+    batch: Annotated[int, typer.Option(help="first size of every input", min=1, max=65536)] = 1,
+    mode: Annotated[
+        str, typer.Option(help="eager | compiled (torch.compile of each brick and of the whole)")
+    ] = "eager",
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """Measure the unique layer sequences of torch models on this host; stop and start again as you like."""
@@ -142,7 +146,7 @@ def bricks(
     from slipstick.hwmodels.catalog import machine as machine_by_name
     from slipstick.hwmodels.files.readers import InputError
 
-    place = torch_device(device)
+    place = torch_device(device, mode)
     if place.launches and on is None:
         raise InputError(f"--device {device} needs --on MACHINE: which machine is {place.model}?")
     described = machine_by_name(on) if on else host().model_copy(update={"name": name, "price": price})
@@ -156,6 +160,7 @@ def bricks(
         shapes=given or (),
         machine=described,
         device=place,
+        batch=batch,
     )
     rows = [
         {"machine": on.name, "software": software, "protocol": how, "bricks": count}

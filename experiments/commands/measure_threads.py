@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from slipstick.experiments.measure.threads.scaling_runs import ScalingTime
 
 FORMAT = "table | json | csv"
 
@@ -88,15 +91,36 @@ def scaling(
 
     runs = measure_scaling(program, thread_counts(threads), sizes_of(size or []), repeats, timeout, _say)
     write_csv(runs, save)
-    points: dict[tuple[float, ...], list[float]] = {}
+    points: dict[tuple[float, ...], list[ScalingTime]] = {}
     for run in runs:
-        points.setdefault(tuple(run.point.values()), []).append(run.seconds)
+        points.setdefault(tuple(run.point.values()), []).append(run)
     names = list(runs[0].point)
     rows = [
-        {**dict(zip(names, values, strict=True)), "time_s": median(times), "spread": max(times) / min(times) - 1}
-        for values, times in points.items()
+        {
+            **dict(zip(names, values, strict=True)),
+            "time_s": median(run.seconds for run in taken),
+            "spread": max(run.seconds for run in taken) / min(run.seconds for run in taken) - 1,
+            "cpu_time_s": _middle([run.cpu for run in taken]),
+            "busiest_time_s": _middle([run.busiest for run in taken]),
+        }
+        for values, taken in points.items()
     ]
-    emit(rows, format, notes=[f"written: {save}; slipstick extrapolate {save} --to ..."])
+    clocks = "time_s: wall; cpu_time_s: all threads together; busiest_time_s: CPU time of the busiest thread"
+    written = f"written: {save}; slipstick extrapolate {save} --to ..."
+    notes = [f"{clocks}, the wall time of a host without other programs", written]
+    if runs[0].busiest is not None:
+        notes[-1] += " (--time busiest_time_s where other programs run)"
+    else:
+        notes.append("no busiest_time_s: it is known of a MODULE:FUNCTION on Linux; threads of a command have ended")
+    emit(rows, format, notes=notes)
+
+
+def _middle(values: list[float | None]) -> float | None:
+    """The median; None where one is unknown."""
+    from statistics import median
+
+    known = [value for value in values if value is not None]
+    return median(known) if known and len(known) == len(values) else None
 
 
 def _say(text: str) -> None:

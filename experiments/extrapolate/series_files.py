@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 
 REGION_COLUMNS = ("region", "series", "callpath", "benchmark", "name")
 TIME_COLUMNS = ("time", "runtime", "seconds", "duration", "elapsed", "walltime", "wall_time", "value")
-IGNORED_COLUMNS = ("rep", "repeat", "repetition", "run", "iteration", "kind", "source", "metric")
+CPU_COLUMNS = ("cpu_time_s", "busiest_time_s")
+"""CPU times beside the wall time, as `slipstick measure scaling` writes them: taken where --time names one."""
+IGNORED_COLUMNS = ("rep", "repeat", "repetition", "run", "iteration", "kind", "source", "metric", *CPU_COLUMNS)
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(\s*[^\d\s].*)?")
 _UNIT_SUFFIX = re.compile(r"^(?P<name>.+?)[\s_]*[\[(_ ](?P<unit>s|ms|us|µs|ns|min|h)[\])]?$")
 
@@ -220,7 +222,7 @@ def _looks_like_time(name: str) -> str | None:
 
 
 def _time_column(header: Sequence[str], path: object) -> str:
-    columns = [name for name in header if _looks_like_time(name) is not None]
+    columns = [name for name in header if _looks_like_time(name) is not None and name not in CPU_COLUMNS]
     if len(columns) == 1:
         return columns[0]
     if columns:

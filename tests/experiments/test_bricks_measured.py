@@ -285,7 +285,7 @@ def test_a_killed_measurement_resumes_and_ends_with_the_same_results(
 
     names = [f"net{i}" for i in range(15)]
 
-    def build(name: str, shapes=()):
+    def build(name: str, shapes=(), batch=1):
         """The same model under many names, each with a layer of its own."""
         own = [
             replace(op, attributes=Table({"does": f"{op.attributes['does']} {name}"})) for op in small_model.workload
@@ -457,13 +457,72 @@ def test_bricks_of_a_gpu_are_waited_for_on_the_wall_clock_and_kept_under_its_nam
     gpu = TorchDevice("cpu:0", "a GPU of the test", lambda: waited.append(1))
     short = Protocol(repeats=3, warmups=1, sample_seconds=0.0, budget_seconds=2.0)
     monkeypatch.setitem(brick_runs.PROTOCOLS, "turns", short)
-    monkeypatch.setattr(brick_runs, "build", lambda name, shapes: _net(torch))
+    monkeypatch.setattr(brick_runs, "build", lambda name, shapes, batch: _net(torch))
     store, on = BrickStore(tmp_path / "gpu.sqlite"), machine("tesla-v100-sxm2-16gb")
     assert brick_runs.measure_models(["m:net"], (1,), store, machine=on, device=gpu) == []
     ((where, software, protocol, count), *_) = store.contents()
     assert where.name == on.name and "a GPU of the test" in software and "wall" in protocol and count > 1
     assert len(waited) > 10
     assert brick_runs.protocol_keys("turns", gpu)["cold"] in {row[2] for row in store.contents()}
+
+
+def test_a_batch_is_the_first_size_of_every_input_and_a_model_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch", reason="bricks of torch models need the extra torch")
+    from slipstick.experiments.measure.bricks import brick_runs
+    from slipstick.workloads.importers.torch import torch_by_name
+    from slipstick.workloads.importers.torch.torch_recorder import Input
+
+    for shape in ((1, 8), ("batch", 8)):
+        own = (torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU()), [Input(shape)])
+        monkeypatch.setattr(torch_by_name, "model_and_inputs", lambda name, shapes, own=own: own)
+        one, eight = brick_runs.build("m:net"), brick_runs.build("m:net", batch=8)
+        assert (one.name, eight.name) == ("m:net", "m:net, batch 8")
+        assert "[1, 8]" in str(one.workload.operations[0].attributes["does"])
+        assert "[8, 8]" in str(eight.workload.operations[0].attributes["does"])
+        assert one.workload.operations[0].identity != eight.workload.operations[0].identity
+    monkeypatch.setattr(torch_by_name, "model_and_inputs", lambda name, shapes: (own[0], [Input((3, 8))]))
+    with pytest.raises(InputError, match="wants inputs whose first size is 1 or a name"):
+        brick_runs.build("m:net", batch=8)
+
+
+def test_compiled_bricks_are_kept_apart_and_a_compiler_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiler itself takes a minute and is replaced here."""
+    torch = pytest.importorskip("torch", reason="bricks of torch models need the extra torch")
+    from slipstick.experiments.measure.bricks.brick_runs import software
+    from slipstick.experiments.measure.clocks.torch_device import torch_device
+
+    compiled = torch_device("cpu", "compiled")
+    assert software(compiled) == f"{software(torch_device('cpu'))}, compiled"
+    layer, value = torch.nn.ReLU(), torch.rand(2)
+    taken: list[object] = []
+    monkeypatch.setattr(torch, "compile", lambda module, dynamic: taken.append(module) or module)
+    assert compiled.moved(layer, (value,))[0] is layer and taken == [layer]
+
+    def fails(*inputs: object) -> object:
+        raise RuntimeError("No working C++ compiler found")
+
+    monkeypatch.setattr(torch, "compile", lambda module, dynamic: fails)
+    with pytest.raises(InputError, match=r"wants a C\+\+ compiler .* --mode eager needs neither .*No working"):
+        compiled.moved(layer, (value,))
+    with pytest.raises(InputError, match="unknown mode 'graphs'"):
+        torch_device("cpu", "graphs")
+
+
+def test_blocks_against_the_sum_of_single_layers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By hand: three layers of 2 ms, a block of two 3 ms, the whole 4.5 ms: 6 / 5 and 5 / 4.5."""
+    store, on = BrickStore(tmp_path / "s.sqlite"), machine("xeon-gold-6230")
+    store.add_machine(on)
+    times = {"a": 2e-3, "aa": 3e-3, "whole": 4.5e-3}
+    store.add(Where(on.fingerprint, "torch"), [result(name, value) for name, value in times.items()])
+    store.add_model(1, Composition("net", "whole", Table({"a": 3})))
+    store.add_model(2, Composition("net", "whole", Table({"aa": 1, "a": 1})))
+    store.add_model(2, Composition("half known", "whole", Table({"aa": 1, "b": 1})))
+    assert run(["bricks", "fusion", "--store", str(store.path), "--format", "json"]) == 0
+    single, blocks = json.loads(capsys.readouterr().out)
+    assert (single["granularity"], single["models"], blocks["granularity"], blocks["models"]) == (1, 1, 2, 1)
+    assert single["blocks_over_whole"] == pytest.approx(6 / 4.5) and single["single_over_blocks"] == 1
+    assert blocks["blocks_over_whole"] == pytest.approx(5 / 4.5)
+    assert blocks["single_over_blocks"] == pytest.approx(1.2)
 
 
 def _net(torch):

@@ -116,13 +116,34 @@ def test_a_program_of_ones_own_by_threads_and_size(tmp_path: Path) -> None:
     assert [dict(run.point) for run in runs][:2] == [{"threads": 1.0, "n": 10.0}, {"threads": 1.0, "n": 20.0}]
     assert all(run.seconds > 0 for run in runs)
     write_csv(runs, tmp_path / "times.csv")
-    assert (tmp_path / "times.csv").read_text().startswith("threads,n,rep,time_s")
+    assert (tmp_path / "times.csv").read_text().startswith("threads,n,rep,time_s,cpu_time_s\n")
     assert is_function("package.module:function")
     assert not is_function("./stencil 10")
     with pytest.raises(InputError, match="failed with exit code 3"):
         measure_scaling(f"{sys.executable} -c 'raise SystemExit(3)'", (1,), {}, 1)
     with pytest.raises(InputError, match="no such command"):
         measure_scaling("no-such-program-here", (1,), {}, 1)
+
+
+def test_cpu_time_of_a_function_is_that_of_its_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Sleeping takes wall time alone; a loop takes as much CPU time as it says itself; extrapolation reads either."""
+    (tmp_path / "own_loop.py").write_text(
+        "import time\ndef work(n):\n    time.sleep(0.2)\n    end = time.thread_time() + n / 100\n"
+        "    while time.thread_time() < end:\n        pass\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    command = ["measure", "scaling", "own_loop:work", "--threads", "1", "--size", "n=3,5,8", "--repeats", "1"]
+    assert cli.run([*command, "--save", "own.csv", "--format", "json"]) == 0
+    for row in json.loads(capsys.readouterr().out):
+        assert row["time_s"] > row["cpu_time_s"] + 0.15
+        assert row["cpu_time_s"] == pytest.approx(row["n"] / 100, rel=0.15, abs=0.01)
+        assert row["busiest_time_s"] == pytest.approx(row["cpu_time_s"], rel=0.1, abs=0.005)
+    assert cli.run(["extrapolate", "own.csv", "--time", "busiest_time_s", "--to", "n=10", "--format", "json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["predictions"][0]["time_s"] == pytest.approx(0.1, rel=0.25)
+    assert cli.run(["extrapolate", "own.csv", "--to", "n=10"]) == 0
 
 
 def test_the_file_of_a_measuring_answers_questions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -56,7 +56,7 @@ def test_an_own_network_by_four_methods(
     monkeypatch.chdir(tmp_path)
     same = doctest.OutputChecker().check_output
     steps = _steps(DOCS / "own-network.md")
-    assert len(steps) == 8
+    assert len(steps) == 12
     for command, shown in steps:
         code = run(shlex.split(command))
         said = capsys.readouterr()

@@ -8,14 +8,18 @@ scalar arguments, and shape, strides and dtype of every tensor; weights' values 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.transforms.bricks import Brick
+
+if TYPE_CHECKING:
+    from slipstick.workloads.importers.torch.torch_by_name import Inputs
+    from slipstick.workloads.importers.torch.torch_recorder import Input
 
 FREE = (
     *("view", "reshape", "flatten", "unflatten", "permute", "transpose", "t.", "squeeze", "unsqueeze", "expand"),
@@ -239,3 +243,37 @@ def _argument(value: Any, place: dict[Any, str]) -> str:
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(_argument(entry, place) for entry in value)}]"
     return repr(value)
+
+
+def at_batch(name: str, batch: int) -> str:
+    """The name under which a model at this batch is kept."""
+    return name if batch == 1 else f"{name}, batch {batch}"
+
+
+def batched(name: str, inputs: Inputs, batch: int) -> Inputs:
+    """The inputs with their first size at `batch` where it is 1; a symbol as the first size is left to its value.
+
+    Raises
+    ------
+    InputError
+        Where `batch` is below 1, or a batch above 1 is wanted of inputs whose first sizes are other numbers.
+    """
+    if batch < 1:
+        raise InputError(f"--batch {batch}: want a whole number >= 1")
+    if batch == 1:
+        return inputs
+
+    def made(wanted: Input) -> Input:
+        first, *others = wanted.shape or (0,)
+        if isinstance(first, str):
+            return wanted
+        if first != 1:
+            raise InputError(
+                f"model {name!r}: --batch {batch} wants inputs whose first size is 1 or a name, as "
+                f"--input batch,3,224,224; one has {list(wanted.shape)}"
+            )
+        return replace(wanted, shape=(batch, *others))
+
+    if isinstance(inputs, Mapping):
+        return {key: made(value) for key, value in inputs.items()}
+    return [made(value) for value in inputs]

@@ -11,13 +11,21 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from slipstick.experiments.measure.bricks.brick_modules import LayerModel, brick_module, layer_model, task, touch
+from slipstick.experiments.measure.bricks.brick_modules import (
+    LayerModel,
+    at_batch,
+    batched,
+    brick_module,
+    layer_model,
+    task,
+    touch,
+)
 from slipstick.experiments.measure.bricks.brick_sheet import load_sheet, one_line
 from slipstick.experiments.measure.bricks.brick_store import COLD, WARM, BrickStore, Composition, Result, Where
 from slipstick.experiments.measure.bricks.turns import Turn, run_session
 from slipstick.experiments.measure.clocks.one_thread import one_thread
 from slipstick.experiments.measure.clocks.timing import Protocol, measure
-from slipstick.experiments.measure.clocks.torch_device import CPU, TorchDevice
+from slipstick.experiments.measure.clocks.torch_device import CPU, EAGER, TorchDevice
 from slipstick.experiments.measure.host.host_topology import detect
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table
@@ -59,12 +67,14 @@ def protocol_keys(name: str, device: TorchDevice = CPU) -> dict[str, str]:
 
 
 def software(device: TorchDevice = CPU) -> str:
-    """The software that decides a measured time, on a GPU with its name."""
+    """The software that decides a measured time, on a GPU with its name, and whether modules are compiled."""
     import torch
 
+    mode = "" if device.mode == EAGER else f", {device.mode}"
     if device.launches:
-        return f"torch {torch.__version__}, {device.place} {torch.version.cuda or ''}, {device.model}"
-    return f"torch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}, {torch.get_num_threads()} thread"
+        return f"torch {torch.__version__}, {device.place} {torch.version.cuda or ''}, {device.model}{mode}"
+    capability, threads = torch.backends.cpu.get_cpu_capability(), torch.get_num_threads()
+    return f"torch {torch.__version__}, {capability}, {threads} thread{mode}"
 
 
 def host() -> Machine:
@@ -72,8 +82,10 @@ def host() -> Machine:
     return detect().machine("host")
 
 
-def build(name: str, shapes: Sequence[str] = ()) -> LayerModel:
+def build(name: str, shapes: Sequence[str] = (), batch: int = 1) -> LayerModel:
     """A model by name: zoo:NAME (bricks.model_population), or MODULE:FUNCTION of your own.
+
+    Above batch 1 the model is called ``NAME, batch 8``: its bricks are others.
 
     Parameters
     ----------
@@ -95,17 +107,19 @@ def build(name: str, shapes: Sequence[str] = ()) -> LayerModel:
         if variant not in known:
             raise unknown_name("model of the zoo", variant, sorted(known))
         entry = known[variant]
-        return layer_model(name, _materialised(entry.build()), _example(name, entry.inputs, entry.hints, LARGEST_SIDE))
+        example = _example(name, batched(name, entry.inputs, batch), {**entry.hints, "batch": batch}, LARGEST_SIDE)
+        return layer_model(at_batch(name, batch), _materialised(entry.build()), example)
     from slipstick.workloads.importers.torch.torch_by_name import model_and_inputs
 
     module, inputs = model_and_inputs(name, shapes)
-    return layer_model(name, _materialised(module), _example(name, inputs))
+    example = _example(name, batched(name, inputs, batch), {"batch": batch})
+    return layer_model(at_batch(name, batch), _materialised(module), example)
 
 
 def _example(
     name: str, inputs: Inputs, hints: Mapping[str, int] = EMPTY, largest_side: float = math.inf
 ) -> tuple[Any, ...] | dict[str, Any]:
-    """Inputs for batch 1, sequences of 64, images of 256 a side where ones above `largest_side` are requested."""
+    """Inputs for batch 1 and sequences of 64 where `hints` say nothing else; images above `largest_side` at 256."""
     import torch
 
     sizes = {"batch": 1, "seq_len": 64, **hints}
@@ -170,6 +184,7 @@ def measure_models(
     shapes: Sequence[str] = (),
     machine: Machine | None = None,
     device: TorchDevice = CPU,
+    batch: int = 1,
 ) -> list[str]:
     """Measure what the store does not hold yet; returns the models that could not be built, with the reason.
 
@@ -190,7 +205,7 @@ def measure_models(
             _sheet(Path(name), store, where, protocol_name, seed, device)
             continue
         try:
-            model = build(name, shapes)
+            model = build(name, shapes, batch)
         except InputError as error:
             failed.append(str(error))
             continue

@@ -182,6 +182,11 @@ class BrickStore:
             for name, whole, bricks in rows
         ]
 
+    def granularities(self) -> list[int]:
+        """At which granularities models are known, smallest first."""
+        with self._connection() as database:
+            return [int(row[0]) for row in database.execute("SELECT DISTINCT granularity FROM models ORDER BY 1")]
+
     def take_in(self, other: BrickStore) -> int:
         """Copy what another store knows and this one does not; how many results that were.
 

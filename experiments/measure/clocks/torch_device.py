@@ -10,6 +10,7 @@ from slipstick.experiments.measure.clocks.timing import Protocol, Task
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 
 DEVICES = ("cpu", "cuda")
+EAGER, COMPILED = MODES = ("eager", "compiled")
 
 
 def _nothing() -> None:
@@ -28,11 +29,18 @@ class TorchDevice:
         What the device calls itself; part of the software that results are kept under. Empty for the processor.
     finish
         Waits until everything that was launched has ended.
+    mode
+        "eager", or "compiled": every module goes through torch.compile first, which may fuse what it holds.
     """
 
     place: str = "cpu"
     model: str = ""
     finish: Callable[[], None] = _nothing
+    mode: str = EAGER
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise unknown_name("mode", self.mode, MODES)
 
     @property
     def launches(self) -> bool:
@@ -46,10 +54,16 @@ class TorchDevice:
         return replace(protocol, clock="wall") if self.launches else protocol
 
     def moved(self, module: Any, inputs: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-        """A module and its inputs on the device."""
-        if not self.launches:
-            return module, inputs
-        return module.to(self.place), tuple(value.to(self.place) for value in inputs)
+        """A module and its inputs on the device; in mode compiled it is compiled and has run once.
+
+        Raises
+        ------
+        InputError
+            Where torch.compile cannot compile it here.
+        """
+        if self.launches:
+            module, inputs = module.to(self.place), tuple(value.to(self.place) for value in inputs)
+        return (module if self.mode == EAGER else _compiled(module, inputs)), inputs
 
     def ended(self, task: Task) -> Task:
         """The task, over when its work is."""
@@ -64,23 +78,38 @@ class TorchDevice:
         return once
 
 
+def _compiled(module: Any, inputs: tuple[Any, ...]) -> Any:
+    import torch
+
+    made = torch.compile(module, dynamic=False)
+    try:
+        made(*inputs)
+    except Exception as error:  # the compiler's own kinds, and those of the C++ compiler that it calls
+        reason = " ".join(str(error).split())[:160]
+        raise InputError(
+            f"--mode {COMPILED}: torch.compile of torch {torch.__version__} fails here, which wants a C++ compiler "
+            f"(g++) on a processor and triton on a GPU; --mode {EAGER} needs neither ({type(error).__name__}: {reason})"
+        ) from error
+    return made
+
+
 CPU = TorchDevice()
 
 
-def torch_device(name: str) -> TorchDevice:
-    """A device by name.
+def torch_device(name: str, mode: str = EAGER) -> TorchDevice:
+    """A device by name, and how torch runs what is timed there.
 
     Raises
     ------
     InputError
-        Where the name is unknown, or torch sees no such device here.
+        Where a name is unknown, or torch sees no such device here.
     """
     if name not in DEVICES:
         raise unknown_name("device", name, DEVICES)
     if name == "cpu":
-        return CPU
+        return TorchDevice(mode=mode)
     import torch
 
     if not torch.cuda.is_available():
         raise InputError(f"--device {name}: torch {torch.__version__} sees no such device here")
-    return TorchDevice(name, str(torch.cuda.get_device_name()), torch.cuda.synchronize)
+    return TorchDevice(name, str(torch.cuda.get_device_name()), torch.cuda.synchronize, mode)

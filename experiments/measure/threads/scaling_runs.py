@@ -24,25 +24,46 @@ THREAD_VARIABLES = (
 )
 MAX_POINTS = 10_000
 TIMED = """
-import importlib, json, sys, time
+import importlib, json, pathlib, sys, time
+def threads():
+    try:
+        tasks = list(pathlib.Path("/proc/self/task").iterdir())
+        return {task.name: int((task / "schedstat").read_text().split()[0]) / 1e9 for task in tasks}
+    except (OSError, ValueError, IndexError):
+        return {}
 sys.path.insert(0, "")
 module, _, name = sys.argv[1].partition(":")
 function = getattr(importlib.import_module(module), name)
 values = json.loads(sys.argv[2])
 function(**values)
-start = time.perf_counter()
+before, spent, start = threads(), time.process_time(), time.perf_counter()
 function(**values)
-print("slipstick-seconds", time.perf_counter() - start)
+passed, spent, after = time.perf_counter() - start, time.process_time() - spent, threads()
+busiest = max((after[name] - before.get(name, 0.0) for name in after), default=0.0) if before else 0.0
+print("slipstick-seconds", passed, spent, busiest)
 """
 
 
 @dataclass(frozen=True)
 class ScalingTime:
-    """One run: the point (threads, sizes), which repeat, and its seconds."""
+    """One run: the point (threads, sizes), which repeat, and its seconds.
+
+    Parameters
+    ----------
+    seconds
+        Wall time: other programs on the host lengthen it.
+    cpu
+        CPU time of all threads together (of the whole command, its start included); None where the system says none.
+    busiest
+        CPU time of the busiest thread: the wall time on a host of its own, if threads wait asleep (OMP_WAIT_POLICY) and
+        no thread ends meanwhile. None for a command, whose threads have ended, and where the system says none.
+    """
 
     point: Mapping[str, float]
     repeat: int
     seconds: float
+    cpu: float | None = None
+    busiest: float | None = None
 
 
 def measure_scaling(
@@ -53,7 +74,7 @@ def measure_scaling(
     timeout: float = 3600.0,
     say: Callable[[str], None] | None = None,
 ) -> list[ScalingTime]:
-    """Wall time of a program at every combination of threads and sizes; points take turns, repeat after repeat.
+    """Wall and CPU time of a program at every combination of threads and sizes; points take turns, repeat after repeat.
 
     Parameters
     ----------
@@ -84,25 +105,29 @@ def measure_scaling(
             if say is not None:
                 settings = ", ".join(f"{name} = {value:g}" for name, value in point.items())
                 say(f"run {repeat + 1} of {repeats}: {settings}")
-            rows.append(ScalingTime(point, repeat, _run(program, point, timeout)))
+            rows.append(ScalingTime(point, repeat, *_run(program, point, timeout)))
     return rows
 
 
 def write_csv(runs: Sequence[ScalingTime], path: str | os.PathLike[str]) -> None:
-    """threads, sizes, rep, time_s: what `slipstick extrapolate` reads."""
+    """threads, sizes, rep, time_s, cpu_time_s, busiest_time_s: `slipstick extrapolate` reads any (--time)."""
     names = list(runs[0].point)
+    clocks = {"time_s": "seconds", "cpu_time_s": "cpu", "busiest_time_s": "busiest"}
+    known = {column: name for column, name in clocks.items() if all(getattr(run, name) is not None for run in runs)}
     with atomic_write(path) as stream:
         writer = csv.writer(stream)
-        writer.writerow([*names, "rep", "time_s"])
+        writer.writerow([*names, "rep", *known])
         for run in runs:
-            writer.writerow([*(f"{run.point[name]:g}" for name in names), run.repeat, repr(run.seconds)])
+            times = [repr(getattr(run, name)) for name in known.values()]
+            writer.writerow([*(f"{run.point[name]:g}" for name in names), run.repeat, *times])
 
 
-def _run(program: str, point: Mapping[str, float], timeout: float) -> float:
+def _run(program: str, point: Mapping[str, float], timeout: float) -> tuple[float, float | None, float | None]:
+    """Wall time, CPU time of all threads, CPU time of the busiest one [s]; what is unknown is None."""
     count = f"{point['threads']:g}"
     environment = {**os.environ, **dict.fromkeys(THREAD_VARIABLES, count)}
     command, own_clock = _command(program, point)
-    start = time.perf_counter()
+    spent, start = _cpu_of_children(), time.perf_counter()
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment, check=False)
     except FileNotFoundError:
@@ -114,9 +139,21 @@ def _run(program: str, point: Mapping[str, float], timeout: float) -> float:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise InputError(f"{program[:60]}: failed with exit code {done.returncode} at {dict(point)}: {last[:200]}")
     if not own_clock:
-        return passed
-    stated = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("slipstick-seconds ")]
-    return float(stated[-1])
+        ended = _cpu_of_children()
+        return passed, ended - spent if ended is not None and spent is not None else None, None
+    stated = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("slipstick-seconds ")]
+    wall, cpu, busiest = map(float, stated[-1])
+    return wall, cpu or None, busiest or None
+
+
+def _cpu_of_children() -> float | None:
+    """CPU seconds of all programs that were run and have ended; None on systems that do not say."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _command(program: str, point: Mapping[str, float]) -> tuple[list[str], bool]:
