@@ -63,6 +63,7 @@ class Budget:
         OverBudgetError
             Where it is above.
         """
+        __tracebackhide__ = True  # pytest shows the line that was held, not this one
         if verdict := self.verdict(seconds):
             raise OverBudgetError(verdict)
 
@@ -80,6 +81,7 @@ class Budget:
         """
         if repeats < 1:
             raise InputError(f"repeats = {repeats}: want at least 1")
+        __tracebackhide__ = True
         function()
         times = sorted(_timed(function) for _ in range(repeats))
         median = times[len(times) // 2]

@@ -220,6 +220,18 @@ def local(
     one = language_model(model)
     stored = one.weights if dtype is None and one.weights.startswith("bits ") else stored_as(one, dtype or DEFAULT_TYPE)
     known = Anchor.parse(anchor) if anchor else None
+    if known is not None:
+        _require_possible(known, machine)
     result = Local(one, machine, stored, input_tokens, output_tokens, known)
     result.check()
     return result
+
+
+def _require_possible(anchor: Anchor, machine: Machine) -> None:
+    """Refuses a measured rate above what the bandwidth allows; a tenth more, for data sheets round."""
+    most = 1 / LocalWork.of(anchor.model, weight_type(anchor.stored), machine).memory
+    if anchor.rate > 1.1 * most:
+        raise InputError(
+            f"anchor {anchor.model.name} {anchor.stored} at {anchor.rate:g} tokens/s: {machine.name} reads its weights "
+            f"at most {most:.4g} times a second; was it measured on another machine?"
+        )

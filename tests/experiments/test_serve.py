@@ -11,6 +11,7 @@ import pytest
 from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
 from slipstick.experiments.commands.cli import run
+from slipstick.experiments.serve.local import local
 from slipstick.experiments.serve.oracle import Deployment
 from slipstick.experiments.serve.planning import Search
 from slipstick.hwmodels.catalog import machine
@@ -140,3 +141,8 @@ def test_one_users_model_on_ones_own_machine(capsys: pytest.CaptureFixture[str])
     assert run([*common, "--anchor", "llama-3.2-1b"]) == 2
     assert run(["serve", "llama-3.1-70b", "--on", "rtx-4090", "--engine", "llama.cpp", "--dtype", "fp16"]) == 2
     assert "use a smaller type of weights" in capsys.readouterr().err
+
+
+def test_an_anchor_faster_than_the_bandwidth_is_refused() -> None:
+    with pytest.raises(InputError, match=r"anchor qwen2.5-7b q4_k_m at 12800 tokens/s: GeForce RTX 4090 reads"):
+        local("llama-3.1-8b", machine("rtx-4090"), "q4_k_m", 512, 128, "qwen2.5-7b:q4_k_m=12800")

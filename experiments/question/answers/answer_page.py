@@ -45,11 +45,6 @@ def write_answers(questions: Sequence[Question], path: str | Path) -> Path:
         Card(lines.shown(one[1].time, "s"), f"{one[0].machine.name}; 80 %: {lines.band_shown(one[1]) or 'not known'}")
         for one in known
     ]
-    lead = " ".join(
-        [
-            *(f"{text}." for text in lines.summary(answer, known_facts, first.machine)),
-            *lines.assumptions(first, answer, verbose=True),
-            *refused,
-        ]
-    )
+    assumed = "\n".join(lines.assumptions(first, answer, verbose=True)).replace(f"\n{' ' * 10}", "; ").splitlines()
+    lead = " ".join(f"{text}." for text in (*lines.summary(answer, known_facts, first.machine), *assumed, *refused))
     return write_page(path, f"{first.workload.name}: estimate", lead, cards, sections)
