@@ -38,6 +38,7 @@ class Board:
 
 
 BOARDS = (
+    Board("mlperf", "accelerator unseen", lambda run: run.system, (0.06, 0.18), (0.002, 0.005)),
     Board("megatron-bridge", "accelerator unseen", lambda run: run.system, (0.10, 0.28), (0.029, 0.15)),
     Board("megatron-bridge", "model unseen", lambda run: run.model.name, (0.13, 0.22), (0.029, 0.15)),
     Board("llm-foundry", "system left out", lambda run: run.system, (0.12, 0.30)),
