@@ -137,6 +137,9 @@ class Columns:
             raise IrregularError from error
         if not {"B", "E"}.isdisjoint(phases) or any(len(letter) != 1 for letter in phases):
             raise IrregularError
+        for (key, _), values in zip(self.patterns, columns[3], strict=True):
+            if sum(key in text for text in arguments) != np.count_nonzero(np.isfinite(values)):
+                raise IrregularError  # an argument that is no number: the general road says whether it is JSON at all
         self.blocks.append(columns)
         phases["X"] = len(heads)
         return phases
