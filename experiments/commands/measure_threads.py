@@ -111,7 +111,7 @@ def scaling(
     if runs[0].busiest is not None:
         notes[-1] += " (--time busiest_time_s where other programs run)"
     else:
-        notes.append("no busiest_time_s: it is known of a MODULE:FUNCTION on Linux; threads of a command have ended")
+        notes.append("no busiest_time_s: it is known of a MODULE:FUNCTION that keeps its threads, on Linux")
     emit(rows, format, notes=notes)
 
 

@@ -132,6 +132,8 @@ def test_cpu_time_of_a_function_is_that_of_its_threads(
     (tmp_path / "own_loop.py").write_text(
         "import time\ndef work(n):\n    time.sleep(0.2)\n    end = time.thread_time() + n / 100\n"
         "    while time.thread_time() < end:\n        pass\n"
+        "def ended(n):\n    import threading\n    one = threading.Thread(target=work, args=(n,))\n"
+        "    one.start()\n    one.join()\n"
     )
     monkeypatch.chdir(tmp_path)
     command = ["measure", "scaling", "own_loop:work", "--threads", "1", "--size", "n=3,5,8", "--repeats", "1"]
@@ -144,6 +146,7 @@ def test_cpu_time_of_a_function_is_that_of_its_threads(
     (found,) = json.loads(capsys.readouterr().out)
     assert found["predictions"][0]["time_s"] == pytest.approx(0.1, rel=0.25)
     assert cli.run(["extrapolate", "own.csv", "--to", "n=10"]) == 0
+    assert measure_scaling("own_loop:ended", (1,), {"n": (5.0,)}, 1)[0].busiest is None
 
 
 def test_the_file_of_a_measuring_answers_questions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

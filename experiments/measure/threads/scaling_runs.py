@@ -39,7 +39,8 @@ function(**values)
 before, spent, start = threads(), time.process_time(), time.perf_counter()
 function(**values)
 passed, spent, after = time.perf_counter() - start, time.process_time() - spent, threads()
-busiest = max((after[name] - before.get(name, 0.0) for name in after), default=0.0) if before else 0.0
+each = [after[name] - before.get(name, 0.0) for name in after] if before else []
+busiest = max(each, default=0.0) if sum(each) > 0.9 * spent else 0.0
 print("slipstick-seconds", passed, spent, busiest)
 """
 
@@ -55,8 +56,9 @@ class ScalingTime:
     cpu
         CPU time of all threads together (of the whole command, its start included); None where the system says none.
     busiest
-        CPU time of the busiest thread: the wall time on a host of its own, if threads wait asleep (OMP_WAIT_POLICY) and
-        no thread ends meanwhile. None for a command, whose threads have ended, and where the system says none.
+        CPU time of the busiest thread: the wall time on a host of its own, if threads wait asleep (OMP_WAIT_POLICY).
+        None for a command and for a function that ends its threads itself (those that are left did less than 90 % of
+        `cpu`), and where the system says none.
     """
 
     point: Mapping[str, float]
