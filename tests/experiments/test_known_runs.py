@@ -111,3 +111,9 @@ def test_errors_name_the_line(tmp_path: Path, text: str, words: str) -> None:
 def test_a_measured_step_is_a_time() -> None:
     with pytest.raises(InputError, match="measured step = inf s"):
         KnownStep(layout(8), 16, 8192, "bf16", math.inf)
+
+
+def test_a_step_faster_than_the_peak_is_refused() -> None:
+    known = KnownStep(layout(8), 32, 8192, "bf16", 1e-9)
+    with pytest.raises(InputError, match="measured step = 1e-09 s on 8 x .*: want at least .* s, the model's flop"):
+        calibrated(MODEL, AT, [known])

@@ -144,12 +144,21 @@ def calibrated(
     Raises
     ------
     InputError
-        Where no step is given, or a layout does not fit the model, its batch or the machine's links.
+        Where no step is given, one is shorter than its flop at the peak take, or a layout does not fit the model, its
+        batch or the machine's links.
     """
     from scipy.optimize import least_squares
 
     if not known:
         raise InputError("no measured step: want at least one")
+    for one in known:
+        devices = one.layout.devices
+        bound = TrainingStep(model, machine, one.sequence, one.precision, devices, terms).bound(devices, one.batch)
+        if one.seconds < bound:
+            raise InputError(
+                f"measured step = {one.seconds:.4g} s on {devices} x {machine.name}, batch {one.batch}, "
+                f"{one.sequence} tokens: want at least {bound:.4g} s, the model's flop at the {one.precision} peak"
+            )
     measured = np.log([step.seconds for step in known])
 
     def errors(logs: FloatArray) -> FloatArray:
