@@ -30,11 +30,12 @@ KINDS: dict[str, FormulaModel] = {
     "convolution": CONVOLUTION,
     "gemm": PRODUCT,
     "attention": PRODUCT,
+    "recurrent": PRODUCT,
     "norm": NORM,
     "softmax": NORM,
     OTHER: POINTWISE,
 }
-PRODUCTS = frozenset({"convolution", "gemm", "attention"})
+PRODUCTS = frozenset({"convolution", "gemm", "attention", "recurrent"})
 FITTED_TO = "intel-skylake-sp"
 SCATTER = 0.25
 """Of a whole network on the processor that was fitted to: that of its convolutions (0.26), which are most of it."""

@@ -32,3 +32,12 @@ def test_a_stream_on_a_many_core_processor_nears_its_memory_with_threads() -> No
 def test_networks_whose_threads_share_images_keep_the_model_of_the_paper() -> None:
     found = ss.question("phi-cnn-small", "xeon-gold-6148", settings={"run.threads": 8})
     assert found.estimator == ss.estimator("threads-counted").resolved(found.workload, found.machine)
+
+
+def test_recurrent_layers_are_products_and_reach_a_tenth_of_the_peak() -> None:
+    """Steps of LSTM layers are matrix products of 64 rows, no element-wise loops: 64 GFLOP of 253 M weights."""
+    on = ss.machine("xeon-gold-6148")
+    found = ss.question("gnmt", on)
+    answer = found.answer()
+    flop = sum(float(op.cost.get("flop.matrix.float32", 0.0)) * float(op.times) for op in found.workload.bound())
+    assert flop / answer.time > 0.1 * on.peak("vector", "float32")
