@@ -160,6 +160,10 @@ def workload(name: str, dtype: str | None = None) -> Workload:
 
 def _unknown(name: str) -> InputError:
     """The error for a name of no workload: those of the same network first, then similar spellings."""
+    if name.endswith(".py"):
+        return InputError(
+            f"workload {name[:80]!r}: which function? want {name[:80]}:FUNCTION, which builds a PyTorch model"
+        )
     known = workload_names()
     stem = re.sub("[^a-z0-9]", "", re.sub("(?i)-?(training|train|step|prefill)$", "", name).lower())
     same = [one for one in known if stem and re.sub("[^a-z0-9]", "", one.lower()).startswith(stem)]

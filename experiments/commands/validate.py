@@ -98,7 +98,8 @@ def _predictors(
     chosen = [name.strip() for name in (beside or usual).split(",") if name.strip() != "none"]
     result = compare(cases, functions, files, chosen)
     emit([score.to_dict() for score in result.scores], form, f"{cases.name}: 80 % bands", result.notes)
-    return 0
+    answering = {score.predictor for score in result.scores if score.answered}
+    return 0 if answering.issuperset([*functions, *map(str, files)]) else 1
 
 
 def _short(row: dict[str, Any]) -> dict[str, Any]:

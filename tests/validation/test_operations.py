@@ -79,7 +79,7 @@ def test_a_scatter_is_what_it_was_made_of() -> None:
 
 
 def test_a_scatter_of_nothing_is_refused() -> None:
-    with pytest.raises(InputError, match="no error to tell a scatter from"):
+    with pytest.raises(InputError, match="no error to estimate a scatter from"):
         scatter([], [], [])
 
 

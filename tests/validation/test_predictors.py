@@ -27,6 +27,10 @@ def last_value(case, known):
     return case.inputs["times_s"][-1]
 
 
+def silent(case, known):
+    return None
+
+
 def perfect(case, known):
     """Shares the work without loss; a factor of two to both sides."""
     time = case.inputs["times_s"][-1] * case.inputs["known"][-1] / case.inputs["to"]
@@ -123,12 +127,16 @@ def test_the_verb_scores_a_function_and_a_file_beside_ours(tmp_path: Path) -> No
     functions = ("--predictor", "mine:last_value", "--predictor", "mine:perfect")
     scored = slipstick(*functions, "--predictions", "truth.csv", "--format", "json")
     assert scored.returncode == 0, scored.stderr
-    table = {row["predictor"]: row for row in json.loads(scored.stdout)}
+    rows = json.loads(scored.stdout)
+    table = {row["predictor"]: row for row in rows if row["kind"] == "strong"}
+    assert not any(row["predictor"] == "amdahl" for row in rows if row["kind"] == "problem_size")
     assert list(table) == ["mine:last_value", "mine:perfect", "truth.csv", "ours", "amdahl", "last value"]
     assert table["truth.csv"]["p90_error"] == 0 and table["mine:perfect"]["width"] == pytest.approx(4.0)
     same = ("median_error", "p90_error", "ratio")
     assert [table["mine:last_value"][key] for key in same] == [table["last value"][key] for key in same]
     assert table["ours"]["median_error"] < table["last value"]["median_error"]
+    silent = slipstick("--predictor", "mine:silent", "--beside", "none")
+    assert silent.returncode == 1 and "no answer" not in silent.stderr
     wrong = slipstick("--predictor", "mine:absent")
     assert wrong.returncode == 2 and "MODULE:FUNCTION" in wrong.stderr
 

@@ -135,3 +135,8 @@ def test_a_shape_that_does_not_fit_is_refused_by_name() -> None:
         tape.convolution("grouped", image, 8, (3, 3), groups=2)
     with pytest.raises(InputError, match="7 heads do not divide a width of 768"):
         bert(heads=7)
+
+
+def test_a_python_file_without_its_function_is_told_what_is_missing() -> None:
+    with pytest.raises(InputError, match=r"which function\? want my_model.py:FUNCTION"):
+        workload("my_model.py")

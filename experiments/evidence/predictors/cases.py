@@ -28,11 +28,14 @@ class Case:
         What is held out together with it: a source, a system, a model.
     inputs
         What is known of it, by name: numbers in SI units, words, rows of numbers.
+    kind
+        Cases of one kind are scored together (strong scaling, training of one stack); "" where there is one kind.
     """
 
     name: str
     group: str
     inputs: Mapping[str, Input]
+    kind: str = ""
 
 
 @dataclass(frozen=True)

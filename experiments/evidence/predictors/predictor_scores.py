@@ -32,10 +32,12 @@ class Run:
 
 @dataclass(frozen=True)
 class PredictorScore:
-    """One predictor on one set of cases.
+    """One predictor on the cases of one kind.
 
     Parameters
     ----------
+    kind
+        Of the cases; "" where the set has one.
     cases, answered
         How many there are, and the share that got an answer; all that follows is over those.
     median_error, p90_error
@@ -51,6 +53,7 @@ class PredictorScore:
         CPU milliseconds a case; None where predictions were read from a file.
     """
 
+    kind: str
     predictor: str
     cases: int
     answered: float
@@ -90,25 +93,39 @@ def reference(cases: CaseSet, name: str) -> Run:
 
 
 def scores(cases: CaseSet, runs: Mapping[str, Run]) -> list[PredictorScore]:
-    """A line a predictor, over the same cases."""
-    common = [None not in answers for answers in zip(*(each.predictions for each in runs.values()), strict=True)]
-    return [_score(name, cases.measured, each, common) for name, each in runs.items()]
+    """A line a kind of cases and predictor that answers any of them, over the same cases."""
+    lines = []
+    for kind in dict.fromkeys(one.case.kind for one in cases.measured):
+        places = [place for place, one in enumerate(cases.measured) if one.case.kind == kind]
+        answers = {name: [each.predictions[place] for place in places] for name, each in runs.items()}
+        # a baseline may be for one kind only (Amdahl's law for strong scaling)
+        answers = {name: made for name, made in answers.items() if name not in cases.references or any(made)}
+        common = [None not in row for row in zip(*answers.values(), strict=True)]
+        measured = [cases.measured[place] for place in places]
+        for name, predictions in answers.items():
+            spent = runs[name].cpu_s
+            cost = None if spent is None else 1e3 * spent / len(cases.measured)
+            lines.append(_score(kind, name, measured, predictions, common, cost))
+    return lines
 
 
-def _score(name: str, measured: Sequence[Measured], each: Run, common: Sequence[bool]) -> PredictorScore:
+def _score(
+    kind: str, name: str, measured: Sequence[Measured], predictions: Predictions, common: Sequence[bool],
+    cost: float | None,
+) -> PredictorScore:  # fmt: skip
     pairs = [
         (prediction, one.time, shared)
-        for prediction, one, shared in zip(each.predictions, measured, common, strict=True)
+        for prediction, one, shared in zip(predictions, measured, common, strict=True)
         if prediction is not None
     ]
     count = len(measured)
-    cost = None if each.cpu_s is None or not count else 1e3 * each.cpu_s / count
     if not pairs:
-        return PredictorScore(name, count, 0.0, None, None, None, None, None, None, None, cost)
+        return PredictorScore(kind, name, count, 0.0, None, None, None, None, None, None, None, cost)
     ratio = np.array([prediction.time / truth for prediction, truth, _ in pairs])
     error = np.abs(ratio - 1)
     shared = error[[shared for *_, shared in pairs]]
     return PredictorScore(
+        kind,
         name,
         count,
         len(pairs) / count,

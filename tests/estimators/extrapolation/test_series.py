@@ -44,7 +44,7 @@ def test_one_point_is_refused_and_two_are_answered_without_trust() -> None:
 
 @pytest.mark.parametrize("to", [[], [0], [-5], [float("nan")], [[1, 2]]])
 def test_targets_must_be_positive_numbers(to: object) -> None:
-    with pytest.raises(InputError, match="one or more targets, finite numbers > 0"):
+    with pytest.raises(InputError, match="want one or more finite numbers > 0"):
         extrapolate(Series.of([1, 2, 4], [4.0, 2.0, 1.0]), to)
 
 

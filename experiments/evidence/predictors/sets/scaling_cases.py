@@ -62,13 +62,13 @@ def _cases(each: MeasuredSeries) -> list[Measured]:
             "times_s": known.y,
         }
         for to, seconds in zip(later, truth, strict=True):
-            case = Case(_name(each.name, len(known.x), float(to)), each.source, {**shared, "to": float(to)})
+            case = Case(_name(each.name, len(known.x), float(to)), each.source, {**shared, "to": float(to)}, each.kind)
             result.append(Measured(case, float(seconds)))
     return result
 
 
 def _prediction(one: Target, field: str) -> Prediction | None:
     if field != "ours":
-        return Prediction(getattr(one, field))
+        return Prediction(getattr(one, field)) if field == "last" or one.kind == "strong" else None
     banded = one.low == one.low and one.low > 0
     return Prediction(one.ours, one.low, one.high) if banded else Prediction(one.ours)

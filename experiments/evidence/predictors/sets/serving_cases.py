@@ -70,4 +70,4 @@ def _case(one: silicon.Case, number: int) -> Case:
         "pipeline": layout.pipeline, "replicas": layout.replicas, "expert": layout.expert,
         "input_tokens": one.load.input_tokens, "output_tokens": one.load.output_tokens, "users": one.load.users,
     }  # fmt: skip
-    return Case(f"{number}: {model.name} on {one.system}, {one.load.users} users", model.name, inputs)
+    return Case(f"{number}: {model.name} on {one.system}, {one.load.users} users", model.name, inputs, one.kind)

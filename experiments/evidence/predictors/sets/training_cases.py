@@ -85,4 +85,4 @@ def _case(run: TrainingRun, number: int) -> Case:
         "sequence": run.sequence, "precision": run.precision, **machine_inputs(run.machine),
         **{name: getattr(layout, name) for name in LAYOUT},
     }  # fmt: skip
-    return Case(f"{number}: {run.source}, {model.name} on {run.devices} {run.system}", run.system, inputs)
+    return Case(f"{number}: {run.source}, {model.name} on {run.devices} {run.system}", run.system, inputs, run.source)
