@@ -50,7 +50,7 @@ from .experiments.serve.by_name import serve_locally as serve_locally
 from .experiments.serve.planning import Plan as Plan
 from .experiments.serve.serving import Serving as Serving
 from .experiments.subjects.training_plan.training_by_name import plan_training as plan_training
-from .experiments.subjects.training_plan.training_search import TrainingPlan as TrainingPlan
+from .experiments.subjects.training_plan.training_choice import TrainingPlan as TrainingPlan
 
 # Estimates and estimators
 from .experiments.question.registry import estimator as estimator

@@ -23,12 +23,14 @@ def test_a_config_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     asked = ["plan", "training", str(tmp_path / "config.json"), "--on", "h100-dgx", "--devices", "24", "--batch", "48"]
     assert run([*asked, "--sequence", "4096"]) == 0
     said = capsys.readouterr().out
-    for words in ("pick: tp ", "bound by: ", "memory of its fullest device", "second: ", "slower: "):
+    for words in ("pick: tp ", "bound by: ", "memory of its fullest device", "second: ", "slower: ", "fits in 80 GB: "):
         assert words in said
     assert run([*asked, "--format", "json", "--best", "3"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert len(rows) == 3
     assert all(row["low_s"] < row["step_s"] < row["high_s"] and row["devices"] <= 24 for row in rows)
+    assert all(row["low_memory_gb"] <= row["memory_gb"] <= row["high_memory_gb"] <= 80 for row in rows)
+    assert {row["fits"] for row in rows} == {"fits"}
     assert [row["step_s"] for row in rows] == sorted(row["step_s"] for row in rows)
 
 
@@ -57,6 +59,18 @@ def test_what_does_not_fit_is_said() -> None:
         TrainingSearch(language_model("llama-3.1-405b"), machine("h100-dgx"), 8, 8, 8192).run()
     with pytest.raises(InputError, match="joins 8 devices"):
         TrainingSearch(language_model("llama-3.1-8b"), machine("h100-sxm"), 16, 16, 8192).run()
+
+
+def test_a_device_that_only_may_hold_it_is_a_caution() -> None:
+    from slipstick.experiments.subjects.training_plan.training_text import training_lines
+
+    model, at = language_model("llama-3.1-8b"), machine("h100-dgx")
+    smaller = at.using({"memory.HBM3.capacity": 19e9})
+    plan = TrainingSearch(model, smaller, 8, 8, 8192).run(64)
+    assert (plan.fitted, {row["fits"] for row in plan.rows()}) == (0, {"may not fit"})
+    assert any(line.startswith("beware: no layout surely fits") for line in training_lines(plan))
+    with pytest.raises(InputError, match="the smallest needs .* of 10 GB"):
+        TrainingSearch(model, at.using({"memory.HBM3.capacity": 10e9}), 8, 8, 8192).run()
 
 
 def test_layouts_that_deal_experts_out_are_searched() -> None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.language.language_catalog import language_model
 from slipstick.workloads.language.language_model import LanguageModel
+from slipstick.workloads.language.memory_band import with_band
 from slipstick.workloads.language.training_layout import TrainingLayout, training_flop
 from slipstick.workloads.language.training_memory import (
     layer_activation_bytes,
@@ -47,6 +48,13 @@ def test_states_of_zero() -> None:
     assert found == pytest.approx([120, 31.4, 16.6, 1.9], abs=0.05)
 
 
+def test_one_device_has_no_communication_buffers() -> None:
+    memory = stage_memory(language_model("llama-3.1-8b"), TrainingLayout(), 1, 1024)
+    assert with_band(memory, TrainingLayout()).beyond["communication buffers"] == 0
+    two = with_band(memory, TrainingLayout(tensor=2, data=2)).beyond["communication buffers"]
+    assert two == 2 * 32 * 2 * 4 * 2**20  # NCCL_BUFFSIZE of 4 MiB, 32 channels, two directions, two communicators
+
+
 @given(st.sampled_from(["llama-3.1-70b", "qwen3-235b-a22b", "deepseek-v3"]), st.integers(0, 60))
 def test_parts_of_a_model_add_up_to_its_parameters(name: str, layers: int) -> None:
     model = language_model(name)
@@ -66,6 +74,12 @@ def test_memory_is_the_sum_of_its_parts_and_sharing_never_raises_it(
     layout = TrainingLayout(tensor, pipeline, data, shard=shard, recompute=recompute)  # type: ignore[arg-type]
     memory = stage_memory(model, layout, 64, 8192)
     assert memory.total == pytest.approx(sum(memory.parts().values()))
+    band = with_band(memory, layout)
+    assert band.low <= memory.total <= band.high
+    assert band.high == pytest.approx(memory.total + sum(band.beyond.values()))
+    assert band.fits(band.high) == "fits"
+    assert band.fits(memory.total) == "may not fit"
+    assert band.fits(band.low * (1 - 1e-9)) == "does not fit"
     if shard < 2:
         further = TrainingLayout(tensor, pipeline, data, shard=shard + 1, recompute=recompute)  # type: ignore[arg-type]
         assert stage_memory(model, further, 64, 8192).total <= memory.total * (1 + 1e-12)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from slipstick.experiments.subjects.training_plan.known_runs import read_known
-from slipstick.experiments.subjects.training_plan.training_search import TrainingPlan, TrainingSearch
+from slipstick.experiments.subjects.training_plan.training_choice import TrainingPlan
+from slipstick.experiments.subjects.training_plan.training_search import TrainingSearch
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.workloads.language.language_catalog import language_model
 

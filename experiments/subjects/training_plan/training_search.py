@@ -7,33 +7,23 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
 
-from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.schedule.pipelines.training_known import KnownStep, StepCalibration, calibrated
 from slipstick.estimators.schedule.pipelines.training_step import (
     FSDP_TERMS,
     MEGATRON_TERMS,
-    PARTS,
     PRECISIONS,
-    StepTime,
     TrainingStep,
     TrainingTerms,
 )
+from slipstick.experiments.subjects.training_plan.fitting import fit_of, fullest, stages
+from slipstick.experiments.subjects.training_plan.training_choice import SPREAD, TrainingChoice, TrainingPlan
 from slipstick.experiments.subjects.training_plan.training_energy import step_watts
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.training_layout import TrainingLayout, training_flop
-from slipstick.workloads.language.training_memory import TrainingMemory, stage_memory
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-SPREAD = 0.25
-"""Log spread of the error on models that the fit had not seen (`slipstick validate training`)."""
-FULL = 0.95
-"""Share of a device's memory that a plan fills at most; the rest is the runtime's."""
 STAGES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 18, 20, 24, 28, 32, 48, 64)
 CHUNKS = (1, 2, 3, 4, 5, 6, 8, 10, 12)
 CONTEXTS, MICROS = (1, 2, 4, 8, 16), (1, 2, 4, 8)
@@ -43,122 +33,6 @@ SOFTWARE = {"megatron": MEGATRON_TERMS, "fsdp": FSDP_TERMS}
 """Terms by the software that trains: Megatron's layouts, or weights sharded over data ranks alone (eager FSDP)."""
 KEPT = 64
 """Layouts whose parts are kept for the answer."""
-
-
-@dataclass(frozen=True)
-class TrainingChoice:
-    """A layout, its step time by part, and the memory of its fullest device [bytes].
-
-    `watts` are the mean power of a device and the factor of its 80 % band; None where it is unknown.
-    """
-
-    layout: TrainingLayout
-    time: StepTime
-    memory: TrainingMemory
-    spread: float = SPREAD
-    watts: tuple[float, float] | None = None
-
-    @property
-    def width(self) -> float:
-        """Factor of the 80 % band of the step."""
-        return math.exp(quantile(DEFAULT_LEVEL, None) * self.spread)
-
-    def _power(self, rate: float, cap: float | None) -> dict[str, float | None]:
-        """Watts of all devices with their band, joules of a token."""
-        if self.watts is None:
-            return dict.fromkeys(("power_W", "low_power_W", "high_power_W", "energy_J_per_token"))
-        each, width = self.watts
-        number = self.layout.devices
-        return {
-            "power_W": each * number,
-            "low_power_W": each / width * number,
-            "high_power_W": min(each * width, cap or math.inf) * number,
-            "energy_J_per_token": each * number / rate,
-        }
-
-    def row(self, plan: TrainingPlan) -> dict[str, Any]:
-        """As a row of a table, with the 80 % band of the step."""
-        seconds, width = self.time.seconds, self.width
-        tokens = plan.batch * plan.sequence
-        return {
-            "layout": self.layout.text(),
-            "devices": self.layout.devices,
-            "step_s": seconds,
-            "low_s": seconds / width,
-            "high_s": seconds * width,
-            "tokens_per_s": tokens / seconds,
-            "mfu": plan.flop * tokens / (seconds * self.layout.devices * plan.peak),
-            "memory_gb": self.memory.total / 1e9,
-            **self._power(tokens / seconds, plan.cap),
-            "cost_usd_per_million_tokens": (
-                plan.price * self.layout.devices / 3600 / (tokens / seconds) * 1e6 if plan.price is not None else None
-            ),
-            "largest_part": self.time.bound,
-            **{f"{name}_s": self.time.parts[name] for name in PARTS},
-        }
-
-
-@dataclass(frozen=True)
-class TrainingPlan:
-    """The best layouts, fastest first.
-
-    Parameters
-    ----------
-    flop
-        Model flop of a token.
-    peak
-        Flop/s of a device in the precision of the layers' products, by which MFU counts.
-    bound
-        Seconds below which no layout of these devices comes.
-    joined
-        Devices that the machine's links join by its file; beyond them the last link's rate is assumed to hold.
-    fitted, short, refused
-        Layouts answered; those that do not fit in memory; those that do not divide.
-    calibration
-        Factors fitted to measured steps of one's own; None without them.
-    cap, price
-        Watts that a device may draw, and what its hour costs [$]; None where the machine does not state them.
-    grown
-        The measured layout of most devices with more data ranks, so that it fills the devices; None where it cannot.
-    """
-
-    model: str
-    machine: str
-    devices: int
-    batch: int
-    sequence: int
-    precision: str
-    flop: float
-    peak: float
-    bound: float
-    joined: int
-    best: tuple[TrainingChoice, ...]
-    fitted: int
-    short: int
-    refused: int
-    calibration: StepCalibration | None = None
-    grown: TrainingChoice | None = None
-    cap: float | None = None
-    price: float | None = None
-
-    def rows(self) -> list[dict[str, Any]]:
-        """The best layouts."""
-        return [choice.row(self) for choice in self.best]
-
-    def _repr_html_(self) -> str:
-        from html import escape
-
-        row = self.rows()[0]
-        head = f"{row['layout']}: {row['step_s']:.4g} s a step ({row['low_s']:.4g} .. {row['high_s']:.4g}, 80 %)"
-        return f"<p><b>{escape(self.model)} on {escape(self.machine)}</b>: {escape(head)}</p>" + str(
-            self.to_frame().to_html(index=False)
-        )
-
-    def to_frame(self) -> pd.DataFrame:
-        """The same as a table."""
-        import pandas as pd
-
-        return pd.DataFrame(self.rows())
 
 
 @dataclass(frozen=True)
@@ -205,39 +79,51 @@ class TrainingSearch:
         terms = fit.terms if fit else start
         step = TrainingStep(self.model, self.machine, self.sequence, self.precision, self.devices, terms)
         domain = step.network.domain
-        capacity = self.machine.memory[self.machine.main_memory].capacity * FULL
-        plans: list[tuple[float, int, TrainingLayout]] = []
+        capacity = self.machine.memory[self.machine.main_memory].capacity
+        kept: dict[str, list[tuple[float, int, TrainingLayout]]] = {"fits": [], "may not fit": []}
+        counts = dict.fromkeys(("fits", "may not fit", "does not fit"), 0)
         least = math.inf
-        fitted = short = refused = 0
+        refused = 0
         for layout in self.layouts(domain):
             try:
-                need = self.fullest(layout).total
+                found = stages(self.model, layout, self.batch, self.sequence)
             except InputError:
                 refused += 1
                 continue
-            least = min(least, need)
-            if need > capacity:
-                short += 1
-                continue
-            fitted += 1
-            heapq.heappush(plans, (-step.step(layout, self.batch).seconds, fitted, layout))
-            if len(plans) > KEPT:
-                heapq.heappop(plans)
-        if not plans:
+            least = min(least, fullest(found).low)
+            fit_in = fit_of(found, capacity)
+            counts[fit_in] += 1
+            if fit_in in kept:
+                plans = kept[fit_in]
+                heapq.heappush(plans, (-step.step(layout, self.batch).seconds, -counts[fit_in], layout))
+                if len(plans) > KEPT:
+                    heapq.heappop(plans)
+        sure, doubtful = (self._fastest(step, fit, kept[name], best) for name in kept)
+        if not (sure or doubtful):
             reason = "no layout divides" if math.isinf(least) else f"the smallest needs {least / 1e9:.4g} GB a device"
             raise InputError(
                 f"{self.model.name} on at most {self.devices} x {self.machine.name}, batch {self.batch}: {reason}, of "
-                f"{capacity / 1e9:.4g} GB that a plan may fill; want more devices, or another batch"
+                f"{capacity / 1e9:.4g} GB; want more devices, or another batch"
             )
-        ordered = [entry[2] for entry in sorted(plans, key=lambda entry: (-entry[0], entry[1]))]
-        chosen = tuple(sorted((self._choice(step, layout, fit) for layout in ordered[:best]), key=_seconds))
+        tight = doubtful[0] if sure and doubtful and _seconds(doubtful[0]) < _seconds(sure[0]) else None
         return TrainingPlan(
             self.model.name, self.machine.name, self.devices, self.batch, self.sequence, self.precision,
             training_flop(self.model, self.sequence), self.machine.peak("matrix", PRECISIONS[self.precision]),
-            step.bound(self.devices, self.batch), step.network.devices, chosen, fitted, short, refused, fit,
-            self._grown(step, fit), self.machine.power.cap,
-            self.machine.price,
+            step.bound(self.devices, self.batch), step.network.devices, sure or doubtful, capacity,
+            counts["fits"], counts["may not fit"], counts["does not fit"], refused,
+            fit, self._grown(step, fit), tight, self.machine.power.cap, self.machine.price,
         )  # fmt: skip
+
+    def _fastest(
+        self,
+        step: TrainingStep,
+        fit: StepCalibration | None,
+        plans: list[tuple[float, int, TrainingLayout]],
+        best: int,
+    ) -> tuple[TrainingChoice, ...]:
+        """The fastest of the kept layouts, fastest first."""
+        ordered = [layout for _, _, layout in sorted(plans, key=lambda plan: (-plan[0], -plan[1]))]
+        return tuple(sorted((self._choice(step, layout, fit) for layout in ordered[:best]), key=_seconds))
 
     def _grown(self, step: TrainingStep, fit: StepCalibration | None) -> TrainingChoice | None:
         """The largest measured layout with more data ranks; None where batch or devices do not divide so."""
@@ -257,19 +143,14 @@ class TrainingSearch:
         return SOFTWARE[self.software]
 
     def _choice(self, step: TrainingStep, layout: TrainingLayout, fit: StepCalibration | None) -> TrainingChoice:
-        time, memory = step.step(layout, self.batch), self.fullest(layout)
+        time = step.step(layout, self.batch)
+        found = stages(self.model, layout, self.batch, self.sequence)
         spread = SPREAD
         if fit is not None:
             time = time.scaled(fit.offset(layout, self.batch, self.sequence))
             spread = fit.spread(layout, self.batch, self.sequence, self.precision)
         flop = training_flop(self.model, self.sequence) * self.sequence * self.batch / layout.devices
-        return TrainingChoice(layout, time, memory, spread, step_watts(self.machine, time, flop, self.precision))
-
-    def fullest(self, layout: TrainingLayout) -> TrainingMemory:
-        """Memory of the first, second or last stage, whichever is fullest; those between hold less than the second."""
-        ends = {0, min(1, layout.pipeline - 1), layout.pipeline - 1}
-        each = (stage_memory(self.model, layout, self.batch, self.sequence, stage) for stage in sorted(ends))
-        return max(each, key=lambda memory: memory.total)
+        return TrainingChoice(layout, time, found, spread, step_watts(self.machine, time, flop, self.precision))
 
     def layouts(self, domain: int) -> Iterator[TrainingLayout]:
         """Layouts of at most so many devices; tensor ranks stay within the nearest link."""

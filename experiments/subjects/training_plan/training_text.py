@@ -6,7 +6,8 @@ import math
 
 from slipstick.estimators.schedule.pipelines.training_known import FACTORS, StepCalibration
 from slipstick.experiments.subjects.power.facility import Facility
-from slipstick.experiments.subjects.training_plan.training_search import TrainingChoice, TrainingPlan
+from slipstick.experiments.subjects.training_plan.fitting import band_text
+from slipstick.experiments.subjects.training_plan.training_choice import TrainingChoice, TrainingPlan
 
 WORDS = {
     "products": "matrix products",
@@ -22,7 +23,7 @@ WORDS = {
     "optimizer": "the optimizer",
     "stragglers": "stragglers",
 }
-SHOWN = ("layout", "devices", "step_s", "low_s", "high_s", "tokens_per_s", "mfu", "memory_gb", "largest_part")
+SHOWN = ("layout", "devices", "step_s", "low_s", "high_s", "tokens_per_s", "mfu", "memory_gb", "fits", "largest_part")
 
 
 def training_lines(plan: TrainingPlan, facility: Facility | None = None, price: str = "") -> list[str]:
@@ -32,13 +33,23 @@ def training_lines(plan: TrainingPlan, facility: Facility | None = None, price: 
     lines = [
         f"training {plan.model} on at most {plan.devices} x {plan.machine}: {plan.batch} sequences of {plan.sequence} "
         f"tokens, {plan.precision}, {plan.flop / 1e9:,.1f} Gflop a token",
-        f"{plan.fitted:,} layouts fit; {plan.short:,} do not fit in memory, {plan.refused:,} do not divide",
+        f"{plan.fitted:,} layouts fit; {plan.doubtful:,} may not, {plan.short:,} do not fit in memory, "
+        f"{plan.refused:,} do not divide",
         f"pick: {best.layout.text()} on {best.layout.devices} devices: {row['step_s']:.4g} s a step "
         f"({row['low_s']:.3g} to {row['high_s']:.3g} with 80 %), {row['tokens_per_s']:,.0f} tokens/s, "
         f"MFU {row['mfu']:.1%} of the {plan.precision} peak",
         f"bound by: {shares(best)}; no layout is below {plan.bound:.4g} s (model flop at the peak of all devices)",
         f"memory of its fullest device: {memory_text(best)}",
+        *band_text(best.stages, plan.capacity, best.layout),
     ]
+    if not plan.fitted:
+        lines.append("beware: no layout surely fits in memory; these may not")
+    if plan.tight is not None:
+        memory = plan.tight.memory
+        lines.append(
+            f"faster, but may not fit: {plan.tight.layout.text()}: {plan.tight.time.seconds:.4g} s a step, "
+            f"{memory.low / 1e9:.3g} to {memory.high / 1e9:.3g} GB"
+        )
     if row["power_W"] is not None:
         lines.append(
             f"power: {row['power_W']:,.0f} W of all devices ({row['low_power_W']:,.0f} .. {row['high_power_W']:,.0f}; "
@@ -88,8 +99,8 @@ def shares(choice: TrainingChoice) -> str:
 
 def memory_text(choice: TrainingChoice) -> str:
     """Parts of the memory."""
-    parts = ", ".join(f"{name} {size / 1e9:.3g}" for name, size in choice.memory.parts().items() if size > 0)
-    return f"{choice.memory.total / 1e9:.3g} GB ({parts})"
+    parts = ", ".join(f"{name} {size / 1e9:.3g}" for name, size in choice.memory.counted.parts().items() if size > 0)
+    return f"{choice.memory.counted.total / 1e9:.3g} GB ({parts})"
 
 
 def why_worse(best: TrainingChoice, other: TrainingChoice) -> str:

@@ -1,0 +1,46 @@
+"""Memory by stage of a layout beside what a device has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slipstick.workloads.language.language_model import LanguageModel
+from slipstick.workloads.language.memory_band import StageMemory, with_band
+from slipstick.workloads.language.training_layout import TrainingLayout
+from slipstick.workloads.language.training_memory import stage_memory
+
+FITS = ("fits", "may not fit", "does not fit")
+"""Best first."""
+
+
+def stages(model: LanguageModel, layout: TrainingLayout, batch: int, sequence: int) -> tuple[StageMemory, ...]:
+    """Memory of the first, second and last stage; those between hold less than the second."""
+    ends = sorted({0, min(1, layout.pipeline - 1), layout.pipeline - 1})
+    return tuple(with_band(stage_memory(model, layout, batch, sequence, stage), layout, stage) for stage in ends)
+
+
+def fullest(found: Sequence[StageMemory]) -> StageMemory:
+    """The stage that may need most."""
+    return max(found, key=lambda stage: stage.high)
+
+
+def fit_of(found: Sequence[StageMemory], capacity: float) -> str:
+    """How the worst of the stages fits in so many bytes."""
+    return max((stage.fits(capacity) for stage in found), key=FITS.index)
+
+
+def band_text(found: Sequence[StageMemory], capacity: float, layout: TrainingLayout) -> list[str]:
+    """Band of the fullest stage and what it holds; the other stages."""
+    most = fullest(found)
+    beyond = ", ".join(f"{name} {size / 1e9:.2g}" for name, size in most.beyond.items() if size > 0)
+    lines = [
+        f"{fit_of(found, capacity)} in {capacity / 1e9:.4g} GB: {most.low / 1e9:.3g} GB (half-precision gradients, half of the activations) "
+        f"to {most.high / 1e9:.3g} GB; beyond the formulas at most {beyond}: a judgement"
+    ]
+    if len(found) > 1:
+        each = ", ".join(
+            f"{stage.stage + 1}: {stage.counted.total / 1e9:.3g} ({stage.low / 1e9:.3g} .. {stage.high / 1e9:.3g})"
+            for stage in found
+        )
+        lines.append(f"memory by stage of {layout.pipeline} [GB]: {each}")
+    return lines
