@@ -34,8 +34,8 @@ def band_text(found: Sequence[StageMemory], capacity: float, layout: TrainingLay
     most = fullest(found)
     beyond = ", ".join(f"{name} {size / 1e9:.2g}" for name, size in most.beyond.items() if size > 0)
     lines = [
-        f"{fit_of(found, capacity)} in {capacity / 1e9:.4g} GB: {most.low / 1e9:.3g} GB (half-precision gradients, half of the activations) "
-        f"to {most.high / 1e9:.3g} GB; beyond the formulas at most {beyond}: a judgement"
+        f"{fit_of(found, capacity)} in {capacity / 1e9:.4g} GB: {most.low / 1e9:.3g} GB (half-precision gradients, "
+        f"half of the activations) to {most.high / 1e9:.3g} GB; beyond the formulas at most {beyond}: a judgement"
     ]
     if len(found) > 1:
         each = ", ".join(
