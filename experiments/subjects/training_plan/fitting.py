@@ -30,7 +30,7 @@ def fit_of(found: Sequence[StageMemory], capacity: float) -> str:
 
 
 def band_text(found: Sequence[StageMemory], capacity: float, layout: TrainingLayout) -> list[str]:
-    """Band of the fullest stage and what it holds; the other stages."""
+    """Band of the fullest stage beside a capacity in bytes, and what it holds; the other stages. A list of lines."""
     most = fullest(found)
     beyond = ", ".join(f"{name} {size / 1e9:.2g}" for name, size in most.beyond.items() if size > 0)
     lines = [
