@@ -19,28 +19,28 @@ def stages(model: LanguageModel, layout: TrainingLayout, batch: int, sequence: i
     return tuple(with_band(stage_memory(model, layout, batch, sequence, stage), layout, stage) for stage in ends)
 
 
-def fullest(found: Sequence[StageMemory]) -> StageMemory:
+def fullest(by_stage: Sequence[StageMemory]) -> StageMemory:
     """The stage that may need most."""
-    return max(found, key=lambda stage: stage.high)
+    return max(by_stage, key=lambda stage: stage.high)
 
 
-def fit_of(found: Sequence[StageMemory], capacity: float) -> str:
+def fit_of(by_stage: Sequence[StageMemory], capacity: float) -> str:
     """How the worst of the stages fits in so many bytes."""
-    return max((stage.fits(capacity) for stage in found), key=FITS.index)
+    return max((stage.fits(capacity) for stage in by_stage), key=FITS.index)
 
 
-def band_text(found: Sequence[StageMemory], capacity: float, layout: TrainingLayout) -> list[str]:
+def band_text(by_stage: Sequence[StageMemory], capacity: float, layout: TrainingLayout) -> list[str]:
     """Band of the fullest stage beside a capacity in bytes, and what it holds; the other stages. A list of lines."""
-    most = fullest(found)
+    most = fullest(by_stage)
     beyond = ", ".join(f"{name} {size / 1e9:.2g}" for name, size in most.beyond.items() if size > 0)
     lines = [
-        f"{fit_of(found, capacity)} in {capacity / 1e9:.4g} GB: {most.low / 1e9:.3g} GB (half-precision gradients, "
+        f"{fit_of(by_stage, capacity)} in {capacity / 1e9:.4g} GB: {most.low / 1e9:.3g} GB (half-precision gradients, "
         f"half of the activations) to {most.high / 1e9:.3g} GB; beyond the formulas at most {beyond}: a judgement"
     ]
-    if len(found) > 1:
+    if len(by_stage) > 1:
         each = ", ".join(
             f"{stage.stage + 1}: {stage.counted.total / 1e9:.3g} ({stage.low / 1e9:.3g} .. {stage.high / 1e9:.3g})"
-            for stage in found
+            for stage in by_stage
         )
         lines.append(f"memory by stage of {layout.pipeline} [GB]: {each}")
     return lines

@@ -86,12 +86,12 @@ class TrainingSearch:
         refused = 0
         for layout in self.layouts(domain):
             try:
-                found = stages(self.model, layout, self.batch, self.sequence)
+                by_stage = stages(self.model, layout, self.batch, self.sequence)
             except InputError:
                 refused += 1
                 continue
-            least = min(least, fullest(found).low)
-            fit_in = fit_of(found, capacity)
+            least = min(least, fullest(by_stage).low)
+            fit_in = fit_of(by_stage, capacity)
             counts[fit_in] += 1
             if fit_in in kept:
                 plans = kept[fit_in]
@@ -144,13 +144,13 @@ class TrainingSearch:
 
     def _choice(self, step: TrainingStep, layout: TrainingLayout, fit: StepCalibration | None) -> TrainingChoice:
         time = step.step(layout, self.batch)
-        found = stages(self.model, layout, self.batch, self.sequence)
+        by_stage = stages(self.model, layout, self.batch, self.sequence)
         spread = SPREAD
         if fit is not None:
             time = time.scaled(fit.offset(layout, self.batch, self.sequence))
             spread = fit.spread(layout, self.batch, self.sequence, self.precision)
         flop = training_flop(self.model, self.sequence) * self.sequence * self.batch / layout.devices
-        return TrainingChoice(layout, time, found, spread, step_watts(self.machine, time, flop, self.precision))
+        return TrainingChoice(layout, time, by_stage, spread, step_watts(self.machine, time, flop, self.precision))
 
     def layouts(self, domain: int) -> Iterator[TrainingLayout]:
         """Layouts of at most so many devices; tensor ranks stay within the nearest link."""
