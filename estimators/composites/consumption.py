@@ -153,6 +153,8 @@ def energy_of(
 
     None where they are unknown.
     """
+    if time <= 0:
+        return None, ()
     try:
         consumed = energy(workload, machine, run, clock=clock)
     except InputError:

@@ -86,7 +86,8 @@ def default(
         return Default(converted, machine, registry.estimator_of(record, workload, machine), f"{record.why}; {PLAIN}")
     if "threads" in run and (kind == "many-core" or (kind == "cpu" and "images" in {*workload.symbols, *run})):
         if any("loop" in op.attributes for op in workload):  # no images that threads share: wide, unseen there
-            return Default(workload, machine, registry.estimator("loops"), f"{LOOPS}; {PLAIN}")
+            converted = in_dtype(workload, dtype) if dtype else workload
+            return Default(converted, machine, registry.estimator("loops"), f"{LOOPS}; {PLAIN}")
         threads = registry.estimator_of("threads-counted", workload, machine)
         return Default(in_dtype(workload, dtype) if dtype else workload, machine, threads, f"{THREADS}; {PLAIN}")
     if "pipeline_parallel" in workload.symbols | set(workload.defaults):

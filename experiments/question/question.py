@@ -143,7 +143,12 @@ def with_sizes(workload: Workload, sizes: Mapping[str, Value]) -> Workload:
     """
     if "dtype" in sizes:
         raise InputError("workload.dtype is no size: give --dtype NAME, in a study file dtype = 'NAME'")
-    return workload.bind(**{name: _size(name, value) for name, value in sizes.items()})
+    bound = workload.bind(**{name: _size(name, value) for name, value in sizes.items()})
+    if "devices" in sizes and all(op.kind == "collective" for op in bound):
+        count = _size("devices", sizes["devices"])
+        if count < 2:
+            raise InputError(f"workload.devices = {count:g}: a collective of one device moves nothing: want >= 2")
+    return bound
 
 
 def _without(sizes: Mapping[str, Value], names: frozenset[str]) -> dict[str, Value]:

@@ -109,6 +109,15 @@ def test_loops_are_answered_by_default_on_cpus_that_say_enough() -> None:
         LOOPS.estimate(TRIAD, GOLD, {"threads": 21})
 
 
+@pytest.mark.parametrize("stream", [*STREAMS, "jacobi-2d-5pt"])
+def test_floats_of_half_the_size_halve_the_traffic_of_a_stream_and_other_types_are_refused(stream: str) -> None:
+    wide, narrow = (question(stream, "epyc-9654", dtype=name).answer().time for name in ("float64", "float32"))
+    assert narrow == pytest.approx(wide / 2, rel=1e-3)
+    assert question(stream, "epyc-9654").answer().time == wide
+    with pytest.raises(InputError, match="in bfloat16: its arithmetic is not modelled"):
+        question(stream, "epyc-9654", dtype="bfloat16").answer()
+
+
 def test_streams_of_a_cpu_left_out_beat_the_corner_and_bytes_over_bandwidth() -> None:
     path = training_file(FILE)
     if path is None:

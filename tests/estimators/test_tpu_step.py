@@ -13,8 +13,10 @@ from slipstick.estimators.operation.tpu.tpu_step import TpuOperations
 from slipstick.estimators.schedule.infeed import InfeedOverlap, Lane
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import convolution, gemm
 from slipstick.workloads.networks.data_parallel import SYMBOLS, data_parallel_mlp
+from slipstick.workloads.transforms.dtype import in_dtype
 
 
 def step(**run: float) -> Composite:
@@ -32,6 +34,18 @@ def test_a_product_is_padded_to_the_array() -> None:
     assert large[0] == pytest.approx(2 * 4096**3 / rate)
     assert large[1] / large[0] == pytest.approx(33 / 32)
     assert small < whole
+
+
+@pytest.mark.parametrize(("name", "teraflops"), [("tpu-v5e", 393), ("tpu-v6e", 1836)])
+def test_bytes_run_at_their_rate_where_the_data_sheet_states_one(name: str, teraflops: float) -> None:
+    product, v = Workload("product", (gemm("a", 8192, 8192, 8192),)), machine(name)
+    ideal = TpuOperations(compute_efficiency=1.0, memory_efficiency=1.0, exposed=0.0, overhead=0.0)
+    int8, bf16, fp32 = (
+        float(ideal.times(in_dtype(product, dtype).operations, v)[0]) for dtype in ("int8", "bfloat16", "float32")
+    )
+    assert int8 == pytest.approx(2 * 8192**3 / (teraflops * 1e12), rel=0.01)
+    assert bf16 == pytest.approx(2 * int8, rel=0.01)
+    assert fp32 == bf16  # the matrix unit rounds it
 
 
 def test_a_convolution_is_the_product_of_its_windows() -> None:

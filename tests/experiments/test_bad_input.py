@@ -161,6 +161,10 @@ OPTIONS: dict[str, tuple[list[str], str]] = {
         ["estimate", "phi-cnn-small", *ON, "--estimator", "roofline", "--set", "run.threads=2"],
         "unknown number of the run for this estimator",
     ),
+    "a collective of one device": (
+        ["estimate", "all-reduce", "--on", "h100-dgx", "--set", "workload.devices=1"],
+        "a collective of one device moves nothing: want >= 2",
+    ),
     "a picture into nowhere": (
         ["whatif", "phi-cnn-small", *ON, "--vary", "run.threads=1,2", "--report", "/proc/nowhere/x.html"],
         "/proc/nowhere",

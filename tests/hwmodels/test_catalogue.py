@@ -83,6 +83,7 @@ def test_numbers_of_the_papers_stand_with_their_source(name: str, path: str) -> 
         ("mi355x", "matrix", "bfloat16", 2516.6, 8000),
         ("mi355x", "matrix", "float8", 5033.2, 8000),
         ("rx-7900-xtx", "vector", "float32", 61.4, 960),
+        ("radeon-vii", "vector", "float16", 26.9, 1024),
         ("arc-b60", "matrix", "float16", 98.3, 456),
         ("max-1550", "vector", "float64", 52.4, 3277),
         ("gaudi2", "matrix", "bfloat16", 432.0, 2450),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Annotated
 
@@ -17,6 +17,10 @@ from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 from slipstick.workloads.kernels.loop_kernels import AXES, BY_NAME, LoopKernel, kernel_named
+
+
+ELEMENT_BYTES = {"float32": 4, "float64": 8}
+"""Data types of loops, and the bytes of one element."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,7 @@ def loop_cycles(op: Op, machine: Machine, cores: int, rate: float) -> LoopCycles
         raise InputError(
             f"operation {op.name!r} ({op.kind}) is no loop over arrays; layer-conditions knows {', '.join(BY_NAME)}"
         )
-    kernel = kernel_named(name)
+    kernel = replace(kernel_named(name), element_bytes=_element_bytes(op))
     shape = tuple(int(float(op.dims[axis])) for axis in reversed(AXES[: kernel.dimensions]))
     if cores > machine.cores:
         raise InputError(f"threads, one a core, cores = {cores}: machine {machine.name!r} has {machine.cores}")
@@ -113,6 +117,19 @@ def loop_cycles(op: Op, machine: Machine, cores: int, rate: float) -> LoopCycles
     return LoopCycles(float(op.dims["elements"]) / results, one, data[machine.main_memory])
 
 
+def _element_bytes(op: Op) -> int:
+    """Of all arrays, from the operation's data type.
+
+    Raises
+    ------
+    InputError
+        Where loops in that type are not modelled.
+    """
+    if op.dtype not in ELEMENT_BYTES:
+        raise InputError(f"loop {op.name!r} in {op.dtype}: its arithmetic is not modelled (known: float32, float64)")
+    return ELEMENT_BYTES[op.dtype]
+
+
 def _shared(machine: Machine, cores: int) -> Machine:
     """The machine with each cache as small as the share of one of the running cores."""
     shares = {}
@@ -125,7 +142,7 @@ def _shared(machine: Machine, cores: int) -> Machine:
 
 def _flop_per_cycle(kernel: LoopKernel, machine: Machine) -> float:
     """Of one core, on the kernel's floats."""
-    dtype = {4: "float32", 8: "float64"}[kernel.element_bytes]
+    dtype = next(name for name, size in ELEMENT_BYTES.items() if size == kernel.element_bytes)
     vector = machine.engines.get("vector")
     rate = vector.flop_per_cycle.get(dtype) if vector is not None else None
     if not rate:

@@ -27,7 +27,8 @@ from slipstick.workloads.graph.workload import Op
 
 SOURCE = "calibrated on the public step rates of ParaDnn on a Cloud TPU v2-8"
 DTYPE = "bfloat16"
-"""Operands of a product on the matrix unit, whatever the workload's data type."""
+"""Operands of a product on the matrix unit, unless the workload's are narrower and have a rate."""
+NARROW = ("int8", "float8", "float4")
 STILL = ("slice", "expand", "squeeze", "unsqueeze", "detach", "alias", "split", "chunk", "select")
 """Views that a compiler makes part of their reader; all others realign data in the tiled memory and cost a copy."""
 
@@ -60,7 +61,7 @@ class TpuOperations(FormulaModel):
     def key(self, op: Op, machine: Machine) -> Hashable:
         """Products by their shape, sums over the cores, what the host does, and the rest."""
         if op.kind in MATRIX_KINDS:
-            return op.kind, shape_of(op)
+            return op.kind, shape_of(op), operands(op, machine)
         if op.kind == "collective":
             return op.kind
         if op.kind == "host":
@@ -83,7 +84,7 @@ class TpuOperations(FormulaModel):
             symbol("parameter.memory_efficiency") * self._rate(machine, machine.bandwidth_factors(machine.main_memory))
         )
         if op.kind in MATRIX_KINDS:
-            rate = self._rate(machine, machine.peak_factors("matrix", DTYPE))
+            rate = self._rate(machine, machine.peak_factors("matrix", operands(op, machine)))
             compute = padded_flop(op, machine) / (symbol("parameter.compute_efficiency") * rate)
             hidden = symbol("parameter.exposed") * sp.Min(compute, memory)
             terms = Table(compute=compute, memory=memory)
@@ -108,12 +109,12 @@ class TpuOperations(FormulaModel):
     def occupied(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
         """Seconds in which one execution of each operation holds a core's matrix units, padding included."""
         seconds = np.zeros(len(operations))
-        rate = machine.peak("matrix", DTYPE) / machine.cores
         groups: dict[Hashable, list[int]] = {}
         for index, op in enumerate(operations):
             if op.kind in MATRIX_KINDS:
                 groups.setdefault(self.key(op, machine), []).append(index)
         for places in groups.values():
+            rate = machine.peak("matrix", operands(operations[places[0]], machine)) / machine.cores
             flop = Formula(padded_flop(operations[places[0]], machine), "1", SOURCE)
             values: dict[str, Any] = dict(machine_values(flop, machine))
             for name in flop.names:
@@ -130,3 +131,9 @@ class TpuOperations(FormulaModel):
             return whole
         # by number: other cores would be another graph
         return whole / (symbol("machine.cores") if "cores" in paths else machine.cores)
+
+
+def operands(op: Op, machine: Machine) -> str:
+    """The data type of a product's operands on the matrix unit: bfloat16, or a narrower one that has a rate there."""
+    rates = machine.engines["matrix"].flop_per_cycle if "matrix" in machine.engines else {}
+    return op.dtype if op.dtype in NARROW and op.dtype in rates else DTYPE
