@@ -65,6 +65,15 @@ def test_tiles_of_8_by_128_are_filled_in_the_cheaper_order() -> None:
     assert laid_out(Workload("g", (gemm("g", 8, 8, 8),))).operations[0].cost["read"] == 2 * 64 * 4
 
 
+def test_weights_have_no_batch_to_fill_and_a_larger_batch_never_shortens_the_step() -> None:
+    """One image a core is filled up to eight in 512 channels; 9 x 512 x 512 weights stay as they are."""
+    one = laid_out(Workload("one", (convolution("c", 1, 512, 512, (3, 3), (7, 7)),))).operations[0]
+    weights = 9 * 512 * 512 * 4
+    assert one.cost["read"] == 8 * (512 * 9 * 9 * 4) + weights and one.cost["written"] == 8 * (512 * 7 * 7 * 4)
+    times = [ask("resnet50", f"workload.batch={batch}").time for batch in (1, 8, 16, 24, 64, 136)]
+    assert times == sorted(times)
+
+
 def test_a_slow_host_sets_the_step_and_the_shares_follow() -> None:
     base = ask("resnet18", "workload.batch=256", "run.host_seconds=0")
     slow = ask("resnet18", "workload.batch=256", "run.host_seconds=40ms", "run.workers=4")

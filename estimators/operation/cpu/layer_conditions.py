@@ -18,7 +18,6 @@ from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 from slipstick.workloads.kernels.loop_kernels import AXES, BY_NAME, LoopKernel, kernel_named
 
-
 ELEMENT_BYTES = {"float32": 4, "float64": 8}
 """Data types of loops, and the bytes of one element."""
 

@@ -16,7 +16,7 @@ from functools import lru_cache
 import sympy as sp
 
 from slipstick.workloads.graph.cost import Amount, Cost
-from slipstick.workloads.graph.kinds import AXES, product
+from slipstick.workloads.graph.kinds import AXES, SIZE_BYTES, product
 from slipstick.workloads.graph.workload import Op, Workload
 
 LANES, SUBLANES = 128, 8
@@ -39,12 +39,12 @@ def laid_out(workload: Workload) -> Workload:
         op = known[name]
         if op.kind == "convolution":
             tiles[name] = _result(op)
-            made[name] = _scaled(op, _factor_of_convolution(op))
+            made[name] = _scaled(op, _factor_of_convolution(op), *_weights(op))
         elif op.kind in INHERITS:
             before = [tiles[source] for source in workload.graph.predecessors(name) if source in tiles]
             if before:
                 tiles[name] = before[0]
-                made[name] = _scaled(op, padding(*before[0]))
+                made[name] = _scaled(op, padding(*before[0]), *_statistics(op))
     return replace(workload, operations=tuple(made.get(op.name, op) for op in workload))
 
 
@@ -86,7 +86,23 @@ def _factor_of_convolution(op: Op) -> Amount:
     return wide / (inputs + outputs)
 
 
-def _scaled(op: Op, factor: Amount) -> Op:
+def _weights(op: Op) -> tuple[Amount, Amount]:
+    """Bytes of weights that a convolution reads and writes: they have no batch to fill up."""
+    d = op.dims
+    window = product(d[f"kernel_{axis}"] for axis in AXES)
+    size = d["channels_in"] * d["channels_out"] * window / d["groups"] * SIZE_BYTES[op.dtype]
+    return (0, size) if op.attributes.get("pass") == "backward_weight" else (size, 0)
+
+
+def _statistics(op: Op) -> tuple[Amount, Amount]:
+    """Bytes of the two numbers of each group that a normalisation reads and writes."""
+    size = 2 * op.dims["groups"] * SIZE_BYTES[op.dtype] if op.kind == "norm" else 0
+    return size, size
+
+
+def _scaled(op: Op, factor: Amount, read: Amount, written: Amount) -> Op:
+    """The operation with all bytes but those read and written as they are times the factor."""
     if factor == 1:
         return op
-    return replace(op, cost=Cost({**op.cost, "read": op.cost["read"] * factor, "written": op.cost["written"] * factor}))
+    sides = {"read": read, "written": written}
+    return replace(op, cost=Cost({**op.cost, **{k: kept + (op.cost[k] - kept) * factor for k, kept in sides.items()}}))
