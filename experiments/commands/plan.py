@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
         """The front of tokens/s a device against tokens/s a user, and the cheapest layout that keeps the limits."""
         from slipstick.estimators.schedule.serving.scheduler import Scheduler
         from slipstick.experiments.pages.output import emit
-        from slipstick.experiments.serve.plan_text import plan_lines, prices
+        from slipstick.experiments.serve.plan_text import plan_lines, plan_table, prices
         from slipstick.experiments.serve.planning import Search
         from slipstick.experiments.serve.traffic import limits
         from slipstick.hwmodels.files.records import Table
@@ -61,7 +61,8 @@ def register(app: typer.Typer) -> None:
             count = len(best_plan.candidates)
             emit([{"best": best, "front": front, "refused": dict(best_plan.refused), "candidates": count}], format)
             return
-        emit(best_plan.rows(), format, notes=plan_lines(best_plan))
+        rows = plan_table(best_plan) if format == "table" else best_plan.rows()
+        emit(rows, format, notes=plan_lines(best_plan))
 
     @group.command()
     def training(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from slipstick.experiments.question.answers.lines import count_shown, shown
 from slipstick.experiments.serve.planning import SURE, Plan
 from slipstick.experiments.serve.traffic import limits_text
 from slipstick.hwmodels.files.readers import InputError, unknown_name
@@ -32,7 +34,33 @@ def plan_lines(plan: Plan) -> list[str]:
     lines.append(f"{figures}; limits kept with {best.keeps:.0%} probability")
     for words in _refusals(plan):
         lines.append(words)
+    lines.append("first, further token; tokens/s a user and a device; $ a million tokens; *: the pick")
     return lines
+
+
+def plan_table(plan: Plan) -> list[dict[str, Any]]:
+    """The front and the pick for people: three digits with their units; no column of limits or prices without any."""
+    rows = []
+    off = [] if plan.best is None or plan.best in plan.front else [plan.best]  # what keeps the limits may lie inside
+    for candidate in [*plan.front, *off]:
+        row = candidate.row()
+        shown_row = {
+            "machine": row["machine"] + (" *" if candidate == plan.best else ""),
+            "layout": row["layout"],
+            "weights": row["weights"],
+            "users": row["users"],
+            "first": shown(row["ttft_s"], "s"),
+            "further": shown(row["tpot_s"], "s"),
+            "a user": count_shown(row["tokens_per_s_per_user"]),
+            "a device": count_shown(row["tokens_per_s_per_device"]),
+        }
+        if plan.limits:
+            shown_row["keeps"] = f"{row['keeps_limits']:.0%}"
+        if any(one.dollars is not None for one in plan.front):
+            dollars = row["cost_usd_per_million_tokens"]
+            shown_row["$/M"] = "" if dollars is None else f"{dollars:.3g}"
+        rows.append({**shown_row, "80 % a device": f"{count_shown(row['low'])} .. {count_shown(row['high'])}"})
+    return rows
 
 
 def _refusals(plan: Plan) -> list[str]:

@@ -146,3 +146,13 @@ def test_one_users_model_on_ones_own_machine(capsys: pytest.CaptureFixture[str])
 def test_an_anchor_faster_than_the_bandwidth_is_refused() -> None:
     with pytest.raises(InputError, match=r"anchor qwen2.5-7b q4_k_m at 12800 tokens/s: GeForce RTX 4090 reads"):
         local("llama-3.1-8b", machine("rtx-4090"), "q4_k_m", 512, 128, "qwen2.5-7b:q4_k_m=12800")
+
+
+def test_the_table_of_a_plan_holds_the_pick_and_only_what_was_given(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["plan", "serving", "llama-3.1-8b", "--machines", "h100-sxm", "--dtype", "bf16", "--gpus", "1"]
+    assert run([*words, "--slo", "tpot=20ms", "--price", "h100-sxm=2.5"]) == 0
+    table = capsys.readouterr().out
+    assert "h100-sxm *" in table and "keeps" in table and "$/M" in table
+    assert run(words) == 0
+    table = capsys.readouterr().out
+    assert "keeps" not in table and "$/M" not in table
