@@ -6,7 +6,7 @@ from collections.abc import Collection, Hashable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, Self
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, PrivateAttr, model_validator
 
 from slipstick.hwmodels.compute import Engine
 from slipstick.hwmodels.files.readers import InputError, unknown_name
@@ -82,6 +82,7 @@ class Machine(Record):
     runtime: Runtime = Runtime()
     price: DollarsPerHour | None = None
     sources: Table[str]
+    _stated: Machine | None = PrivateAttr(default=None)
 
     @model_validator(mode="before")
     @classmethod
@@ -144,7 +145,14 @@ class Machine(Record):
             _put(data, path, value, self)
             sources[path] = f"what-if: {value!r} instead of {short(self.get(path))}"
         data["sources"] = sources
-        return validated(Machine, data, f"machine {self.name!r}")
+        made = validated(Machine, data, f"machine {self.name!r}")
+        made._stated = self.stated if changes or named else self._stated
+        return made
+
+    @property
+    def stated(self) -> Machine:
+        """The machine as its file states it, before any `using`: a board keeps its rated power under another cap."""
+        return self if self._stated is None else self._stated
 
     def get(self, path: str) -> Any:
         """The value at a dotted path ("memory.L1.capacity").

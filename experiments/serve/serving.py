@@ -16,7 +16,7 @@ from slipstick.estimators.schedule.serving.served import Served
 from slipstick.estimators.schedule.serving.server import simulate
 from slipstick.experiments.pages.output import write_csv
 from slipstick.experiments.serve.oracle import Deployment, serving_calibration
-from slipstick.experiments.serve.serving_energy import NO_POWER, drawn_power
+from slipstick.experiments.serve.serving_energy import NO_POWER, drawn_power, held_back
 from slipstick.experiments.serve.traffic import Traffic
 from slipstick.hwmodels.files.readers import InputError, atomic_write
 from slipstick.hwmodels.files.records import Table
@@ -31,7 +31,15 @@ LEVEL = 0.8
 
 @dataclass(frozen=True)
 class Serving:
-    """A deployment under traffic, simulated at the calibrated pace and at both edges of its 80 % band."""
+    """A deployment under traffic, simulated at the calibrated pace and at both edges of its 80 % band.
+
+    Parameters
+    ----------
+    deployment
+        At the clock that its power cap leaves.
+    clock
+        Of the machine before the cap held it back [Hz]; None where no cap was looked at.
+    """
 
     deployment: Deployment
     traffic: Traffic
@@ -39,6 +47,7 @@ class Serving:
     served: Served
     fast: Served
     slow: Served
+    clock: float | None = None
 
     def band(self, measure: str, quantile: str) -> tuple[float, float, float]:
         """Value, low and high (80 %) of a measure of requests, seconds."""
@@ -92,8 +101,8 @@ class Serving:
         rate, low, high = self.rate_band
         machine = deployment.machine
         dollars = machine.price * devices / 3600 / rate * 1e6 if machine.price is not None else None
-        joules = machine.power.cap * devices / rate * 1e6 if machine.power.cap is not None else None
         drawn = drawn_power(deployment, served)
+        joules = drawn.cap / rate * 1e6 if drawn else None
         users = float(served.latency.sum()) / served.span
         return {
             "output_tokens_per_s": rate,
@@ -161,17 +170,23 @@ def serve(deployment: Deployment, traffic: Traffic, limits: Mapping[str, float] 
     Raises
     ------
     InputError
-        Where the model does not fit, or a request could never be served.
+        Where the model does not fit, a request could never be served, or a power cap was set that idle power reaches.
     """
-    requests, rules, layout = traffic.requests, deployment.scheduler, deployment.layout
-    front = front_seconds(deployment, traffic)
-
-    def run(factor: float) -> Served:
-        seconds = deployment.step.scaled(factor).seconds
-        return simulate(requests, seconds, rules, traffic.users, layout.replicas, layout.data, front)
-
+    served = _run(deployment, traffic)
+    held = held_back(deployment, served)
+    if held is not deployment:
+        served = _run(held, traffic)
     half = math.exp(deployment.half_width())
-    return Serving(deployment, traffic, Table(dict(limits or {})), run(1.0), run(1 / half), run(half))
+    fast, slow = _run(held, traffic, 1 / half), _run(held, traffic, half)
+    return Serving(held, traffic, Table(dict(limits or {})), served, fast, slow, deployment.machine.clock)
+
+
+def _run(deployment: Deployment, traffic: Traffic, factor: float = 1.0) -> Served:
+    """One simulated run with every step `factor` times as long."""
+    layout, seconds = deployment.layout, deployment.step.scaled(factor).seconds
+    front = front_seconds(deployment, traffic)
+    users, rules = traffic.users, deployment.scheduler
+    return simulate(traffic.requests, seconds, rules, users, layout.replicas, layout.data, front)
 
 
 def front_seconds(deployment: Deployment, traffic: Traffic) -> float:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from slipstick.estimators.operation.power.serving_power import ServingPower, ServingWork
+from slipstick.estimators.operation.power.serving_power import ServingPower, ServingWork, cap_watts
 from slipstick.estimators.operation.serving.step_amounts import Batch
+from slipstick.estimators.operation.serving.step_time import StepTime
 from slipstick.estimators.schedule.serving.served import Served
 from slipstick.estimators.tuned.tuned_serving_power import HALF_WIDTH, MEASURED, UNKNOWN_HALF_WIDTH
 from slipstick.experiments.serve.oracle import Deployment
@@ -20,6 +21,8 @@ NO_POWER: Mapping[str, Any] = dict.fromkeys(
     )
 )  # fmt: skip
 """The figures of a machine that states no power cap."""
+SAME_CLOCK = 1e-9
+"""Share of a clock that is rounding."""
 
 
 @dataclass(frozen=True)
@@ -57,21 +60,53 @@ def drawn_power(deployment: Deployment, served: Served) -> DrawnPower | None:
     busy = served.share("busy")
     watts = ServingPower().watts(machine, _mean_work(deployment, served), min(busy, 1.0)) * layout.devices
     known = machine.family in MEASURED
-    return DrawnPower(watts, HALF_WIDTH if known else UNKNOWN_HALF_WIDTH, machine.power.cap * layout.devices)
+    return DrawnPower(watts, HALF_WIDTH if known else UNKNOWN_HALF_WIDTH, cap_watts(machine) * layout.devices)
+
+
+def held_back(deployment: Deployment, served: Served) -> Deployment:
+    """The deployment at the clock that its power cap leaves; the same one where the cap holds nothing back.
+
+    Nothing is held back at the stated cap and clock: measured times of a board are already those under its rated power.
+    One clock holds for the whole run, that of its mean power while busy.
+
+    Raises
+    ------
+    InputError
+        Where a cap was set that idle power and that of memory reach.
+    """
+    machine = deployment.machine
+    board = machine.stated
+    if machine.power.cap is None or (machine.power.cap, machine.clock) == (board.power.cap, board.clock):
+        return deployment
+    clock = ServingPower().held_clock(machine, _mean_work(deployment, served))
+    if clock >= machine.clock * (1 - SAME_CLOCK):
+        return deployment
+    return replace(deployment, machine=machine.using({"clock": clock}))
 
 
 def _mean_work(deployment: Deployment, served: Served) -> ServingWork:
-    """What one device does in a mean step of a run."""
-    rows, layout, step = served.stretches, deployment.layout, deployment.step
+    """What one device does in a mean step of a run, at the clock that its machine states."""
+    rows, layout = served.stretches, deployment.layout
+    machine, step = deployment.machine, deployment.step
     steps = float(rows[:, 3].sum())
     seconds = float((rows[:, 2] - rows[:, 1]).sum()) / steps
     decodes = float((rows[:, 3] * rows[:, 4]).sum()) / steps / layout.data
     prompts = float((rows[:, 3] * rows[:, 5]).sum()) / steps / layout.data
     length = float(served.input_tokens.mean())
     context = length + float(served.output_tokens.mean()) / 2
-    read, flop = step.demands(Batch(max(decodes, 1.0), context))
+    decoding = Batch(max(decodes, 1.0), context)
     chunk = max(1.0, min(length, float(deployment.rules.token_budget)))
-    _, more = step.demands(Batch(prompt=chunk, chunk=chunk, finished=chunk / max(length, 1.0)))
+    reading = Batch(prompt=chunk, chunk=chunk, finished=chunk / max(length, 1.0))
+    if machine.clock != machine.stated.clock:
+        stated = replace(deployment, machine=machine.using({"clock": machine.stated.clock})).step
+
+        def mean_step(time: StepTime) -> float:
+            return time.seconds(decoding) + time.seconds(reading) * prompts / chunk
+
+        seconds *= mean_step(stated) / mean_step(step)
+        step = stated
+    read, flop = step.demands(decoding)
+    _, more = step.demands(reading)
     return ServingWork(
         read / seconds,
         (flop + more * prompts / chunk) / seconds,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from slipstick.estimators.operation.power.serving_power import cap_watts
 from slipstick.experiments.serve.serving import Serving
 from slipstick.experiments.serve.traffic import limits_text
 from slipstick.experiments.subjects.power.facility import Facility, price_text
@@ -23,6 +24,13 @@ def lines(answer: Serving, facility: Facility | None = None) -> list[str]:
         f"{model.name} on {devices} x {deployment.machine.name}: {answer.traffic.text()}",
         f"output: {rate:,.0f} tokens/s {between}, {each}; {summary['requests_per_s']:.3g} requests/s",
     ]
+    machine = deployment.machine
+    if answer.clock is not None and machine.clock < answer.clock:
+        left, clock = (format_quantity(value, "Hz") for value in (machine.clock, answer.clock))
+        result.append(
+            f"beware: the power cap of {cap_watts(machine):g} W holds the clock at {left} of {clock} (dynamic power as "
+            "f V^2, reads and fixed times of kernels as long as before; no capped server was metered)"
+        )
     for measure, name in (("ttft", "first token"), ("tpot", "further token")):
         if answer.served.quantiles(measure):
             result.append(_times(answer, measure, name))

@@ -2,11 +2,14 @@
 
 With x the log odds, P = MOST x cap / (1 + exp(-x)): static power at no work, power that grows with bytes and flop of a
 second, and a clock that the cap holds back softly. What it draws beyond idle depends on how long a device works at all:
-a device without requests draws its idle power.
+a device without requests draws its idle power. The cap is the board's rated one and the work that of its rated clock;
+at another clock f all but idle power and that of memory (`tuned_power.STATIC` of the rated power at full bandwidth) is
+f V^2 times so much (`voltage`), and a lower cap lowers the clock until the power is at it.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -15,6 +18,8 @@ import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.parameters import Parameter, check_parameters
+from slipstick.estimators.operation.power.voltage import clock_of_ratio, dynamic_ratio
+from slipstick.estimators.tuned.tuned_power import STATIC
 from slipstick.estimators.tuned.tuned_serving_power import BASE, FLOP, FOUR_BIT, GROUPS, RANKS, READ, SEQUENCES
 from slipstick.hwmodels.files.errors import InputError
 from slipstick.hwmodels.machine import Machine
@@ -111,16 +116,80 @@ class ServingPower:
     def watts(self, machine: Machine, work: ServingWork, busy: float = 1.0) -> float:
         """Mean power of one device [W] that works for the share `busy` of the time and is idle for the rest.
 
+        Parameters
+        ----------
+        machine
+            At its clock, which may differ from the stated one (`Machine.using`), as may its cap.
+        work
+            Of the machine at its stated clock.
+
         Raises
         ------
         InputError
             Where the machine states no power cap, or `busy` is no share.
         """
-        cap = machine.power.cap
-        if cap is None:
-            raise InputError(f"machine {machine.name!r} states no power.cap: its power while serving is unknown")
         if not 0 <= busy <= 1:
             raise InputError(f"busy = {busy:g}: want a share from 0 to 1")
-        idle = machine.power.idle or IDLE_SHARE * cap
-        working = max(float(self.share(work)[0]) * cap, idle)
+        rated, idle = rated_watts(machine)
+        static, dynamic = self._parts(rated, idle, work)
+        working = static + dynamic
+        if machine.clock != machine.stated.clock:
+            working = min(static + dynamic * dynamic_ratio(machine.clock, machine.stated.clock), MOST * rated)
+        if (cap := cap_watts(machine)) < rated:
+            working = min(working, cap)
         return busy * working + (1 - busy) * idle
+
+    def held_clock(self, machine: Machine, work: ServingWork) -> float:
+        """The clock [Hz] at which the power of a device that works is at its cap; the machine's where it is below.
+
+        A cap above the rated one raises no clock. Parameters as of `watts`.
+
+        Raises
+        ------
+        InputError
+            Where the machine states no power cap, or one that idle power and that of memory reach.
+        """
+        rated, idle = rated_watts(machine)
+        cap = cap_watts(machine)
+        static, dynamic = self._parts(rated, idle, work)
+        if cap <= static:
+            raise InputError(
+                f"machine {machine.name!r}: power.cap = {cap:g} W: want more than {static:.4g} W, which idle power "
+                f"({idle:g} W) and memory draw here at any clock"
+            )
+        ratio = (cap - static) / dynamic if dynamic > 0 else math.inf
+        if cap == rated:
+            ratio = max(1.0, ratio)
+        return min(machine.clock, clock_of_ratio(ratio, machine.stated.clock))
+
+    def _parts(self, rated: float, idle: float, work: ServingWork) -> tuple[float, float]:
+        """Watts that no clock lowers and those that follow it, of a device that works at its stated clock."""
+        above = max(float(self.share(work)[0]) * rated - idle, 0.0)
+        memory = min(above, STATIC * rated * float(work.columns()[0, 0]))
+        return idle + memory, above - memory
+
+
+def rated_watts(machine: Machine) -> tuple[float, float]:
+    """Rated power of the board, whatever cap was set instead, and idle power [W].
+
+    Raises
+    ------
+    InputError
+        Where the machine states no power cap.
+    """
+    cap = machine.stated.power.cap or machine.power.cap
+    if cap is None:
+        raise InputError(f"machine {machine.name!r} states no power.cap: its power while serving is unknown")
+    return cap, machine.power.idle or IDLE_SHARE * cap
+
+
+def cap_watts(machine: Machine) -> float:
+    """The cap that holds [W]: the machine's, and never more than the board's rated power.
+
+    Raises
+    ------
+    InputError
+        Where the machine states no power cap.
+    """
+    rated, _ = rated_watts(machine)
+    return min(machine.power.cap or rated, rated)
