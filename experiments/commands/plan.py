@@ -80,6 +80,9 @@ def register(app: typer.Typer) -> None:
         known: Annotated[
             str | None, typer.Option(help="measured steps of this run, RUN.csv: devices, step_s (or log), tp, pp, ...")
         ] = None,
+        input_rate: Annotated[
+            float | None, typer.Option(help="sequences a second that storage and hosts hand to the whole job")
+        ] = None,
         report: Annotated[str | None, typer.Option(help="write a page, FILE.html")] = None,
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
@@ -97,7 +100,9 @@ def register(app: typer.Typer) -> None:
         steps = tuple(read_known(known, batch, sequence, precision)) if known else ()
         at = machine(on).using(machine_changes(set or []))
         facility = Facility(number_of("--host-power", host_power, "W") if host_power else 0.0, pue)
-        search = TrainingSearch(language_model(model), at, devices, batch, sequence, precision, software, steps)
+        search = TrainingSearch(
+            language_model(model), at, devices, batch, sequence, precision, software, steps, input_rate
+        )
         result = search.run(best)
         rows = training_rows_shown(result) if format == "table" else result.rows()
         emit(rows, format, notes=training_lines(result, facility, price_text(at)))

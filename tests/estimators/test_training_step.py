@@ -77,6 +77,14 @@ def test_no_layout_is_below_the_bound_and_parts_add_up(
     assert step.bound(layout.devices + 1, 64) < step.bound(layout.devices, 64)
 
 
+@given(st.floats(1e-3, 1e4))
+def test_a_step_is_never_faster_than_its_input(loading: float) -> None:
+    """Loading overlaps with the step: the longer of the two counts, and the parts still add up."""
+    time = TrainingStep(language_model("llama-3.1-8b"), machine("h100-dgx"), 8192).step(TrainingLayout(), 4)
+    assert time.fed(loading).seconds == pytest.approx(max(time.seconds, loading))
+    assert (time.fed(loading).bound == "input") == (loading > time.seconds)
+
+
 def test_full_recomputation_costs_a_forward_pass() -> None:
     step = TrainingStep(language_model("llama-3.1-8b"), machine("h100-dgx"), 8192)
     kept, again = step.layer(TrainingLayout()), step.layer(TrainingLayout(recompute="full"))

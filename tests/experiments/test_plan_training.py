@@ -73,6 +73,19 @@ def test_a_device_that_only_may_hold_it_is_a_caution() -> None:
         TrainingSearch(model, at.using({"memory.HBM3.capacity": 10e9}), 8, 8, 8192).run()
 
 
+def test_a_plan_is_never_faster_than_batch_over_the_input_rate() -> None:
+    from slipstick.experiments.subjects.training_plan.training_text import training_lines
+
+    model, at = language_model("llama-3.1-8b"), machine("h100-dgx")
+    free, slow, ample = (TrainingSearch(model, at, 8, 32, 8192, input_rate=rate).run(2) for rate in (None, 4.0, 4000.0))
+    assert ample.rows() == free.rows()
+    assert [row["step_s"] for row in slow.rows()] == [8.0, 8.0]  # 32 sequences at 4 a second
+    assert (slow.bound, slow.rows()[0]["low_s"], slow.rows()[0]["largest_part"]) == (8.0, 8.0, "input")
+    assert any("bound by: the input rate; " in line for line in training_lines(slow))
+    with pytest.raises(InputError, match="input rate = 0 samples/s"):
+        TrainingSearch(model, at, 8, 32, 8192, input_rate=0.0).run()
+
+
 def test_layouts_that_deal_experts_out_are_searched() -> None:
     search = TrainingSearch(language_model("qwen3-30b-a3b"), machine("gb200"), 8, 16, 4096, "mxfp8")
     assert {layout.expert for layout in search.layouts(72)} == {1, 2, 4, 8}

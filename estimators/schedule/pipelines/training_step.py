@@ -26,7 +26,7 @@ PRECISIONS = {"bf16": "bfloat16", "fp8": "float8", "mxfp8": "float8", "nvfp4": "
 """Types of the matrix products of layers; the attention's core and the head stay in bfloat16."""
 PARTS = (
     "products", "attention", "elementwise", "overhead", "tensor", "context", "expert", "pipeline", "bubble", "data",
-    "optimizer", "stragglers",
+    "optimizer", "stragglers", "input",
 )  # fmt: skip
 EASY_PEAK = 0.78e12
 """bfloat16 flop/s for each watt of the cap of an A100, whose products the cap hardly holds back."""
@@ -90,9 +90,15 @@ class StepTime:
         """Every part so many times as long."""
         return StepTime(Table({name: seconds * factor for name, seconds in self.parts.items()}))
 
+    def fed(self, loading: float) -> StepTime:
+        """A step whose input takes so many seconds to load, while the step before it runs: it waits for the rest."""
+        return StepTime(Table({**self.parts, "input": max(0.0, loading - self.seconds)}))
+
     @property
     def bound(self) -> str:
-        """The largest part."""
+        """The largest part; the input, where a step waits for it."""
+        if self.parts.get("input", 0.0) > 0:
+            return "input"
         return max(self.parts, key=lambda name: self.parts[name])
 
 

@@ -20,6 +20,7 @@ def plan_training(
     software: str = "megatron",
     known: str | None = None,
     best: int = 8,
+    input_rate: float | None = None,
 ) -> TrainingPlan:
     """The fastest layouts of training on at most `devices` devices.
 
@@ -39,6 +40,8 @@ def plan_training(
         A CSV of measured steps of this run, which calibrate the terms (see `read_known`).
     best
         Layouts to list.
+    input_rate
+        Sequences a second that storage and hosts hand to the whole job; None: no limit.
 
     Raises
     ------
@@ -47,5 +50,13 @@ def plan_training(
     """
     steps = tuple(read_known(known, batch, sequence, precision)) if known else ()
     return TrainingSearch(
-        language_model(model), machine_by_name(machine), devices, batch, sequence, precision, software, steps
+        language_model(model),
+        machine_by_name(machine),
+        devices,
+        batch,
+        sequence,
+        precision,
+        software,
+        steps,
+        input_rate,
     ).run(best)

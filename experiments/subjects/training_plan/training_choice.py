@@ -25,6 +25,7 @@ class TrainingChoice:
     """A layout, its step time by part, and the memory of its first, second and last stage.
 
     `watts` are the mean power of a device and the factor of its 80 % band; None where it is unknown.
+    `loading` are the seconds in which the step's input is loaded, which no step is below.
     """
 
     layout: TrainingLayout
@@ -32,6 +33,7 @@ class TrainingChoice:
     stages: tuple[StageMemory, ...]
     spread: float = SPREAD
     watts: tuple[float, float] | None = None
+    loading: float = 0.0
 
     @property
     def width(self) -> float:
@@ -59,13 +61,14 @@ class TrainingChoice:
     def row(self, plan: TrainingPlan) -> dict[str, Any]:
         """As a row of a table, with the 80 % band of the step."""
         seconds, width = self.time.seconds, self.width
+        busy = seconds - self.time.parts["input"]
         tokens = plan.batch * plan.sequence
         return {
             "layout": self.layout.text(),
             "devices": self.layout.devices,
             "step_s": seconds,
-            "low_s": seconds / width,
-            "high_s": seconds * width,
+            "low_s": max(busy / width, self.loading),
+            "high_s": max(busy * width, self.loading),
             "tokens_per_s": tokens / seconds,
             "mfu": plan.flop * tokens / (seconds * self.layout.devices * plan.peak),
             "memory_gb": self.memory.counted.total / 1e9,

@@ -51,6 +51,9 @@ class TrainingSearch:
         megatron, or fsdp: weights sharded over data ranks alone.
     known
         Measured steps of the same model on the same machine, which calibrate the terms.
+    input_rate
+        Sequences that storage and hosts hand to the whole job in a second; None: as many as it takes. Loading overlaps
+        with the step, so that a step takes batch / rate at least.
     """
 
     model: LanguageModel
@@ -61,6 +64,7 @@ class TrainingSearch:
     precision: str = "bf16"
     software: str = "megatron"
     known: tuple[KnownStep, ...] = ()
+    input_rate: float | None = None
 
     def run(self, best: int = 8) -> TrainingPlan:
         """Every layout.
@@ -74,6 +78,8 @@ class TrainingSearch:
             raise unknown_name("training software", self.software, list(SOFTWARE))
         if self.devices < 1 or self.batch < 1:
             raise InputError(f"devices = {self.devices}, batch = {self.batch}: want at least 1 of each")
+        if self.input_rate is not None and not 0 < self.input_rate < math.inf:
+            raise InputError(f"input rate = {self.input_rate:g} samples/s: want a finite number > 0")
         start = self._start
         fit = calibrated(self.model, self.machine, self.known, start) if self.known else None
         terms = fit.terms if fit else start
@@ -109,7 +115,7 @@ class TrainingSearch:
         return TrainingPlan(
             self.model.name, self.machine.name, self.devices, self.batch, self.sequence, self.precision,
             training_flop(self.model, self.sequence), self.machine.peak("matrix", PRECISIONS[self.precision]),
-            step.bound(self.devices, self.batch), step.network.devices, sure or doubtful, capacity,
+            max(step.bound(self.devices, self.batch), self._loading), step.network.devices, sure or doubtful, capacity,
             counts["fits"], counts["may not fit"], counts["does not fit"], refused,
             fit, self._grown(step, fit), tight, self.machine.power.cap, self.machine.price,
         )  # fmt: skip
@@ -142,6 +148,11 @@ class TrainingSearch:
     def _start(self) -> TrainingTerms:
         return SOFTWARE[self.software]
 
+    @property
+    def _loading(self) -> float:
+        """Seconds in which a step's input is loaded; 0 where it is no limit."""
+        return self.batch / self.input_rate if self.input_rate is not None else 0.0
+
     def _choice(self, step: TrainingStep, layout: TrainingLayout, fit: StepCalibration | None) -> TrainingChoice:
         time = step.step(layout, self.batch)
         by_stage = stages(self.model, layout, self.batch, self.sequence)
@@ -149,8 +160,11 @@ class TrainingSearch:
         if fit is not None:
             time = time.scaled(fit.offset(layout, self.batch, self.sequence))
             spread = fit.spread(layout, self.batch, self.sequence, self.precision)
+        time = time.fed(self._loading)
         flop = training_flop(self.model, self.sequence) * self.sequence * self.batch / layout.devices
-        return TrainingChoice(layout, time, by_stage, spread, step_watts(self.machine, time, flop, self.precision))
+        return TrainingChoice(
+            layout, time, by_stage, spread, step_watts(self.machine, time, flop, self.precision), self._loading
+        )
 
     def layouts(self, domain: int) -> Iterator[TrainingLayout]:
         """Layouts of at most so many devices; tensor ranks stay within the nearest link."""

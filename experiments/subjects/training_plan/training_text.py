@@ -22,6 +22,7 @@ WORDS = {
     "data": "gradients and weights between data ranks",
     "optimizer": "the optimizer",
     "stragglers": "stragglers",
+    "input": "waiting for input",
 }
 SHOWN = ("layout", "devices", "step_s", "low_s", "high_s", "tokens_per_s", "mfu", "memory_gb", "fits", "largest_part")
 
@@ -30,6 +31,8 @@ def training_lines(plan: TrainingPlan, facility: Facility | None = None, price: 
     """The question, the pick, what bounds it, why the second is worse."""
     best = plan.best[0]
     row = best.row(plan)
+    limit = "batch over the input rate" if plan.bound <= best.loading else "model flop at the peak of all devices"
+    bounds = f"the input rate; {shares(best)}" if best.time.parts["input"] > 0 else shares(best)
     lines = [
         f"training {plan.model} on at most {plan.devices} x {plan.machine}: {plan.batch} sequences of {plan.sequence} "
         f"tokens, {plan.precision}, {plan.flop / 1e9:,.1f} Gflop a token",
@@ -38,7 +41,7 @@ def training_lines(plan: TrainingPlan, facility: Facility | None = None, price: 
         f"pick: {best.layout.text()} on {best.layout.devices} devices: {row['step_s']:.4g} s a step "
         f"({row['low_s']:.3g} to {row['high_s']:.3g} with 80 %), {row['tokens_per_s']:,.0f} tokens/s, "
         f"MFU {row['mfu']:.1%} of the {plan.precision} peak",
-        f"bound by: {shares(best)}; no layout is below {plan.bound:.4g} s (model flop at the peak of all devices)",
+        f"bound by: {bounds}; no layout is below {plan.bound:.4g} s ({limit})",
         f"memory of its fullest device: {memory_text(best)}",
         *band_text(best.stages, plan.capacity, best.layout),
     ]
@@ -107,6 +110,8 @@ def why_worse(best: TrainingChoice, other: TrainingChoice) -> str:
     """Which parts of a step make another layout slower."""
     slower = other.time.seconds / best.time.seconds - 1
     gaps = {name: other.time.parts[name] - best.time.parts[name] for name in best.time.parts}
+    if slower == 0:
+        return "as fast, for both wait for input"
     worst = [name for name, gap in sorted(gaps.items(), key=lambda part: -part[1]) if gap > 0][:2]
     reasons = ", ".join(f"{WORDS[name]} +{gaps[name]:.2g} s" for name in worst) or "the same parts"
     return f"{slower:.1%} slower: {reasons}"
