@@ -53,7 +53,7 @@ WITHOUT = {
     "measure scaling": "runs the program that its words are",
     "measure contention": "writes calibrations by the clock",
 }
-LONG = ("measure", "demo", "reproduce", "validate", "tune", "spmv train", "spmv search", "calibrate")
+LONG = ("measure", "demo", "reproduce", "validate", "tune", "spmv train", "spmv search", "spmv calibrate", "calibrate")
 """Verbs that work for minutes where their words are good: they are interrupted."""
 FILES = (
     "series.csv",

@@ -171,3 +171,12 @@ def test_a_public_record_of_rocprofv3() -> None:
     graph = timeline_graph(ROCPROF)
     assert graph.device == "AMD Instinct MI350X"
     assert replay(graph).step == pytest.approx(graph.measured_steps[0])
+
+
+@pytest.mark.parametrize("stream", ["2", [2], {"handle": "2"}, {"handle": True}])
+def test_a_dispatch_on_no_stream_is_named(tmp_path: Path, stream: object) -> None:
+    made = files_made.rocprof()
+    made["rocprofiler-sdk-tool"][0]["buffer_records"]["kernel_dispatch"][1]["stream_id"] = stream
+    (tmp_path / "a").write_text(json.dumps(made))
+    with pytest.raises(InputError, match=r"kernel_dispatch\[1\]"):
+        read_timeline(tmp_path / "a")

@@ -59,7 +59,7 @@ def read_rocprof_json(path: Path) -> EventTable:
                 if any(type(number) is not int or abs(number) >= 1 << 63 for number in numbers):
                     raise ValueError
                 rows.append((*numbers, labels.setdefault(label, len(labels))))
-            except (KeyError, TypeError, ValueError):
+            except (AttributeError, KeyError, TypeError, ValueError):
                 wrong.append(f"{name}[{index}]: {str(entry)[:80]!r}")
         if rows:
             parts.append(_part(categories.get(name, "user_annotation"), np.array(rows), tuple(labels)))
