@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.contract.base import PointByPoint
-from slipstick.estimators.core.estimate import Estimate, Spread
+from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, Spread, quantile
 from slipstick.estimators.operation.cpu.saturating_loops import SaturatingLoops, measured_curve
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
+
+FORK_JOIN = 1e-6
+"""Seconds until threads have started and met again; the order of a barrier of OpenMP on the cores of one CPU (EPCC
+OpenMP micro-benchmarks: Bull, "Measuring synchronisation and scheduling overheads in OpenMP", EWOMP 1999)."""
+SHORT = 10 * FORK_JOIN
+"""Loops that take less say so."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +36,13 @@ class LoopsOnCores(Composite):
         notes = [f"one thread on each of {cores} of {machine.cores} cores"]
         notes.append("bandwidth by cores as measured on the machine" if curve else "bandwidth of the data sheet")
         notes += [curve.doubt] if curve and curve.doubt else []
-        spread = Spread(residual=self.operation.scatter(machine, cores))
+        residual = self.operation.scatter(machine, cores)
+        if cores > 1:
+            if answer.time < SHORT:
+                notes.append(f"fork and join of {cores} threads not counted: about {FORK_JOIN * 1e6:g} µs, in the band")
+            # the band reaches up to the time with one fork and join
+            residual = math.hypot(residual, math.log1p(FORK_JOIN / answer.time) / quantile(DEFAULT_LEVEL, None))
+        spread = Spread(residual=residual)
         return replace(answer, spread=spread, assumptions=(*answer.assumptions, *notes))
 
     def compile(

@@ -22,6 +22,7 @@ from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import workload as workload_by_name
 from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.graph.workload_kind import workload_kind
 from slipstick.workloads.runs.feed import run_of
 from slipstick.workloads.transforms.dtype import dtype_name, in_dtype
 
@@ -120,6 +121,7 @@ def question(
         open_ = chosen.keeps_open & graph.symbols
         graph = with_sizes(graph, _without(sizes, open_))
     run |= {name: _size(name, sizes[name]) for name in open_ & set(sizes)}
+    _check_threads(chosen, graph, target, run)
     check_run_names(chosen, graph, target, run)
     if given := run_of(graph):  # the workload is a run, whose numbers hold where none are given
         known = chosen.run_names(graph, target)
@@ -131,6 +133,17 @@ def question(
     numbers = {name: number_of(f"workload.{name}", value) for name, value in sizes.items()}
     space = Space(Table(axes_of(vary, target)), where=tuple(where)) if vary else Space()
     return Question(graph, target, chosen, Run(run), why, Run(numbers), space, dtype or "", calibration, remarks)
+
+
+def _check_threads(estimator: Estimator, workload: Workload, machine: Machine, run: Mapping[str, float]) -> None:
+    """Sparse products of a matrix of the user's own have threads; those of a workload run on one core."""
+    if "threads" not in run or workload_kind(workload) != "sparse product":
+        return
+    if "threads" not in estimator.run_names(workload, machine):
+        raise InputError(
+            f"run.threads = {run['threads']:g}: this estimator computes a sparse product on one core; several threads "
+            f"on your matrix: slipstick spmv predict FILE.mtx --threads {run['threads']:g} --on MACHINE"
+        )
 
 
 def with_sizes(workload: Workload, sizes: Mapping[str, Value]) -> Workload:

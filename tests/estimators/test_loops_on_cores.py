@@ -57,6 +57,17 @@ def test_where_caches_hold_all_cores_divide_the_cycles() -> None:
     assert LOOPS.estimate(TRIAD, GOLD, {"threads": 4, "x": 1000}).time == pytest.approx(alone / 4, rel=1e-12)
 
 
+def test_the_band_of_a_short_loop_on_threads_reaches_to_a_barrier() -> None:
+    """EPCC's OpenMP benchmarks put a barrier at about a microsecond; one thread waits for nobody."""
+    few, many = (LOOPS.estimate(TRIAD, GOLD, {"threads": n, "x": 1000}) for n in (1, 20))
+    alone, band = few.interval(), many.interval()
+    assert alone is not None and band is not None
+    assert alone[1] < 1.5 * few.time and band[1] > 1e-6
+    assert any("fork and join of 20 threads" in text for text in many.assumptions)
+    assert not any("fork" in text for text in few.assumptions)
+    assert LOOPS.estimate(TRIAD, GOLD, {"threads": 20}).spread.total == pytest.approx(0.125, rel=1e-3)
+
+
 CPUS = [name for name in ss.machine_names() if not loops_lack(ss.machine(name))]
 STREAMS = ("stream-copy", "stream-triad", "daxpy")
 

@@ -161,6 +161,10 @@ OPTIONS: dict[str, tuple[list[str], str]] = {
         ["estimate", "phi-cnn-small", *ON, "--estimator", "roofline", "--set", "run.threads=2"],
         "unknown number of the run for this estimator",
     ),
+    "threads of a sparse workload": (
+        ["estimate", "spmv-uniform", "--on", "xeon-gold-6148", "--threads", "20"],
+        "slipstick spmv predict FILE.mtx --threads 20",
+    ),
     "a collective of one device": (
         ["estimate", "all-reduce", "--on", "h100-dgx", "--set", "workload.devices=1"],
         "a collective of one device moves nothing: want >= 2",

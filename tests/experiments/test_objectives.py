@@ -15,6 +15,8 @@ from slipstick.estimators.composites.consumption import COST, ENERGY, energy
 from slipstick.estimators.operation.power.energy import PowerModel
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.pages.front_report import best, front_chart
+from slipstick.experiments.question.answers.facts import facts
+from slipstick.experiments.question.answers.lines import energy_line, shown
 from slipstick.experiments.question.objectives import on_front, with_front, with_objectives
 from slipstick.experiments.question.question import question
 from slipstick.experiments.studies.whatif import whatif
@@ -70,6 +72,16 @@ def test_a_cap_spares_no_joules_where_it_costs_no_time() -> None:
     said = question("gemm", "h200-sxm", "roofline", []).answer().assumptions
     assert any(text.startswith("above the power cap: would draw") and "cap 700 W" in text for text in said)
     assert not any("cap" in text for text in question("gemm", "v100-sxm", "tiled-roofline", []).answer().assumptions)
+
+
+@pytest.mark.parametrize("cap", [40.0, 300.0, 700.0, 1200.0])
+def test_the_energy_line_never_passes_the_cap_times_the_time(cap: float) -> None:
+    asked = question("gemm", "h200-sxm", "roofline", {"machine.power.cap": cap})
+    answer = asked.answer()
+    line = energy_line(answer, facts(asked, answer), asked.machine)
+    watts = min(cap, float(answer.energy or 0) / answer.time)
+    assert f"{shown(watts * answer.time, 'J')}, {shown(watts, 'W')} on average" in line
+    assert ("at most" in line and "the power cap: its work would draw" in line) == (watts == cap)
 
 
 @given(st.floats(0.3e9, 3e9))

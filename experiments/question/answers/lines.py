@@ -62,14 +62,23 @@ def summary(answer: Estimate, known: Facts, machine: Machine) -> list[str]:
     """The lines below the headline that are known."""
     lines = [throughput_line(known), *([memory_line(known.memory)] if known.memory else []), bound_line(known)]
     lines += [f"memory: {text}" for text in answer.assumptions if known.memory is None and A_DEVICE in text]
-    if answer.energy is not None:
-        made = known.throughput
-        watts = shown(answer.energy / (answer.time or 1.0), "W")
-        each = (
-            f", {shown(answer.energy / made.items, 'J')} for each of its {made.unit}" if made and made.items > 1 else ""
-        )
-        lines.append(f"energy: {shown(answer.energy, 'J')}{each}, {watts} on average ({_sure(answer, machine)})")
+    lines.append(energy_line(answer, known, machine))
     return [line for line in lines if line]
+
+
+def energy_line(answer: Estimate, known: Facts, machine: Machine) -> str:
+    """Joules and mean power, at most what the power cap allows in that time; "" where they are unknown."""
+    if answer.energy is None:
+        return ""
+    made, watts = known.throughput, answer.energy / (answer.time or 1.0)
+    over = known.cap is not None and watts > known.cap * (1 + 1e-6)
+    drawn = known.cap if over and known.cap is not None else watts
+    joules = answer.energy * (drawn / watts) if over else answer.energy
+    each = f", {shown(joules / made.items, 'J')} for each of its {made.unit}" if made and made.items > 1 else ""
+    sure = f"the power cap: its work would draw {shown(watts, 'W')}, so it may take longer" if over else ""
+    at_most = "at most " if over else ""
+    rest = sure or _sure(answer, machine)
+    return f"energy: {at_most}{shown(joules, 'J')}{each}, {shown(drawn, 'W')} on average ({rest})"
 
 
 def energy_band(answer: Estimate, machine: Machine) -> tuple[float, float] | None:
@@ -97,7 +106,8 @@ def throughput_line(known: Facts) -> str:
     if known.mfu is not None:
         parts.append(f"MFU {shown(100 * known.mfu, '%')} of the {known.mfu_of} peak")
     if known.bandwidth is not None:
-        parts.append(f"{shown(100 * known.bandwidth, '%')} of the memory bandwidth")
+        beyond = ", from caches" if known.bandwidth > 1 else ""
+        parts.append(f"{shown(100 * known.bandwidth, '%')} of the memory bandwidth{beyond}")
     return f"throughput: {'; '.join(parts)}" if parts else ""
 
 
