@@ -106,6 +106,8 @@ class TrainingPlan:
         The fastest layout that may not fit, where it is faster than the best; None where there is none.
     calibration
         Factors fitted to measured steps of one's own; None without them.
+    remarks
+        Where the question leaves the runs that the terms were fitted to; none where measured steps calibrate them.
     cap, price
         Watts that a device may draw, and what its hour costs [$]; None where the machine does not state them.
     grown
@@ -131,6 +133,7 @@ class TrainingPlan:
     calibration: StepCalibration | None = None
     grown: TrainingChoice | None = None
     tight: TrainingChoice | None = None
+    remarks: tuple[str, ...] = ()
     cap: float | None = None
     price: float | None = None
 

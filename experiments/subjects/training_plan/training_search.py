@@ -18,6 +18,7 @@ from slipstick.estimators.schedule.pipelines.training_step import (
 )
 from slipstick.experiments.subjects.training_plan.fitting import fit_of, fullest, stages
 from slipstick.experiments.subjects.training_plan.training_choice import SPREAD, TrainingChoice, TrainingPlan
+from slipstick.experiments.subjects.training_plan.training_domain import outside
 from slipstick.experiments.subjects.training_plan.training_energy import step_watts
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.machine import Machine
@@ -117,7 +118,8 @@ class TrainingSearch:
             training_flop(self.model, self.sequence), self.machine.peak("matrix", PRECISIONS[self.precision]),
             max(step.bound(self.devices, self.batch), self._loading), step.network.devices, sure or doubtful, capacity,
             counts["fits"], counts["may not fit"], counts["does not fit"], refused,
-            fit, self._grown(step, fit), tight, self.machine.power.cap, self.machine.price,
+            fit, self._grown(step, fit), tight,
+            () if fit else self._outside(sure or doubtful), self.machine.power.cap, self.machine.price,
         )  # fmt: skip
 
     def _fastest(
@@ -130,6 +132,11 @@ class TrainingSearch:
         """The fastest of the kept layouts, fastest first."""
         ordered = [layout for _, _, layout in sorted(plans, key=lambda plan: (-plan[0], -plan[1]))]
         return tuple(sorted((self._choice(step, layout, fit) for layout in ordered[:best]), key=_seconds))
+
+    def _outside(self, best: tuple[TrainingChoice, ...]) -> tuple[str, ...]:
+        """Where the fastest layout leaves the fitted runs."""
+        devices = best[0].layout.devices
+        return outside(self.model, self.machine, devices, self.sequence, self.precision, self.software)
 
     def _grown(self, step: TrainingStep, fit: StepCalibration | None) -> TrainingChoice | None:
         """The largest measured layout with more data ranks; None where batch or devices do not divide so."""

@@ -47,6 +47,7 @@ def training_lines(plan: TrainingPlan, facility: Facility | None = None, price: 
     ]
     if not plan.fitted:
         lines.append("beware: no layout surely fits in memory; these may not")
+    lines += [f"beware: {text}" for text in plan.remarks]
     if plan.tight is not None:
         memory = plan.tight.memory
         lines.append(
