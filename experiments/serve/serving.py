@@ -81,6 +81,15 @@ class Serving:
         shares = {text: getattr(parts, name) / parts.seconds for name, text in names.items()}
         return {text: share for text, share in shares.items() if share > 0.005}
 
+    @property
+    def peak_share_of_prompts(self) -> float:
+        """Flop of a full step of prompts, beside a decode, over what the matrix engines could do in its time."""
+        length = max(1.0, float(self.served.input_tokens.mean()))
+        budget = float(self.deployment.rules.token_budget)
+        reading = Batch(1.0, length, prompt=budget, chunk=min(length, budget), finished=budget / length)
+        _, flop = self.deployment.step.demands(reading)
+        return flop / self.deployment.step.seconds(reading)
+
     def rows(self) -> list[dict[str, Any]]:
         """One row a measure and statistic, seconds with the 80 % band."""
         result = []

@@ -11,6 +11,11 @@ from slipstick.experiments.serve.traffic import limits_text
 from slipstick.experiments.subjects.power.facility import Facility, price_text
 from slipstick.hwmodels.units import format_quantity
 
+LARGE_PRODUCT = 0.74
+"""Share of the bfloat16 peak that a product of 8192^3 reaches on H100 by the calibration of kernels (H200 0.72)."""
+MOSTLY = 0.5
+"""Share of the time in steps with prompts beyond which their rate decides the answer."""
+
 
 def lines(answer: Serving, facility: Facility | None = None) -> list[str]:
     """One line each."""
@@ -30,6 +35,13 @@ def lines(answer: Serving, facility: Facility | None = None) -> list[str]:
         result.append(
             f"beware: the power cap of {cap_watts(machine):g} W holds the clock at {left} of {clock} (dynamic power as "
             "f V^2, reads and fixed times of kernels as long as before; no capped server was metered)"
+        )
+    peak = answer.peak_share_of_prompts
+    if summary["prompt_share"] > MOSTLY and peak > LARGE_PRODUCT:
+        result.append(
+            f"beware: prompts are read at {peak:.0%} of the peak, though a bfloat16 product of 8192^3 alone reaches "
+            f"{LARGE_PRODUCT:.0%} of it on H100 (docs/notes/serving.md): they may take "
+            f"{peak / LARGE_PRODUCT:.2f} x as long"
         )
     for measure, name in (("ttft", "first token"), ("tpot", "further token")):
         if answer.served.quantiles(measure):

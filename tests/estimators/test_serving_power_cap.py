@@ -105,3 +105,10 @@ def test_the_text_says_that_the_cap_holds_the_clock(capsys: pytest.CaptureFixtur
     assert run(words.split()) == 0
     assert "beware: the power cap of 350 W holds the clock at 1." in capsys.readouterr().out
     assert run(words.replace("350W", "90W").split()) == 2
+
+
+def test_prompts_read_faster_than_large_products_are_marked(capsys: pytest.CaptureFixture[str]) -> None:
+    words = "serve llama-3.1-8b --on h100-sxm"
+    for traffic, marked in ((PROMPTS, True), (DECODES, False)):
+        assert run([*words.split(), *traffic.split()]) == 0
+        assert ("beware: prompts are read at" in capsys.readouterr().out) == marked
