@@ -150,11 +150,13 @@ class Deployment:
         ]
         if self.step.device.widened:
             words.append(f"{self.machine.name} has no 4-bit products: weights are widened to bfloat16 on the way")
-        if not self.system:
-            words.append(
-                f"no measured row is of {self.machine.name}: its data sheet under parameters of others, wider band"
-            )
         return (*words, "speculative decoding off, prefix hits as stated")
+
+    def remarks(self) -> tuple[str, ...]:
+        """Where the question leaves the measured runs: a line for each way."""
+        if self.system:
+            return ()
+        return (f"no measured row is of {self.machine.name}: its data sheet under parameters of others, wider band",)
 
 
 def _unknown(version: str) -> str:

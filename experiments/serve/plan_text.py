@@ -19,6 +19,7 @@ def plan_lines(plan: Plan) -> list[str]:
         f"{len(plan.candidates)} layouts and loads answered, "
         f"{sum(plan.refused.values())} layouts left out (they do not fit)"
     )
+    lines += [f"beware: {text}" for text in plan.remarks]
     if plan.best is None:
         nearest = max(plan.candidates, key=lambda c: c.keeps)
         lines.append(f"none keeps {limits_text(plan.limits)} with {SURE:.0%} probability")

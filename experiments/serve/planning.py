@@ -92,6 +92,8 @@ class Plan:
     traffic: str
     candidates: tuple[Candidate, ...]
     refused: Table[int]
+    remarks: tuple[str, ...] = ()
+    """Machines of which the calibration has no measured row, a line each."""
 
     @property
     def sure(self) -> tuple[Candidate, ...]:
@@ -177,10 +179,12 @@ class Search:
         model = language_model(self.model)
         candidates: list[Candidate] = []
         refused: dict[str, int] = {}
+        remarks: list[str] = []
         for name in self.machines:
             at = machine(name)
             if name in self.prices:
                 at = at.using({"price": self.prices[name]})
+            remarks += Deployment(model, at, Layout(), stored_as(model, self.types[0])).remarks()
             for dtype, layout in itertools.product(self.types, layouts(model, self.devices)):
                 try:
                     candidates += self._loads(name, at, model, layout, stored_as(model, dtype))
@@ -191,7 +195,7 @@ class Search:
             listed = "; ".join(sorted(refused)[:3])
             raise InputError(f"no layout of {model.name} on at most {self.devices} devices can serve: {listed}")
         traffic = f"{self.input_tokens:g} + {self.output_tokens:g} tokens"
-        return Plan(model.name, self.limits, traffic, tuple(candidates), Table(refused))
+        return Plan(model.name, self.limits, traffic, tuple(candidates), Table(refused), tuple(remarks))
 
     def _loads(self, name: str, at: Machine, model: LanguageModel, layout: Layout, stored: str) -> Iterator[Candidate]:
         deployment = Deployment(model, at, layout, stored, self.cache_type, self.engine, rules=self.rules)

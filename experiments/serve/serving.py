@@ -162,9 +162,10 @@ class Serving:
 
         value, low, high = self.band("tpot", "mean") if self.served.quantiles("tpot") else (math.nan,) * 3
         rate = self.rate_band
+        words = (*self.deployment.assumptions(), *self.deployment.remarks())
         return (
             f"<p><b>{rate[0]:.4g} tokens/s</b> ({rate[1]:.4g} .. {rate[2]:.4g}, 80 %), {value * 1e3:.4g} ms a token "
-            f"({low * 1e3:.4g} .. {high * 1e3:.4g} ms)<br>{escape('; '.join(self.deployment.assumptions()))}</p>"
+            f"({low * 1e3:.4g} .. {high * 1e3:.4g} ms)<br>{escape('; '.join(words))}</p>"
         )
 
 

@@ -29,6 +29,7 @@ def lines(answer: Serving, facility: Facility | None = None) -> list[str]:
         f"{model.name} on {devices} x {deployment.machine.name}: {answer.traffic.text()}",
         f"output: {rate:,.0f} tokens/s {between}, {each}; {summary['requests_per_s']:.3g} requests/s",
     ]
+    result += [f"beware: {text}" for text in deployment.remarks()]
     machine = deployment.machine
     if answer.clock is not None and machine.clock < answer.clock:
         left, clock = (format_quantity(value, "Hz") for value in (machine.clock, answer.clock))

@@ -35,7 +35,7 @@ def compared(wanted: Wanted, traffic: Traffic, vary: str) -> tuple[list[dict[str
     for value in map(float, values):
         other = replace(wanted, changes={**wanted.changes, path: value})
         rows.append(_row(name, value, serve(other.deployment(), traffic), today))
-    first = "assuming: " + "; ".join(today.deployment.assumptions())
+    first = "assuming: " + "; ".join((*today.deployment.assumptions(), *today.deployment.remarks()))
     return rows, [first, f"{traffic.text()}; first row: today"]
 
 

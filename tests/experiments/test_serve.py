@@ -156,3 +156,11 @@ def test_the_table_of_a_plan_holds_the_pick_and_only_what_was_given(capsys: pyte
     assert run(words) == 0
     table = capsys.readouterr().out
     assert "keeps" not in table and "$/M" not in table
+
+
+def test_a_machine_without_measured_rows_is_a_caution(capsys: pytest.CaptureFixture[str]) -> None:
+    from slipstick.experiments.commands.cli import run
+
+    for on, warned in (("h100-sxm", False), ("mi300x", True)):
+        assert run(["plan", "serving", "llama-3.1-8b", "--machines", on, "--gpus", "1"]) == 0
+        assert ("beware: no measured row is of " in capsys.readouterr().out) == warned
