@@ -29,6 +29,11 @@ count = 60000
 """
 
 
+def _answers_to_ctrl_c() -> None:
+    """A job in the background of a script is started deaf to Ctrl-C, and so are its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["serial", "threads", "processes", "dask"])
 def test_ctrl_c_is_one_line_on_every_executor(kind: str, tmp_path: Path) -> None:
@@ -45,6 +50,7 @@ def test_ctrl_c_is_one_line_on_every_executor(kind: str, tmp_path: Path) -> None
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=_answers_to_ctrl_c,
     )
     results, began = tmp_path / "out" / "results", time.monotonic()
     while time.monotonic() - began < 100 and not (results.is_dir() and len(list(results.glob("part-*"))) > 3):
