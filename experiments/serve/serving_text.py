@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from slipstick.estimators.operation.power.serving_power import cap_watts
+from slipstick.experiments.question.answers.lines import count_shown
 from slipstick.experiments.serve.serving import Serving
 from slipstick.experiments.serve.traffic import limits_text
 from slipstick.experiments.subjects.power.facility import Facility, price_text
@@ -85,5 +86,7 @@ def _times(answer: Serving, measure: str, name: str) -> str:
     words = []
     for quantile in ("mean", "p50", "p99"):
         value, low, high = answer.band(measure, quantile)
-        words.append(f"{quantile} {value * 1e3:.4g} ms ({low * 1e3:.3g} .. {high * 1e3:.3g})")
+        words.append(
+            f"{quantile} {count_shown(value * 1e3)} ms ({count_shown(low * 1e3)} .. {count_shown(high * 1e3)})"
+        )
     return f"{name}: " + ", ".join(words)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from slipstick.estimators.core.schedule_model import Schedule
     from slipstick.hwmodels.machine import Machine
 
-CALIBRATIONS = Path(__file__).parents[1] / "calibrations"
+CALIBRATIONS = Path(__file__).with_name("calibrations")
 """Where the calibrations lie that ship."""
 Beyond = Literal["wider", "oversubscribed"]
 

@@ -51,7 +51,7 @@ def anchors() -> list[ValidationRow]:
                 for name, difference in {
                     "forward": matrix_flop(graph, "forward") - form,
                     "backward": matrix_flop(graph, "backward") - 2 * form,
-                    "parameters": sp.sympify(graph.metadata["parameters"]) - parameters,
+                    "parameters": sp.sympify(graph.metadata["parameters"], strict=True) - parameters,
                 }.items()
                 if sp.expand(difference) != 0
             ]
