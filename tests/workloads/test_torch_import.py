@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch", reason="the torch extra is not installed")
 nn = torch.nn
 
 from slipstick.workloads.importers.torch.torch_import import import_torch  # noqa: E402
-from slipstick.workloads.importers.torch.torch_recorder import Input  # noqa: E402
+from slipstick.workloads.importers.torch.torch_recorder import Input, make_recorder  # noqa: E402
 
 
 def matrix_flop(graph: Workload, phase: str) -> Any:
@@ -159,6 +159,27 @@ def test_binding_a_length_equals_importing_at_that_length(build: Any, shape: Any
         fixed = tuple(3 if size == "batch" else length if size == "seq_len" else size for size in shape)
         static = import_torch(model, [Input(fixed)])
         assert static.identity == graph.bind(batch=3, seq_len=length).identity
+
+
+def test_a_tensor_at_the_address_of_a_dead_view_is_not_that_view() -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    reused = 0
+    for _ in range(20):
+        environment = ShapeEnv()
+        recorder = make_recorder(environment)
+        with FakeTensorMode(shape_env=environment), recorder:
+            x = torch.empty(4, 8) + 1
+            view = x.t()
+            address = id(view)
+            del view
+            alias = x.detach()
+            reused += id(alias) == address
+            alias + 2
+        names = [node.name for node in recorder.nodes]
+        assert {names[i] for i, _ in recorder.nodes[-1].before} == {"add"}, names
+    assert reused, "no address was used again: this test shows nothing"
 
 
 def test_fused_attention_is_counted_with_its_quadratic_term() -> None:

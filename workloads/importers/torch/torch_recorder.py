@@ -8,7 +8,7 @@ writer of each storage it reads, and for the readers of what it overwrites, so v
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,6 +46,7 @@ def make_recorder(environment: Any) -> Any:
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_leaves
+    from torch.utils.weak import WeakTensorKeyDictionary
 
     plain_types = (torch.dtype, torch.device, torch.memory_format, torch.layout)
 
@@ -64,9 +65,11 @@ def make_recorder(environment: Any) -> Any:
             self._layer_of: dict[int, str] = {}
             self._writer: dict[int, tuple[int, int | None]] = {}
             self._readers: dict[int, set[int]] = {}
-            self._view: dict[tuple[int, int], tuple[int, tuple[int, int | None] | None]] = {}
-            # A storage's address is its name: none may be freed. Tensors may: a gradient that somebody else
-            # holds would be copied by autograd in place of being kept.
+            # Of each view: its node, and the last writer of its storage at that time.
+            # Weak keys: a gradient that somebody else holds would be copied by autograd in place of being kept,
+            # and the address of a tensor that died is soon another's.
+            self._view: MutableMapping[Any, tuple[int, tuple[int, int | None] | None]] = WeakTensorKeyDictionary()
+            # A storage's address is its name: none may be freed.
             self._alive: dict[int, Any] = {}
             self._paused = 0
 
@@ -113,7 +116,7 @@ def make_recorder(environment: Any) -> Any:
 
         def _made_by(self, tensor: Any) -> set[tuple[int, int | None]]:
             writer = self._writer.get(_storage(tensor))
-            view = self._view.get((id(tensor), _storage(tensor)))
+            view = self._view.get(tensor)
             if view is not None and view[1] == writer:
                 return {(view[0], None)}
             return set() if writer is None else {writer}
@@ -178,14 +181,14 @@ def make_recorder(environment: Any) -> Any:
         def _add_view(self, name: str, call: Call, reads: list[Any], results: list[Any]) -> None:
             index = self.add(name, call, [], reads, ())
             for result in results:
-                self._view[id(result), _storage(result)] = (index, self._writer.get(_storage(result)))
+                self._view[result] = (index, self._writer.get(_storage(result)))
             self._hold(results)
 
         def _follow(self, reads: list[Any], results: list[Any]) -> None:
             for result in results:
-                view = self._view.get((id(reads[0]), _storage(reads[0]))) if reads else None
+                view = self._view.get(reads[0]) if reads else None
                 if view is not None:
-                    self._view[id(result), _storage(result)] = view
+                    self._view[result] = view
             self._hold(results)
 
     def _flat(out: Any) -> list[Any]:
