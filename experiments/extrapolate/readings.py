@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,6 +84,33 @@ class Readings:
         return [Series.of(column[part], self.times[part], chosen, str(names[part[0]])) for part in parts]
 
 
+class MetricRows:
+    """Rows of each metric of one file, counted before they are built: a list of repeats may hold millions."""
+
+    def __init__(self, path: object) -> None:
+        self._path = path
+        self._count = 0
+        self.rows: dict[str, list[Row]] = {}
+
+    def add(self, metric: str, region: str, point: tuple[float, ...], count: int, times: Iterable[float]) -> None:
+        """Add `count` times of one point.
+
+        Raises
+        ------
+        InputError
+            Where the file then holds more than `MAX_READINGS`.
+        """
+        self._count += count
+        if self._count > MAX_READINGS:
+            raise too_many(self._path)
+        self.rows.setdefault(metric, []).extend((region, point, seconds) for seconds in times)
+
+
+def too_many(path: object) -> InputError:
+    """The error for a file of more than `MAX_READINGS` measurements."""
+    return InputError(f"{path}: more than {MAX_READINGS:,} measurements")
+
+
 def readings(rows: Iterator[Row], parameters: Sequence[str], path: object, notes: tuple[str, ...] = ()) -> Readings:
     """Rows as columns; regions are dropped where there is only one.
 
@@ -96,7 +123,7 @@ def readings(rows: Iterator[Row], parameters: Sequence[str], path: object, notes
     if not first or not parameters:
         raise InputError(f"{path}: holds no times over a parameter")
     if len(first) > MAX_READINGS:
-        raise InputError(f"{path}: more than {MAX_READINGS} measurements")
+        raise too_many(path)
     regions = tuple(region for region, _, _ in first)
     return Readings(
         tuple(parameters),

@@ -8,9 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from slipstick.experiments.extrapolate.readings import Readings, Row, readings
+from slipstick.experiments.extrapolate.readings import MAX_READINGS, MetricRows, Readings, readings, too_many
 from slipstick.experiments.extrapolate.series_fields import as_identity, as_list, as_number, as_point, field_of
 from slipstick.hwmodels.files.readers import InputError, parse_json, read_text, require_mapping, unknown_name
+
+MAX_LINES = 500_000
+"""Of JSON Lines, where each line is a document of its own."""
 
 
 def read_extrap_text(path: Path, metric: str | None = None) -> Readings:
@@ -25,7 +28,7 @@ def read_extrap_text(path: Path, metric: str | None = None) -> Readings:
     """
     parameters: list[str] = []
     points: list[tuple[float, ...]] = []
-    rows: dict[str, list[Row]] = {}
+    counted = MetricRows(path)
     region, current, index = "", "time", 0
     for line, text in enumerate(read_text(path).splitlines(), 1):
         word, _, rest = re.sub(r"\s+", " ", text).strip().partition(" ")
@@ -42,19 +45,22 @@ def read_extrap_text(path: Path, metric: str | None = None) -> Readings:
         elif word == "DATA":
             if index >= len(points):
                 raise InputError(f"{path}: line {line}: more DATA lines than the {len(points)} POINTS")
-            rows.setdefault(current, []).extend((region, points[index], t) for t in _numbers(rest, path, line))
+            times = _numbers(rest, path, line)
+            counted.add(current, region, points[index], len(times), times)
             index += 1
         else:
             raise unknown_name(
                 f"word in {path} line {line}:", word, ["PARAMETER", "POINTS", "METRIC", "REGION", "DATA"]
             )
-    chosen, notes = _metric(rows, metric, path)
-    return readings(iter(rows[chosen]), parameters, path, notes)
+    chosen, notes = _metric(counted.rows, metric, path)
+    return readings(iter(counted.rows[chosen]), parameters, path, notes)
 
 
 def _extrap_points(text: str, count: int, path: object, line: int) -> list[tuple[float, ...]]:
     if not count:
         raise InputError(f"{path}: line {line}: POINTS before PARAMETER")
+    if text.count("(") > MAX_READINGS:
+        raise too_many(path)
     groups = re.findall(r"\(([^()]*)\)", text) if "(" in text else None
     numbers = [_numbers(group, path, line) for group in groups] if groups else [_numbers(text, path, line)]
     flat = list(itertools.chain.from_iterable(numbers))
@@ -64,8 +70,11 @@ def _extrap_points(text: str, count: int, path: object, line: int) -> list[tuple
 
 
 def _numbers(text: str, path: object, line: int) -> list[float]:
+    words = text.split(maxsplit=MAX_READINGS)
+    if len(words) > MAX_READINGS:
+        raise too_many(path)
     try:
-        return [float(word) for word in text.split()]
+        return [float(word) for word in words]
     except ValueError:
         raise InputError(f"{path}: line {line}: {text[:60]!r}: want numbers") from None
 
@@ -90,16 +99,16 @@ def read_extrap_json(fields: Mapping[str, Any], path: object, metric: str | None
     if "callpaths" in fields:
         return _extrap_json_ids(fields, path, metric)
     parameters = [str(name) for name in as_list(fields["parameters"], f"{path}: parameters")]
-    rows: dict[str, list[Row]] = {}
+    counted = MetricRows(path)
     for region, metrics in require_mapping(fields["measurements"], path, "measurements").items():
         for name, entries in require_mapping(metrics, path, f"measurements.{region}").items():
             where = f"{path}: measurements.{region}.{name}"
             for entry in as_list(entries, where):
                 point = as_point(field_of(entry, "point", where), len(parameters), where)
                 values = as_list(field_of(entry, "values", where), where)
-                rows.setdefault(name, []).extend((region, point, as_number(v, where)) for v in values)
-    chosen, notes = _metric(rows, metric, path)
-    return readings(iter(rows[chosen]), parameters, path, notes)
+                counted.add(name, region, point, len(values), (as_number(value, where) for value in values))
+    chosen, notes = _metric(counted.rows, metric, path)
+    return readings(iter(counted.rows[chosen]), parameters, path, notes)
 
 
 def _extrap_json_ids(fields: Mapping[str, Any], path: object, metric: str | None) -> Readings:
@@ -120,7 +129,7 @@ def _extrap_json_ids(fields: Mapping[str, Any], path: object, metric: str | None
         ordered = sorted(pairs, key=lambda pair: as_identity(field_of(pair, "parameter_id", where), where))
         values = [as_number(field_of(pair, "parameter_value", where), where) for pair in ordered]
         points[as_identity(field_of(entry, "id", where), where)] = as_point(values, len(parameters), where)
-    rows: dict[str, list[Row]] = {}
+    counted = MetricRows(path)
     for entry in as_list(fields["measurements"], f"{path}: measurements"):
         where = f"{path}: measurements"
         ids = [as_identity(field_of(entry, key, where), where) for key in ("coordinate_id", "callpath_id", "metric_id")]
@@ -128,10 +137,10 @@ def _extrap_json_ids(fields: Mapping[str, Any], path: object, metric: str | None
         for number, known, what in zip(ids, tables, ("point", "callpath", "metric"), strict=True):
             if number not in known:
                 raise InputError(f"{where}: no {what} has the id {number}")
-        row = (regions[ids[1]], points[ids[0]], as_number(field_of(entry, "value", where), where))
-        rows.setdefault(metrics[ids[2]], []).append(row)
-    chosen, notes = _metric(rows, metric, path)
-    return readings(iter(rows[chosen]), [parameters[key] for key in sorted(parameters)], path, notes)
+        time = as_number(field_of(entry, "value", where), where)
+        counted.add(metrics[ids[2]], regions[ids[1]], points[ids[0]], 1, (time,))
+    chosen, notes = _metric(counted.rows, metric, path)
+    return readings(iter(counted.rows[chosen]), [parameters[key] for key in sorted(parameters)], path, notes)
 
 
 def read_extrap_lines(path: Path, metric: str | None = None) -> Readings:
@@ -140,11 +149,15 @@ def read_extrap_lines(path: Path, metric: str | None = None) -> Readings:
     Raises
     ------
     InputError
-        Where a line has no parameters, or others than the lines before.
+        Where a line has no parameters, or others than the lines before; where there are more than `MAX_LINES`
+        lines or too many measurements.
     """
     parameters: list[str] = []
-    rows: dict[str, list[Row]] = {}
-    for line, text in enumerate(read_text(path).splitlines(), 1):
+    counted = MetricRows(path)
+    content = read_text(path)
+    if content.count("\n") >= MAX_LINES:
+        raise InputError(f"{path}: more than {MAX_LINES:,} lines of JSON")
+    for line, text in enumerate(content.splitlines(), 1):
         if not text.strip():
             continue
         where = f"{path}: line {line}"
@@ -159,9 +172,9 @@ def read_extrap_lines(path: Path, metric: str | None = None) -> Readings:
         value = field_of(entry, "value", where)
         repeats = value if isinstance(value, list) else [value]
         region, name = str(entry.get("callpath", "")), str(entry.get("metric", "time"))
-        rows.setdefault(name, []).extend((region, point, as_number(one, where)) for one in repeats)
-    chosen, notes = _metric(rows, metric, path)
-    return readings(iter(rows[chosen]), parameters, path, notes)
+        counted.add(name, region, point, len(repeats), (as_number(one, where) for one in repeats))
+    chosen, notes = _metric(counted.rows, metric, path)
+    return readings(iter(counted.rows[chosen]), parameters, path, notes)
 
 
 def is_json_lines(path: Path) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from slipstick.experiments.extrapolate.series_files import read
 from slipstick.experiments.question.question import question
 from slipstick.experiments.traces.recorded import read_recorded
 from slipstick.hwmodels.files.readers import InputError
@@ -33,3 +34,31 @@ def test_a_correlation_that_is_no_number_is_left_out_or_said(text: str, tmp_path
     path.write_text(json.dumps(document).replace('"CUT"', text))
     with pytest.raises(InputError):
         read_recorded(str(path))
+
+
+REPEATS = "1," * 2_000_000 + "1"
+POINT = '{"params": {"p": 1}, "value": 2}\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "limit"),
+    [
+        ("lines.jsonl", POINT + '{"params": {"p": 2}, "value": [' + REPEATS + "]}\n", "2,000,000 measurements"),
+        ("many.jsonl", POINT * 500_000 + POINT, "500,000 lines"),
+        (
+            "extrap.json",
+            '{"parameters": ["p"], "measurements": {"a": {"t": [{"point": [1], "values": [' + REPEATS + "]}]}}}",
+            "2,000,000 measurements",
+        ),
+        ("extrap.txt", "PARAMETER p\nPOINTS 1\nDATA " + REPEATS.replace(",", " "), "2,000,000 measurements"),
+        ("points.txt", "PARAMETER p\nPOINTS " + "(1)" * 2_000_001, "2,000,000 measurements"),
+    ],
+)
+def test_a_grown_file_of_measurements_is_refused_before_it_is_built(
+    name: str, text: str, limit: str, tmp_path: Path
+) -> None:
+    """A few MB of repeats took 18 s and gigabytes before they were counted."""
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(InputError, match=f"more than {limit}"):
+        read(path)
