@@ -21,7 +21,7 @@ from slipstick.estimators.contract.base import EstimatorBase, PointByPoint
 from slipstick.estimators.core.estimate import Estimate, Part
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.core.operation_model import Clock, FormulaModel, OperationModel, grouped, machine_values
+from slipstick.estimators.core.operation_model import BoundingModel, Clock, FormulaModel, OperationModel, grouped, machine_values
 from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.core.schedule_model import FormulaSchedule, Schedule
 from slipstick.estimators.operation.physical_bound import PhysicalBound
@@ -213,7 +213,7 @@ class Composite(EstimatorBase):
         """What every answer takes for granted: runtime, dtypes, cache state."""
         runtime = machine.runtime
         dtypes = [_served(machine, *name.split(".")[1:]) for name in arithmetic_of(Same(workload))]
-        counted = f"{len(workload.uncounted)} operations not counted" if workload.uncounted else ""
+        counted = f"not counted but by their bytes: {', '.join(workload.uncounted)}" if workload.uncounted else ""
         texts = (
             f"{machine.name}, {runtime.mode} runtime{f' ({runtime.library})' if runtime.library else ''}",
             self._caches(machine),
@@ -233,7 +233,7 @@ class Composite(EstimatorBase):
         self, workload: Workload, times: FloatArray, machine: Machine, elapsed: tuple[float, ...] | None
     ) -> tuple[Part, ...]:
         bounds: Sequence[str | None] = [None] * len(times)
-        if isinstance(self.operation, FormulaModel):
+        if isinstance(self.operation, BoundingModel):
             bounds = self.operation.bounds(workload.operations, machine)
         names, kinds = [op.name for op in workload], [op.kind for op in workload]
         counts = executions(Same(workload)).tolist()

@@ -36,6 +36,15 @@ class OperationModel(Protocol):
 
 
 @runtime_checkable
+class BoundingModel(OperationModel, Protocol):
+    """An operation model that knows what bounds each operation."""
+
+    def bounds(self, operations: Sequence[Op], machine: Machine) -> list[str | None]:
+        """What bounds each bound operation ("compute", "memory", ...), shape (operations,); None where unknown."""
+        ...
+
+
+@runtime_checkable
 class FormulaModel(OperationModel, Protocol):
     """An operation model that is a formula, one for each class of operations.
 

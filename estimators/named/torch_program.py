@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 from slipstick.estimators.calibration.calibration import Calibration
 from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.operation.gpu.program_kernels import ProgramRuntimes, compiled, trained
+from slipstick.estimators.operation.gpu.program_kernels import ProgramRuntimes, compiled, rounds_convolutions, trained
 from slipstick.estimators.schedule.host_issue import HostIssue
 from slipstick.estimators.tuned.tuned_defaults import PROGRAMS
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.transforms.channels_last import channels_last
+from slipstick.workloads.transforms.mixed import tf32_convolutions
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,8 @@ class TorchProgram(Composite):
 
     def handed_over(self, workload: Workload, machine: Machine) -> Workload:
         """See `Composite.handed_over`; a workload with open sizes keeps its layout."""
-        fused = super().handed_over(workload, machine)
+        rounded = tf32_convolutions(workload) if rounds_convolutions(machine) else workload
+        fused = super().handed_over(rounded, machine)
         return channels_last(fused) if machine.runtime.mode == "compiled" and not fused.symbols else fused
 
 

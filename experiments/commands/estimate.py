@@ -55,7 +55,7 @@ def register(app: typer.Typer) -> None:
         """
         from slipstick.experiments.commands.numbers import as_settings
         from slipstick.experiments.question.answers.printed import print_answers
-        from slipstick.experiments.question.own import is_own_program, own_program, program_estimator
+        from slipstick.experiments.question.own import is_own_program, own_program
         from slipstick.experiments.question.question import Question, question
         from slipstick.experiments.subjects.jobs import is_job
         from slipstick.hwmodels.files.readers import InputError
@@ -92,10 +92,7 @@ def register(app: typer.Typer) -> None:
             raise InputError("--anchors need --calibration FILE, a calibration across devices")
         for name in machines:
             try:
-                chosen = estimator
-                if program is not None and estimator is None and dtype is None:
-                    chosen = program_estimator(program, name)
-                questions.append(question(wanted, name, chosen, settings, dtype, calibration=fitted))
+                questions.append(question(wanted, name, estimator, settings, dtype, calibration=fitted))
             except InputError as error:
                 if len(machines) == 1:
                     raise

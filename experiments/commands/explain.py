@@ -56,7 +56,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.question.answers.printed import emit_line
         from slipstick.experiments.question.answers.readable import row_shown
         from slipstick.experiments.question.domain import remarks as doubts_of
-        from slipstick.experiments.question.own import is_own_program, own_program, program_estimator
+        from slipstick.experiments.question.own import is_own_program, own_program
         from slipstick.experiments.question.question import question
         from slipstick.experiments.question.settings import prices
         from slipstick.hwmodels.files.readers import InputError
@@ -71,8 +71,6 @@ def register(app: typer.Typer) -> None:
             raise InputError("give a WORKLOAD and --on MACHINE (or --trace FILE)")
         subject = own_program(workload) if is_own_program(workload) else workload
         settings = named_settings(subject, set, number)
-        if not isinstance(subject, str) and estimator is None and dtype is None:
-            estimator = program_estimator(subject, on)
         fitted = None
         if calibration:
             from slipstick.experiments.calibrate.calibrated import read_calibration

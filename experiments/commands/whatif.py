@@ -77,7 +77,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.commands.numbers import named_settings, today_and_varied
         from slipstick.experiments.pages.output import emit
         from slipstick.experiments.question.objectives import with_front
-        from slipstick.experiments.question.own import is_own_program, own_program, program_estimator
+        from slipstick.experiments.question.own import is_own_program, own_program
         from slipstick.experiments.studies.study import Fitting, Study
         from slipstick.experiments.studies.whatif import answer, frame_rows
 
@@ -87,8 +87,6 @@ def register(app: typer.Typer) -> None:
                 f"a study names files: slipstick workloads import {workload} --save {program.name}.json, then whatif "
                 f"{program.name}.json --save {save}"
             )
-        if program is not None and estimator is None and dtype is None:
-            estimator = program_estimator(program, on)
         settings, vary = today_and_varied(named_settings(program or workload, set, number), vary)
         named = program.name if program else workload
         study = Study.of_question(named, on, estimator, settings, vary, where or [], objective or [], dtype)

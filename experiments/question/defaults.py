@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 PLAIN = "plain: --estimator roofline"
 THREADS = "threads that share the cores: instructions counted and contention, strategy (a) of Viebke et al. 2019"
 
+TORCH_PROGRAM = "kernels of PyTorch as 1,035 times of programs on two H100 and an L40S show, issued by one host"
 LOOPS = "layer conditions of a loop over arrays, on cores that share a saturating memory"
 
 
@@ -93,6 +94,9 @@ def default(
     if "pipeline_parallel" in workload.symbols | set(workload.defaults):
         return _parallel_training(workload, machine, dtype)
     if kind == "gpu":
+        if dtype is None and is_torch_program(workload):
+            made = registry.estimator("torch-program").resolved(workload, machine)
+            return Default(precision(workload, machine, None), machine, made, f"{TORCH_PROGRAM}; {PLAIN}")
         return _gpu(workload, machine, run, dtype, chosen)
     converted = in_dtype(workload, dtype) if dtype else workload
     if kind == "cpu":
@@ -111,6 +115,14 @@ def default(
         why = f"a TPU's operations as fitted to training steps on a v2-8; {PLAIN}"
         return Default(converted, machine, tpu_step(fitted_tpu(), machine), why)
     return _unmeasured(converted, machine, kind)
+
+
+def is_torch_program(workload: Workload) -> bool:
+    """Whether a graph is a forward pass that torch traced, in float32 and without a cache of keys and values."""
+    facts = workload.metadata
+    traced = str(facts.get("source", "")).startswith("torch ") and facts.get("purpose") == "inference"
+    plain = all(op.dtype in ("float32", "int64", "int32", "bool") for op in workload)
+    return traced and plain and not any(map(attends_to_cache, workload))
 
 
 def kept_open(workload: Workload, machine: Machine) -> frozenset[str]:
@@ -162,15 +174,15 @@ def _gpu(
 
 def precision(workload: Workload, machine: Machine, dtype: str | None) -> Workload:
     """The workload in a data type, as PyTorch computes it on a GPU: autocast in training, TF32 in convolutions."""
+    from slipstick.estimators.operation.gpu.program_kernels import rounds_convolutions
     from slipstick.workloads.transforms.mixed import HALF, autocast, tf32_convolutions
 
     trains = any(op.kind == "optimizer" for op in workload)
     if dtype in HALF and trains:
         return autocast(workload, dtype)
     converted = in_dtype(workload, dtype) if dtype else workload
-    matrix = machine.engines.get("matrix")
-    tf32 = machine.family.startswith("nvidia") and matrix is not None and "tfloat32" in matrix.flop_per_cycle
-    return tf32_convolutions(converted) if tf32 and dtype in (None, "float32") else converted
+    rounds = rounds_convolutions(machine) and dtype in (None, "float32")
+    return tf32_convolutions(converted) if rounds else converted
 
 
 def served(workload: Workload, machine: Machine) -> None:

@@ -142,15 +142,6 @@ def read_workload(name: str) -> Workload:
     return own_program(name) if is_own_program(name) else workload(name)
 
 
-def program_estimator(program: Workload, machine: str) -> str | None:
-    """The estimator made for programs, where it was: forward passes in float32 on a GPU; None: the usual default."""
-    from slipstick.estimators.named.machine_kind import machine_kind
-    from slipstick.hwmodels.catalog import machine as machine_by_name
-
-    narrow = any(op.dtype not in ("float32", "int64", "bool") for op in program)
-    return None if narrow or machine_kind(machine_by_name(machine)) != "gpu" else "torch-program"
-
-
 def code_digest(name: str | None) -> str:
     """Digest of the module's source, so that a study answered by other code is another study; "" for built-in ones."""
     if name is None or not is_own(name):

@@ -113,11 +113,29 @@ class ProgramKernels(OperationModel):
                 times[key] = max(self._time(op, machine), least.least(_computed(op, machine))[0])
         return np.array([times.get(key, 0.0) for key in keys])
 
+    def bounds(self, operations: Sequence[Op], machine: Machine) -> list[str | None]:
+        """The longest side of each operation: compute, memory, cores, or latency (of launches and steps)."""
+        free = machine.runtime.free_kinds
+        return [None if op.kind in free else self._longest(op, machine) for op in operations]
+
+    def _longest(self, op: Op, machine: Machine) -> str:
+        sides = self._sides(op, machine)
+        waits = "latency" if op.kind != "view" else "memory"
+        return max((waits, "memory", "compute", "cores"), key=lambda name: sides[name])
+
     def _time(self, op: Op, machine: Machine) -> float:
         require_bound(op)
+        sides = self._sides(op, machine)
+        if op.kind == "recurrent":
+            return max(sides["latency"], sides["compute"])
+        return float(joined(sides["compute"], sides["memory"], sides["cores"])) + sides["latency"]
+
+    def _sides(self, op: Op, machine: Machine) -> dict[str, float]:
+        """Seconds of one execution by what they are spent on."""
         sides = bounds(op, machine)
         if op.kind == "recurrent":
-            return max(self.step * STEP_CLOCK / machine.clock, sides.arithmetic)
+            step = self.step * STEP_CLOCK / machine.clock
+            return {"compute": sides.arithmetic, "memory": 0.0, "cores": 0.0, "latency": step}
         name = class_of(op)
         slow, late = math.log(self.compute.get(name, 1.0)), math.log(self.memory.get(name, 1.0))
         for feature, octaves in zip(FEATURES, features(op), strict=True):
@@ -125,8 +143,12 @@ class ProgramKernels(OperationModel):
             late += self.convolution_memory[feature] * octaves
         if op.kind in self.few_rows:
             late += self.few_rows[op.kind] * rows_missing(op)
-        each = np.array([sides.arithmetic * math.exp(slow), sides.traffic * math.exp(late)])
-        return float(joined(each[0], each[1], sides.cores * self.cycles.get(name, 1.0)) + self.gap)
+        return {
+            "compute": sides.arithmetic * math.exp(slow),
+            "memory": sides.traffic * math.exp(late),
+            "cores": sides.cores * self.cycles.get(name, 1.0),
+            "latency": self.gap,
+        }
 
 
 @dataclass(frozen=True)
@@ -147,7 +169,14 @@ class ProgramRuntimes(OperationModel):
 
     def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
         """See `ProgramKernels.times`."""
-        return (self.compiled if machine.runtime.mode == "compiled" else self.eager).times(operations, machine)
+        return self._kernels(machine).times(operations, machine)
+
+    def bounds(self, operations: Sequence[Op], machine: Machine) -> list[str | None]:
+        """See `ProgramKernels.bounds`."""
+        return self._kernels(machine).bounds(operations, machine)
+
+    def _kernels(self, machine: Machine) -> ProgramKernels:
+        return self.compiled if machine.runtime.mode == "compiled" else self.eager
 
 
 def joined(arithmetic: npt.ArrayLike, traffic: npt.ArrayLike, cores: npt.ArrayLike) -> FloatArray:
@@ -162,11 +191,12 @@ def joined(arithmetic: npt.ArrayLike, traffic: npt.ArrayLike, cores: npt.ArrayLi
 def bounds(op: Op, machine: Machine) -> Sides:
     """What the arithmetic, the traffic and the cores of an operation need at least."""
     time = matrix = 0.0
+    product = any(name.startswith("flop.matrix.") for name in op.cost)
     for name in op.cost:
         if not name.startswith("flop."):
             continue
         _, unit, dtype = name.split(".")
-        if op.cost[f"flop.matrix.{dtype}"] != 0 and unit != "matrix":
+        if product and unit != "matrix":
             continue  # the epilogue of a product
         engine, rated = serving_rate(machine, unit, _rounded(op, machine, dtype))
         rate = machine.peak(engine, rated)
@@ -209,11 +239,17 @@ def _busy_cores(op: Op, machine: Machine) -> float:
 
 
 def _rounded(op: Op, machine: Machine, dtype: str) -> str:
-    """PyTorch rounds dense float32 convolutions to tfloat32 where NVIDIA's machines can."""
-    dense = op.kind == "convolution" and class_of(op) not in ("convolution.depthwise", "convolution.grouped")
-    can = "matrix" in machine.engines and "tfloat32" in machine.engines["matrix"].flop_per_cycle
-    rounds = dense and can and machine.family.startswith("nvidia")
-    return "tfloat32" if dtype == "float32" and rounds else dtype
+    """PyTorch rounds float32 convolutions to tfloat32 where NVIDIA's machines can; those of groups stay."""
+    if op.kind != "convolution" or dtype not in ("float32", "tfloat32"):
+        return dtype
+    dense = class_of(op) not in ("convolution.depthwise", "convolution.grouped")
+    return "tfloat32" if dense and rounds_convolutions(machine) else "float32"
+
+
+def rounds_convolutions(machine: Machine) -> bool:
+    """Whether PyTorch computes float32 convolutions in tfloat32 there: on NVIDIA's machines whose matrix units can."""
+    matrix = machine.engines.get("matrix")
+    return machine.family.startswith("nvidia") and matrix is not None and "tfloat32" in matrix.flop_per_cycle
 
 
 def _computed(op: Op, machine: Machine) -> Op:

@@ -177,3 +177,25 @@ def test_a_study_file_runs_no_program(tmp_path: Path, capsys: pytest.CaptureFixt
         '[vary]\n"machine.clock" = [1e9]\n'
     )
     assert run(["study", "run", str(study)]) == 2
+
+
+def test_each_operation_of_an_own_program_is_bound_by_something(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A block of ConvNeXt: the answer names model and bounds, and holds where TF32 is faster than float32's peak."""
+    pytest.importorskip("torch")
+    (tmp_path / "convnext_for_a_test.py").write_text(BLOCK)
+    monkeypatch.chdir(tmp_path)
+    command = ["estimate", "convnext_for_a_test.py:block", "--on", "l40s,h100,a100", "--format", "json"]
+    assert run(command) == 0
+    for answer in json.loads(capsys.readouterr().out):
+        assert {part["bound_by"] for part in answer["parts"]} <= {"compute", "memory", "cores", "latency"}
+        assert answer["why"].startswith("kernels of PyTorch")
+
+
+BLOCK = """
+import torch
+def block():
+    layers = torch.nn.Conv2d(192, 192, 7, padding=3, groups=192), torch.nn.Conv2d(192, 768, 1), torch.nn.GELU()
+    return torch.nn.Sequential(*layers), (torch.randn(32, 192, 28, 28),)
+"""
