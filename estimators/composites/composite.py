@@ -21,7 +21,14 @@ from slipstick.estimators.contract.base import EstimatorBase, PointByPoint
 from slipstick.estimators.core.estimate import Estimate, Part
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.core.operation_model import BoundingModel, Clock, FormulaModel, OperationModel, grouped, machine_values
+from slipstick.estimators.core.operation_model import (
+    BoundingModel,
+    Clock,
+    FormulaModel,
+    OperationModel,
+    grouped,
+    machine_values,
+)
 from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.core.schedule_model import FormulaSchedule, Schedule
 from slipstick.estimators.operation.physical_bound import PhysicalBound
