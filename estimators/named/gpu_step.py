@@ -26,7 +26,7 @@ from slipstick.estimators.named.class_sharing import Beyond, beyond, standing_fo
 from slipstick.estimators.operation.by_kind import DeviceAndLinks
 from slipstick.estimators.operation.collectives import Collectives
 from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
-from slipstick.estimators.operation.gpu.program_kernels import trained
+from slipstick.estimators.operation.gpu.programs.program_kernels import trained
 from slipstick.estimators.operation.gpu.recurrences import recurrent_kernels
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.estimators.schedule.host_issue import HostIssue

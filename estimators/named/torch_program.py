@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from slipstick.estimators.calibration.calibration import Calibration
 from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.operation.gpu.program_kernels import ProgramRuntimes, compiled, rounds_convolutions, trained
+from slipstick.estimators.operation.gpu.programs.program_kernels import ProgramRuntimes, compiled, trained
+from slipstick.estimators.operation.gpu.programs.program_sides import rounds_convolutions
 from slipstick.estimators.schedule.host_issue import HostIssue
 from slipstick.estimators.tuned.tuned_defaults import PROGRAMS
 from slipstick.hwmodels.machine import Machine

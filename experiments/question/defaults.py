@@ -174,7 +174,7 @@ def _gpu(
 
 def precision(workload: Workload, machine: Machine, dtype: str | None) -> Workload:
     """The workload in a data type, as PyTorch computes it on a GPU: autocast in training, TF32 in convolutions."""
-    from slipstick.estimators.operation.gpu.program_kernels import rounds_convolutions
+    from slipstick.estimators.operation.gpu.programs.program_sides import rounds_convolutions
     from slipstick.workloads.transforms.mixed import HALF, autocast, tf32_convolutions
 
     trains = any(op.kind == "optimizer" for op in workload)

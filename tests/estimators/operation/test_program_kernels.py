@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.estimators.operation.gpu.program_kernels import bounds, class_of, trained
+from slipstick.estimators.operation.gpu.programs.program_kernels import trained
+from slipstick.estimators.operation.gpu.programs.program_sides import bounds, class_of
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.evidence.validation.models.programs import program_fit
 from slipstick.experiments.evidence.validation.models.programs.program_data import Program

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.operation.gpu.program_kernels import (
+from slipstick.estimators.operation.gpu.programs.program_sides import (
     FEATURES,
     bounds,
     class_of,

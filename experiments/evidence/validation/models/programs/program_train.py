@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.operation.gpu.program_kernels import COMPILED, TRAINED
+from slipstick.estimators.operation.gpu.programs.program_kernels import COMPILED, TRAINED
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.validation.models.programs.compile_scores import both, compiled_point
 from slipstick.experiments.evidence.validation.models.programs.program_data import MACHINES, programs, times

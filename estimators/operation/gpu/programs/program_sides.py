@@ -1,39 +1,28 @@
-"""Kernels of PyTorch programs: each class of operation reaches its shares of peak and bandwidth, as programs show.
+"""What the operations of PyTorch programs need of a GPU before their kernels' shares of it, and their classes.
 
 The classes are what cuDNN, cuBLAS and PyTorch's own kernels distinguish: convolutions by taps, channels, groups and
-direction, products by how thin they are, norms by function. An operation takes the longer of its arithmetic and its
-traffic plus a share of the shorter, or what its cores need to work it off, clock by clock, where that is longer;
-arithmetic runs no faster than the power cap allows; what fits in the last cache is found there; a recurrent layer takes
-its steps. The numbers are fitted to whole programs (`slipstick validate programs`); none was timed alone.
+direction, products by how thin they are, norms by function. Arithmetic runs no faster than the power cap allows; what
+fits in the last cache is found there.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
-from pathlib import Path
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.core.operation_model import OperationModel, require_bound
 from slipstick.estimators.core.residency import RESIDENT, rated_caches
 from slipstick.estimators.operation.gpu.tiled import MATRIX_ENERGY
-from slipstick.estimators.operation.physical_bound import PhysicalBound
 from slipstick.estimators.operation.roofline import serving_rate
-from slipstick.estimators.tuned.tuned_unseen import BYTES_A_CYCLE, FLOP_A_CYCLE, KEPT_BYTES, STEP_CLOCK
-from slipstick.hwmodels.files.readers import InputError, read_json
-from slipstick.hwmodels.files.records import Table
+from slipstick.estimators.tuned.tuned_unseen import BYTES_A_CYCLE, FLOP_A_CYCLE, KEPT_BYTES
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Cost
 from slipstick.workloads.graph.workload import Op
 
-TRAINED = Path(__file__).parent / "program_kernels.json"
-COMPILED = Path(__file__).parent / "program_kernels_compiled.json"
 OVERLAP = 0.3
 """Share of the shorter of arithmetic and traffic that is not hidden (as `KernelParameters.overlap`)."""
 FEATURES = ("inputs", "outputs", "taps", "strided", "dilated", "unaligned")
@@ -65,118 +54,6 @@ class Sides(NamedTuple):
     traffic: float
     cores: float
     main: float
-
-
-@dataclass(frozen=True)
-class ProgramKernels(OperationModel):
-    """Times of the operations of programs on GPUs.
-
-    Parameters
-    ----------
-    compute, memory
-        By class: the inverse share of peak rate and of bandwidth that its kernels reach.
-    cycles
-        By class: how many times longer its cores work than at `FLOP_A_CYCLE` and `BYTES_A_CYCLE`.
-    convolution_compute, convolution_memory
-        By feature: log slowness of a convolution for each of its octaves (`FEATURES`).
-    few_rows
-        By kind ("norm", "softmax"): log slowness for each octave by which rows are too few for the device.
-    gap
-        Seconds between two kernels of a stream.
-    step
-        Seconds of a step of a recurrent layer whose matrices stay in the caches, at `STEP_CLOCK`.
-    """
-
-    compute: Table[float]
-    memory: Table[float]
-    cycles: Table[float]
-    convolution_compute: Table[float]
-    convolution_memory: Table[float]
-    few_rows: Table[float]
-    gap: float
-    step: float
-
-    def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
-        """Seconds of one execution of each operation, shape (operations,).
-
-        Raises
-        ------
-        InputError
-            Where a size is open, or the machine cannot compute in the operation's data type.
-        """
-        free = machine.runtime.free_kinds
-        least = PhysicalBound(machine)  # shares above 1 were fitted where a mask or a cache saves what is counted
-        times: dict[object, float] = {}  # layers repeat: each shape once
-        keys = [(op.kind, op.dtype, op.dims, op.attributes, op.cost) for op in operations]
-        for key, op in zip(keys, operations, strict=True):
-            if op.kind not in free and key not in times:
-                times[key] = max(self._time(op, machine), least.least(_computed(op, machine))[0])
-        return np.array([times.get(key, 0.0) for key in keys])
-
-    def bounds(self, operations: Sequence[Op], machine: Machine) -> list[str | None]:
-        """The longest side of each operation: compute, memory, cores, or latency (of launches and steps)."""
-        free = machine.runtime.free_kinds
-        return [None if op.kind in free else self._longest(op, machine) for op in operations]
-
-    def _longest(self, op: Op, machine: Machine) -> str:
-        sides = self._sides(op, machine)
-        waits = "latency" if op.kind != "view" else "memory"
-        return max((waits, "memory", "compute", "cores"), key=lambda name: sides[name])
-
-    def _time(self, op: Op, machine: Machine) -> float:
-        require_bound(op)
-        sides = self._sides(op, machine)
-        if op.kind == "recurrent":
-            return max(sides["latency"], sides["compute"])
-        return float(joined(sides["compute"], sides["memory"], sides["cores"])) + sides["latency"]
-
-    def _sides(self, op: Op, machine: Machine) -> dict[str, float]:
-        """Seconds of one execution by what they are spent on."""
-        sides = bounds(op, machine)
-        if op.kind == "recurrent":
-            step = self.step * STEP_CLOCK / machine.clock
-            return {"compute": sides.arithmetic, "memory": 0.0, "cores": 0.0, "latency": step}
-        name = class_of(op)
-        slow, late = math.log(self.compute.get(name, 1.0)), math.log(self.memory.get(name, 1.0))
-        for feature, octaves in zip(FEATURES, features(op), strict=True):
-            slow += self.convolution_compute[feature] * octaves
-            late += self.convolution_memory[feature] * octaves
-        if op.kind in self.few_rows:
-            late += self.few_rows[op.kind] * rows_missing(op)
-        return {
-            "compute": sides.arithmetic * math.exp(slow),
-            "memory": sides.traffic * math.exp(late),
-            "cores": sides.cores * self.cycles.get(name, 1.0),
-            "latency": self.gap,
-        }
-
-
-@dataclass(frozen=True)
-class ProgramRuntimes(OperationModel):
-    """Kernels by how the machine's runtime makes them: those of PyTorch's libraries, or those of its compiler.
-
-    Parameters
-    ----------
-    eager
-        Of eager mode, and of recorded graphs of it.
-    compiled
-        Of TorchInductor in its default mode: norms, softmax and chains are generated, products and convolutions are
-        the libraries', on tensors whose channels lie together.
-    """
-
-    eager: ProgramKernels
-    compiled: ProgramKernels
-
-    def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
-        """See `ProgramKernels.times`."""
-        return self._kernels(machine).times(operations, machine)
-
-    def bounds(self, operations: Sequence[Op], machine: Machine) -> list[str | None]:
-        """See `ProgramKernels.bounds`."""
-        return self._kernels(machine).bounds(operations, machine)
-
-    def _kernels(self, machine: Machine) -> ProgramKernels:
-        return self.compiled if machine.runtime.mode == "compiled" else self.eager
 
 
 def joined(arithmetic: npt.ArrayLike, traffic: npt.ArrayLike, cores: npt.ArrayLike) -> FloatArray:
@@ -252,7 +129,7 @@ def rounds_convolutions(machine: Machine) -> bool:
     return machine.family.startswith("nvidia") and matrix is not None and "tfloat32" in matrix.flop_per_cycle
 
 
-def _computed(op: Op, machine: Machine) -> Op:
+def computed(op: Op, machine: Machine) -> Op:
     """The operation with its arithmetic in the type that the machine computes in."""
     if op.kind != "convolution" or _rounded(op, machine, "float32") == "float32":
         return op
@@ -323,37 +200,3 @@ def _largest(op: Op, name: str) -> float:
 
 def _octaves(ratio: float) -> float:
     return math.log2(max(1.0, ratio))
-
-
-@cache
-def trained() -> tuple[ProgramKernels, float]:
-    """The fitted model of eager mode, and the host's seconds to issue an operation.
-
-    Fitted to KernelBench v0.1 (eager, an H100 SXM, an H100 PCIe and an L40S); refitted by
-    `python -m slipstick.experiments.evidence.validation.models.programs.program_train`.
-    """
-    return from_numbers(read_json(TRAINED))
-
-
-@cache
-def compiled() -> ProgramKernels:
-    """The fitted model of compiled mode: what torch.compile changed in KernelBench v0.1 on the two H100."""
-    return from_numbers(read_json(COMPILED))[0]
-
-
-def from_numbers(numbers: Mapping[str, Mapping[str, float]]) -> tuple[ProgramKernels, float]:
-    """The model and the host's issue time of a fit's file.
-
-    Raises
-    ------
-    InputError
-        Where a time is not above 0.
-    """
-    tables = {name: Table(dict(numbers[name])) for name in TABLES}
-    times = numbers["seconds"]
-    if not all(math.isfinite(v) and v > 0 for v in times.values()):
-        raise InputError(f"fit of program kernels: seconds = {dict(times)}: want numbers > 0")
-    return ProgramKernels(**tables, gap=times["gap"], step=times["step"]), times["issue"]
-
-
-TABLES = ("compute", "memory", "cycles", "convolution_compute", "convolution_memory", "few_rows")

@@ -1,0 +1,1 @@
+"""Kernels of PyTorch programs, fitted to whole programs."""
