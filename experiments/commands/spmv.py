@@ -47,6 +47,7 @@ def predict(
     caches: Annotated[str, typer.Option(help="of a kernel: warm (product after product) | cold (emptied)")] = "warm",
     threads: Annotated[int, typer.Option(help="of a kernel: rows are shared out to so many cores", min=1)] = 1,
     clock: Annotated[str, typer.Option(help="of a kernel: the core's clock is set to it, '1.2 GHz'")] = "",
+    verbose: Annotated[bool, typer.Option("--verbose", help="all columns, where costs come from")] = False,
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """Time and energy of one product with this matrix by every kernel, each with its own interval (80 %).
@@ -56,12 +57,17 @@ def predict(
     clock and caches. A few measured products (--anchors) scale the answer to a machine and narrow the interval.
     """
     from slipstick.experiments.pages.output import emit
+    from slipstick.experiments.question.answers.printed import emit_line
     from slipstick.experiments.subjects.spmv.kernel_answers import KernelOptions
+    from slipstick.experiments.subjects.spmv.product_lines import first_lines, last_lines, shown_rows
     from slipstick.experiments.subjects.spmv.spmv_answers import answers
 
     options = KernelOptions.of(kernel, caches, threads, clock)
     rows, notes = answers(matrix, on, label, model, power, anchors, options)
-    emit(rows, format, notes=["; ".join(notes)])
+    emit(shown_rows(rows, format, verbose=verbose), format, notes=first_lines(rows))
+    if format == "table":
+        for text in last_lines(notes, verbose=verbose):
+            emit_line(text)
 
 
 def calibrate(

@@ -8,7 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.estimators.operation.spmv.spmv_net import ENERGY_NET, TIME_NET, NetShape, load_net
+from slipstick.estimators.operation.spmv.spmv_net import (
+    ENERGY_NET,
+    TIME_NET,
+    NetShape,
+    SpmvNet,
+    load_net,
+    network_of,
+    weight_shapes,
+)
 from slipstick.estimators.operation.spmv.spmv_training import METRICS, Recipe, fold_errors, search, train, train_family
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.kernels.blocks import block_features, network_input
@@ -54,6 +62,26 @@ def test_trains_saves_and_predicts_the_same(tmp_path: Path, samples: tuple[np.nd
     assert again.provenance["blocks"] == 600
     network_weights = sum(w.size for w in again.weights.values())
     assert network_weights == 340_625
+
+
+@pytest.mark.parametrize("shape", [TIME_NET, ENERGY_NET, NetShape((16, 32), (9, 5), (2, 3), (), ())])
+def test_the_forward_pass_is_that_of_torch(shape: NetShape) -> None:
+    torch = pytest.importorskip("torch", reason="the extra [torch] is not installed")
+    torch.manual_seed(1)
+    network = network_of(shape).eval()
+    weights = {name: tensor.numpy() for name, tensor in network.state_dict().items()}
+    assert {name: array.shape for name, array in weights.items()} == weight_shapes(shape)
+    blocks = np.random.default_rng(2).standard_normal((300, 249)).astype(np.float32)
+    with torch.no_grad():
+        theirs = network(torch.from_numpy(blocks[:, None, :])).numpy()[:, 0]
+    assert SpmvNet(shape, weights, 1.0).predict(blocks) == pytest.approx(theirs, rel=1e-4, abs=1e-5)
+
+
+def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
+    weights = {name: np.zeros(shape[::-1], np.float32) for name, shape in weight_shapes(TIME_NET).items()}
+    SpmvNet(TIME_NET, weights, 1.0).save(tmp_path / "turned.npz")
+    with pytest.raises(InputError, match="want 340625 in the arrays 0.weight"):
+        load_net(tmp_path / "turned.npz")
 
 
 def test_fine_tuning_starts_from_the_other_machines_weights(samples: tuple[np.ndarray, np.ndarray]) -> None:
@@ -134,7 +162,6 @@ def test_a_network_of_train_is_accepted_by_predict_estimate_and_pagerank(
 
 
 def test_the_network_that_ships_is_table_2_on_measured_labels() -> None:
-    pytest.importorskip("torch", reason="the extra [torch] is not installed")
     from slipstick.estimators.operation.spmv.net_products import shipped_net
     from slipstick.estimators.operation.spmv.spmv_model import trained_model
 
@@ -149,7 +176,6 @@ def test_the_network_that_ships_is_table_2_on_measured_labels() -> None:
 
 
 def test_the_better_of_costs_and_network_on_left_out_matrices_answers() -> None:
-    pytest.importorskip("torch", reason="the extra [torch] is not installed")
     from slipstick.estimators.operation.spmv.net_products import better_of, shipped_net
     from slipstick.estimators.operation.spmv.reuse import LABEL_KINDS
     from slipstick.estimators.operation.spmv.spmv_model import trained_model

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,28 @@ def test_kernels_that_ship_answer_on_any_processor_with_threads(
     assert run(["spmv", "predict", own_matrix, "--on", "a100-pcie-40gb", "--kernel", "scipy"]) == 2
     assert run(["spmv", "predict", own_matrix, "--kernel", "blocks", "--threads", "2"]) == 2
     assert run(["spmv", "predict", own_matrix, "--kernel", "scipy", "--label", "hot"]) == 2
+
+
+def test_the_time_stands_first_and_where_costs_come_from_last(
+    own_matrix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (first, *_) = rows(capsys, "spmv", "predict", own_matrix)
+    assert run(["spmv", "predict", own_matrix]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "(80 %: " in lines[0] and "kernel blocks" in lines[0] and "by costs with trees" in lines[0]
+    assert lines[1].startswith("network of Table 2: ") and float(str(first["network_time_s"])) > 0
+    assert len(lines) <= 12 and lines[-1].endswith("--verbose")
+    assert run(["spmv", "predict", own_matrix, "--verbose"]) == 0
+    whole = capsys.readouterr().out
+    assert whole.splitlines()[0] == lines[0] and whole.count("assuming: ") > 5
+
+
+def test_products_are_predicted_without_torch(own_matrix: str) -> None:
+    code = "import sys; sys.modules['torch'] = None; from slipstick.experiments.commands.cli import run; "
+    code += f"sys.exit(run(['spmv', 'predict', {own_matrix!r}, '--format', 'json']))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)[0]["network_time_s"] > 0
 
 
 def test_a_machine_file_is_not_written_over(tmp_path: Path, own_matrix: str) -> None:

@@ -85,6 +85,11 @@ class SpmvModel:
     block: int = BLOCK
 
     @property
+    def method(self) -> str:
+        """What kind of model answers, in a few words."""
+        return "costs" if self.correction is None else "costs with trees"
+
+    @property
     def label(self) -> LabelKind:
         """What a time means: "hot" or "streaming"."""
         return self.reuse.label

@@ -2,8 +2,8 @@
 
 Barreda, Dolz, Castano: "Convolutional neural nets for estimating the run time and energy consumption of the sparse
 matrix-vector product", 2020: Table 2 for the hyper-parameters, Section 5.2 for the training. Convolutions keep to valid
-positions ("valid" padding), which gives 340,625 parameters for time and 134,101 for energy. Needs the extra [torch] for
-prediction; shapes and files do without. Training: `slipstick.estimators.operation.spmv.spmv_training`.
+positions ("valid" padding), which gives 340,625 parameters for time and 134,101 for energy. Predictions run in numpy;
+only training needs the extra [torch]: `slipstick.estimators.operation.spmv.spmv_training`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
 
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.hwmodels.files.arrays import read_arrays, text_fields
@@ -27,6 +28,8 @@ from slipstick.workloads.kernels.sparse import SparseMatrix
 
 SCHEMA = "slipstick-spmv-net-1"
 WEIGHT_BYTES = 64_000_000
+CHUNK = 256
+"""Blocks of one forward pass: its largest array, the second convolution's windows, is 8 MB."""
 FloatBlocks = npt.NDArray[np.float32]
 
 
@@ -96,16 +99,21 @@ class SpmvNet:
 
     def predict(self, blocks: FloatBlocks) -> FloatArray:
         """Seconds or joules a non-zero of every block; `blocks` is `network_input`, shape (blocks, block - 1)."""
-        import torch
-
-        network = network_of(self.shape)
-        network.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in self.weights.items()})
-        network.eval()
-        parts = []
-        with torch.no_grad():
-            for start in range(0, len(blocks), 4096):
-                parts.append(network(torch.from_numpy(blocks[start : start + 4096, None, :])).numpy()[:, 0])
+        parts = [self._outputs(blocks[start : start + CHUNK]) for start in range(0, len(blocks), CHUNK)]
         return np.asarray(np.concatenate(parts) * self.scale, dtype=np.float64)
+
+    def _outputs(self, blocks: FloatBlocks) -> FloatBlocks:
+        """The forward pass: (convolution, ReLU, pooling) twice, fully connected layers with ReLU but for the last."""
+        names = weight_shapes(self.shape)
+        layers = [(self.weights[one], self.weights[two]) for one, two in zip(*[iter(names)] * 2, strict=True)]
+        values = blocks[:, :, None]  # (blocks, positions, channels)
+        for (weight, bias), pool in zip(layers, self.shape.pools, strict=False):
+            values = np.maximum(_pooled(_convolved(values, weight), pool) + bias, 0)  # both are monotonic
+        values = values.transpose(0, 2, 1).reshape(len(blocks), -1)  # torch's order: channels, then positions
+        for weight, bias in layers[len(self.shape.pools) : -1]:
+            values = np.maximum(values @ weight.T + bias, 0)
+        weight, bias = layers[-1]
+        return np.asarray((values @ weight.T + bias)[:, 0])
 
     def matrix_total(self, matrix: SparseMatrix) -> float:
         """T = b sum t_i over the whole blocks: seconds or joules of one product (Section 4.1)."""
@@ -147,9 +155,46 @@ def load_net(path: str | Path) -> SpmvNet:
         raise
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path}: no SpMV network ({error})") from None
-    if sum(array.size for array in weights.values()) != net.shape.parameters:
-        raise InputError(f"{path}: {sum(a.size for a in weights.values())} weights, want {net.shape.parameters}")
+    wanted = weight_shapes(net.shape)
+    if {name: array.shape for name, array in weights.items()} != wanted:
+        count = sum(array.size for array in weights.values())
+        raise InputError(f"{path}: {count} weights, want {net.shape.parameters} in the arrays {', '.join(wanted)}")
     return net
+
+
+def weight_shapes(shape: NetShape) -> dict[str, tuple[int, ...]]:
+    """Shapes of weights and biases by torch's names, in the order of the layers (see `network_of`)."""
+    shapes: dict[str, tuple[int, ...]] = {}
+
+    def add(layer: int, *weight: int) -> None:
+        shapes[f"{layer}.weight"] = weight
+        shapes[f"{layer}.bias"] = weight[:1]
+
+    inputs, layer = 1, 0
+    for filters, kernel in zip(shape.filters, shape.kernels, strict=True):
+        add(layer, filters, inputs, kernel)
+        inputs, layer = filters, layer + 3  # ReLU, pooling
+    width, layer = inputs * shape.lengths[-1], layer + 1  # flattened
+    for neurons in shape.neurons:
+        add(layer, neurons, width)
+        width, layer = neurons, layer + 3  # ReLU, dropout
+    add(layer, 1, width)
+    return shapes
+
+
+def _convolved(values: FloatBlocks, weight: FloatBlocks) -> FloatBlocks:
+    """Valid convolution of (blocks, positions, inputs) with (filters, inputs, kernel): filters as the last axis."""
+    windows = sliding_window_view(values, weight.shape[2], axis=1)  # (blocks, positions', inputs, kernel)
+    count, positions = windows.shape[:2]
+    rows = windows.reshape(count * positions, -1)
+    return np.asarray(rows @ weight.reshape(len(weight), -1).T).reshape(count, positions, -1)
+
+
+def _pooled(values: FloatBlocks, pool: int) -> FloatBlocks:
+    """The largest of each `pool` positions; what is left over at the end is dropped, as torch does."""
+    count, positions, channels = values.shape
+    whole = positions // pool
+    return np.asarray(values[:, : whole * pool].reshape(count, whole, pool, channels).max(axis=2))
 
 
 def network_of(shape: NetShape) -> Any:

@@ -40,9 +40,12 @@ def count_shown(value: float) -> str:
 def band_shown(answer: Estimate) -> str:
     """``83 .. 134 ms``; "" where none is known."""
     ends = answer.interval()
-    if ends is None:
-        return ""
-    low, high = (shown(end, "s") for end in ends)
+    return "" if ends is None else ends_shown(*ends)
+
+
+def ends_shown(shortest: float, longest: float) -> str:
+    """Two times [s], the unit once where it is the same: ``83 .. 134 ms``."""
+    low, high = shown(shortest, "s"), shown(longest, "s")
     number, _, unit = low.partition(" ")
     return f"{number if high.endswith(f' {unit}') else low} .. {high}"
 

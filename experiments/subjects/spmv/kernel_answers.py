@@ -77,23 +77,30 @@ def kernel_rows(
         estimate = estimate_product(
             matrix, name, machine, state=options.state, threads=options.threads, clock=options.clock, host=known
         )
-        rows.append(_row(matrix, name, options, estimate, known))
+        rows.append(_row(matrix, name, machine, options, estimate, known))
         notes += [text for text in estimate.assumptions if text not in notes]
     return rows, notes
 
 
 def _row(
-    matrix: SparseMatrix, kernel: str, options: KernelOptions, estimate: Estimate, known: HostKernels
+    matrix: SparseMatrix,
+    kernel: str,
+    machine: Machine | None,
+    options: KernelOptions,
+    estimate: Estimate,
+    known: HostKernels,
 ) -> dict[str, Any]:
     low, high = estimate.interval() or (None, None)
     return {
         "matrix": matrix.name,
+        "machine": machine.name if machine is not None else known.machine,
         "rows": matrix.shape[0],
         "columns": matrix.shape[1],
         "nonzeros": matrix.nonzeros,
         "kernel": kernel,
         "threads": options.threads,
         "label": options.state,
+        "model": "costs of the kernel",
         "time_s": estimate.time,
         "low_s": low,
         "high_s": high,

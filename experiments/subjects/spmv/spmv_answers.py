@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -97,12 +96,15 @@ def answer(
     by_rows = isinstance(chosen, TrainedDevices) or by_device
     row = {
         "matrix": matrix.name,
+        "machine": None if host is None else host.name,
         "rows": matrix.shape[0],
         "columns": matrix.shape[1],
         "nonzeros": matrix.nonzeros,
         "kernel": None if by_rows else "blocks",
         "threads": None if by_rows else 1,
         "label": chosen.label if isinstance(chosen, SpmvModel | NetProducts) else None if by_rows else asked_label,
+        "model": chosen.method if isinstance(chosen, SpmvModel | NetProducts) else "costs of rows",
+        "held_out_spread": None if by_rows or not isinstance(chosen, SpmvModel | NetProducts) else chosen.matrix_spread,
         "time_s": estimate.time,
         "low_s": band[0] if band else None,
         "high_s": band[1] if band else None,
@@ -118,13 +120,14 @@ def answer(
 def _by_network(
     matrix: SparseMatrix, label: LabelKind, host: Machine | None, anchors: list[tuple[SparseMatrix, float]]
 ) -> dict[str, float | None]:
-    """The network that ships beside the answer; nothing where none ships for the label, or without torch."""
-    if find_spec("torch") is None or not has_net(label):
+    """The network that ships beside the answer; nothing where none ships for the label."""
+    if not has_net(label):
         return {}
-    estimate = estimate_spmv(matrix, host, shipped_net(label), None, anchors)
-    band = estimate.interval()
-    low, high = band or (None, None)
-    return {"network_time_s": estimate.time, "network_low_s": low, "network_high_s": high}
+    network = shipped_net(label)
+    estimate = estimate_spmv(matrix, host, network, None, anchors)
+    low, high = estimate.interval() or (None, None)
+    times = {"network_time_s": estimate.time, "network_low_s": low, "network_high_s": high}
+    return {**times, "network_held_out_spread": network.matrix_spread}
 
 
 def with_products(question: Question, workload: str, model: Path) -> Question:
