@@ -191,7 +191,7 @@ def _convolved(values: FloatBlocks, weight: FloatBlocks) -> FloatBlocks:
 
 
 def _pooled(values: FloatBlocks, pool: int) -> FloatBlocks:
-    """The largest of each `pool` positions; what is left over at the end is dropped, as torch does."""
+    """The largest of each `pool` positions; the rest at the end is dropped, as torch does."""
     count, positions, channels = values.shape
     whole = positions // pool
     return np.asarray(values[:, : whole * pool].reshape(count, whole, pool, channels).max(axis=2))

@@ -25,9 +25,9 @@ Floats = npt.NDArray[np.float64]
 State = Literal["warm", "cold"]
 STATES: tuple[State, ...] = ("warm", "cold")
 LINE = 64
-LEARNT_ROWS = 3000.0
+LEARNT_ROWS = 5000.0
 """Irregular rows that branch prediction learns by heart when the same product runs again and again: of n of them
-n^2 / (n + this) are mispredicted. Chosen among 500, 2,000, 3,000, 5,000 and 20,000 on the calibration matrices."""
+n^2 / (n + this) are mispredicted. Chosen on the calibration matrices: tools/refit_kernels.py scores other values."""
 REACHES = (4.0, 8.0, 16.0)
 """Multiples of the second level's capacity beyond which a product slows down again, well before the nominal last level
 is full (translation buffers, a shared last level); each kernel's is the one of least error on matrices held out."""
@@ -74,13 +74,21 @@ def check_state(name: str) -> State:
     raise unknown_name("state of the caches", name, STATES)
 
 
-def term_amounts(counts: Mapping[str, float], caches: CacheSizes, state: State, reach: float) -> Floats:
+def term_amounts(
+    counts: Mapping[str, float],
+    caches: CacheSizes,
+    state: State,
+    reach: float,
+    learnt_rows: float = LEARNT_ROWS,
+) -> Floats:
     """How often each of `TERMS[state]` occurs in a product with these counts (`row_chunks.counts_of`).
 
     Parameters
     ----------
     reach
         One of `REACHES`.
+    learnt_rows
+        Irregular rows whose branches are learnt by heart where a product is repeated.
     """
     far = np.array([counts[f"far_{k}"] for k in range(len(VOLUME_EDGES) + 1)])
     upper = np.array([*VOLUME_EDGES, VOLUME_EDGES[-1] * 4])
@@ -92,7 +100,7 @@ def term_amounts(counts: Mapping[str, float], caches: CacheSizes, state: State, 
         "call": 1.0,
         "nonzero": nonzeros,
         "row": counts["rows"],
-        "irregular_row": irregular * (irregular / (irregular + LEARNT_ROWS) if state == "warm" else 1.0),
+        "irregular_row": irregular * (irregular / (irregular + learnt_rows) if state == "warm" else 1.0),
         "stream_line": own_bytes / LINE,
         "vector_line": counts["vector_lines"],
         "translation": counts["translations"],
@@ -114,8 +122,7 @@ class KernelCosts:
     cost
         Seconds an occurrence, by `TERMS[state]`.
     spread
-        Of log(measured / predicted) over matrices whose generator was left out: half the width of its middle 80 %
-        over that of a normal law.
+        Of log(measured / predicted) over matrices whose generator was left out (`spread_over_families`).
     freedom
         Degrees of freedom of the spread: families of matrices less one; None for many.
     reach
@@ -206,6 +213,16 @@ def spread_of_logs(logs: npt.ArrayLike, level: float = DEFAULT_LEVEL) -> float:
     return float(ordered[rank - 1] / quantile(level, None))
 
 
+def spread_over_families(logs: npt.ArrayLike) -> float:
+    """The wider of the standard deviation about no error and of `spread_of_logs`.
+
+    A few families scatter much more than the others; a quantile over all matrices does not see how far those reach, and
+    the next family may be like them.
+    """
+    values = np.asarray(logs, dtype=np.float64)
+    return max(float(np.sqrt(np.mean(values**2))), spread_of_logs(values))
+
+
 def calibrated(
     kernel: str,
     state: State,
@@ -237,7 +254,9 @@ def calibrated(
         amounts = np.array([term_amounts(one, caches, state, reach) for one in counts])
         logs = held_out_logs(amounts, seconds, families)
         cost = dict(zip(TERMS[state], map(float, fit_costs(amounts, seconds)), strict=True))
-        result = KernelCosts(kernel, state, Table(cost), min(spread_of_logs(logs), 10.0), freedom, reach, software)
+        result = KernelCosts(
+            kernel, state, Table(cost), min(spread_over_families(logs), 10.0), freedom, reach, software
+        )
         error = float(np.mean(np.abs(logs)))
         if best is None or error < best[0]:
             best = error, result

@@ -14,7 +14,7 @@ from slipstick.estimators.operation.spmv.kernels.kernel_costs import (
     TERMS,
     KernelCosts,
     fit_costs,
-    spread_of_logs,
+    spread_over_families,
     term_amounts,
 )
 from slipstick.estimators.operation.spmv.reuse import CacheSizes
@@ -90,7 +90,7 @@ class ThreadedProducts:
             logs[out] = self._logs(cost, start, shared, np.flatnonzero(out))
         costs = np.array([self.costs.cost[term] for term in TERMS[self.costs.state]])
         start, shared = self._best(costs, np.arange(len(names)))
-        return ThreadCosts(start, shared, min(spread_of_logs(logs), 10.0), self.threads)
+        return ThreadCosts(start, shared, min(spread_over_families(logs), 10.0), self.threads)
 
     def _busy(self, cost: Floats, shared: float, rows: npt.NDArray[np.int64]) -> Floats:
         """Seconds of the slowest chunk of some matrices."""
