@@ -125,7 +125,7 @@ def workload(name: str, dtype: str | None = None) -> Workload:
     Parameters
     ----------
     dtype
-        The data type to compute in ("bfloat16"; see `dtype.in_dtype`); None: as it is written down.
+        The data type to compute in ("bfloat16", "nvfp4"; see `narrow.computed_in`); None: as it is written down.
 
     Raises
     ------
@@ -133,9 +133,9 @@ def workload(name: str, dtype: str | None = None) -> Workload:
         Where the name or the data type is unknown, or the file is broken.
     """
     if dtype is not None:
-        from slipstick.workloads.transforms.dtype import in_dtype
+        from slipstick.workloads.transforms.narrow import computed_in
 
-        return in_dtype(workload(name), dtype)
+        return computed_in(workload(name), dtype)
     if name.endswith((".json", ".json.gz")):
         from slipstick.workloads.graph.workload_file import load_workload
         from slipstick.workloads.importers.configs.huggingface import is_config

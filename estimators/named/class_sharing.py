@@ -14,7 +14,8 @@ from slipstick.estimators.tuned.tuned_devices import FARTHEST_OUT, MEASURED_RANG
 from slipstick.workloads.graph.workload import Op
 
 SIXTEEN = ("bfloat16", "float16")
-NARROW = ("float8", "int8", "float4")
+NARROW = ("float8", "float8_block", "mxfp8", "mxfp6", "int8", "float4", "nvfp4", "mxfp4")
+"""No public rows of FP4 or MXFP exist for the machines of this calibration: they stand on FP8's."""
 STREAMS = ("elementwise", "reduction", "move", "optimizer", "pool", "gather", "scatter", "upsample", "collective")
 """Kinds that read their operands and write their results once."""
 
@@ -76,7 +77,7 @@ def _candidates(kind: str, dtype: str) -> Iterator[Standing]:
     if dtype in SIXTEEN:
         yield from (Standing(f"{kind}.{twin}", 0.05) for twin in SIXTEEN)
     if kind in ("gemm", "attention"):
-        if dtype in ("int8", "float4"):
+        if dtype in NARROW[1:]:
             yield Standing(f"{kind}.float8", 0.25)
         if dtype in ("tfloat32", *NARROW):
             yield Standing(f"{kind}.bfloat16", 0.15 if dtype == "tfloat32" else 0.25)

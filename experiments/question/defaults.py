@@ -16,7 +16,7 @@ from slipstick.experiments.question import registry
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.footprint import attends_to_cache
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.transforms.dtype import in_dtype
+from slipstick.workloads.transforms.narrow import computed_in, is_narrow, narrow_products, number_type, wide_type
 
 if TYPE_CHECKING:
     from slipstick.estimators.across_devices.devices import DeviceCalibration
@@ -83,14 +83,14 @@ def default(
 
     kind = machine_kind(machine)
     if record := registry.default_record(workload, machine):
-        converted = in_dtype(workload, dtype) if dtype else workload
+        converted = in_type(workload, machine, dtype)
         return Default(converted, machine, registry.estimator_of(record, workload, machine), f"{record.why}; {PLAIN}")
     if "threads" in run and (kind == "many-core" or (kind == "cpu" and "images" in {*workload.symbols, *run})):
         if any("loop" in op.attributes for op in workload):  # no images that threads share: wide, unseen there
-            converted = in_dtype(workload, dtype) if dtype else workload
+            converted = in_type(workload, machine, dtype)
             return Default(converted, machine, registry.estimator("loops"), f"{LOOPS}; {PLAIN}")
         threads = registry.estimator_of("threads-counted", workload, machine)
-        return Default(in_dtype(workload, dtype) if dtype else workload, machine, threads, f"{THREADS}; {PLAIN}")
+        return Default(in_type(workload, machine, dtype), machine, threads, f"{THREADS}; {PLAIN}")
     if "pipeline_parallel" in workload.symbols | set(workload.defaults):
         return _parallel_training(workload, machine, dtype)
     if kind == "gpu":
@@ -98,7 +98,7 @@ def default(
             made = registry.estimator("torch-program").resolved(workload, machine)
             return Default(precision(workload, machine, None), machine, made, f"{TORCH_PROGRAM}; {PLAIN}")
         return _gpu(workload, machine, run, dtype, chosen)
-    converted = in_dtype(workload, dtype) if dtype else workload
+    converted = in_type(workload, machine, dtype)
     if kind == "cpu":
         from slipstick.estimators.named.cpu_step import cpu_step, cpu_step_on_threads
 
@@ -138,6 +138,23 @@ def divides_batch(workload: Workload, machine: Machine) -> bool:
 
     board = machine_kind(machine) == "tpu" and bool(machine.links) and machine.cores > 1
     return board and "batch" in workload.symbols and registry.default_record(workload, machine) is None
+
+
+def in_type(workload: Workload, machine: Machine, dtype: str | None) -> Workload:
+    """The workload in a data type as the machine computes it: narrow formats that it lacks are those of weights alone.
+
+    Raises
+    ------
+    InputError
+        Where the data type is unknown, or a step that trains needs a format that the machine lacks.
+    """
+    return workload if dtype is None else computed_in(workload, dtype, _multiplied(machine))
+
+
+def _multiplied(machine: Machine) -> Collection[str]:
+    """Data types that the machine's matrix engine multiplies."""
+    matrix = machine.engines.get("matrix")
+    return frozenset(matrix.flop_per_cycle) if matrix is not None else frozenset()
 
 
 @cache
@@ -180,7 +197,10 @@ def precision(workload: Workload, machine: Machine, dtype: str | None) -> Worklo
     trains = any(op.kind == "optimizer" for op in workload)
     if dtype in HALF and trains:
         return autocast(workload, dtype)
-    converted = in_dtype(workload, dtype) if dtype else workload
+    if dtype is not None and is_narrow(number_type(dtype)) and trains:
+        has = _multiplied(machine)
+        return narrow_products(autocast(workload, wide_type(has)), number_type(dtype), has)
+    converted = in_type(workload, machine, dtype)
     rounds = rounds_convolutions(machine) and dtype in (None, "float32")
     return tf32_convolutions(converted) if rounds else converted
 
@@ -199,7 +219,7 @@ def _parallel_training(workload: Workload, machine: Machine, dtype: str | None) 
     from slipstick.estimators.named.parallel_training import FITTED_FAMILY, nccl, parallel_training
     from slipstick.estimators.operation.by_kind import DeviceAndLinks
 
-    converted = in_dtype(workload, dtype) if dtype else workload
+    converted = in_type(workload, machine, dtype)
     made = parallel_training()
     why = "kernels as measured on an A100 80 GB, NCCL's collectives, a pipeline of microbatches"
     if machine.family != FITTED_FAMILY and machine_kind(machine) == "gpu":

@@ -13,7 +13,7 @@ from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.core.schedule_model import check_run_number
 from slipstick.experiments.question import registry
 from slipstick.experiments.question.axes import Values, axes_of
-from slipstick.experiments.question.defaults import default, kept_open
+from slipstick.experiments.question.defaults import default, in_type, kept_open
 from slipstick.experiments.question.settings import Value, by_namespace, number_of, run_number
 from slipstick.experiments.question.space import Space
 from slipstick.hwmodels.catalog import machine as machine_by_name
@@ -24,7 +24,7 @@ from slipstick.workloads.catalog import workload as workload_by_name
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_kind import workload_kind
 from slipstick.workloads.runs.feed import run_of
-from slipstick.workloads.transforms.dtype import dtype_name, in_dtype
+from slipstick.workloads.transforms.narrow import number_type
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def question(
         Where a name is unknown or a value cannot be used.
     """
     values = by_namespace(settings)
-    dtype = dtype_name(dtype) if dtype is not None else None
+    dtype = number_type(dtype) if dtype is not None else None
     graph = workload_by_name(workload) if isinstance(workload, str) else workload
     base = machine_by_name(machine) if isinstance(machine, str) else machine
     target = base.using(values["machine"]) if values["machine"] else base
@@ -116,7 +116,7 @@ def question(
         graph, target, chosen, why = best.workload, best.machine, best.estimator, best.why
         remarks = best.remarks
     else:
-        graph = in_dtype(graph, dtype) if dtype is not None else graph
+        graph = in_type(graph, target, dtype)
         chosen = registry.estimator_of(estimator, graph, target)
         open_ = chosen.keeps_open & graph.symbols
         graph = with_sizes(graph, _without(sizes, open_))

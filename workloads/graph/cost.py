@@ -24,6 +24,59 @@ RESOURCES = {
     "instructions": "instructions of one thread, where a paper counts those",
 }
 
+SIZE_BYTES: Mapping[str, float] = {
+    "float64": 8,
+    "complex64": 8,
+    "complex128": 16,
+    "float32": 4,
+    "tfloat32": 4,
+    "bfloat16": 2,
+    "float16": 2,
+    "float8": 1,
+    "float8_block": 1 + 4 / 128**2,
+    "mxfp8": 8.25 / 8,
+    "mxfp6": 6.25 / 8,
+    "nvfp4": 4.5 / 8,
+    "mxfp4": 4.25 / 8,
+    "float4": 0.5,
+    "int4": 0.5 + 2.5 / 128,
+    "int64": 8,
+    "int32": 4,
+    "int16": 2,
+    "int8": 1,
+    "uint8": 1,
+    "bool": 1,
+}
+"""Bytes of one number with its share of the scales. MXFP4, MXFP6, MXFP8: 32 numbers share a scale of 8 bits (OCP
+Microscaling Formats specification v1.0, 2023, table 1); NVFP4: 16 share one (NVIDIA, "Introducing NVFP4", 2025);
+float8_block: 128 x 128 weights share a float32 (DeepSeek-AI, arXiv 2412.19437, section 3.3; the scales of activations,
+one for 128, are not counted); int4: GPTQ's and AWQ's 16-bit scale and 4-bit zero for each 128."""
+BLOCK_SCALED = ("nvfp4", "mxfp4", "mxfp6", "mxfp8")
+"""Formats whose scales the matrix engine itself applies: a machine states their rates one by one."""
+WIDE_RESULTS = (*BLOCK_SCALED, "float4", "float8_block")
+"""Data types of operands alone: results of their products are numbers of 16 bits."""
+RATED_AS: Mapping[str, str] = {
+    "complex64": "float32",
+    "complex128": "float64",
+    "uint8": "int8",
+    "float8_block": "float8",
+}
+"""Data types that machines state no rate for: the one whose rate serves them."""
+
+
+def result_bytes(dtype: str) -> float:
+    """Bytes of a number that an operation in `dtype` writes: 2 where the type is one of operands alone."""
+    return 2 if dtype in WIDE_RESULTS else SIZE_BYTES[dtype]
+
+
+def is_floating(dtype: str) -> bool:
+    """Whether a data type holds floating-point numbers, block-scaled ones too.
+
+    >>> is_floating("nvfp4"), is_floating("int8")
+    (True, False)
+    """
+    return "float" in dtype or dtype in BLOCK_SCALED
+
 
 class Cost(Mapping[str, Amount]):
     """An addable mapping from a resource to its amount; amounts are numbers or sympy expressions.

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sympy as sp
 
-from slipstick.workloads.graph.cost import Amount
-from slipstick.workloads.graph.work import SIZE_BYTES
+from slipstick.workloads.graph.cost import SIZE_BYTES, Amount
 from slipstick.workloads.graph.workload import Op, Workload
 
 
@@ -13,18 +12,33 @@ def resident_bytes(workload: Workload) -> float | None:
     """Bytes that lie in memory at once whatever the runtime does; None where the graph does not say.
 
     An update reads each parameter with its gradient and state, so what all updates read is there when they begin. A
-    workload without updates keeps its parameters, in the smallest type it computes in, and where single words attend
-    to many (decoding) the keys and values of every layer.
+    workload without updates keeps its parameters, in the smallest type it computes in (less what products with narrow
+    weights save), and where single words attend to many (decoding) the keys and values of every layer.
     """
     updates = [op.cost["read"] for op in workload if op.kind == "optimizer"]
     if not updates:
         sizes = [SIZE_BYTES[name.rpartition(".")[2]] for op in workload for name in op.cost if name.startswith("flop.")]
         parameters = workload.metadata.get("parameters")
         known = isinstance(parameters, (int, float, sp.Integer)) and bool(sizes)
-        updates = [float(parameters) * min(sizes), *map(_cached, workload)] if known else []  # type: ignore[arg-type]
+        stored = workload.metadata.get("narrow")
+        if known and stored is not None:
+            updates = [_narrow(workload, float(parameters), str(stored)), *map(_cached, workload)]  # type: ignore[arg-type]
+        elif known:
+            updates = [float(parameters) * min(sizes), *map(_cached, workload)]  # type: ignore[arg-type]
     if not updates or any(isinstance(amount, sp.Basic) and amount.free_symbols for amount in updates):
         return None
     return float(sum(updates))
+
+
+def _narrow(workload: Workload, parameters: float, stored: str) -> Amount:
+    """Bytes of parameters of which some products have theirs in a narrow format, the rest in 16 bits."""
+    wide, narrow = 2.0, SIZE_BYTES[stored]
+    saved: Amount = 0
+    for op in workload:
+        if op.dtype == stored or op.attributes.get("weights") == stored:
+            saved = saved + op.times * op.dims["batch"] * op.dims["m"] * op.dims["k"] * (wide - narrow)
+    left = parameters * wide - saved
+    return left if isinstance(left, sp.Basic) and left.free_symbols else max(float(left), parameters * narrow)
 
 
 def attends_to_cache(op: Op) -> bool:

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table
-from slipstick.workloads.graph.cost import Amount
+from slipstick.workloads.graph.cost import SIZE_BYTES, Amount
 from slipstick.workloads.graph.work import (
     AXES,
-    SIZE_BYTES,
     Dims,
     Facts,
     Work,

@@ -7,26 +7,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from slipstick.hwmodels.files.readers import unknown_name
-from slipstick.workloads.graph.cost import Amount, Cost
+from slipstick.workloads.graph.cost import RATED_AS, SIZE_BYTES, Amount, Cost, is_floating, result_bytes
 
-SIZE_BYTES: Mapping[str, float] = {
-    "float64": 8,
-    "complex64": 8,
-    "complex128": 16,
-    "float32": 4,
-    "tfloat32": 4,
-    "bfloat16": 2,
-    "float16": 2,
-    "float8": 1,
-    "int64": 8,
-    "int32": 4,
-    "int16": 2,
-    "int8": 1,
-    "uint8": 1,
-    "bool": 1,
-}
-RATED_AS: Mapping[str, str] = {"complex64": "float32", "complex128": "float64", "uint8": "int8"}
-"""Data types that machines state no rate for: the one whose rate serves them."""
 INDEX_BYTES = 8
 
 
@@ -54,17 +36,17 @@ class Work:
         """
         if dtype not in SIZE_BYTES:
             raise unknown_name("data type", dtype, list(SIZE_BYTES))
-        size = SIZE_BYTES[dtype]
+        size, result = SIZE_BYTES[dtype], result_bytes(dtype)
         unit = RATED_AS.get(dtype, dtype)
         # Wide integers and truth values are indices and masks, traffic only; a product of integers is arithmetic.
-        counts_flop = "float" in unit or unit == "int8" or self.matrix != 0
+        counts_flop = is_floating(unit) or unit == "int8" or self.matrix != 0
         return Cost(
             {
                 f"flop.matrix.{unit}": self.matrix if counts_flop else 0,
                 f"flop.vector.{unit}": self.vector if counts_flop else 0,
                 f"flop.special.{unit}": self.special if counts_flop else 0,
                 "read": size * self.read + self.index_bytes,
-                "written": size * self.written,
+                "written": result * self.written,
                 "host.bytes": size * self.host_bytes,
                 "link.network": size * self.link_bytes,
                 "launches": self.launches,

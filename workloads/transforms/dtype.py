@@ -8,9 +8,8 @@ import sympy as sp
 
 from slipstick.hwmodels.files.readers import unknown_name
 from slipstick.hwmodels.files.records import Table
-from slipstick.workloads.graph.cost import Amount, Cost
+from slipstick.workloads.graph.cost import SIZE_BYTES, Amount, Cost
 from slipstick.workloads.graph.kinds import KINDS
-from slipstick.workloads.graph.work import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op, Workload
 
 DTYPES = ("float64", "float32", "tfloat32", "bfloat16", "float16", "float8", "int8")
@@ -35,6 +34,8 @@ SPELLINGS = {
     "i8": "int8",
 }
 """Short names of data types, and what they mean."""
+STORED, WIDE, OPERANDS = "narrow", "wide", "narrow_products"
+"""Facts of a workload in a narrow format: which, what the rest is in, and how many products have it (`narrow`)."""
 SCALED = ("read", "written", "link", "host.bytes")
 
 
@@ -81,7 +82,24 @@ def dtype_notes(workload: Workload) -> tuple[str, ...]:
     dtype = workload.metadata.get("dtype")
     if dtype is None:
         return ()
+    if STORED in workload.metadata:
+        return (_narrow_note(workload),)
     return (f"in {dtype}" + (f", updates of master weights in {', '.join(updates)}" if updates else ""),)
+
+
+def _narrow_note(workload: Workload) -> str:
+    facts = workload.metadata
+    stored, wide = str(facts[STORED]), str(facts[WIDE])
+    count, _, why = str(facts[OPERANDS]).partition(", ")
+    bits = f"{8 * SIZE_BYTES[stored]:.4g} bits a number with scales"
+    products = f"{count} products of weights"
+    if why or facts["dtype"] != stored or stored == "int4":
+        return f"weights alone in {stored} ({products}, {bits}), widened and multiplied in {wide}" + (
+            f": {why}" if why else ""
+        )
+    updates = sorted({op.dtype for op in workload if op.kind == "optimizer"})
+    kept = f", updates of master weights in {', '.join(updates)}" if updates else ""
+    return f"in {stored}: both operands of {products} ({bits}), results and all else in {wide}{kept}"
 
 
 def _rewritten(op: Op, dtype: str) -> Op:
@@ -119,6 +137,6 @@ def _counted_as(name: str, before: str, dtype: str) -> str:
 
 def _scaled(amount: Amount, before: float, after: float) -> Amount:
     if isinstance(amount, sp.Basic):
-        return amount * sp.Rational(int(after), int(before))
+        return amount * sp.Rational(after) / sp.Rational(before)
     scaled = amount * after / before
     return int(scaled) if isinstance(amount, int) and scaled == int(scaled) else scaled

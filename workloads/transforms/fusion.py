@@ -17,9 +17,9 @@ from functools import lru_cache
 import sympy as sp
 
 from slipstick.hwmodels.files.records import Table
-from slipstick.workloads.graph.cost import Amount, Cost
+from slipstick.workloads.graph.cost import SIZE_BYTES, Amount, Cost
 from slipstick.workloads.graph.kinds import operation, product
-from slipstick.workloads.graph.work import AXES, SIZE_BYTES
+from slipstick.workloads.graph.work import AXES
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
 
 POINTWISE = "elementwise"

@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from slipstick.hwmodels.files.records import Table
-from slipstick.workloads.graph.cost import Amount, Cost
+from slipstick.workloads.graph.cost import SIZE_BYTES, Amount, Cost
 from slipstick.workloads.graph.kinds import operation
-from slipstick.workloads.graph.work import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.transforms.dtype import in_dtype
 from slipstick.workloads.transforms.fusion import CAST

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -16,6 +17,7 @@ from slipstick.estimators.operation.gpu.tiles import (
     TILES,
     Habits,
     Resources,
+    Sizes,
     menu,
     overlapped,
     product,
@@ -23,6 +25,7 @@ from slipstick.estimators.operation.gpu.tiles import (
 )
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.graph.cost import result_bytes
 from slipstick.workloads.graph.kinds import SIZE_BYTES
 
 SOURCE = "docs/notes/gpu-operations.md; roofline: Williams et al., CACM 52(4), 2009"
@@ -92,28 +95,27 @@ def habits(prefix: str) -> Habits:
     return Habits(*(symbol(f"{prefix}{name}") for name in names))
 
 
-def matrix_product(dtype: str, has: Resources, prefix: str) -> Formula:
-    """Dims batch, m, n, k: the least over tiles and split reductions."""
-    size = _size(dtype)
+def matrix_product(dtype: str, has: Resources, prefix: str, weights: str = "") -> Formula:
+    """Dims batch, m, n, k: the least over tiles and split reductions; weights may be stored in a narrower type."""
     batch, m, n, k = (symbol(f"operation.{name}") for name in ("batch", "m", "n", "k"))
-    time = product((batch, m, n, k), size, has, habits(prefix), VECTOR_BYTES // size)
+    time = product((batch, m, n, k), operand_sizes(dtype, weights), has, habits(prefix), _aligned(dtype))
     return Least(time, "s", SOURCE, menu=PRODUCTS)
 
 
 def convolution(dtype: str, has: Resources, prefix: str, *, winograd: bool) -> Formula:
     """Forward, as matrix products over the output's pixels; 3 x 3 of stride 1 also by Winograd's transform."""
-    size = _size(dtype)
+    size, sizes = _size(dtype), operand_sizes(dtype)
     names = ("batch", "channels_in", "channels_out", "groups")
     batch, inputs, outputs, groups = (symbol(f"operation.{name}") for name in names)
     pixels = _axes("out") * batch
     if not winograd:
         dims = (groups, outputs / groups, pixels, inputs / groups * _axes("kernel"))
-        return Least(product(dims, size, has, habits(prefix), 1), "s", SOURCE, menu=DIRECT)
+        return Least(product(dims, sizes, has, habits(prefix), 1), "s", SOURCE, menu=DIRECT)
     points, covered, taps = (symbol(f"choice.{name}") for name in ("points", "pixels", "taps"))
     dims = (groups * points, outputs / groups, sp.ceiling(pixels / covered), inputs / groups * taps)
     # The larger transform writes its tiles to memory and reads them back.
     moved = Largest(0, covered - 4) / 12 * points * pixels / covered * (inputs + outputs) * size * 2
-    time = product(dims, size, has, habits(prefix), 1) + moved / has.memory_rate
+    time = product(dims, sizes, has, habits(prefix), 1) + moved / has.memory_rate
     return Least(time, "s", SOURCE, menu=CONVOLUTIONS)
 
 
@@ -166,7 +168,8 @@ def recurrent(dtype: str, has: Resources, prefix: str) -> Formula:
     beside = Largest(0, symbol("operation.bytes_moved") - weights)
     # Every step reads the same weights: nothing else is touched in between.
     again = replace(has, rotation=None if has.rotation is None else sp.Integer(1))
-    time = product((sp.Integer(1), gates * hidden, batch, outputs), size, again, habits(prefix), VECTOR_BYTES // size)
+    dims = (sp.Integer(1), gates * hidden, batch, outputs)
+    time = product(dims, operand_sizes(dtype), again, habits(prefix), _aligned(dtype))
     return Least(time + beside / has.cache_rate, "s", SOURCE, menu=PRODUCTS)
 
 
@@ -176,7 +179,7 @@ def stream(has: Resources, prefix: str, flop_time: sp.Expr) -> Formula:
     return Formula(overlapped(flop_time, traffic_time(moved, moved, has), habits(prefix).overlap), "s", SOURCE)
 
 
-def rowwise(has: Resources, prefix: str, rows: sp.Expr, columns: sp.Expr, size: float) -> Formula:
+def rowwise(has: Resources, prefix: str, rows: sp.Expr, columns: sp.Expr, size: sp.Expr) -> Formula:
     """Softmax and norms: rows are read, reduced and written, and read again where those in flight overflow L2."""
     parameters = habits(prefix)
     moved = symbol("operation.bytes_moved")
@@ -198,5 +201,15 @@ def _axes(part: str) -> sp.Expr:
     return sp.Mul(*(symbol(f"operation.{part}_{axis}") for axis in ("depth", "height", "width")))
 
 
-def _size(dtype: str) -> int:
-    return int(SIZE_BYTES[dtype])
+def operand_sizes(dtype: str, weights: str = "") -> Sizes:
+    """Exact bytes of a number of W, of X and of W X; `weights` is the type that W is stored in, if another."""
+    return _size(weights or dtype), _size(dtype), sp.Rational(result_bytes(dtype))
+
+
+def _aligned(dtype: str) -> int:
+    """Numbers in the widest load, without their scales."""
+    return int(VECTOR_BYTES // max(0.5, 2.0 ** math.floor(math.log2(SIZE_BYTES[dtype]))))
+
+
+def _size(dtype: str) -> sp.Rational:
+    return sp.Rational(SIZE_BYTES[dtype])

@@ -24,7 +24,9 @@ from slipstick.workloads.graph.kinds import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op
 
 MATRIX_ENERGY = {"bfloat16": 0.09, "float16": 0.09, "tfloat32": 0.15, "float8": 0.045, "int8": 0.045, "float32": 0.5}
-"""Energy of a flop in a matrix engine over that of a float32 flop in a vector engine."""
+MATRIX_ENERGY |= {"mxfp8": 0.045, "mxfp6": 0.045, "float4": 0.0225, "nvfp4": 0.0225, "mxfp4": 0.0225}
+"""Energy of a flop in a matrix engine over that of a float32 flop in a vector engine; FP4's is half of FP8's, as their
+rates are under one cap."""
 LEAST_POWER = 1e-3
 """Share of the cap that is left for work where idle takes all of it: the time grows, and stays a number."""
 
@@ -107,11 +109,11 @@ class TiledRoofline(FormulaModel):
 
 def _bytes_by_level(op: Op, has: Resources) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
     """Out of the nearest memory, the last cache, and main memory."""
-    moved, size = symbol("operation.bytes_moved"), int(SIZE_BYTES[op.dtype])
+    moved, size = symbol("operation.bytes_moved"), kernel_classes.operand_sizes(op.dtype, _stored(op))
     dims = kernel_classes.product_dims(op.kind, _variant(op))
     if dims is None:
         return moved, moved, moved
-    beside = sp.Integer(0) if op.kind != "recurrent" else Largest(0, moved - dims[1] * dims[3] * size)
+    beside = sp.Integer(0) if op.kind != "recurrent" else Largest(0, moved - dims[1] * dims[3] * size[0])
     near, cache = tiles_read(dims, size, has)
     return near + beside, cache + beside, panels_read(dims, size, has) + beside
 
@@ -136,10 +138,10 @@ def resources(machine: Machine, prefix: str, flop_time: sp.Expr) -> Resources:
 
 
 def _kernel(op: Op, has: Resources, prefix: str, flop_time: sp.Expr) -> Formula:
-    size = SIZE_BYTES[op.dtype]
+    size = sp.Rational(SIZE_BYTES[op.dtype])
     match op.kind, _variant(op):
         case "gemm", _:
-            return kernel_classes.matrix_product(op.dtype, has, prefix)
+            return kernel_classes.matrix_product(op.dtype, has, prefix, _stored(op))
         case "convolution", ("forward", winograd):
             return kernel_classes.convolution(op.dtype, has, prefix, winograd=bool(winograd))
         case "attention", (str() as mask, str() as kv_dtype):
@@ -166,8 +168,14 @@ def _joined(op: Op) -> bool:
 def _beside(op: Op) -> sp.Expr:
     """Bytes of a product's kernel beyond its operands and its result: what joined it reads, and keeps for later."""
     batch, m, n, k = (symbol(f"operation.{name}") for name in ("batch", "m", "n", "k"))
-    alone = int(SIZE_BYTES[op.dtype]) * batch * (m * k + k * n + m * n)
+    of_weights, of_inputs, of_results = kernel_classes.operand_sizes(op.dtype, _stored(op))
+    alone = batch * (of_weights * m * k + of_inputs * k * n + of_results * m * n)
     return Largest(0, symbol("operation.bytes_moved") - alone)
+
+
+def _stored(op: Op) -> str:
+    """The data type that a product's weights are stored in, where it is narrower than the one it multiplies in."""
+    return str(op.attributes.get("weights", "")) if op.kind == "gemm" else ""
 
 
 def _variant(op: Op) -> tuple[object, ...]:
@@ -181,6 +189,8 @@ def _variant(op: Op) -> tuple[object, ...]:
         return forward, bool(taps == [1, 3, 3] and unit and op.dtype == "float32")
     if op.kind == "attention" and op.attributes.get("pass", "forward") == "forward":
         return "causal" if op.attributes.get("causal") else "full", str(op.attributes.get("kv_dtype", op.dtype))
+    if _stored(op):
+        return (_stored(op),)
     return ("batch",) if op.kind == "norm" and op.attributes.get("function") == "batch" else ()
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import sympy as sp
 
@@ -27,6 +28,8 @@ SHORTEST = 64
 """Terms that a part of a split reduction has at least."""
 
 
+Sizes: TypeAlias = tuple[sp.Expr, sp.Expr, sp.Expr]
+"""Bytes of a number of W, of X and of the result of a product W X."""
 FULL_TILE = 128 * 128
 DEPTH_BYTES = 64
 """Bytes of the reduction that stand in the nearest memory, for each row and column of a tile (two stages of 32)."""
@@ -89,7 +92,7 @@ class Habits:
 
 
 def product(
-    dims: tuple[sp.Expr, sp.Expr, sp.Expr, sp.Expr], size: int, has: Resources, habits: Habits, alignment: int
+    dims: tuple[sp.Expr, sp.Expr, sp.Expr, sp.Expr], size: Sizes, has: Resources, habits: Habits, alignment: int
 ) -> sp.Expr:
     """Seconds of `batch` products (m, k) x (k, n) without launch, in one choice of `MENU`.
 
@@ -98,13 +101,13 @@ def product(
     dims
         batch, m, n, k.
     size
-        Bytes of an element.
+        Bytes of an element of W, of X and of the result.
     alignment
         Elements to which m and k must be multiples for full-width loads.
     """
     batch, m, n, k = dims
     rows, columns, parts = (symbol(name) for name in ("choice.rows", "choice.columns", "choice.parts"))
-    inputs_a, inputs_b, outputs = batch * m * k * size, batch * k * n * size, batch * m * n * size
+    inputs_a, inputs_b, outputs = batch * m * k * size[0], batch * k * n * size[1], batch * m * n * size[2]
     touched = inputs_a + inputs_b + outputs
     penalty = 1 + habits.unaligned * Smallest(1, sp.Mod(m, alignment) + sp.Mod(k, alignment))
     effort = 1 + habits.small_tile * Largest(0, FULL_TILE / (rows * columns) - 1)
@@ -122,16 +125,16 @@ def product(
     return overlapped(work, traffic, habits.overlap)
 
 
-def panels_read(dims: tuple[sp.Expr, sp.Expr, sp.Expr, sp.Expr], size: int, has: Resources) -> sp.Expr:
+def panels_read(dims: tuple[sp.Expr, sp.Expr, sp.Expr, sp.Expr], size: Sizes, has: Resources) -> sp.Expr:
     """Bytes of `batch` products from main memory: operands, read again as far as no cache holds them, and results."""
     batch, m, n, k = dims
     rows, columns = symbol("choice.rows"), symbol("choice.columns")
-    inputs_a, inputs_b, outputs = batch * m * k * size, batch * k * n * size, batch * m * n * size
+    inputs_a, inputs_b, outputs = batch * m * k * size[0], batch * k * n * size[1], batch * m * n * size[2]
     blocks = batch * sp.ceiling(m / rows) * sp.ceiling(n / columns)
     # Blocks that run side by side read the same panels once from a cache that they share, else each for itself.
     shared = is_there(has.cache_capacity)
     side = sp.sqrt(Smallest(blocks, has.cores) * rows * columns)
-    panel = k * size * (Smallest(side, m) + Smallest(side, n))
+    panel = k * (size[0] * Smallest(side, m) + size[1] * Smallest(side, n))
     missed = panel**2 / (panel**2 + has.cache_capacity**2)
     wide, high = (one + shared * (Largest(side, one) - one) for one in (columns, rows))
     again_a = 1 + (Largest(n / wide, 1) - 1) * missed
@@ -139,12 +142,12 @@ def panels_read(dims: tuple[sp.Expr, sp.Expr, sp.Expr, sp.Expr], size: int, has:
     return inputs_a * again_a + inputs_b * again_b + outputs
 
 
-def tiles_read(dims: tuple[sp.Expr, sp.Expr, sp.Expr, sp.Expr], size: int, has: Resources) -> tuple[sp.Expr, sp.Expr]:
+def tiles_read(dims: tuple[sp.Expr, sp.Expr, sp.Expr, sp.Expr], size: Sizes, has: Resources) -> tuple[sp.Expr, sp.Expr]:
     """Bytes that the cores of `batch` products load from their nearest memory, and from the cache behind it."""
     batch, m, n, k = dims
     rows, columns = symbol("choice.rows"), symbol("choice.columns")
-    loaded = batch * sp.ceiling(m / rows) * sp.ceiling(n / columns) * k * (rows + columns) * size
-    written = batch * m * n * size
+    loaded = batch * sp.ceiling(m / rows) * sp.ceiling(n / columns) * k * (rows * size[0] + columns * size[1])
+    written = batch * m * n * size[2]
     return loaded + written, loaded / staged_side(rows, columns, has) + written
 
 
@@ -154,11 +157,12 @@ def staged_side(rows: sp.Expr, columns: sp.Expr, has: Resources) -> sp.Expr:
     return Largest(REGISTER_SHARE, Smallest(1, sp.sqrt(has.near_capacity / held)))
 
 
-def _loads(rows: sp.Expr, columns: sp.Expr, size: int, has: Resources) -> sp.Expr:
+def _loads(rows: sp.Expr, columns: sp.Expr, size: Sizes, has: Resources) -> sp.Expr:
     """Seconds in which one core loads one step of the reduction for its tile."""
     side = staged_side(rows, columns, has)
-    near = (rows + columns) * size / has.near_rate
-    beyond = (rows + columns) * size * (1 / side - 1) * has.cores / has.cache_rate
+    loaded = rows * size[0] + columns * size[1]
+    near = loaded / has.near_rate
+    beyond = loaded * (1 / side - 1) * has.cores / has.cache_rate
     return near + beyond
 
 
