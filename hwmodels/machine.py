@@ -120,6 +120,16 @@ class Machine(Record):
                 raise ValueError(f"sources: {error}") from None
         return self
 
+    def __repr__(self) -> str:
+        facts = [f"{self.cores:,} cores"]
+        facts += [format_quantity(self.clock, "Hz")] if self.clock else []
+        facts += [f"{self.main_memory} of {format_quantity(self.bandwidth(self.main_memory), 'byte/s')}"] * bool(
+            self.memory
+        )
+        return f"Machine({self.name!r}, {', '.join(facts)})"
+
+    __str__ = __repr__
+
     def using(self, changes: Mapping[str, Any] | None = None, **named: Any) -> Machine:
         """The same machine with some fields changed: the what-if verb.
 

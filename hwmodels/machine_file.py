@@ -40,12 +40,26 @@ class ImplausibleWarning(UserWarning):
 
 
 def load_machine(path: str | os.PathLike[str]) -> Machine:
-    """A machine from a YAML file; numbers that can hardly be meant are warned of (see `doubts`).
+    r"""A machine from a YAML file; numbers that can hardly be meant are warned of (see `doubts`).
 
     Raises
     ------
     InputError
         Names the file, the field, the value and what is allowed.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> import pathlib, tempfile
+    >>> lines = ["name: mine", "clock: 2 GHz", "cores: 8"]
+    >>> lines += ["engines: {vector: {flop_per_cycle: {float64: 16}}}"]
+    >>> lines += ["memory: {DRAM: {bandwidth: 40 GB/s, capacity: 32 GB}}"]
+    >>> lines += ["sources: {clock: my data sheet}"]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "mine.yaml")
+    ...     _ = path.write_text("\n".join(lines))
+    ...     ss.load_machine(path).clock
+    2000000000.0
     """
     document = require_mapping(read_yaml(path), path, "the document")
     machine = validated(Machine, document, str(path))

@@ -104,7 +104,14 @@ def graphs_folder() -> Path:
 
 
 def workload_names() -> list[str]:
-    """Names of the workloads that ship: builders first, then imported graphs (``imported/NAME``), by the index."""
+    """Names of the workloads that ship: builders first, then imported graphs (``imported/NAME``), by the index.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> {"gpt2", "resnet50"} <= set(ss.workload_names())
+    True
+    """
     return list(_outlines())
 
 
@@ -131,6 +138,12 @@ def workload(name: str, dtype: str | None = None) -> Workload:
     ------
     InputError
         Where the name or the data type is unknown, or the file is broken.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> ss.workload("gpt2").metadata["parameters"]
+    124439808
     """
     if dtype is not None:
         from slipstick.workloads.transforms.narrow import computed_in

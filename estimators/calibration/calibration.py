@@ -76,6 +76,11 @@ class Calibration(EstimatorBase):
     metric_std: Table[float] = Table()
     warnings: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        values = "".join(f", {name}={value:.4g}" for name, value in self.values.items())
+        scatter = "" if self.residual_std is None else f", residual_std={self.residual_std:.3g}"
+        return f"Calibration({type(self.estimator).__name__}{values}{scatter})"
+
     @property
     def values(self) -> dict[str, float]:
         """The fitted parameters by name."""
@@ -271,6 +276,17 @@ def calibrate(
     ------
     InputError
         Where a name is unknown, a measurement is no time, or there are fewer measurements than parameters.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> h100, half = ss.machine("H100"), ss.Composite(ss.Roofline(compute_efficiency=0.5), ss.Sequential())
+    >>> products = [ss.Workload("product", (ss.dense("layer", n, 4096, 4096),)) for n in (1024, 2048, 4096)]
+    >>> measured = [ss.Measurement(p, h100, half.estimate(p, h100).time) for p in products]
+    >>> perfect = ss.Composite(ss.Roofline(), ss.Sequential())
+    >>> fitted = ss.calibrate(perfect, measured, ["operation.compute_efficiency"])
+    >>> round(fitted.values["operation.compute_efficiency"], 6)
+    0.5
     """
     model = estimator.model
     objective = Objective.of(model, measurements, free)

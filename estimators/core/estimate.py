@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.units import format_quantity
 from slipstick.workloads.graph.workload import Workload
 
 if TYPE_CHECKING:
@@ -134,6 +135,11 @@ class Estimate:
                     f"{name} spread of the estimate = {width!r}: want 0 to {LARGEST_SPREAD:g} (of log time)"
                 )
 
+    def __repr__(self) -> str:
+        band = self.interval()
+        ends = f"80 % {_three(band[0])} to {_three(band[1])}" if band else "no band"
+        return f"Estimate({_three(self.time)}, {ends}, operations: {len(self.parts):,})"
+
     def interval(self, level: float = DEFAULT_LEVEL) -> tuple[float, float] | None:
         """Seconds between which the measured time lies with probability `level`; None where the spread is unknown."""
         half = self.spread.half_width(level)
@@ -160,8 +166,12 @@ class Estimate:
         from html import escape
 
         band = self.interval()
-        text = f"{self.time:.6g} s" + (f" ({band[0]:.4g} .. {band[1]:.4g} s, 80 %)" if band else " (spread unknown)")
+        text = _three(self.time) + (f" (80 %: {_three(band[0])} to {_three(band[1])})" if band else " (spread unknown)")
         return f"<p><b>{text}</b><br>{escape('; '.join(self.assumptions))}</p>"
+
+
+def _three(seconds: float) -> str:
+    return format_quantity(float(f"{seconds:.3g}"), "s")
 
 
 def quantile(level: float, degrees_of_freedom: float | None) -> float:

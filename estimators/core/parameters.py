@@ -55,6 +55,12 @@ PLAIN = (float, int, str)
 def parameters(thing: Any) -> dict[str, tuple[float, Parameter]]:
     """Every parameter of an estimator and of its parts: dotted name -> (value, declaration with unit, meaning and
     bounds).
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> {name: value for name, (value, _) in ss.parameters(ss.Roofline(overhead=1e-6)).items()}
+    {'compute_efficiency': 1.0, 'memory_efficiency': 1.0, 'overhead': 1e-06}
     """
     return dict(_walk(thing, ""))
 

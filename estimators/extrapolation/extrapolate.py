@@ -57,6 +57,15 @@ def extrapolate(
     ------
     InputError
         Where the series has fewer than two values, a target is not positive, or a name is unknown.
+
+    Examples
+    --------
+    1 s that cannot be shared and 9 s that can:
+
+    >>> import slipstick as ss
+    >>> series = ss.Series((1, 2, 4, 8), (10.0, 5.5, 3.25, 2.125), (1, 1, 1, 1), parameter="threads")
+    >>> [round(value, 2) for value in ss.extrapolate(series, [16, 32], kind="strong").value]
+    [1.56, 1.28]
     """
     return extrapolate_many([series], to, kind, machine, family, level)[0]
 
@@ -87,6 +96,14 @@ def extrapolate_many(
     ------
     InputError
         Where a target is no finite number > 0, a family is unknown, or a series is too short.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> series = ss.Series((1, 2, 4, 8), (10.0, 5.5, 3.25, 2.125), (1, 1, 1, 1), parameter="threads")
+    >>> answers = ss.extrapolate_many([series, series], [16], kind="strong")
+    >>> answers[0].value == answers[1].value
+    True
     """
     targets = np.atleast_1d(np.asarray(to, dtype=np.float64))
     if targets.ndim != 1 or not targets.size or not (np.isfinite(targets) & (targets > 0)).all():

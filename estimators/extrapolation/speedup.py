@@ -53,7 +53,18 @@ class Advice:
 
 
 def gains(prediction: Prediction, x: FloatArray, times: FloatArray) -> Gains | None:
-    """Gains at worker counts x with times [s]; None where the parameter does not count workers."""
+    """Gains at worker counts x with times [s]; None where the parameter does not count workers.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> import numpy as np
+    >>> series = ss.Series((1, 2, 4, 8), (10.0, 5.5, 3.25, 2.125), (1, 1, 1, 1), parameter="threads")
+    >>> prediction = ss.extrapolate(series, [16], kind="strong")
+    >>> x, times = np.array([1.0, 2.0]), np.array([10.0, 5.5])
+    >>> ss.gains(prediction, x, times).speedup.round(2).tolist()
+    [1.0, 1.82]
+    """
     if prediction.kind not in SCALING_KINDS:
         return None
     first, time = prediction.series.x[0], prediction.series.y[0]
@@ -63,7 +74,16 @@ def gains(prediction: Prediction, x: FloatArray, times: FloatArray) -> Gains | N
 
 
 def advise(prediction: Prediction) -> Advice | None:
-    """How many workers to take, by the fitted law; None where the parameter does not count workers."""
+    """How many workers to take, by the fitted law; None where the parameter does not count workers.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> series = ss.Series((1, 2, 4, 8), (10.0, 5.5, 3.25, 2.125), (1, 1, 1, 1), parameter="threads")
+    >>> advice = ss.advise(ss.extrapolate(series, [16, 32], kind="strong"))
+    >>> 1 < advice.workers < advice.fastest
+    True
+    """
     if prediction.kind != "strong":
         return None
     first, last = prediction.series.x[0], max(*prediction.series.x, *prediction.x)

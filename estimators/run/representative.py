@@ -35,6 +35,13 @@ def seqpoint(
     ------
     InputError
         Where the iterations have no times, or a setting is out of range.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> run = ss.Iterations(lengths=[5, 5, 7, 9], times=[1.0, 1.0, 1.4, 1.8])
+    >>> ss.seqpoint(run).weights.tolist()  # few lengths stand for themselves
+    [2.0, 1.0, 1.0]
     """
     if threshold < 1 or bins < 1 or not 0 < error < 1 or most < bins:
         raise InputError(

@@ -55,6 +55,16 @@ def sensitivity(function: Compiled, values: Mapping[str, Any] | None = None) -> 
     ------
     InputError
         Where the estimator is no formula.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> step = ss.workload("gpt2").bind(batch=8, seq_len=1024)
+    >>> roofline = ss.Composite(ss.Roofline(), ss.Sequential())
+    >>> time = roofline.compile(step, ss.machine("H100"), ["machine.clock"])
+    >>> slow, fast = ss.sensitivity(time, {"machine.clock": [0.5e9, 2e9]}).elasticity["machine.clock"]
+    >>> bool(-1 <= slow < fast <= 0)  # the slower the clock, the more of the time hangs on it
+    True
     """
     if not function.vectorised:
         raise InputError("this estimator is no formula (a table or a simulation): it has no gradient")
@@ -66,7 +76,7 @@ def sensitivity(function: Compiled, values: Mapping[str, Any] | None = None) -> 
     slopes: dict[str, dict[str, Any]] = {}  # quantity -> total of a lane -> derivative
     ridges: dict[str, Any] = {}
     for group in function.groups:
-        _add_group(group, known, open_, totals, slopes, ridges)
+        _add_group(group, known, free, open_, totals, slopes, ridges)
     at = {**known, **totals}
     gradient: dict[str, Any] = {}
     for name, slope in function.schedule.gradient(at).items():
@@ -92,12 +102,14 @@ def sensitivity(function: Compiled, values: Mapping[str, Any] | None = None) -> 
 def _add_group(
     group: Group,
     known: Mapping[str, Any],
+    free: Mapping[str, FloatArray],
     open_: Mapping[str, str],
     totals: dict[str, Any],
     slopes: dict[str, dict[str, Any]],
     ridges: dict[str, Any],
 ) -> None:
-    by_symbol = {inside: known[name] for inside, name in open_.items()}
+    # All that is free, so that amounts get the shape of the points even where none of them depends on a point.
+    by_symbol = {**free, **{inside: known[name] for inside, name in open_.items()}}
     at = {**known, **{name: amount_rows(column, by_symbol) for name, column in group.amounts.items()}}
     times = group.formula.evaluate(at)
     derivatives = group.formula.gradient(at)
@@ -190,6 +202,14 @@ def crossovers(formula: Formula, quantity: str, values: Mapping[str, float], ope
     ----------
     values
         Of every other symbol.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> b = ss.symbol("bytes")
+    >>> formula = ss.Formula(3 + b / 2, "s", "example", {"start": 0 * b + 3, "transfer": b / 2})
+    >>> [(c.value, c.below, c.above) for c in ss.crossovers(formula, "bytes", {})]
+    [(6.0, 'start', 'transfer')]
     """
     if len(formula.terms) < 2:
         return []

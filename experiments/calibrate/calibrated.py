@@ -43,6 +43,13 @@ def read_calibration(
     ------
     InputError
         Where a file cannot be used.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> gpus = ss.read_calibration("gpus")
+    >>> ss.question("gpt2", "H100", calibration=gpus).answer().interval() is not None
+    True
     """
     path = _shipped(os.fspath(path))
     fields = require_mapping(read_json(path), path, "file")

@@ -91,6 +91,13 @@ def reproduce(name: str) -> list[ReproductionRow]:
     ------
     InputError
         Where no paper has this name.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> rows = ss.reproduce("xeon-phi")
+    >>> {row.table for row in rows} >= {"X", "XI"}
+    True
     """
     rows: list[ReproductionRow] = paper(name).run()
     return rows

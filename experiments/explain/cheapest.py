@@ -77,6 +77,15 @@ def cheapest_together(question: Question, target: float, prices: Mapping[str, fl
     InputError
         Where the estimator is no formula, a price is not positive, or the target is out of reach within a factor of
         1,000 of each quantity.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> question = ss.question("gpt2", "H100", "roofline")
+    >>> prices = {"machine.clock": 1.0, "machine.memory.HBM3.bandwidth": 2.0}
+    >>> answer = ss.cheapest_together(question, 0.8, prices)
+    >>> [change["quantity"] for change in answer.changes]
+    ['machine.clock', 'machine.memory.HBM3.bandwidth']
     """
     if not 0 < target < 1:
         raise InputError(f"target = {target!r}: want a ratio to today's time between 0 and 1")

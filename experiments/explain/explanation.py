@@ -50,6 +50,14 @@ def elasticity_rows(question: Question, dials: Dials | None = None) -> list[dict
     ----------
     dials
         Those of the question, where they are made already; so below.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> rows = ss.elasticity_rows(ss.question("phi-cnn-small", "xeon-phi-7120p", settings={"run.threads": 240}))
+    >>> clock = next(row for row in rows if row["quantity"] == "machine.clock")
+    >>> -1 <= clock["elasticity"] < 0
+    True
     """
     dials = dials or Dials.of(question)
     known = sensitivity(dials.function, dials.today) if dials.is_formula else None
@@ -68,7 +76,15 @@ def elasticity_rows(question: Question, dials: Dials | None = None) -> list[dict
 
 
 def bottleneck_rows(answer: Estimate) -> list[dict[str, Any]]:
-    """Share of the time by what bounds it."""
+    """Share of the time by what bounds it.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> rows = ss.bottleneck_rows(ss.question("gpt2", "H100", "roofline").answer())
+    >>> rows[0]["bound_by"], round(sum(row["share"] for row in rows), 6)
+    ('compute', 1.0)
+    """
     totals: dict[str, list[float]] = {}
     for part in answer.parts:
         totals.setdefault(part.bound_by or part.kind, []).append(part.contribution)
@@ -155,6 +171,14 @@ def cheapest_changes(
     ------
     InputError
         Where `target` is no ratio between 0 and 1.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> question = ss.question("phi-cnn-small", "xeon-phi-7120p", settings={"run.threads": 240})
+    >>> rows = ss.cheapest_changes(question, 0.8, ["machine.clock"])
+    >>> rows[0]["quantity"], rows[0]["factor"] > 1
+    ('machine.clock', True)
     """
     if not 0 < target < 1:
         raise InputError(f"target = {target!r}: want a ratio to today's time between 0 and 1")

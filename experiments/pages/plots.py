@@ -187,7 +187,19 @@ def _faint(colour: str, share: float = 0.16) -> str:
 
 
 def draw_charts(charts: Sequence[Chart], path: str | Path) -> None:
-    """The charts side by side as one PNG or SVG file (by its name), without a browser."""
+    """The charts side by side as one PNG or SVG file (by its name), without a browser.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> import pathlib, tempfile
+    >>> clocks = {"machine.clock": ["1 GHz", "2 GHz"]}
+    >>> chart = ss.ratio_chart(ss.whatif("gpt2", "H100", clocks, estimator="roofline"))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ss.draw_charts([chart], f"{folder}/clock.svg")
+    ...     pathlib.Path(folder, "clock.svg").stat().st_size > 1000
+    True
+    """
     import matplotlib as mpl
 
     mpl.use("Agg")

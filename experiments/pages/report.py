@@ -128,6 +128,14 @@ def page(answer: Answer, path: str | Path, title: str = "") -> Path:
     ----------
     title
         The name of the answer's class where left out.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ss.page(ss.question("gpt2", "H100").answer(), f"{folder}/gpt2.html").exists()
+    True
     """
     table = Section("Rows", table_html(answer.rows(), "rows"))
     shown = Section("Summary", f"<div class=scroll>{answer._repr_html_()}</div>")

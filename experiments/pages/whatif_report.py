@@ -115,7 +115,16 @@ def time_chart(answer: WhatIf, measured: Sequence[Measurement] = ()) -> Chart:
 
 
 def ratio_chart(answer: WhatIf) -> Chart:
-    """Time over today's time, over the axis with the most values."""
+    """Time over today's time, over the axis with the most values.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> answer = ss.whatif("gpt2", "H100", {"machine.clock": ["1 GHz", "2 GHz"]}, estimator="roofline")
+    >>> slow, fast = ss.ratio_chart(answer).lines[0].y
+    >>> bool(slow > 1 > fast)
+    True
+    """
     x_name = longest_axis(answer)
     scales = _scales(answer.frame, x_name, "time_ratio")
     lines = _lines(answer, x_name, "time_ratio", "ratio")

@@ -135,6 +135,15 @@ def with_front(frame: pd.DataFrame, wanted: Sequence[str]) -> tuple[pd.DataFrame
     ------
     InputError
         Where fewer than two objectives are named, or one is known for no point.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> import pandas as pd
+    >>> points = pd.DataFrame({"time_s": [1.0, 2.0, 3.0], "energy_J": [3.0, 1.0, 4.0]})
+    >>> front, objectives = ss.with_front(points, ["time", "energy"])
+    >>> front["front"].tolist()
+    [True, True, False]
     """
     frame, names = with_objectives(frame, wanted)
     if len(names) < 2:

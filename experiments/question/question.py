@@ -60,6 +60,10 @@ class Question:
     calibration: Fitted | None = None
     remarks: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        kind = type(self.estimator).__name__
+        return f"Question({self.workload!r}, {self.machine!r}, {kind}, run={dict(self.run)!r})"
+
     def answer(self) -> Estimate:
         """The estimate."""
         return self.estimator.estimate(self.workload, self.machine, self.run)
@@ -97,6 +101,12 @@ def question(
     ------
     InputError
         Where a name is unknown or a value cannot be used.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> ss.question("gpt2", "H100", settings={"machine.clock": "1.2 GHz"}, dtype="bf16").machine.clock
+    1200000000.0
     """
     values = by_namespace(settings)
     dtype = number_type(dtype) if dtype is not None else None

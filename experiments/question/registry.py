@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 
 
 def estimator_names() -> list[str]:
-    """Names of the built-in estimators, without their aliases."""
+    """Names of the built-in estimators, without their aliases.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> {"roofline", "cpu"} <= set(ss.estimator_names())
+    True
+    """
     return sorted(record.name for record in SHIPPED)
 
 
@@ -52,6 +59,12 @@ def estimator(name: str | NamedEstimator) -> Estimator:
     ------
     InputError
         Where the name is unknown.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> ss.estimator("roofline").operation
+    Roofline(compute_efficiency=1.0, memory_efficiency=1.0, overhead=0.0)
     """
     return (named_estimator(name) if isinstance(name, str) else name).estimator()
 

@@ -64,6 +64,13 @@ def serve_locally(model: str, machine: str, *, dtype: str | None = None, anchor:
     ------
     InputError
         Where a name is unknown or the model does not fit.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> local = ss.serve_locally("llama-3.1-8b", "rtx-4090", dtype="q4_k_m")
+    >>> local.model.layers
+    32
     """
     return local(model, machine_by_name(machine), dtype, 1024, 256, anchor)
 
@@ -92,6 +99,13 @@ def plan_serving(
     ------
     InputError
         Where nothing fits at all.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> plan = ss.plan_serving("llama-3.1-8b", ["H100", "A100-80GB"], devices=1)
+    >>> {candidate.machine for candidate in plan.candidates} <= {"H100", "A100-80GB"}
+    True
     """
     types = tuple(dtypes) or (None,)
     return Search(

@@ -315,7 +315,7 @@ class Study(Record):
 
 
 def load_study(path: str | os.PathLike[str], trusted: Collection[str] = ()) -> Study:
-    """A study from a TOML file.
+    r"""A study from a TOML file.
 
     Parameters
     ----------
@@ -326,6 +326,19 @@ def load_study(path: str | os.PathLike[str], trusted: Collection[str] = ()) -> S
     ------
     InputError
         Names the file, the field, the value and what is allowed.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> import pathlib, tempfile
+    >>> text = 'schema = "slipstick-study-1"\nname = "clocks"\nworkloads = ["gnmt"]\nmachines = ["v100-sxm"]\n'
+    >>> text += 'estimator = "roofline"\n[vary]\n"machine.clock" = ["1 GHz", "1.5 GHz"]\n'
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "clocks.toml")
+    ...     _ = path.write_text(text)
+    ...     store = ss.run_study(ss.load_study(path), f"{folder}/results")
+    ...     len(store.frame())
+    2
     """
     study = validated(Study, read_toml(path), str(path))
     require_trusted(study.estimator, trusted, path)

@@ -27,7 +27,14 @@ OWN = "SLIPSTICK_MACHINES"
 
 
 def machine_names() -> list[str]:
-    """Names of the shipped machines, and of those in the folder that SLIPSTICK_MACHINES names."""
+    """Names of the shipped machines, and of those in the folder that SLIPSTICK_MACHINES names.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> "h100-sxm" in ss.machine_names()
+    True
+    """
     return sorted(_files(os.environ.get(OWN, "")))
 
 
@@ -79,6 +86,12 @@ def machine(name: str) -> Machine:
     ------
     InputError
         Where the name is unknown, or the file is broken.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> ss.machine("H100").cores
+    132
     """
     if name.endswith((".yaml", ".yml")) or "/" in name:
         from slipstick.hwmodels.machine_file import load_machine

@@ -45,7 +45,14 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 
 
 def symbol(name: str) -> sp.Symbol:
-    """The one symbol of that name. All our symbols are positive, so that roots and maxima simplify."""
+    """The one symbol of that name. All our symbols are positive, so that roots and maxima simplify.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> 2 * ss.symbol("batch")
+    2*batch
+    """
     return sp.Symbol(name, positive=True)
 
 

@@ -140,6 +140,10 @@ class Workload:
             listed = " -> ".join(cycle[first:] + cycle[:first])
             raise InputError(f"workload {self.name!r}: operations wait for each other: {listed}") from None
 
+    def __repr__(self) -> str:
+        sizes = [f"{name}={self.defaults[name]:g}" if name in self.defaults else name for name in sorted(self.symbols)]
+        return f"Workload({self.name!r}, {', '.join([f'operations: {len(self.operations):,}', *sizes])})"
+
     def __iter__(self) -> Iterator[Op]:
         return iter(self.operations)
 

@@ -25,6 +25,15 @@ def load_workload(path: str | os.PathLike[str]) -> Workload:
     ------
     InputError
         Names the file, the node and the field.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ss.workload("gpt2").save(f"{folder}/gpt2.json.gz")
+    ...     ss.load_workload(f"{folder}/gpt2.json.gz") == ss.workload("gpt2")
+    True
     """
     return from_json(read_json(path), str(path))
 

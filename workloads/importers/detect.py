@@ -27,6 +27,15 @@ def import_file(path: str | os.PathLike[str], step: int | None = None) -> Worklo
     ------
     InputError
         Where the file is none of these, or broken.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ss.workload("gpt2").save(f"{folder}/gpt2.json.gz")
+    ...     len(ss.import_file(f"{folder}/gpt2.json.gz")) == len(ss.workload("gpt2"))
+    True
     """
     kind = identify(path)
     if kind is not None and kind.key == "stablehlo":

@@ -32,6 +32,12 @@ def stencil(shape: tuple[int, ...], points: int) -> SparseMatrix:
     ------
     InputError
         Where no stencil of so many points exists in this number of dimensions.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> ss.stencil((100, 100), 5).nonzeros == 5 * 100 * 100 - 4 * 100
+    True
     """
     dimensions = len(shape)
     if points not in (2 * dimensions + 1, 3**dimensions):
@@ -59,7 +65,14 @@ def banded(size: int, half_width: int, mean: float, seed: int, row_lengths: RowL
 
 
 def uniform(shape: tuple[int, int], mean: float, seed: int, row_lengths: RowLengths = "constant") -> SparseMatrix:
-    """Columns drawn anywhere, `mean` a row."""
+    """Columns drawn anywhere, `mean` a row.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> ss.uniform((1000, 1000), mean=8, seed=0).nonzeros <= 8000
+    True
+    """
     draws = Draws(seed)
     rows = np.repeat(np.arange(shape[0]), np.minimum(_lengths(draws, shape[0], mean, row_lengths), shape[1]))
     return _matrix("uniform", rows, draws.below(shape[1], len(rows)), shape)

@@ -58,6 +58,12 @@ def pagerank_problem(graph: SparseMatrix) -> PageRankProblem:
     ------
     InputError
         Where the matrix is not square or has no link.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> len(ss.pagerank_problem(ss.stencil((30, 30), 5)).dangling)
+    0
     """
     if graph.shape[0] != graph.shape[1]:
         raise InputError(f"graph {graph.name!r} of shape {graph.shape}: an adjacency matrix is square")
@@ -83,6 +89,13 @@ def pagerank(problem: PageRankProblem, iterations: int) -> Workload:
     ------
     InputError
         Where `iterations` is below 1.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> ranks = ss.pagerank(ss.pagerank_problem(ss.stencil((30, 30), 5)), iterations=20)
+    >>> [(op.name, op.times) for op in ranks][:3]
+    [('L0', 1), ('L1', 20), ('SpMV', 20)]
     """
     n, e = problem.pages, len(problem.dangling)
     if iterations < 1:

@@ -34,6 +34,10 @@ class SparseMatrix:
     columns: npt.NDArray[np.int32]
     values: npt.NDArray[np.float64] | None = field(default=None, repr=False)
 
+    def __repr__(self) -> str:
+        rows, columns = self.shape
+        return f"SparseMatrix({self.name!r}, {rows:,} x {columns:,}, {len(self.columns):,} non-zeros)"
+
     def __post_init__(self) -> None:
         pointers = np.ascontiguousarray(self.row_pointers, dtype=np.int64)
         columns = np.ascontiguousarray(self.columns)

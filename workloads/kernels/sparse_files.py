@@ -26,7 +26,7 @@ NONZEROS_LIMIT = 200_000_000
 
 
 def read_matrix(path: str | Path, *, symmetry: Symmetry = "expand") -> SparseMatrix:
-    """Reads a matrix file: Matrix Market (.mtx), edge list (.edges, .txt), 0-based triplets (.triplet0) or .npz; all
+    r"""Reads a matrix file: Matrix Market (.mtx), edge list (.edges, .txt), 0-based triplets (.triplet0) or .npz; all
     but the last also .gz.
 
     A symmetric Matrix Market file stores one triangle: ``symmetry="expand"`` fills in the other, ``"stored"`` keeps
@@ -37,6 +37,17 @@ def read_matrix(path: str | Path, *, symmetry: Symmetry = "expand") -> SparseMat
     ------
     InputError
         Where the file is of another format or malformed: names line or field and what was expected.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> import pathlib, tempfile
+    >>> text = "%%MatrixMarket matrix coordinate real general\n2 2 3\n1 1 4.0\n1 2 1.0\n2 2 3.0\n"
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "small.mtx")
+    ...     _ = path.write_text(text)
+    ...     ss.read_matrix(path)
+    SparseMatrix('small', 2 x 2, 3 non-zeros)
     """
     path = Path(path)
     suffixes = [s for s in path.suffixes if s != ".gz"]

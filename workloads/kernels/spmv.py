@@ -58,7 +58,15 @@ def rows_operation(
 
 
 def spmv(matrix: SparseMatrix) -> Workload:
-    """One product as a workload."""
+    """One product as a workload.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> grid = ss.stencil((100, 100), 5)
+    >>> ss.spmv(grid).cost["flop.vector.float64"] == 2 * grid.nonzeros
+    True
+    """
     return Workload(f"spmv {matrix.name}", (spmv_operation(matrix),))
 
 

@@ -18,7 +18,14 @@ def _documents() -> dict[str, dict[str, Any]]:
 
 
 def language_model_names() -> list[str]:
-    """Names of the language models that ship."""
+    """Names of the language models that ship.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> "llama-3.1-8b" in ss.language_model_names()
+    True
+    """
     return sorted(_documents())
 
 

@@ -17,7 +17,14 @@ def gemm(
 
 
 def dense(name: str, batch: Amount, inputs: Amount, outputs: Amount, dtype: str = "float32") -> Op:
-    """A fully connected layer, forward: weights (outputs, inputs) times input (inputs, batch), no bias."""
+    """A fully connected layer, forward: weights (outputs, inputs) times input (inputs, batch), no bias.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> ss.dense("layer", batch=32, inputs=1024, outputs=512).cost["flop.matrix.float32"] == 2 * 32 * 1024 * 512
+    True
+    """
     return gemm(name, m=outputs, n=batch, k=inputs, dtype=dtype)
 
 
@@ -41,6 +48,13 @@ def convolution(
         Shape of input and output: (batch, channels, height, width).
     kernel, out
         Height and width of the window and of the output, in elements.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> op = ss.convolution("conv", 8, 64, 128, kernel=(3, 3), out=(56, 56))
+    >>> op.cost["flop.matrix.float32"] == 2 * 8 * 56 * 56 * 128 * 64 * 9
+    True
     """
     dims: dict[str, Amount] = {
         "batch": batch,
@@ -85,6 +99,14 @@ def pool(
 def elementwise(
     name: str, elements: Amount, inputs: int = 1, function: str = "add", dtype: str = "float32", **attributes: Attribute
 ) -> Op:
-    """An operation on single elements: `elements` results, each from `inputs` elements; as many flop as elements."""
+    """An operation on single elements: `elements` results, each from `inputs` elements; as many flop as elements.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> op = ss.elementwise("add", 1000, inputs=2)
+    >>> op.cost["read"], op.cost["written"]
+    (8000, 4000)
+    """
     dims: dict[str, Amount] = {"elements": elements, "reads": inputs * elements, "writes": elements}
     return operation(name, "elementwise", dims, dtype, {"function": function, **attributes})

@@ -159,6 +159,14 @@ def estimate_product(
     InputError
         Where the kernel was not calibrated (with threads), there are fewer cores than threads, the machine is an
         accelerator or has no cache, or the matrix has fewer than two non-zeros.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> grid = ss.stencil((300, 300), 5)
+    >>> one, two = (ss.estimate_product(grid, "numba", threads=threads) for threads in (1, 2))
+    >>> two.time < one.time
+    True
     """
     chosen = OnKernel(host or load_host_kernels(), kernel, state, threads, machine, clock)
     time, metrics = chosen.seconds(matrix)

@@ -217,6 +217,14 @@ def estimate_spmv(
     InputError
         Where the matrix has fewer than two non-zeros, the machine no cache, or a model of blocks is given for an
         accelerator.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> grid = ss.stencil((300, 300), 5)
+    >>> slow, fast = ss.estimate_spmv(grid), ss.estimate_spmv(grid, ss.machine("H100"))
+    >>> fast.time < slow.time
+    True
     """
     model_here = predictor(machine, model)
     between, within = model_here.spreads

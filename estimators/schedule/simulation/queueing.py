@@ -90,6 +90,13 @@ def closed_network(visits: Sequence[Visit], population: int) -> ClosedAnswer:
     ------
     InputError
         Where there is no customer or no station, or no visit takes any time.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> answer = ss.closed_network([ss.Visit(1.0), ss.Visit(1.0)], population=2)
+    >>> round(answer.rate, 6)  # n / (n + 1) of two equal stations
+    0.666667
     """
     if population < 1 or not any(visit.service > 0 for visit in visits):
         raise InputError(

@@ -165,6 +165,13 @@ def cycles_per_instruction(machine: Machine, threads: sp.Expr = THREADS) -> sp.E
     """Of one thread when so many are spread over machine.cores, at most as many as a core has hardware threads.
 
     Beyond the table's last entry a core does no more than with that many threads: they share what it does.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> table = ss.cycles_per_instruction(ss.machine("xeon-phi-7120p"))
+    >>> sorted(str(name) for name in table.free_symbols if "cores" in str(name) or "threads" in str(name))
+    ['machine.cores', 'machine.threads_per_core', 'run.threads']
     """
     table = machine.cycles_per_instruction
     on_a_core = sp.Min(sp.ceiling(threads / symbol("machine.cores")), symbol("machine.threads_per_core"))

@@ -34,7 +34,7 @@ LOG_LIMIT_BYTES = 512_000_000
 
 
 def read_log(path: str | os.PathLike[str], length: str | None = None, time: str | None = None) -> Iterations:
-    """Iterations from a log, by the form of the file.
+    r"""Iterations from a log, by the form of the file.
 
     Parameters
     ----------
@@ -51,6 +51,16 @@ def read_log(path: str | os.PathLike[str], length: str | None = None, time: str 
     ------
     InputError
         Names the file, the line and the column.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "run.csv")
+    ...     _ = path.write_text("length,time_s\n5,1.0\n7,1.4\n")
+    ...     ss.read_log(path).times.tolist()
+    [1.0, 1.4]
     """
     from slipstick.workloads.importers.mllog.mllog_reader import is_mllog
     from slipstick.workloads.importers.xla.profiles import profiled_steps

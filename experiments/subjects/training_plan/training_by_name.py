@@ -47,6 +47,13 @@ def plan_training(
     ------
     InputError
         Where a name is unknown, the CSV is broken, or no layout fits.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> plan = ss.plan_training("llama-3.1-8b", "h100-dgx", devices=64, batch=128)
+    >>> plan.bound < min(choice.time.seconds for choice in plan.best)
+    True
     """
     steps = tuple(read_known(known, batch, sequence, precision)) if known else ()
     return TrainingSearch(
