@@ -22,12 +22,16 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
+import psutil
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.strategies import SearchStrategy
 
 from tests.attack.edits import FIRED, MARK
 
 SECONDS = 10.0
+"""Of processor time: how busy the machine is otherwise is no mistake of a reader."""
+WAITING = 180.0
+"""Seconds on the clock: a case that sleeps for ever."""
 MEGABYTES = 1_000
 ADDRESS_SPACE = 12 << 30
 Try = Callable[[Any, Path], str | None]
@@ -90,6 +94,7 @@ class _Slot:
     over: bool = True
     case: Any = None
     since: float = 0.0
+    busy: float = 0.0
 
     def start_worker(self) -> bool:
         """Start the next worker; False where no case is left."""
@@ -103,7 +108,7 @@ class _Slot:
         self.worker.start()
         theirs.close()
         self.start += 7919
-        self.over, self.case, self.since = False, None, time.monotonic()
+        self.over, self.case, self.since, self.busy = False, None, time.monotonic(), 0.0
         return True
 
     def hear(self, report: Report) -> None:
@@ -118,7 +123,8 @@ class _Slot:
                 self.lost("the worker died", report)
             return
         if kind == "begin":
-            self.case, self.since = said[0], time.monotonic()
+            self.case, self.busy = said
+            self.since = time.monotonic()
         elif kind == "end":
             what, megabytes, seconds = said
             report.cases += 1
@@ -134,7 +140,9 @@ class _Slot:
 
     def check_clock(self, report: Report) -> None:
         """End a worker whose case takes too long."""
-        if not self.over and self.case is not None and time.monotonic() - self.since > SECONDS:
+        if self.over or self.case is None:
+            return
+        if _processor_time(self.worker.pid) - self.busy > SECONDS or time.monotonic() - self.since > WAITING:
             self.lost(f"hangs: more than {SECONDS:g} s", report)
 
     def lost(self, what: str, report: Report) -> None:
@@ -150,6 +158,15 @@ class _Slot:
         self.worker.kill()
         self.worker.join()
         self.pipe.close()
+
+
+def _processor_time(pid: int | None) -> float:
+    """Seconds of processor time of a process; 0 where it is gone."""
+    try:
+        times = psutil.Process(pid).cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
+    return float(times.user + times.system)
 
 
 def _work(cases: SearchStrategy[Any], one: Try, count: int, start: int, pipe: Connection) -> None:
@@ -175,9 +192,9 @@ def _work(cases: SearchStrategy[Any], one: Try, count: int, start: int, pipe: Co
     )
     @given(cases)
     def run(case: Any) -> None:
-        pipe.send(("begin", repr(case)))
-        signal.alarm(int(SECONDS) + 5)  # should the parent be gone
-        began = time.monotonic()
+        began = time.process_time()
+        pipe.send(("begin", repr(case), began))
+        signal.alarm(int(WAITING) + 5)  # should the parent be gone
         folder = home / "case"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
@@ -195,7 +212,7 @@ def _work(cases: SearchStrategy[Any], one: Try, count: int, start: int, pipe: Co
         megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         if megabytes > MEGABYTES and not what:
             what = f"memory above {MEGABYTES} MB"
-        pipe.send(("end", what, megabytes, time.monotonic() - began))
+        pipe.send(("end", what, megabytes, time.process_time() - began))
         if megabytes > MEGABYTES:
             pipe.send(("over", "the next worker starts small"))
             os._exit(0)

@@ -76,6 +76,7 @@ NAMES += (
 )
 PIECES = (*NUMBERS, *WORDS, *CODE[:7], *FILES, *NAMES)
 SECONDS = 8.0
+WAITING = 120.0
 
 
 @dataclass(frozen=True)
@@ -138,13 +139,16 @@ def line_case(case: LineCase, folder: Path, seeds: Path) -> str | None:
         return _interrupted(case)
     errors = io.StringIO()
     signal.signal(signal.SIGALRM, _ring)
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    signal.signal(signal.SIGPROF, _ring)
+    signal.setitimer(signal.ITIMER_REAL, WAITING)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         with contextlib.redirect_stderr(errors):
             code = run([*case.words, "--traceback"])
     except (SystemExit, KeyboardInterrupt) as error:
         return f"{type(error).__name__} comes through"
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
         sys.stdout.flush()
     if code == 130:
