@@ -12,6 +12,7 @@ import numpy as np
 
 from slipstick.hwmodels.catalog import machine_of_device, name_of_device
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.units import format_quantity
 from slipstick.workloads.importers.formats.registry import COMMANDS, Format, identify, unknown
 from slipstick.workloads.runs.event_table import EventTable
 
@@ -84,7 +85,9 @@ def _timeline(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
     parts = [f"{count:,} {name}" for name, count in sorted(counts.items(), key=lambda one: -one[1])[:5]]
     recorded_on = _device(table)
     where = f" on {recorded_on}" if recorded_on else ""
-    line = f"{', '.join(parts)} in {span:.4g} s{where}"
+    line = f"{', '.join(parts)} in {format_quantity(span, 's')}{where}"
+    if table.notes.truncated:
+        line += "; the file ends in the middle of an event: those before it are read"
     rows = _top(table, device if device.any() else ~np.isin(codes, CALLS), given.top)
     commands = ["slipstick replay {file} --on MACHINE"]
     if marker := _marker(table):
@@ -206,7 +209,7 @@ def _counters(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
     ]
     line = f"{len(regions)} kernels or regions: {', '.join(counted)}"
     if times:
-        line += f"; {sum(times):.4g} s in all"
+        line += f"; {format_quantity(sum(times), 's')} in all"
     placed = any(row.get("flop") or row.get("bytes") or row.get("compute_share") for row in rows)
     if kind and kind.key == "perf-stat" and given.machine is None:
         rows = [{"event": name, "value": value} for name, value in regions[0].values.items()]
@@ -227,6 +230,14 @@ def _series(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
     regions = len(set(readings.regions)) or 1
     over = ", ".join(varying) or "nothing that varies"
     return f"{len(readings.times):,} times of {regions:,} regions over {over}", [], []
+
+
+def _matrix(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
+    from slipstick.workloads.kernels.sparse_files import read_matrix
+
+    matrix = read_matrix(path)
+    rows, columns = matrix.shape
+    return f"{rows:,} x {columns:,}, {matrix.nonzeros:,} non-zeros", [], []
 
 
 def _graph(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
@@ -269,6 +280,7 @@ _TARGETS: Mapping[str, _Read] = {
     "counters": _counters,
     "series": _series,
     "graph": _graph,
+    "matrix": _matrix,
     "model": _model,
     "run": _run,
 }

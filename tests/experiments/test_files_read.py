@@ -50,7 +50,33 @@ def test_a_profile_leads_to_replay_and_phases(files: dict[str, Path], capsys: Ca
 def test_a_file_of_no_known_kind_is_bad_input(tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "a").write_text("a poem\n")
     assert run(["read", str(tmp_path / "a")]) == 2
-    assert "no known kind of file" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "no known kind of file" in said and "Nsight Systems, GGUF model" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "next_"),
+    [
+        ("threads,time_s\n1,10\n2,5.5\n4,3.2\n", "3 times of 1 regions over threads", "extrapolate"),
+        ("n,run_time [ms]\n100,10\n200,41\n", "2 times of 1 regions over n", "extrapolate"),
+        ("%%MatrixMarket matrix coordinate pattern general\n3 2 1\n1 1\n", "3 x 2, 1 non-zeros", "spmv predict"),
+    ],
+)
+def test_tables_of_times_and_matrices_are_known(text: str, words: str, next_: str, tmp_path: Path) -> None:
+    path = tmp_path / ("a.mtx" if text.startswith("%") else "a.csv")
+    path.write_text(text)
+    found = read_any(str(path))
+    assert words in found.line and found.commands[0].startswith(f"slipstick {next_} {path}")
+
+
+def test_a_trace_that_was_cut_says_so(tmp_path: Path) -> None:
+    event = '{"ph": "X", "cat": "kernel", "name": "gemm", "ts": 1, "dur": 2, "args": {"stream": 7, "device": 0}}'
+    whole, cut = tmp_path / "whole.json", tmp_path / "cut.json"
+    whole.write_text(f'{{"traceEvents": [{event}, {event}]}}')
+    cut.write_text(f'{{"traceEvents": [{event}, {event[:40]}')
+    assert "ends in the middle" not in read_any(str(whole)).line
+    line = read_any(str(cut)).line
+    assert "1 kernel in 2 µs" in line and "the file ends in the middle of an event" in line
 
 
 def test_served_runs_and_their_load(files: dict[str, Path]) -> None:

@@ -11,13 +11,14 @@ from typing import Literal
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.importers.formats.look import SQLITE, Look, look
 
-Target = Literal["timeline", "counters", "serving", "series", "graph", "model", "machine", "run"]
+Target = Literal["timeline", "counters", "serving", "series", "graph", "matrix", "model", "machine", "run"]
 COMMANDS: dict[Target, tuple[str, ...]] = {
     "timeline": ("slipstick replay {file} --on MACHINE",),
     "counters": (),
     "serving": ("slipstick read {file} --on MACHINE",),
     "series": ("slipstick extrapolate {file} --to VALUE",),
     "graph": ("slipstick workloads import {file} --save w.json", "slipstick estimate w.json --on MACHINE"),
+    "matrix": ("slipstick spmv predict {file}", "slipstick estimate {file} --on MACHINE"),
     "model": ("slipstick serve {file} --on MACHINE --concurrency 8",),
     "machine": ("slipstick machines show {file}",),
     "run": (
@@ -41,7 +42,8 @@ class Format:
         The tool, and what it calls such a file.
     target
         What is made of it: a timeline of events, counters of regions, measurements of a server, a series of times over
-        parameters, a graph of operations, a language model's configuration, a machine, the steps of a training run.
+        parameters, a graph of operations, a sparse matrix, a language model's configuration, a machine, the
+        steps of a training run.
     seen_in
         Whether the beginning of a file shows that it is one.
     """
@@ -124,6 +126,15 @@ def _mllog(seen: Look) -> bool:
     return bool(seen.text) and is_mllog(seen.path)
 
 
+def _times(seen: Look) -> bool:
+    """A header with one column of times, and a row of as many cells."""
+    header, _, rest = seen.text.partition("\n")
+    names = [name.strip().lower() for name in header.split(",")]
+    first = rest.partition("\n")[0].split(",")
+    return len(names) > 1 and len(first) == len(names) and any(_TIME.fullmatch(name) for name in names)
+
+
+_TIME = re.compile(r"(.*[ _])?(run|wall_?)?(time|seconds|duration|elapsed)([ _]\[?(s|ms|us|µs|ns|min|h)\]?)?")
 _PERF_CSV = re.compile(r"\s*(<not \w+>|[\d.]+)([,;|\t])(?!\d)[\w%/]*\2(?!\d)[^,;|\t]{1,200}(\2|$)")
 _PERF_SCRIPT = re.compile(r"\S.{0,64}?\s+\d+(/\d+)?\s+(\[\d+\]\s+)?(\d+\.\d+:\s+)?(\d+\s+)?[\w\-:/.=]{1,80}:(\s|$)")
 _CALIPER_JSON = re.compile(r'\{\s*"data"\s*:\s*\[\s*\[')
@@ -152,6 +163,8 @@ FORMATS: tuple[Format, ...] = (
     Format("likwid", "likwid-perfctr, CSV", "counters", _likwid),
     Format("extrap", "Extra-P, text", "series", _extrap),
     Format("mllog", "MLPerf training, log", "run", _mllog),
+    Format("matrix-market", "Matrix Market, sparse matrix", "matrix", lambda seen: seen.text[:14] == "%%MatrixMarket"),
+    Format("times", "times over parameters, CSV", "series", _times),
     Format("perf-stat", "perf stat, CSV, JSON lines or text", "counters", _perf_stat),
     Format("perf-script", "perf script", "counters", _perf_script),
 )  # fmt: skip
@@ -176,4 +189,5 @@ def format_of(key: str) -> Format:
 
 def unknown(path: object) -> InputError:
     """The error for a file that nothing is known of."""
-    return InputError(f"{path}: no known kind of file (known: {'; '.join(one.name for one in FORMATS)})")
+    names = dict.fromkeys(one.name.partition(",")[0].partition(" (")[0] for one in FORMATS)
+    return InputError(f"{path}: no known kind of file by its content (known: {', '.join(names)})")
