@@ -13,6 +13,7 @@ from slipstick.estimators.across_devices.kernel_class import KernelClass, kind_o
 from slipstick.estimators.across_devices.operation_times import OperationTimes
 from slipstick.estimators.composites.compiled import Compiled
 from slipstick.estimators.composites.composite import Composite
+from slipstick.estimators.composites.held import HeldTimes
 from slipstick.estimators.contract.base import PointByPoint
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
@@ -145,7 +146,7 @@ class ShapedComposite(Composite):
 
     def compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
-    ) -> Compiled | PointByPoint:
+    ) -> Compiled | HeldTimes | PointByPoint:
         """The time as a function of arrays of the free quantities."""
         amounts = [amount for op in workload.operations for amount in op.dims.values()]
         inside = frozenset().union(*map(symbols_of, amounts))

@@ -9,6 +9,7 @@ from typing import Any
 
 from slipstick.estimators.composites.compiled import Compiled, check_free, constant_group, groups_of
 from slipstick.estimators.composites.consumption import energy_of
+from slipstick.estimators.composites.held import CAP, CLOCK, HeldTimes, cap_was_set, energy_on_board, estimate_under_cap
 from slipstick.estimators.composites.kept_workloads import (
     arithmetic_of,
     as_compiled,
@@ -72,6 +73,12 @@ class Composite(EstimatorBase):
             finite, or an operation below what the machine's arithmetic and main memory need).
         """
         run = Table({**self.schedule.run_defaults(machine), **(run or {})})
+        if cap_was_set(machine, self.runs_at()):
+            return estimate_under_cap(self, workload, machine, run)
+        return self.as_clocked(workload, machine, run)
+
+    def as_clocked(self, workload: Workload, machine: Machine, run: Table[float]) -> Estimate:
+        """The same at the machine's clock, whatever another cap than the rated one does to it."""
         workload = self.graph(workload, machine)
         bound = bound_with(Same(self.handed_over(workload, machine)), run)
         times = self.operation.times(bound.operations, machine)
@@ -97,7 +104,7 @@ class Composite(EstimatorBase):
 
     def compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
-    ) -> Compiled | PointByPoint:
+    ) -> Compiled | HeldTimes | PointByPoint:
         """The time as a function of arrays of the free quantities (machine.*, workload.*, run.*, estimator.*).
 
         Formula parts compile once and run vectorised; others are evaluated point by point behind the same call.
@@ -114,8 +121,19 @@ class Composite(EstimatorBase):
         except TypeError:  # a part that has no hash
             kept = []
         if not kept:
-            kept.append(self._compile(workload, machine, free, run))
+            held = cap_was_set(machine, self.runs_at()) or (CAP in free and self.runs_at() == "held")
+            kept.append((self._compile_held if held else self._compile)(workload, machine, free, run))
         return kept[0]
+
+    def _compile_held(
+        self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Table[float]
+    ) -> Compiled | HeldTimes | PointByPoint:
+        """Under caps that are set."""
+        inner = self._compile(workload, machine, tuple(dict.fromkeys((*free, CAP, CLOCK))), run)
+        consumed = energy_on_board(self.handed_over(self.graph(workload, machine), machine), machine, run)
+        if isinstance(inner, PointByPoint) or consumed is None:
+            return self._compile(workload, machine, free, run)
+        return HeldTimes(inner, consumed, machine, free)
 
     def _compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Table[float]
@@ -266,7 +284,7 @@ class Composite(EstimatorBase):
 @lru_cache(maxsize=4)
 def _kept_compiled(
     estimator: Composite, workload: Same[Workload], machine: Machine, free: tuple[str, ...], run: Table[float]
-) -> list[Compiled | PointByPoint]:
+) -> list[Compiled | HeldTimes | PointByPoint]:
     """The place for a compiled function: the same question is often put to other values."""
     return []
 

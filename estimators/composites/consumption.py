@@ -31,6 +31,8 @@ from slipstick.workloads.graph.workload import Op, Workload
 
 ENERGY, COST = "energy_J", "cost_usd"
 SECONDS_PER_HOUR = 3600
+EXCESS = "above the power cap"
+"""Where a line on more power than the cap allows begins."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +49,18 @@ class Consumption:
         The values of all symbols that do not vary, those of the workload among them by their own names.
     work
         Amounts of the whole workload, formulas of the workload's symbols: operation.float32_flop, ...
+    demand
+        What the work would take where no cap held it, in the same symbols; None where nothing holds it.
+    rated
+        Watts above which no cap of a board raises the clock of its times; infinite where the clock is the machine's.
     """
 
     name: str
     formula: Formula
     base: Table[float]
     work: Table[Amount] = Table()
+    demand: Formula | None = None
+    rated: float = math.inf
 
     def reads(self, name: str) -> bool:
         """Whether a quantity (machine.*, workload.*, run.*) has a say beside the time."""
@@ -62,12 +70,23 @@ class Consumption:
 
     def __call__(self, free: Mapping[str, npt.ArrayLike], times: npt.ArrayLike) -> FloatArray:
         """The amount at times [s] and values of free quantities (machine.*, workload.*, run.*), in the times' shape."""
+        return np.array(np.broadcast_to(self.formula.evaluate(self.values(free, times)), np.shape(times)))
+
+    def demanded(self, free: Mapping[str, npt.ArrayLike], times: npt.ArrayLike) -> FloatArray:
+        """The same where no cap held it."""
+        formula = self.demand or self.formula
+        return np.array(np.broadcast_to(formula.evaluate(self.values(free, times)), np.shape(times)))
+
+    def values(self, free: Mapping[str, npt.ArrayLike], times: npt.ArrayLike) -> dict[str, Any]:
+        """All symbols of the formula: numbers, or arrays of the free quantities' shapes."""
         values: dict[str, Any] = {**self.base, "time": np.asarray(times, dtype=np.float64)}
         for name, array in free.items():
             values[name if name.startswith("machine.") else name.partition(".")[2]] = np.asarray(array, dtype=float)
         for name, amount in self.work.items():
             values[name] = evaluate(amount, values) if isinstance(amount, sp.Basic) else amount
-        return np.array(np.broadcast_to(self.formula.evaluate(values), np.shape(times)))
+        if "machine.power.cap" in values:
+            values["machine.power.cap"] = np.minimum(values["machine.power.cap"], self.rated)
+        return values
 
 
 def energy(
@@ -84,8 +103,8 @@ def energy(
     power
         If left out, the factors of `pooled_power`: fitted on metered generations of GPUs alone.
     clock
-        The clock of the times. At the machine's own, work takes its energy there, though that may pass the cap (see
-        `over_cap`). Held by the cap, it takes what the cap allows, and no less than at the least voltage.
+        The clock of the times: the machine's own, or the one that the cap holds. The mean power is never above the cap;
+        `over_cap` says where the work would draw more in these times.
 
     Raises
     ------
@@ -94,8 +113,8 @@ def energy(
     """
     power = power or pooled_power(machine)[0]
     kept = _kept_joules(power, machine.form, clock)
-    joules = kept[0] if kept else _joules(power, machine, clock)
-    kept[:] = [joules]
+    joules, demand = kept[0] if kept else _joules(power, machine, clock)
+    kept[:] = [(joules, demand)]
     kept_work = _kept_work(Same(workload), machine.form)
     flop, moved = kept_work[0] if kept_work else _work_of(workload, machine)
     kept_work[:] = [(flop, moved)]
@@ -106,15 +125,19 @@ def energy(
     work = Table(
         {"operation.float32_flop": flop, "operation.bytes_moved": moved, "operation.devices": devices_of(workload)}
     )
-    return Consumption(ENERGY, joules, Table({**symbols, **values, **machine_values(joules, machine)}), work)
+    numbers = machine_values(joules, machine)
+    rated = machine.stated.power.cap if clock == "held" else None
+    return Consumption(ENERGY, joules, Table({**symbols, **values, **numbers}), work, demand, rated or math.inf)
 
 
-def _joules(power: PowerModel, machine: Machine, clock: Clock) -> Formula:
-    watts = power.uncapped(machine, squared_voltage())
+def _joules(power: PowerModel, machine: Machine, clock: Clock) -> tuple[Formula, Formula]:
+    """Joules under the cap, and what the work would take without it (held times: at least at the least voltage)."""
+    capped, free = power.formula(machine), power.uncapped(machine, squared_voltage())
+    demand = free.expression
     if clock == "held":
-        least = power.uncapped(machine, sp.Integer(1)).expression
-        watts = Formula(Largest(least, power.formula(machine).expression), "W", watts.source)
-    return Formula(watts.expression * symbol("time") * symbol("operation.devices"), "J", watts.source)
+        demand = Largest(power.uncapped(machine, sp.Integer(1)).expression, capped.expression)
+    taken = symbol("time") * symbol("operation.devices")
+    return tuple(Formula(watts * taken, "J", free.source) for watts in (capped.expression, demand))  # type: ignore[return-value]
 
 
 def _work_of(workload: Workload, machine: Machine) -> tuple[Amount, Amount]:
@@ -125,8 +148,8 @@ def _work_of(workload: Workload, machine: Machine) -> tuple[Amount, Amount]:
 
 
 @lru_cache(maxsize=16)
-def _kept_joules(power: PowerModel, form: Hashable, clock: Clock) -> list[Formula]:
-    """The place for the formula of the energy on machines of one form: it names their numbers."""
+def _kept_joules(power: PowerModel, form: Hashable, clock: Clock) -> list[tuple[Formula, Formula]]:
+    """The place for the formulas of the energy on machines of one form: they name their numbers."""
     return []
 
 
@@ -165,7 +188,7 @@ def energy_of(
 def over_cap(
     consumed: Consumption, machine: Machine, free: Mapping[str, npt.ArrayLike], times: npt.ArrayLike
 ) -> tuple[str, ...]:
-    """A line where the mean power of a device passes its cap: the time is then too short, or the energy too large.
+    """A line where a device would draw more than its cap in these times: they are too short, or the joules too many.
 
     Parameters
     ----------
@@ -174,21 +197,31 @@ def over_cap(
     """
     seconds = np.atleast_1d(np.asarray(times, dtype=float))
     values = {name: np.atleast_1d(np.asarray(array, dtype=float)) for name, array in free.items()}
-    by_symbol: dict[str, Any] = {**consumed.base, **{name.partition(".")[2]: array for name, array in values.items()}}
-    watts = (
-        consumed(values, seconds)
-        / seconds
-        / evaluate(sp.sympify(consumed.work["operation.devices"], strict=True), by_symbol)
-    )
+    watts = consumed.demanded(values, seconds) / seconds / _devices(consumed, values, seconds)
     cap = np.broadcast_to(values.get("machine.power.cap", float(machine.power.cap or np.inf)), watts.shape)
     over = watts > cap * (1 + 1e-6)
     if not over.any():
         return ()
     worst = int(np.argmax(watts / cap))
     where = f" at {int(over.sum())} of {len(over)} points, at worst" if len(over) > 1 else ""
-    ends = "the clock would fall and the time grow (tiled-roofline has this law, for flop)"
+    ends = "the clock would fall and the time grow; the energy is what the cap allows in this time"
     drawn, allowed = format_quantity(float(watts[worst]), "W"), format_quantity(float(cap[worst]), "W")
-    return (f"above the power cap{where}: would draw {drawn} on average, cap {allowed}: {ends}",)
+    return (f"{EXCESS}{where}: would draw {drawn} on average, cap {allowed}: {ends}",)
+
+
+def mean_watts(consumed: Consumption, free: Mapping[str, npt.ArrayLike], times: npt.ArrayLike) -> FloatArray:
+    """Mean power of a device [W] in these times, by joules of all devices."""
+    seconds = np.asarray(times, dtype=float)
+    return np.asarray(consumed(free, seconds) / seconds / _devices(consumed, free, seconds))
+
+
+def moved_bytes(consumed: Consumption, free: Mapping[str, npt.ArrayLike]) -> FloatArray:
+    """Bytes that the whole workload moves on a device."""
+    return np.asarray(consumed.values(free, 1.0)["operation.bytes_moved"], dtype=float)
+
+
+def _devices(consumed: Consumption, free: Mapping[str, npt.ArrayLike], seconds: FloatArray) -> FloatArray:
+    return np.asarray(consumed.values(free, seconds)["operation.devices"], dtype=float)
 
 
 def cost(machine: Machine, workload: Workload | None = None, run: Mapping[str, float] | None = None) -> Consumption:

@@ -11,6 +11,7 @@ import numpy as np
 from slipstick.estimators.composites.compiled import Compiled
 from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.composites.consumption import energy_of
+from slipstick.estimators.composites.held import HeldTimes
 from slipstick.estimators.composites.kept_workloads import as_compiled
 from slipstick.estimators.contract.base import PointByPoint
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, Spread
@@ -101,7 +102,7 @@ class FedAccelerator(Composite):
 
     def compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
-    ) -> Compiled | PointByPoint:
+    ) -> Compiled | HeldTimes | PointByPoint:
         """See `Composite.compile`."""
         numbers = numbers_of_run(workload, run or {})
         if "machine.cores" in free:  # they divide the graph itself

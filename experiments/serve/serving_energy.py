@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from slipstick.estimators.operation.power.serving_power import ServingPower, ServingWork, cap_watts
+from slipstick.estimators.operation.power.power_cap import cap_watts
+from slipstick.estimators.operation.power.serving_power import ServingPower, ServingWork
 from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.estimators.operation.serving.step_time import StepTime
 from slipstick.estimators.schedule.serving.served import Served

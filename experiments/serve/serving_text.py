@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from slipstick.estimators.operation.power.serving_power import cap_watts
+from slipstick.estimators.operation.power.power_cap import cap_watts
 from slipstick.experiments.question.answers.lines import count_shown
 from slipstick.experiments.serve.serving import Serving
 from slipstick.experiments.serve.traffic import limits_text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from slipstick.estimators.composites.consumption import COST, ENERGY, Consumption, over_cap
+from slipstick.estimators.composites.held import CAP
 from slipstick.estimators.contract.protocols import TimeFunction
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.lambdified import FloatArray
@@ -142,10 +144,16 @@ class Task:
         return columns
 
     def over_cap(self, machine: Machine, frame: pd.DataFrame) -> tuple[str, ...]:
-        """A line where points of a table of `rows` draw more than the machine's power cap."""
-        free = {name: frame[name].to_numpy() for name in self.space.names}
-        joules = (one for one in self.consumed if one.name == ENERGY)
-        return tuple(text for one in joules for text in over_cap(one, machine, free, frame.time_s))
+        """A line where points of a table of `rows` would draw more than a cap that their time does not know."""
+        lines: list[str] = []
+        for one in self.consumed:
+            if one.name != ENERGY:
+                continue
+            caps = frame[CAP] if CAP in frame else np.full(len(frame), machine.power.cap or math.inf)
+            plain = frame if math.isinf(one.rated) else frame[caps == one.rated]  # the time is that under other caps
+            free = {name: plain[name].to_numpy() for name in self.space.names}
+            lines += over_cap(one, machine, free, plain.time_s) if len(plain) else ()
+        return tuple(lines)
 
     def _parameter_spread(self, free: Mapping[str, FloatArray], count: int) -> tuple[FloatArray, FloatArray]:
         """Standard deviation of log time, and of the log ratio to today, over draws of the fitted parameters."""

@@ -1,6 +1,8 @@
 """Layouts of training searched, on a model and a machine of one's own."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -106,3 +108,11 @@ def test_layouts_that_deal_experts_out_are_searched() -> None:
     search = TrainingSearch(language_model("qwen3-30b-a3b"), machine("gb200"), 8, 16, 4096, "mxfp8")
     assert {layout.expert for layout in search.layouts(72)} == {1, 2, 4, 8}
     assert search.run().best[0].time.seconds > 0
+
+
+def test_a_plan_without_measured_logs_loads_no_scipy() -> None:
+    """Reading logs takes scipy, half a second at the start: only where a row names a log."""
+    words = ["plan", "training", "llama-3.1-8b", "--on", "h100-dgx", "--devices", "8", "--batch", "8"]
+    start = "import sys; from slipstick.experiments.commands.cli import run"
+    code = f"{start}; code = run({words}); sys.exit(code or 'scipy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0

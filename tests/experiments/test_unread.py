@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.estimators.composites.compiled import Compiled
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.question.question import question
 from slipstick.experiments.question.unread import unread
@@ -18,7 +17,7 @@ L2 = "machine.memory.L2.capacity"
 def _read(estimator: str, name: str, *settings: str) -> bool:
     asked = question("gemm", "v100-sxm", estimator, list(settings))
     function = asked.estimator.compile(asked.workload, asked.machine, (name,), asked.run)
-    assert isinstance(function, Compiled)
+    assert function.read is not None
     return name in function.read
 
 

@@ -2,7 +2,7 @@
 
 A run keeps the device busy for a share u of its time, at the power B, and idles at I for the rest, so that its mean
 power is P = u B + (1 - u) I. A limit L below B lowers the clock until the busy power is L: with S the part of it that
-does not follow the clock, clock / clock_0 = ((L - S) / (B - S))^(1/a). Of the busy time a share c grows with the slower
+does not follow the clock, B - S goes with f V^2 (`power_cap`). Of the busy time a share c grows with the slower
 clock, the rest (memory, latency) stays. u is not measured; it grows with the mean power,
 u = 1 / (1 + exp(-(b + m (P - I)))), all powers as shares of the board's rated power.
 """
@@ -17,19 +17,20 @@ import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.parameters import Parameter, check_parameters
+from slipstick.estimators.operation.power.power_cap import BusyPower, stretched
 from slipstick.estimators.tuned.tuned_power import (
     CLOCK_SHARE,
     DUTY_SLOPE,
     DUTY_START,
-    EXPONENT,
     IDLE,
+    KNEE_SHARE,
     POWER_SPREAD,
     STATIC,
     TIME_SPREAD,
 )
 from slipstick.hwmodels.files.errors import InputError
 
-LEAST_DUTY, MOST_BUSY, SLOWEST = 0.02, 1.3, 0.15
+LEAST_DUTY, MOST_BUSY = 0.02, 1.3
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,9 @@ class PowerLimit:
     """
 
     idle: Annotated[float, Parameter("1", "idle power over rated power", 0.02, 0.25)] = IDLE
-    exponent: Annotated[float, Parameter("1", "power of the clock with which busy power grows", 1.0, 6.0)] = EXPONENT
+    knee: Annotated[float, Parameter("1", "clock where the least voltage ends, over the free one", 0.05, 1.0)] = (
+        KNEE_SHARE
+    )
     clock_share: Annotated[float, Parameter("1", "share of the busy time that follows the clock", 0.1, 1.3)] = (
         CLOCK_SHARE
     )
@@ -92,11 +95,10 @@ class PowerLimit:
         idle = np.minimum(self.idle, 0.95 * p)
         busy = np.clip(idle + (p - idle) / duty, p, MOST_BUSY)
         duty = np.where(busy > idle, (p - idle) / np.maximum(busy - idle, 1e-12), 1.0)
-        static = idle + self.static
+        static = np.minimum(idle + self.static, busy)
         held = busy > bound
-        clock = (np.maximum(bound - static, 0.01) / np.maximum(busy - static, 0.011)) ** (1 / self.exponent)
-        clock = np.where(held, np.clip(clock, SLOWEST, 1.0), 1.0)
-        working = duty * (self.clock_share / clock + 1 - self.clock_share)
+        clock = np.where(held, BusyPower(static, busy - static).clock(bound, self.knee), 1.0)
+        working = duty * stretched(clock, self.clock_share)
         time = (1 - duty) + working
         drawn = (working * np.where(held, np.minimum(bound, busy), busy) + (1 - duty) * idle) / time
         return time, drawn / p

@@ -3,13 +3,11 @@
 With x the log odds, P = MOST x cap / (1 + exp(-x)): static power at no work, power that grows with bytes and flop of a
 second, and a clock that the cap holds back softly. What it draws beyond idle depends on how long a device works at all:
 a device without requests draws its idle power. The cap is the board's rated one and the work that of its rated clock;
-at another clock f all but idle power and that of memory (`tuned_power.STATIC` of the rated power at full bandwidth) is
-f V^2 times so much (`voltage`), and a lower cap lowers the clock until the power is at it.
+another clock and a lower cap follow the law of `power_cap`.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -18,16 +16,14 @@ import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.parameters import Parameter, check_parameters
-from slipstick.estimators.operation.power.voltage import clock_of_ratio, dynamic_ratio
-from slipstick.estimators.tuned.tuned_power import STATIC
+from slipstick.estimators.operation.power.power_cap import BusyPower, cap_watts, rated_watts
+from slipstick.estimators.operation.power.voltage import KNEE
 from slipstick.estimators.tuned.tuned_serving_power import BASE, FLOP, FOUR_BIT, GROUPS, RANKS, READ, SEQUENCES
 from slipstick.hwmodels.files.errors import InputError
 from slipstick.hwmodels.machine import Machine
 
 MOST = 1.06
 """Mean power over the cap that a meter may show at most: boards hold their limit within a few per cent."""
-IDLE_SHARE = 0.15
-"""Idle power over the cap of a machine that states none (the catalogue's estimate for stacked memory boards)."""
 
 
 @dataclass(frozen=True)
@@ -131,10 +127,10 @@ class ServingPower:
         if not 0 <= busy <= 1:
             raise InputError(f"busy = {busy:g}: want a share from 0 to 1")
         rated, idle = rated_watts(machine)
-        static, dynamic = self._parts(rated, idle, work)
-        working = static + dynamic
-        if machine.clock != machine.stated.clock:
-            working = min(static + dynamic * dynamic_ratio(machine.clock, machine.stated.clock), MOST * rated)
+        power = self._parts(rated, idle, work)
+        working = float(power.static + power.dynamic)
+        if machine.clock != (stated := machine.stated.clock):
+            working = min(float(power.watts(machine.clock / stated, KNEE / stated)), MOST * rated)
         if (cap := cap_watts(machine)) < rated:
             working = min(working, cap)
         return busy * working + (1 - busy) * idle
@@ -150,46 +146,18 @@ class ServingPower:
             Where the machine states no power cap, or one that idle power and that of memory reach.
         """
         rated, idle = rated_watts(machine)
-        cap = cap_watts(machine)
-        static, dynamic = self._parts(rated, idle, work)
-        if cap <= static:
+        cap, stated = cap_watts(machine), machine.stated.clock
+        power = self._parts(rated, idle, work)
+        if cap <= power.static:
             raise InputError(
-                f"machine {machine.name!r}: power.cap = {cap:g} W: want more than {static:.4g} W, which idle power "
-                f"({idle:g} W) and memory draw here at any clock"
+                f"machine {machine.name!r}: power.cap = {cap:g} W: want more than {float(power.static):.4g} W, which "
+                f"idle power ({idle:g} W) and memory draw here at any clock"
             )
-        ratio = (cap - static) / dynamic if dynamic > 0 else math.inf
-        if cap == rated:
-            ratio = max(1.0, ratio)
-        return min(machine.clock, clock_of_ratio(ratio, machine.stated.clock))
+        top = max(machine.clock, stated)
+        power = BusyPower(power.static, power.watts(top / stated, KNEE / stated) - power.static)
+        held = top * float(power.clock(cap, KNEE / top))
+        return min(machine.clock, max(held, stated) if cap == rated else held)
 
-    def _parts(self, rated: float, idle: float, work: ServingWork) -> tuple[float, float]:
+    def _parts(self, rated: float, idle: float, work: ServingWork) -> BusyPower:
         """Watts that no clock lowers and those that follow it, of a device that works at its stated clock."""
-        above = max(float(self.share(work)[0]) * rated - idle, 0.0)
-        memory = min(above, STATIC * rated * float(work.columns()[0, 0]))
-        return idle + memory, above - memory
-
-
-def rated_watts(machine: Machine) -> tuple[float, float]:
-    """Rated power of the board, whatever cap was set instead, and idle power [W].
-
-    Raises
-    ------
-    InputError
-        Where the machine states no power cap.
-    """
-    cap = machine.stated.power.cap or machine.power.cap
-    if cap is None:
-        raise InputError(f"machine {machine.name!r} states no power.cap: its power while serving is unknown")
-    return cap, machine.power.idle or IDLE_SHARE * cap
-
-
-def cap_watts(machine: Machine) -> float:
-    """The cap that holds [W]: the machine's, and never more than the board's rated power.
-
-    Raises
-    ------
-    InputError
-        Where the machine states no power cap.
-    """
-    rated, _ = rated_watts(machine)
-    return min(machine.power.cap or rated, rated)
+        return BusyPower.of(float(self.share(work)[0]) * rated, idle, rated, float(work.columns()[0, 0]))

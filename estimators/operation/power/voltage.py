@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
 import sympy as sp
 
 from slipstick.estimators.core.extrema import Largest
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.hwmodels.files.expressions import symbol
 
 KNEE = 1.4e9
@@ -16,16 +19,24 @@ def squared_voltage() -> sp.Expr:
     return Largest(1, symbol("machine.clock") / KNEE) ** 2
 
 
+def dynamic_share(clock: npt.ArrayLike, knee: npt.ArrayLike) -> FloatArray:
+    """Dynamic power f V^2 at a clock over that at the rated one; clock and knee over the rated clock, above 0."""
+    share, turn = np.asarray(clock, dtype=np.float64), np.asarray(knee, dtype=np.float64)
+    return np.asarray(share * (np.maximum(share, turn) / np.maximum(1.0, turn)) ** 2)
+
+
+def clock_share(ratio: npt.ArrayLike, knee: npt.ArrayLike) -> FloatArray:
+    """The clock, over the rated one, whose dynamic power is so many times that of it: inverse of `dynamic_share`."""
+    turn = np.asarray(knee, dtype=np.float64)
+    dynamic = np.asarray(ratio, dtype=np.float64) * np.maximum(1.0, turn) ** 2
+    return np.asarray(np.where(dynamic <= turn**3, dynamic / turn**2, np.cbrt(dynamic)))
+
+
 def dynamic_ratio(clock: float, rated: float) -> float:
     """Dynamic power f V^2 at a clock over that at the rated one; clocks in Hz, above 0."""
-    return _dynamic(clock) / _dynamic(rated)
+    return float(dynamic_share(clock / rated, KNEE / rated))
 
 
 def clock_of_ratio(ratio: float, rated: float) -> float:
     """The clock [Hz] whose dynamic power is so many times that of the rated one: the inverse of `dynamic_ratio`."""
-    dynamic = ratio * _dynamic(rated)
-    return dynamic if dynamic <= KNEE else float((dynamic * KNEE**2) ** (1 / 3))
-
-
-def _dynamic(clock: float) -> float:
-    return float(clock * max(1.0, clock / KNEE) ** 2)
+    return rated * float(clock_share(ratio, KNEE / rated))

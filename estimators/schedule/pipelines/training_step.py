@@ -146,7 +146,7 @@ class TrainingStep:
         """Flop/s of layers' products, of the head's, of the attention's core; bytes/s of main memory."""
         dtype = PRECISIONS[self.precision]
         half = self.machine.peak("matrix", "bfloat16")
-        dense = half / (self.machine.power.cap or half / EASY_PEAK)
+        dense = half / (self.machine.stated.power.cap or half / EASY_PEAK)  # of the board: `power_cap` holds lower caps
         held = min(1.0, (EASY_PEAK / dense) ** self.terms.throttle)
         half *= held
         wide = self.machine.peak("matrix", dtype) * self.terms.share(dtype) * held

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import sympy as sp
-
-from slipstick.estimators.composites.consumption import devices_of
 from slipstick.estimators.composites.kept_workloads import as_compiled
 from slipstick.estimators.core.estimate import Estimate
-from slipstick.estimators.core.lambdified import evaluate
 from slipstick.estimators.operation.roofline import serving_rate
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.files.readers import InputError
@@ -84,8 +80,6 @@ class Facts:
         Share of the main memory's bandwidth.
     bounds
         Share of the time by what bounds it.
-    cap
-        Watts that all devices of the workload may draw for long.
     """
 
     throughput: Throughput | None
@@ -95,7 +89,6 @@ class Facts:
     memory: MemoryNeed | None
     groups: tuple[Group, ...]
     bounds: tuple[tuple[str, float], ...]
-    cap: float | None = None
 
 
 def facts(question: Question, answer: Estimate) -> Facts:
@@ -124,14 +117,7 @@ def facts(question: Question, answer: Estimate) -> Facts:
         memory_need(bound, question.machine) if known else None,
         groups(answer),
         bounds(answer),
-        _cap(question, sizes),
     )
-
-
-def _cap(question: Question, sizes: dict[str, float]) -> float | None:
-    cap, devices = question.machine.power.cap, sp.sympify(devices_of(question.workload), strict=True)
-    known = {str(name) for name in devices.free_symbols} <= set(sizes)
-    return cap * float(evaluate(devices, sizes)) if cap is not None and known else None
 
 
 def groups(answer: Estimate) -> tuple[Group, ...]:

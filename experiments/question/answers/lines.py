@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from slipstick.estimators.composites.consumption import EXCESS
 from slipstick.estimators.core.estimate import Estimate
 from slipstick.estimators.operation.power.energy import pooled_power
 from slipstick.experiments.question.answers.facts import Facts, MemoryNeed
@@ -70,18 +71,15 @@ def summary(answer: Estimate, known: Facts, machine: Machine) -> list[str]:
 
 
 def energy_line(answer: Estimate, known: Facts, machine: Machine) -> str:
-    """Joules and mean power, at most what the power cap allows in that time; "" where they are unknown."""
+    """Joules and mean power; "" where they are unknown. At most cap x time, where the work would draw more."""
     if answer.energy is None:
         return ""
     made, watts = known.throughput, answer.energy / (answer.time or 1.0)
-    over = known.cap is not None and watts > known.cap * (1 + 1e-6)
-    drawn = known.cap if over and known.cap is not None else watts
-    joules = answer.energy * (drawn / watts) if over else answer.energy
-    each = f", {shown(joules / made.items, 'J')} for each of its {made.unit}" if made and made.items > 1 else ""
-    sure = f"the power cap: its work would draw {shown(watts, 'W')}, so it may take longer" if over else ""
+    over = any(text.startswith(EXCESS) for text in answer.assumptions)
+    each = f", {shown(answer.energy / made.items, 'J')} for each of its {made.unit}" if made and made.items > 1 else ""
+    sure = "the power cap: its work would draw more, so it may take longer" if over else _sure(answer, machine)
     at_most = "at most " if over else ""
-    rest = sure or _sure(answer, machine)
-    return f"energy: {at_most}{shown(joules, 'J')}{each}, {shown(drawn, 'W')} on average ({rest})"
+    return f"energy: {at_most}{shown(answer.energy, 'J')}{each}, {shown(watts, 'W')} on average ({sure})"
 
 
 def energy_band(answer: Estimate, machine: Machine) -> tuple[float, float] | None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from slipstick.estimators.schedule.pipelines.training_known import KnownStep
 from slipstick.estimators.schedule.pipelines.training_step import PRECISIONS
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_number, unknown_name
-from slipstick.workloads.importers.mllog.mllog_reader import read_mllog
-from slipstick.workloads.importers.mllog.training_log import TrainingLog
 from slipstick.workloads.language.training_layout import RECOMPUTE, Recompute, TrainingLayout
+
+if TYPE_CHECKING:
+    from slipstick.workloads.importers.mllog.training_log import TrainingLog
 
 NAMES = {
     "tp": "tensor", "pp": "pipeline", "cp": "context", "ep": "expert", "vpp": "chunks", "virtual_pipeline": "chunks",
@@ -84,6 +86,8 @@ class _Row:
             return None
         if Path(name).is_absolute() or ".." in Path(name).parts:
             raise InputError(f"{self.path}: line {self.line}: log {name[:60]!r}: want a file beside the CSV")
+        from slipstick.workloads.importers.mllog.mllog_reader import read_mllog  # scipy: where a row names a log
+
         return read_mllog(Path(self.path).parent / name)
 
 

@@ -6,12 +6,13 @@ from slipstick.experiments.subjects.training_plan.known_runs import read_known
 from slipstick.experiments.subjects.training_plan.training_choice import TrainingPlan
 from slipstick.experiments.subjects.training_plan.training_search import TrainingSearch
 from slipstick.hwmodels.catalog import machine as machine_by_name
+from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_catalog import language_model
 
 
 def plan_training(
     model: str,
-    machine: str,
+    machine: str | Machine,
     *,
     devices: int,
     batch: int,
@@ -29,7 +30,7 @@ def plan_training(
     model
         A config.json, or a name (llama-3.1-70b).
     machine
-        One with links to the others: a name or a YAML file.
+        One with links to the others: a name, a YAML file, or the record.
     batch, sequence
         Sequences of a step, tokens of one.
     precision
@@ -58,7 +59,7 @@ def plan_training(
     steps = tuple(read_known(known, batch, sequence, precision)) if known else ()
     return TrainingSearch(
         language_model(model),
-        machine_by_name(machine),
+        machine_by_name(machine) if isinstance(machine, str) else machine,
         devices,
         batch,
         sequence,

@@ -8,6 +8,8 @@ import numpy as np
 
 from slipstick.estimators.operation.gpu.tiled import MATRIX_ENERGY
 from slipstick.estimators.operation.power.energy import pooled_power
+from slipstick.estimators.operation.power.power_cap import BusyPower, at_rated_cap, cap_watts, rated_watts
+from slipstick.estimators.operation.power.voltage import KNEE
 from slipstick.estimators.schedule.pipelines.training_step import PRECISIONS, StepTime
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
@@ -16,7 +18,8 @@ from slipstick.hwmodels.machine import Machine
 def step_watts(machine: Machine, time: StepTime, flop: float, precision: str) -> tuple[float, float] | None:
     """Mean power of a device in a step [W], and the factor of its 80 % band; None where no factors were fitted.
 
-    The factors come from serving, where no training step was metered: the band is that of serving.
+    The factors come from serving, where no training step was metered: the band is that of serving. A cap that was set
+    is not passed.
 
     Parameters
     ----------
@@ -31,7 +34,25 @@ def step_watts(machine: Machine, time: StepTime, flop: float, precision: str) ->
     energy = MATRIX_ENERGY.get(PRECISIONS[precision], MATRIX_ENERGY["float8"])
     moved = time.parts["elementwise"] * machine.bandwidth(machine.main_memory)
     try:
-        watts = model.watts(machine, np.array([time.seconds]), np.array([flop * energy]), np.array([moved]))
+        watts = model.watts(
+            at_rated_cap(machine), np.array([time.seconds]), np.array([flop * energy]), np.array([moved])
+        )
+        return min(float(watts[0]), cap_watts(machine)), math.exp(half)
     except InputError:
         return None
-    return float(watts[0]), math.exp(half)
+
+
+def clock_left(machine: Machine, time: StepTime, watts: float) -> float:
+    """The clock that a cap leaves over the machine's own, at most 1.
+
+    Parameters
+    ----------
+    machine
+        With the cap that was set; its clock is that of the step.
+    time, watts
+        A step under the board's rated cap, and its mean power [W].
+    """
+    rated, idle = rated_watts(machine)
+    read = time.parts["elementwise"] / time.seconds
+    power = BusyPower.of(watts, min(idle, watts), rated, read)
+    return float(power.clock(cap_watts(machine), KNEE / machine.clock))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
+from slipstick.estimators.operation.power.power_cap import LAW, at_rated_cap
 from slipstick.estimators.schedule.pipelines.training_known import KnownStep, StepCalibration, calibrated
 from slipstick.estimators.schedule.pipelines.training_step import (
     FSDP_TERMS,
@@ -19,9 +20,10 @@ from slipstick.estimators.schedule.pipelines.training_step import (
 from slipstick.experiments.subjects.training_plan.fitting import fit_of, fullest, stages
 from slipstick.experiments.subjects.training_plan.training_choice import SPREAD, TrainingChoice, TrainingPlan
 from slipstick.experiments.subjects.training_plan.training_domain import outside
-from slipstick.experiments.subjects.training_plan.training_energy import step_watts
+from slipstick.experiments.subjects.training_plan.training_energy import clock_left, step_watts
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.units import format_quantity
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.training_layout import TrainingLayout, training_flop
 
@@ -81,9 +83,33 @@ class TrainingSearch:
             raise InputError(f"devices = {self.devices}, batch = {self.batch}: want at least 1 of each")
         if self.input_rate is not None and not 0 < self.input_rate < math.inf:
             raise InputError(f"input rate = {self.input_rate:g} samples/s: want a finite number > 0")
-        start = self._start
-        fit = calibrated(self.model, self.machine, self.known, start) if self.known else None
-        terms = fit.terms if fit else start
+        fit = calibrated(self.model, at_rated_cap(self.machine), self.known, self._start) if self.known else None
+        plan = self._searched(best, fit)
+        left = self._clock_left(plan)
+        if left >= 1.0:
+            return plan
+        clock = left * self.machine.clock
+        held = replace(self, machine=self.machine.using({"clock": clock}))._searched(best, fit)
+        left_of = " of ".join(format_quantity(value, "Hz") for value in (clock, self.machine.clock))
+        note = f"the power cap of {self.machine.power.cap:g} W holds the clock at about {left_of} ({LAW})"
+        return replace(held, peak=plan.peak, bound=plan.bound, remarks=(note, *held.remarks))
+
+    def _clock_left(self, plan: TrainingPlan) -> float:
+        """The clock over the machine's own under a cap that was set, by the power of the best layout."""
+        best, rated = plan.best[0], self.machine.stated.power.cap
+        if rated is None or self.machine.power.cap in (None, rated):
+            return 1.0
+        board = at_rated_cap(self.machine)
+        flop = self._flop_of_a_device(best.layout)
+        free = step_watts(board, best.time, flop, self.precision)
+        return clock_left(self.machine, best.time, free[0]) if free else 1.0
+
+    def _flop_of_a_device(self, layout: TrainingLayout) -> float:
+        return training_flop(self.model, self.sequence) * self.sequence * self.batch / layout.devices
+
+    def _searched(self, best: int, fit: StepCalibration | None) -> TrainingPlan:
+        """The plan at the machine's clock."""
+        terms = fit.terms if fit else self._start
         step = TrainingStep(self.model, self.machine, self.sequence, self.precision, self.devices, terms)
         domain = step.network.domain
         capacity = self.machine.memory[self.machine.main_memory].capacity
@@ -168,10 +194,8 @@ class TrainingSearch:
             time = time.scaled(fit.offset(layout, self.batch, self.sequence))
             spread = fit.spread(layout, self.batch, self.sequence, self.precision)
         time = time.fed(self._loading)
-        flop = training_flop(self.model, self.sequence) * self.sequence * self.batch / layout.devices
-        return TrainingChoice(
-            layout, time, by_stage, spread, step_watts(self.machine, time, flop, self.precision), self._loading
-        )
+        watts = step_watts(self.machine, time, self._flop_of_a_device(layout), self.precision)
+        return TrainingChoice(layout, time, by_stage, spread, watts, self._loading)
 
     def layouts(self, domain: int) -> Iterator[TrainingLayout]:
         """Layouts of at most so many devices; tensor ranks stay within the nearest link."""

@@ -1,0 +1,187 @@
+"""Times of a composite under a power cap that was set: the clock falls until the mean power is at the cap.
+
+The law is that of `operation.power.power_cap`. What the work draws at the board's rated cap is that of `consumption`,
+what the time does at a lower clock is the composite's own answer; the longer of that and of its answer under the cap
+holds, since some formulas hold single kernels back. A cap above the rated one is the rated one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from slipstick.estimators.composites.consumption import EXCESS, Consumption, energy, mean_watts, moved_bytes
+from slipstick.estimators.contract.protocols import TimeFunction
+from slipstick.estimators.core.estimate import Estimate
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.operation_model import Clock
+from slipstick.estimators.operation.power.power_cap import LAW, BusyPower, at_rated_cap, cap_watts, rated_watts
+from slipstick.estimators.operation.power.voltage import KNEE
+from slipstick.hwmodels.files.errors import InputError
+from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.units import format_quantity
+from slipstick.workloads.graph.workload import Workload
+
+CAP, CLOCK = "machine.power.cap", "machine.clock"
+
+
+def cap_was_set(machine: Machine, clock: Clock) -> bool:
+    """Whether the machine has another cap than its board's, and the times are those that a cap leaves."""
+    rated = machine.stated.power.cap
+    return clock == "held" and rated is not None and machine.power.cap not in (None, rated)
+
+
+def clock_left(
+    consumed: Consumption, machine: Machine, free: Mapping[str, npt.ArrayLike], times: npt.ArrayLike
+) -> FloatArray:
+    """The clock under the cap over that without it, at most 1.
+
+    Parameters
+    ----------
+    consumed
+        Joules of the work on the machine under its rated cap.
+    machine
+        With the cap that was set; `free` may hold others.
+    times
+        Seconds under the rated cap.
+    """
+    seconds = np.asarray(times, dtype=np.float64)
+    rated, idle = rated_watts(machine)
+    at_rated = {**free, CAP: rated}
+    watts = mean_watts(consumed, at_rated, seconds)
+    read = moved_bytes(consumed, at_rated) / (seconds * _bandwidth(machine, free))
+    power = BusyPower.of(watts, np.minimum(idle, watts), rated, read)
+    cap = np.asarray(free.get(CAP, machine.power.cap), dtype=np.float64)
+    return power.clock(np.minimum(cap, rated), KNEE / np.asarray(free.get(CLOCK, machine.clock), dtype=np.float64))
+
+
+def _bandwidth(machine: Machine, free: Mapping[str, npt.ArrayLike]) -> FloatArray:
+    """Of main memory [bytes/s] at each point."""
+    names = [name for name in free if name.startswith("machine.memory.") or name == "machine.cores"]
+    if not names:
+        return np.asarray(machine.bandwidth(machine.main_memory))
+    arrays = np.broadcast_arrays(*(np.asarray(free[name], dtype=np.float64) for name in names))
+    points, which = np.unique(np.stack([array.ravel() for array in arrays], axis=1), axis=0, return_inverse=True)
+    known = []
+    for point in points:
+        paths = {name[8:]: value for name, value in zip(names, point.tolist(), strict=True)}
+        changed = machine.using({path: _whole(machine, path, value) for path, value in paths.items()})
+        known.append(changed.bandwidth(changed.main_memory))
+    return np.asarray(known)[which.reshape(arrays[0].shape)]
+
+
+def _whole(machine: Machine, path: str, value: float) -> float:
+    return round(value) if isinstance(machine.get(path), int) else value
+
+
+@dataclass(frozen=True)
+class HeldTimes:
+    """A compiled composite under caps: seconds as a function of arrays (see `TimeFunction`).
+
+    Parameters
+    ----------
+    inner
+        The composite compiled with cap and clock among its free names.
+    consumed
+        Joules of the work under the rated cap.
+    """
+
+    inner: TimeFunction
+    consumed: Consumption
+    machine: Machine
+    free: tuple[str, ...]
+
+    vectorised = True
+    alone = False
+
+    @property
+    def read(self) -> frozenset[str] | None:
+        """What the composite reads, and the cap."""
+        return None if self.inner.read is None else self.inner.read | {CAP}
+
+    @property
+    def base(self) -> Mapping[str, float]:
+        """What is not free."""
+        here = {name: float(self.machine.get(name[8:])) for name in (CAP, CLOCK) if name not in self.free}
+        return {**self.inner.base, **here}
+
+    def __call__(self, values: Mapping[str, npt.ArrayLike]) -> FloatArray:
+        """Seconds, in the shape to which the arrays broadcast.
+
+        Raises
+        ------
+        InputError
+            As of the compiled composite.
+        """
+        rated, _ = rated_watts(self.machine)
+        given: dict[str, Any] = {CAP: self.machine.power.cap, CLOCK: self.machine.clock, **values}
+        given[CAP] = np.minimum(np.asarray(given[CAP], dtype=np.float64), rated)
+        full = {**given, CAP: np.full(given[CAP].shape, rated)}
+        free = self.inner(full)
+        known = {name: value for name, value in given.items() if name in self.free}
+        share = clock_left(self.consumed, self.machine, known, free)
+        if np.all(share >= 1.0):
+            return self.inner(given)
+        slow = self.inner({**full, CLOCK: share * np.asarray(given[CLOCK], dtype=np.float64)})
+        return np.maximum(self.inner(given), np.where(share < 1.0, slow, 0.0))
+
+
+class ClockedEstimator(Protocol):
+    """A composite: its answer at the machine's clock, and the operations whose energy is counted."""
+
+    def as_clocked(self, workload: Workload, machine: Machine, run: Table[float]) -> Estimate:
+        """Seconds whatever another cap than the rated one does to the clock."""
+        ...
+
+    def graph(self, workload: Workload, machine: Machine) -> Workload:
+        """The operations whose times are combined."""
+        ...
+
+    def handed_over(self, workload: Workload, machine: Machine) -> Workload:
+        """The same as the machine's runtime gets them."""
+        ...
+
+
+def estimate_under_cap(
+    estimator: ClockedEstimator, workload: Workload, machine: Machine, run: Table[float]
+) -> Estimate:
+    """The estimate on a machine with another cap than its board's rated one."""
+    board = at_rated_cap(machine)
+    rated, _ = rated_watts(machine)
+    if cap_watts(machine) == rated:
+        answer = estimator.as_clocked(workload, board, run)
+        note = f"a cap above the board's rated {rated:g} W raises no clock"
+        return replace(answer, assumptions=(*answer.assumptions, note))
+    answer, free = (estimator.as_clocked(workload, each, run) for each in (machine, board))
+    numbers = {**workload.defaults, **run}
+    bound = estimator.handed_over(estimator.graph(workload, board), board)
+    consumed = energy_on_board(bound, machine, numbers)
+    if consumed is None:
+        return answer
+    share = float(clock_left(consumed, machine, {}, free.time))
+    if share >= 1.0:
+        return replace(answer, assumptions=_without_excess(answer))
+    slow = estimator.as_clocked(workload, board.using({"clock": share * board.clock}), run)
+    if slow.time > answer.time:
+        answer = replace(slow, energy=float(consumed({CAP: cap_watts(machine)}, slow.time)))
+    left, clock = (format_quantity(value, "Hz") for value in (share * board.clock, board.clock))
+    note = f"the power cap of {cap_watts(machine):g} W holds the clock at about {left} of {clock} ({LAW})"
+    return replace(answer, assumptions=(*_without_excess(answer), note))
+
+
+def _without_excess(answer: Estimate) -> tuple[str, ...]:
+    """The assumptions without what says that the cap had no effect on the time."""
+    return tuple(text for text in answer.assumptions if not text.startswith(EXCESS))
+
+
+def energy_on_board(workload: Workload, machine: Machine, run: Mapping[str, float]) -> Consumption | None:
+    """Joules of held times under the board's rated cap; None where they are unknown."""
+    try:
+        return energy(workload, at_rated_cap(machine), run)
+    except InputError:
+        return None

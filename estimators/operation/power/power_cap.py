@@ -1,0 +1,108 @@
+"""One law of the power cap, for estimates, serving, training and measured runs under a limit.
+
+A board at work draws S + D: S follows no clock (idle power, and that of memory by the share of its bandwidth that is
+used), D goes with f V^2 (`voltage`: V is at its least below the knee, and follows the clock above it). A cap L below
+S + D lowers the clock until S + D(f) = L; a cap above what is drawn changes nothing, and one above the board's rated
+power raises no clock. Of the time, what follows the clock grows as its inverse, the rest stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.operation.power.voltage import clock_share, dynamic_share
+from slipstick.estimators.tuned.tuned_power import MEMORY
+from slipstick.hwmodels.files.errors import InputError
+from slipstick.hwmodels.machine import Machine
+
+IDLE_SHARE = 0.15
+"""Idle power over the cap of a machine that states none (the catalogue's estimate for stacked memory boards)."""
+LAW = "dynamic power as f V^2, fitted to training on three GPUs under limits; docs/notes/energy.md"
+ROUNDING = 1e-9
+"""Share of the power above a cap that is rounding."""
+SLOWEST = 0.15
+"""Share of its clock below which no board goes (data sheets: 210 MHz of 1.4 to 2 GHz)."""
+
+
+@dataclass(frozen=True)
+class BusyPower:
+    """Watts of a board at work: those that no clock lowers, and those that follow it; arrays of one shape."""
+
+    static: FloatArray
+    dynamic: FloatArray
+
+    @classmethod
+    def of(cls, watts: npt.ArrayLike, idle: npt.ArrayLike, rated: npt.ArrayLike, read: npt.ArrayLike) -> BusyPower:
+        """The two parts of what a board draws.
+
+        Parameters
+        ----------
+        watts
+            Of the board while it works [W].
+        idle, rated
+            Idle and rated power of the board [W].
+        read
+            Share of the memory's bandwidth that is used.
+        """
+        drawn, still = np.asarray(watts, dtype=np.float64), np.asarray(idle, dtype=np.float64)
+        above = np.maximum(drawn - still, 0.0)
+        memory = np.minimum(above, MEMORY * np.asarray(rated) * np.clip(read, 0.0, 1.0))
+        return cls(np.asarray(still + memory), np.asarray(above - memory))
+
+    def clock(self, cap: npt.ArrayLike, knee: npt.ArrayLike) -> FloatArray:
+        """The clock under a cap [W] over that at which all is drawn: at most 1, at least `SLOWEST`.
+
+        Parameters
+        ----------
+        knee
+            Clock up to which the least voltage serves, over the same.
+        """
+        left = np.maximum(np.asarray(cap, dtype=np.float64) - self.static, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(self.dynamic > left * (1 + ROUNDING), left / np.maximum(self.dynamic, 1e-300), 1.0)
+        return np.clip(clock_share(ratio, knee), SLOWEST, 1.0)
+
+    def watts(self, clock: npt.ArrayLike, knee: npt.ArrayLike) -> FloatArray:
+        """What is drawn at another clock, over that of the two parts; `knee` as in `clock`."""
+        return np.asarray(self.static + self.dynamic * dynamic_share(clock, knee))
+
+
+def stretched(clock: npt.ArrayLike, follows: npt.ArrayLike) -> FloatArray:
+    """How many times longer a run takes at a share of its clock, of whose time the share `follows` goes with it."""
+    return np.asarray(1.0 + np.asarray(follows, dtype=np.float64) * (1.0 / np.asarray(clock, dtype=np.float64) - 1.0))
+
+
+def rated_watts(machine: Machine) -> tuple[float, float]:
+    """Rated power of the board, whatever cap was set instead, and idle power [W].
+
+    Raises
+    ------
+    InputError
+        Where the machine states no power cap.
+    """
+    cap = machine.stated.power.cap or machine.power.cap
+    if cap is None:
+        raise InputError(f"machine {machine.name!r} states no power.cap: its power under load is unknown")
+    return cap, machine.power.idle or IDLE_SHARE * cap
+
+
+def cap_watts(machine: Machine) -> float:
+    """The cap that holds [W]: the machine's, and never more than the board's rated power.
+
+    Raises
+    ------
+    InputError
+        Where the machine states no power cap.
+    """
+    rated, _ = rated_watts(machine)
+    return min(machine.power.cap or rated, rated)
+
+
+def at_rated_cap(machine: Machine) -> Machine:
+    """The machine under its board's rated power; itself where no other cap was set."""
+    rated = machine.stated.power.cap
+    return machine if rated is None or machine.power.cap == rated else machine.using({"power.cap": rated})

@@ -1,0 +1,91 @@
+"""One law of the power cap: of its formula, of estimates and of their tables, by hypothesis."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slipstick.estimators.operation.power.power_cap import BusyPower, stretched
+from slipstick.estimators.operation.power.voltage import clock_share, dynamic_share
+from slipstick.experiments.question.question import question
+from slipstick.experiments.studies.whatif import whatif
+
+WATTS, SHARE, KNEE = st.floats(50.0, 900.0), st.floats(0.0, 1.0), st.floats(0.3, 3.0)
+H100 = "h100-sxm"
+
+
+@given(st.floats(0.01, 1.0), KNEE)
+def test_the_clock_of_a_share_of_dynamic_power_is_its_inverse(clock: float, knee: float) -> None:
+    assert float(clock_share(dynamic_share(clock, knee), knee)) == pytest.approx(clock, rel=1e-9)
+
+
+@given(WATTS, SHARE, KNEE, WATTS, WATTS, SHARE)
+def test_a_lower_cap_never_shortens_and_never_draws_more(
+    drawn: float, read: float, knee: float, one: float, other: float, follows: float
+) -> None:
+    power = BusyPower.of(drawn, 100.0, 700.0, read)
+    low, high = sorted((one, other))
+    clocks = power.clock([low, high], knee)
+    times, watts = stretched(clocks, follows), power.watts(clocks, knee)
+    assert times[0] >= times[1] >= 1 and watts[0] <= watts[1] * (1 + 1e-12)
+    assert watts[1] <= max(high, float(power.watts(0.15, knee))) * (1 + 1e-9)  # no board goes below its least clock
+    if high >= max(drawn, 100.0):
+        assert clocks[1] == 1 and times[1] == 1
+
+
+def test_above_the_knee_the_clock_is_the_cube_root_and_below_it_is_in_proportion() -> None:
+    power = BusyPower.of(600.0, 100.0, 700.0, 0.0)
+    assert float(power.clock(350.0, 0.1)) == pytest.approx(0.5 ** (1 / 3))
+    assert float(power.clock(350.0, 1.0)) == pytest.approx(0.5)
+
+
+@settings(max_examples=4, deadline=None)
+@given(st.floats(150.0, 1200.0), st.floats(150.0, 1200.0))
+def test_an_estimate_under_a_lower_cap_is_no_faster_and_keeps_the_cap(one: float, other: float) -> None:
+    rated = question("gpt2", H100, "tiled-roofline").answer()
+    answers = [question("gpt2", H100, "tiled-roofline", {"machine.power.cap": cap}).answer() for cap in (one, other)]
+    for cap, answer in zip((one, other), answers, strict=True):
+        assert (answer.energy or 0.0) <= min(cap, 700.0) * answer.time * (1 + 1e-9)
+        assert answer.time >= rated.time * (1 - 1e-9)
+        if cap >= 700:
+            assert answer.time == rated.time and answer.energy == rated.energy
+    less, more = answers if one <= other else answers[::-1]
+    assert less.time >= more.time * (1 - 1e-9)
+    assert (less.energy or 0) / less.time <= (more.energy or 0) / more.time * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("estimator", [None, "tiled-roofline", "roofline"])
+def test_a_table_over_caps_is_that_of_each_estimate(estimator: str | None) -> None:
+    caps = [200.0, 350.0, 500.0, 700.0, 1000.0]
+    frame = whatif("gpt2", H100, {"machine.power.cap": caps}, estimator=estimator).frame
+    for cap, seconds, joules in zip(caps, frame.time_s, frame.energy_J, strict=True):
+        one = question("gpt2", H100, estimator, {"machine.power.cap": cap}).answer()
+        assert seconds == pytest.approx(one.time, rel=1e-9) and joules == pytest.approx(one.energy, rel=1e-9)
+        assert joules <= cap * seconds * (1 + 1e-9)
+    if estimator != "roofline":  # whose time is that of the clock as it is
+        assert np.all(np.diff(frame.time_s) <= 1e-12) and frame.time_s[0] > 1.3 * frame.time_s[3]
+
+
+def test_the_answer_says_that_the_cap_holds_the_clock() -> None:
+    held = question("gpt2", H100, None, {"machine.power.cap": "300 W"}).answer()
+    assert any(text.startswith("the power cap of 300 W holds the clock at about") for text in held.assumptions)
+    assert not any(text.startswith("above the power cap") for text in held.assumptions)
+    above = question("gpt2", H100, None, {"machine.power.cap": "900 W"}).answer()
+    assert any("raises no clock" in text for text in above.assumptions)
+
+
+def test_a_training_plan_under_a_lower_cap_is_slower_and_keeps_the_cap() -> None:
+    import slipstick as ss
+
+    plans = []
+    for cap in (250.0, 400.0, 550.0, 700.0, 1000.0):
+        on = ss.machine("h100-dgx").using({"power.cap": cap})
+        plans.append(ss.plan_training("llama-3.1-8b", on, devices=8, batch=8, best=1))
+        row = plans[-1].rows()[0]
+        assert row["power_W"] <= min(cap, 700.0) * row["devices"] * (1 + 1e-9)
+        assert row["energy_J_per_token"] * row["tokens_per_s"] <= cap * row["devices"] * (1 + 1e-9)
+    seconds = [plan.rows()[0]["step_s"] for plan in plans]
+    assert seconds == sorted(seconds, reverse=True) and seconds[0] > 1.2 * seconds[-1]
+    assert seconds[-1] == seconds[-2] and "holds the clock" in plans[0].remarks[0] and not plans[-1].remarks
