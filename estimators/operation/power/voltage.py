@@ -20,7 +20,7 @@ def squared_voltage() -> sp.Expr:
 
 
 def dynamic_share(clock: npt.ArrayLike, knee: npt.ArrayLike) -> FloatArray:
-    """Dynamic power f V^2 at a clock over that at the rated one; clock and knee over the rated clock, above 0."""
+    """Dynamic power f V^2 at a clock over that at the rated one; clock and knee in Hz over the rated clock."""
     share, turn = np.asarray(clock, dtype=np.float64), np.asarray(knee, dtype=np.float64)
     return np.asarray(share * (np.maximum(share, turn) / np.maximum(1.0, turn)) ** 2)
 
