@@ -14,13 +14,13 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.estimators.composites.compiled import Compiled
 from slipstick.estimators.composites.consumption import EXCESS, Consumption, energy, mean_watts, moved_bytes
-from slipstick.estimators.contract.protocols import TimeFunction
 from slipstick.estimators.core.estimate import Estimate
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import Clock
 from slipstick.estimators.operation.power.power_cap import LAW, BusyPower, at_rated_cap, cap_watts, rated_watts
-from slipstick.estimators.operation.power.voltage import KNEE
+from slipstick.estimators.operation.power.voltage import KNEE, dynamic_share
 from slipstick.hwmodels.files.errors import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
@@ -56,8 +56,11 @@ def clock_left(
     watts = mean_watts(consumed, at_rated, seconds)
     read = moved_bytes(consumed, at_rated) / (seconds * _bandwidth(machine, free))
     power = BusyPower.of(watts, np.minimum(idle, watts), rated, read)
+    clock, stated = np.asarray(free.get(CLOCK, machine.clock), dtype=np.float64), machine.stated.clock
+    # the watts are at most the rated ones: a clock above the stated one would draw so much more without a cap
+    more = np.maximum(1.0, dynamic_share(clock / stated, KNEE / stated))
     cap = np.asarray(free.get(CAP, machine.power.cap), dtype=np.float64)
-    return power.clock(np.minimum(cap, rated), KNEE / np.asarray(free.get(CLOCK, machine.clock), dtype=np.float64))
+    return BusyPower(power.static, power.dynamic * more).clock(np.minimum(cap, rated), KNEE / clock)
 
 
 def _bandwidth(machine: Machine, free: Mapping[str, npt.ArrayLike]) -> FloatArray:
@@ -91,7 +94,7 @@ class HeldTimes:
         Joules of the work under the rated cap.
     """
 
-    inner: TimeFunction
+    inner: Compiled
     consumed: Consumption
     machine: Machine
     free: tuple[str, ...]
@@ -100,9 +103,14 @@ class HeldTimes:
     alone = False
 
     @property
-    def read(self) -> frozenset[str] | None:
+    def plain(self) -> Compiled:
+        """The formula alone, with its gradient: times that the law of the cap leaves out."""
+        return replace(self.inner, free=self.free, base=self.base)
+
+    @property
+    def read(self) -> frozenset[str]:
         """What the composite reads, and the cap."""
-        return None if self.inner.read is None else self.inner.read | {CAP}
+        return self.inner.read | {CAP}
 
     @property
     def base(self) -> Mapping[str, float]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from slipstick.estimators.composites.held import HeldTimes
 from slipstick.estimators.composites.kept_workloads import as_compiled
 from slipstick.estimators.core.lambdified import FloatArray, names_of
 from slipstick.estimators.core.operation_model import grouped
@@ -44,13 +45,15 @@ class Dials:
         """The named quantities, or all that the estimator's formula names."""
         chosen = tuple(names or numbers_of(question))
         function = question.estimator.compile(question.workload, question.machine, chosen, question.run)
+        if isinstance(function, HeldTimes) and question.machine.power.cap == question.machine.stated.power.cap:
+            function = function.plain
         counts = [n for n in chosen if n.startswith("machine.") and isinstance(question.machine.get(n[8:]), int)]
         return cls(function, {name: value_of(question, name) for name in chosen}, frozenset(counts))
 
     @property
     def is_formula(self) -> bool:
         """Whether a point is a formula's, not a simulation's."""
-        return bool(self.function.vectorised)
+        return bool(self.function.vectorised) and not isinstance(self.function, HeldTimes)
 
     @cached_property
     def today_time(self) -> float:
