@@ -10,8 +10,8 @@ from itertools import pairwise
 
 from slipstick.hwmodels.files.readers import atomic_write, read_yaml, require_mapping
 from slipstick.hwmodels.files.records import unit_at, validated
+from slipstick.hwmodels.files.shown import format_quantity
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.units import format_quantity
 
 RANGES: dict[str, tuple[float, float]] = {
     "clock": (1e6, 20e9),

@@ -6,7 +6,6 @@ Fields say their unit and range in their type: ``clock: Hertz``. What a user wri
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -190,19 +189,3 @@ PerCycle = Annotated[float, Unit("1", above=0)]
 JoulesPerFlop = Annotated[float, Unit("J/flop", low=0)]
 JoulesPerByte = Annotated[float, Unit("J/byte", low=0)]
 DollarsPerHour = Annotated[float, Unit("dollar/hour", low=0)]
-
-_SCALES = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15))
-_SMALL = (("", 1.0), ("m", 1e-3), ("µ", 1e-6), ("n", 1e-9), ("p", 1e-12))
-
-
-def format_quantity(value: float, unit: str) -> str:
-    """A short text for people: ``format_quantity(1.238e9, "Hz") == "1.238 GHz"``."""
-    unit = unit.replace("byte", "B").replace("dollar/hour", "$/h").removesuffix("1")
-    if value == 0 or not math.isfinite(value) or not unit:
-        return f"{value:.4g} {unit}".strip()
-    if unit == "s" and value >= 60:
-        minutes = value / 60
-        return f"{minutes:.4g} min" if minutes < 120 else f"{minutes / 60:.4g} h"
-    scales = reversed(_SCALES) if abs(value) >= 1 else iter(_SMALL)
-    prefix, factor = next(((p, f) for p, f in scales if abs(value) >= f * (1 - 1e-12)), _SMALL[-1])
-    return f"{value / factor:.4g} {prefix}{unit}"

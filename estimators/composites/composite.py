@@ -37,8 +37,8 @@ from slipstick.estimators.operation.roofline import serving_rate
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Same, Table
+from slipstick.hwmodels.files.shown import format_quantity
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.units import format_quantity
 from slipstick.workloads.graph.cost import symbols_of
 from slipstick.workloads.graph.footprint import attends_to_cache
 from slipstick.workloads.graph.workload import Workload

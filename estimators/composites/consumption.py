@@ -24,8 +24,8 @@ from slipstick.estimators.operation.roofline import serving_engine
 from slipstick.hwmodels.files.expressions import parse_expression, symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Same, Table
+from slipstick.hwmodels.files.shown import format_quantity
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.units import format_quantity
 from slipstick.workloads.graph.cost import Amount, symbols_of
 from slipstick.workloads.graph.workload import Op, Workload
 

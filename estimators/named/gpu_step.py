@@ -34,8 +34,8 @@ from slipstick.estimators.tuned.tuned_defaults import CONVOLUTIONAL, HOST, LINKS
 from slipstick.estimators.tuned.tuned_devices import UNKNOWN
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.shown import format_quantity
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.units import format_quantity
 from slipstick.workloads.graph.workload import Op, Workload
 
 FEW = 3

@@ -17,8 +17,8 @@ import numpy.typing as npt
 from slipstick.estimators.operation.roofline import serving_rate
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Same
+from slipstick.hwmodels.files.shown import format_quantity
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.units import format_quantity
 from slipstick.workloads.graph.workload import Op
 from slipstick.workloads.kernels.loop_kernels import BY_NAME, kernel_named
 

@@ -50,10 +50,9 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.commands.numbers import named_settings
         from slipstick.experiments.explain import explanation as why
         from slipstick.experiments.explain.dials import Dials
-        from slipstick.experiments.pages.output import emit
+        from slipstick.experiments.pages.output import emit, emit_line
         from slipstick.experiments.pages.progress import shown
         from slipstick.experiments.question.answers import lines
-        from slipstick.experiments.question.answers.printed import emit_line
         from slipstick.experiments.question.answers.readable import row_shown
         from slipstick.experiments.question.domain import remarks as doubts_of
         from slipstick.experiments.question.own import is_own_program, own_program

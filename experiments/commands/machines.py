@@ -41,19 +41,13 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Every number of a machine with its source."""
         from slipstick.estimators.operation.gpu.hierarchy import reached_in_words
-        from slipstick.experiments.pages.output import emit
         from slipstick.hwmodels.catalog import machine
-        from slipstick.hwmodels.machine import describe
 
         shown = machine(name)
-        rows = [
-            {"field": field, "value": shown.numbers[field] if format != "table" else text, "source": source}
-            for field, text, source in describe(shown)
-        ]
         family = f" ({shown.family})" if shown.family else ""
         title = f"{shown.name}{family}, fingerprint {shown.fingerprint}"
         notes = [title, shown.description, reached_in_words(shown)]
-        emit(rows, format, notes=[note for note in notes if note])
+        _emit_fields(shown, format, [note for note in notes if note])
 
     @machines.command()
     def compare(
@@ -61,10 +55,17 @@ def register(app: typer.Typer) -> None:
         format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
     ) -> None:
         """Peaks, memory, links, power and price of machines side by side, with ratios to the first."""
-        from slipstick.experiments.pages.output import emit
+        from slipstick.experiments.pages.output import emit, emit_line
+        from slipstick.experiments.question.answers.several import shared
+        from slipstick.experiments.question.domain import machine_remarks
         from slipstick.hwmodels.catalog import machine
 
-        emit(_compared([machine(name) for name in names], format), format)
+        machines = [machine(name) for name in names]
+        note = "peaks of the data sheets, without sparsity; times of a workload: slipstick estimate NAME --on A,B"
+        emit(_compared(machines, format), format, notes=[note])
+        if format == "table":
+            for text in shared({one.name: machine_remarks(one) for one in machines}):
+                emit_line(text)
 
     @machines.command()
     def fields(format: Annotated[str, typer.Option(help=FORMAT)] = "table") -> None:  # noqa: A002
@@ -105,7 +106,7 @@ def register(app: typer.Typer) -> None:
 
 def _compared(machines: list[Any], form: str) -> list[dict[str, Any]]:
     """A row a quantity, a column a machine; for people with units, and what the others have over the first."""
-    from slipstick.hwmodels.units import format_quantity
+    from slipstick.hwmodels.files.shown import shown
 
     quantities: dict[tuple[str, str], dict[str, float]] = {}
     for one in machines:
@@ -124,14 +125,15 @@ def _compared(machines: list[Any], form: str) -> list[dict[str, Any]]:
                 quantities.setdefault(key, {})[one.name] = value
     rows = []
     for (name, unit), values in sorted(quantities.items()):
-        row: dict[str, Any] = {"quantity": name, "unit": unit}
+        plain = form == "table"  # units stand in the cells
+        row: dict[str, Any] = {"quantity": name.removeprefix("peak ")} if plain else {"quantity": name, "unit": unit}
         first = values.get(machines[0].name)
         for one in machines:
             value = values.get(one.name)
-            text = "" if value is None else format_quantity(value, unit)
+            text = "" if value is None else shown(value, unit)
             if value and first and one is not machines[0]:
                 text += f" ({value / first:.3g} x)"
-            row[one.name] = text if form == "table" else value
+            row[one.name] = text if plain else value
         rows.append(row)
     return rows
 
@@ -143,19 +145,34 @@ def _hertz(text: str) -> float | None:
 
 
 def _answer(machine: Any, save: Path | None, form: str) -> None:
-    from slipstick.experiments.pages.output import emit
-    from slipstick.hwmodels.machine import describe
     from slipstick.hwmodels.machine_file import save_machine
 
     notes = [f"{machine.name}: {machine.description}, fingerprint {machine.fingerprint}"]
     if save is not None:
         save_machine(machine, save)
         notes.append(f"written: {save}")
+    _emit_fields(machine, form, notes)
+
+
+def _emit_fields(machine: Any, form: str, notes: list[str]) -> None:
+    """The numbers of a machine; for people their sources stand below, each once."""
+    from slipstick.experiments.pages.output import emit, emit_line
+    from slipstick.hwmodels.machine import describe
+
+    fields = describe(machine)
+    if form != "table":
+        emit([{"field": field, "value": machine.numbers[field], "source": source} for field, _, source in fields], form)
+        return
+    number = {
+        source: place + 1 for place, source in enumerate(dict.fromkeys(source for *_, source in fields if source))
+    }
     rows = [
-        {"field": field, "value": machine.numbers[field] if form != "table" else text, "source": source}
-        for field, text, source in describe(machine)
+        {"field": field, "value": text, "source": f"[{number[source]}]" if source else ""}
+        for field, text, source in fields
     ]
     emit(rows, form, notes=notes)
+    for source, place in number.items():
+        emit_line(f"[{place}] {source}")
 
 
 def _imported(file: Path, benchmark: str, clock: str) -> Any:

@@ -131,7 +131,7 @@ def register(app: typer.Typer) -> None:
             f"(at most {loss:.0%})",
             "assuming: training on one GPU; fitted on P100, V100 and RTX 6000 (validate energy); bands 80 %",
         ]
-        emit(result.rows(), format, notes=notes)
+        emit(result.rows(), format, notes=notes[:1], below=notes[1:])
         if report:
             from slipstick.experiments.pages.report import rows_page
 

@@ -57,7 +57,7 @@ def answer(
             f"recorded on {read.machine.name}" + ("" if recorded else f" (the trace says {read.graph.device!r})")
         )
     answers = rows(read.graph, wanted, read.operations)
-    emit(answers, form, notes=notes)
+    emit(answers, form, below=notes)
     if report:
         from slipstick.experiments.pages.report import rows_page
 

@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
             *(f"missed: {row.table}, {row.cell}" for row in missed),
         ]
         if format == "table":
-            emit([_short(row.to_dict()) for row in rows], format, notes=notes)
+            emit([_short(row.to_dict()) for row in rows], format, notes=notes, digits=5)
         else:
             emit([row.to_dict() for row in rows], format)
         return 1 if missed else 0

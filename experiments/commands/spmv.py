@@ -57,7 +57,7 @@ def predict(
     clock and caches. A few measured products (--anchors) scale the answer to a machine and narrow the interval.
     """
     from slipstick.experiments.pages.output import emit
-    from slipstick.experiments.question.answers.printed import emit_line
+    from slipstick.experiments.pages.output import emit_line
     from slipstick.experiments.subjects.spmv.kernel_answers import KernelOptions
     from slipstick.experiments.subjects.spmv.product_lines import first_lines, last_lines, shown_rows
     from slipstick.experiments.subjects.spmv.spmv_answers import answers

@@ -63,7 +63,7 @@ def register(app: typer.Typer) -> None:
             if page is not None:
                 put(name, rows, page)
             if format == "table":
-                emit([_short(row.to_dict()) for row in rows], format, notes=_reasons(rows))
+                emit([_short(row.to_dict()) for row in rows], format, notes=_reasons(rows), digits=5)
             result += rows
         if format != "table":
             emit([row.to_dict() for row in result], format)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from slipstick.experiments.pages.output import emit, visible
 from slipstick.experiments.pages.plots import si_ticks
 from slipstick.hwmodels.catalog import machine as load_machine
 from slipstick.hwmodels.files.readers import InputError, atomic_write, unknown_name
+from slipstick.hwmodels.files.shown import shown
 
 MAX_TARGETS = 10_000
 CONFLICT = 3.0
@@ -133,7 +134,7 @@ def _say(predictions: Sequence[Prediction], notes: Sequence[str], request: Reque
     name, last = prediction.series.parameter, prediction.x[-1]
     shares = ", ".join(f"{law} {share:.0%}" for law, share in sorted(prediction.shares.items(), key=lambda s: -s[1]))
     heads = [
-        "assuming: " + "; ".join([*prediction.assumptions, *notes]),
+        headline(prediction.rows()[-1]),
         f"time [s] = {prediction.text}",
         f"at {name} = {last:g} that is {prediction.composition}",
         f"laws averaged: {shares}",
@@ -148,9 +149,18 @@ def _say(predictions: Sequence[Prediction], notes: Sequence[str], request: Reque
             f"best speed-up x efficiency at {name} = {advice.workers:g}; least time at {fastest}; both "
             f"against {name} = {prediction.series.x[0]:g}"
         )
-    emit(rows_of(prediction), notes=heads)
+    emit(rows_of(prediction), notes=heads, below=["assuming: " + "; ".join([*prediction.assumptions, *notes])])
     if request.next:
         emit(_next(prediction, request)["measure_next"], title="measure next")
+
+
+def headline(row: Mapping[str, Any]) -> str:
+    """``at 64: 52.5 ms (80 %: 45.1 .. 71.3 ms), do not extrapolate``."""
+    name, low, high = next(iter(row)), row["low_s"], row["high_s"]
+    level = f"{100 * row['interval_level']:g} %" if low is not None else ""
+    band = f" ({level}: {shown(low, 's')} .. {shown(high, 's')})" if level else "; no band"
+    verdict = f", {row['verdict']}" if row["verdict"] else ""
+    return f"at {name} = {row[name]:g}: {shown(row['time_s'], 's')}{band}{verdict}"
 
 
 def rows_of(prediction: Prediction) -> list[dict[str, Any]]:

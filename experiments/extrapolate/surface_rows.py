@@ -91,12 +91,12 @@ def say_surfaces(predictions: Mapping[str, SurfacePrediction], notes: tuple[str,
     (prediction,) = predictions.values()
     last = prediction.answers[-1]
     shares = ", ".join(f"{name} {share:.0%}" for name, share in last.shares)
+    assumed = ["assuming: " + "; ".join([*prediction.assumptions, *notes])]
     heads = [
-        "assuming: " + "; ".join([*prediction.assumptions, *notes]),
         f"time [s] = {last.law.text(last.point)}",
         f"laws averaged: {shares}",
     ]
-    emit([{key: value for key, value in row.items() if key != "region"} for row in rows], notes=heads)
+    emit([{key: value for key, value in row.items() if key != "region"} for row in rows], notes=heads, below=assumed)
 
 
 def _full_rows(region: str, prediction: SurfacePrediction) -> list[dict[str, Any]]:

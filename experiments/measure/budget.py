@@ -10,10 +10,10 @@ from slipstick.estimators.contract.named import NamedEstimator
 from slipstick.estimators.contract.protocols import Estimator
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate
 from slipstick.experiments.question.answers.facts import bounds
-from slipstick.experiments.question.answers.lines import shown
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.settings import Value
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.shown import shown
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 

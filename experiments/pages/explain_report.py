@@ -19,7 +19,7 @@ from slipstick.experiments.question.domain import remarks
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.studies.whatif import WhatIf
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.units import format_quantity
+from slipstick.hwmodels.files.shown import format_quantity
 
 TORNADO_BARS = 14
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)

@@ -10,9 +10,11 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from shutil import get_terminal_size
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal
 
 from slipstick.hwmodels.files.readers import atomic_write, unknown_name
+from slipstick.hwmodels.files.shown import count_shown, shown
 
 SCHEMA_VERSION = 1
 """Of all JSON answers: it grows when a key leaves or changes its meaning, not when one is added (docs/json.md)."""
@@ -33,13 +35,30 @@ SIDE_BY_SIDE = 6
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
+_UNIT_OF_KEY = re.compile(r"(.+?)_(B_per_s|flop_per_s|per_s|bytes|gb|[sJWB]|Hz)")
+_UNITS = {"B_per_s": "byte/s", "flop_per_s": "flop/s", "bytes": "byte", "gb": "byte", "B": "byte"}
+"""Unit at the end of a key -> unit in a cell; others are spelled alike."""
+_GLUED = re.compile(r"(?<=\d) (?=[%$µ\w/]{1,3}\b|%)|(?<=\.\.) | (?=\.\. )")
+
+
 def visible(text: str) -> str:
     """A text for a terminal: what would steer it, or turn the direction of writing, is shown as ``\\x1b``."""
     return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
-def emit(rows: Sequence[Mapping[str, Any]], form: str = "table", title: str = "", notes: Sequence[str] = ()) -> None:
-    """Print rows; `notes` (assumptions, hints) go above a table, and are left out of JSON and CSV.
+def emit(
+    rows: Sequence[Mapping[str, Any]],
+    form: str = "table",
+    title: str = "",
+    notes: Sequence[str] = (),
+    *,
+    below: Sequence[str] = (),
+    digits: int = 3,
+) -> None:
+    """Print rows; `notes` go above a table, `below` (assumptions, doubts) under it; JSON and CSV have neither.
+
+    A table shows ``time_s`` as ``105 ms`` under ``time``, and ``low_s`` with ``high_s`` as one band; JSON and CSV keep
+    the keys and all digits. `digits` is of numbers without a unit.
 
     Raises
     ------
@@ -55,7 +74,9 @@ def emit(rows: Sequence[Mapping[str, Any]], form: str = "table", title: str = ""
         writer.writerow(names)
         writer.writerows({key: _csv_value(value) for key, value in row.items()} for row in rows)
     elif form == "table":
-        _table(rows, title, notes)
+        _table(_for_people(rows), title, notes, digits)
+        for text in below:
+            emit_line(text)
     else:
         raise unknown_name("format", form, FORMATS)
 
@@ -91,19 +112,92 @@ def _csv_value(value: Any) -> Any:
     return "" if value is None else csv_text(value) if isinstance(value, str) else value
 
 
-def _table(rows: Sequence[Mapping[str, Any]], title: str, notes: Sequence[str]) -> None:
+def _for_people(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Quantities with their unit in the cell, in place of the key's end; both ends of a band in one cell."""
+    keys = list(rows[0]) if rows else []
+    levels = {row.get("interval_level") for row in rows}
+    level = next(iter(levels)) if len(levels) == 1 else None
+    units = {key: _unit_of(key, [row.get(key) for row in rows]) for key in keys}
+    result: list[dict[str, Any]] = [{} for _ in rows]
+    for key in keys:
+        base, unit = units[key]
+        band = f"high_{key[4:]}" if key.startswith("low_") and f"high_{key[4:]}" in units else ""
+        if (key.startswith("high_") and f"low_{key[5:]}" in units) or (key == "interval_level" and level):
+            continue
+        head = base if not band else f"{100 * (level or 0.8):g} %" + ("" if base == "low" else f" of {base[4:]}")
+        if head != key and (head in keys or head in result[0]):
+            head = key
+        for row, shown_row in zip(rows, result, strict=True):
+            cell = _in_unit(row.get(key), unit)
+            if band:
+                high = _in_unit(row.get(band), unit)
+                cell = "" if cell is None or high is None else f"{_shared_unit(cell, high)} .. {_number(high)}"
+            shown_row[head] = cell
+    return result
+
+
+def _unit_of(key: str, values: Sequence[Any]) -> tuple[str, str]:
+    """Head of a column and unit of its cells: "" where the key has none, or a value is no number."""
+    match = _UNIT_OF_KEY.fullmatch(key)
+    if match is None or not all(_is_number(value) or value is None for value in values):
+        return key, ""
+    return (f"{match[1]}/s", "/s") if match[2] == "per_s" else (match[1], match[2])
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _in_unit(value: Any, unit: str) -> Any:
+    if not unit or value is None:
+        return value
+    if unit == "/s":
+        return count_shown(value)
+    return shown(value * (1e9 if unit == "gb" else 1), _UNITS.get(unit, unit))
+
+
+def _number(value: Any) -> str:
+    return _cell(value) if isinstance(value, float) else str(value)
+
+
+def _shared_unit(low: Any, high: Any) -> str:
+    """The lower end without its unit where the upper one has the same."""
+    number, _, unit = _number(low).partition(" ")
+    return number if unit and _number(high).endswith(f" {unit}") else _number(low)
+
+
+def wrapped(text: str, width: int) -> str:
+    """A text in lines of at most `width` characters, what wraps indented; a number stays with its unit."""
+    seen = visible(text)
+    if len(seen) <= width:
+        return seen
+    indent = " " * (10 if seen.startswith(" ") else 2)
+    glued = _GLUED.sub("\N{NO-BREAK SPACE}", seen)
+    lines = wrap(glued, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def emit_line(text: str, style: str = "") -> None:
+    """A line above or below a table, what wraps indented; `style` ("red") is seen on terminals alone."""
+    from rich.console import Console
+
+    console = Console(width=line_width(), highlight=False, emoji=False)
+    console.print(wrapped(text, console.width), markup=False, style=style)
+
+
+def _table(rows: Sequence[Mapping[str, Any]], title: str, notes: Sequence[str], digits: int) -> None:
     from rich.console import Console
 
     console = Console(width=line_width(), highlight=False, emoji=False)
     for note in notes:
-        console.print(visible(note), markup=False)
+        console.print(wrapped(note, console.width), markup=False)
     if not rows:
         console.print("(nothing)")
         return
     if title:
         console.print(visible(title), markup=False, style="italic")  # a title of the table would be as narrow as it
     numeric = {name: _numeric(rows[0][name]) for name in rows[0]}
-    cells = {name: [_cell(row.get(name)) for row in rows] for name in rows[0]}
+    cells = {name: [_cell(row.get(name), digits) for row in rows] for name in rows[0]}
     for line in print_cells(console, cells, numeric):
         console.print(line, markup=False)
 
@@ -219,7 +313,7 @@ def line_width() -> int:
     return get_terminal_size().columns if sys.stdout.isatty() else 200
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, digits: int = 3) -> str:
     from rich.markup import escape
 
     if value is None:
@@ -227,7 +321,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.5g}"
+        return count_shown(value) if digits == 3 and abs(value) >= 1e3 else f"{value:.{digits}g}"
     if isinstance(value, Mapping):
-        return escape(", ".join(f"{visible(str(key))} {_cell(entry)}" for key, entry in value.items()))
+        return escape(", ".join(f"{visible(str(key))} {_cell(entry, digits)}" for key, entry in value.items()))
     return escape(visible(str(value)))

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from slipstick.estimators.core.formula import Formula
 from slipstick.hwmodels.files.readers import atomic_write
 from slipstick.hwmodels.files.records import unit_at
+from slipstick.hwmodels.files.shown import format_quantity
 from slipstick.hwmodels.machine import Machine, describe
-from slipstick.hwmodels.units import format_quantity
 
 if TYPE_CHECKING:
     import pandas as pd

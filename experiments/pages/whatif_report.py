@@ -29,8 +29,8 @@ from slipstick.experiments.question.objectives import FRONT, known_only
 from slipstick.experiments.studies.whatif import WhatIf, frame_rows
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import unit_at
+from slipstick.hwmodels.files.shown import format_quantity
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.units import format_quantity
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,14 +7,21 @@ many-core GPUs on a machine of few cores.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from slipstick.estimators.composites.kept_workloads import as_compiled
 from slipstick.estimators.core.operation_model import FormulaModel, grouped
+from slipstick.estimators.named.machine_kind import machine_kind
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.estimators.operation.roofline import serving_rate
+from slipstick.experiments.question.defaults import gpu_kernels
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine import Machine, describe
+from slipstick.workloads.transforms.mixed import HALF
 
+ESTIMATE = "an estimate"
+"""How the source of a number begins that no document states."""
 FEW_CORES = 8
 """Below, a machine is no GPU of many cores."""
 LARGE_UNIT = 16_384.0
@@ -28,14 +35,44 @@ def remarks(question: Question) -> tuple[str, ...]:
     return (*question.remarks, *_precision(question), *_unread(question), *_few_cores(question))
 
 
+def machine_remarks(machine: Machine) -> tuple[str, ...]:
+    """What a comparison of data sheets does not show of one of its machines: a line each."""
+    types = {name for engine in machine.engines.values() for name in engine.flop_per_cycle} & {"float32", *HALF}
+    return (*_on_vector_engine(machine, types), *_measured(machine), *_estimated(machine))
+
+
+def _measured(machine: Machine) -> list[str]:
+    """On which measurements the default answer stands, where none is of this machine."""
+    kind = machine_kind(machine)
+    if kind == "gpu":
+        mine = machine.name in gpu_kernels().machines
+        return [] if mine else ["kernels were not measured there: answers take those of the family"]
+    if kind == "cpu":
+        return ["answers take kinds of operation as measured on one cloud CPU"]
+    if kind == "tpu":
+        return ["answers take operations as fitted to training steps on a TPU v2-8"]
+    return [] if kind == "many-core" else [f"no public measurement of a {kind} machine like this one"]
+
+
+def _estimated(machine: Machine) -> list[str]:
+    """Which of the compared numbers no data sheet states."""
+    compared = ("clock", "engines.", f"memory.{machine.main_memory}.", "links.", "power.cap", "price")
+    names = [field for field, _, source in describe(machine) if source.startswith(ESTIMATE)]
+    names = [name for name in names if name.startswith(compared)]
+    return [f"an estimate, no data sheet's number: {', '.join(names)}"] if names else []
+
+
 def _precision(question: Question) -> list[str]:
     """Products on the vector engine of a machine whose matrix engine computes other types."""
-    machine = question.machine
+    graph = question.estimator.model.graph(question.workload, question.machine)
+    types = {name.removeprefix("flop.matrix.") for op in graph for name in op.cost if name.startswith("flop.matrix.")}
+    return _on_vector_engine(question.machine, types)
+
+
+def _on_vector_engine(machine: Machine, types: Iterable[str]) -> list[str]:
     if "matrix" not in machine.engines:
         return []
     rates = machine.engines["matrix"].flop_per_cycle
-    graph = question.estimator.model.graph(question.workload, machine)
-    types = {name.removeprefix("flop.matrix.") for op in graph for name in op.cost if name.startswith("flop.matrix.")}
     lines = []
     for dtype in sorted(types):
         try:

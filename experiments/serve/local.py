@@ -14,8 +14,8 @@ from slipstick.experiments.question.registry import CALIBRATIONS
 from slipstick.experiments.serve.measured_runs import generation, model_of_size
 from slipstick.experiments.serve.serving_question import stored_as
 from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping
+from slipstick.hwmodels.files.shown import count_shown, format_quantity, shown
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.units import format_quantity
 from slipstick.workloads.importers.serving.llama_bench import read_llama_bench
 from slipstick.workloads.language.language_catalog import language_model
 from slipstick.workloads.language.language_model import LanguageModel
@@ -197,13 +197,14 @@ class Local:
             anchored = f"; anchored to {self.anchor.model.name} {self.anchor.stored} at {self.anchor.rate:g} tokens/s"
         held = format_quantity(self.weights_bytes, "byte")
         return [
+            f"{self.model.name} on {self.machine.name}: {count_shown(row['output_tokens_per_s'])} tokens/s "
+            f"(80 %: {count_shown(row['low_tokens_per_s'])} .. {count_shown(row['high_tokens_per_s'])})",
+            f"prompt: {count_shown(row['prompt_tokens_per_s'])} tokens/s "
+            f"(80 %: {count_shown(row['prompt_low_tokens_per_s'])} .. {count_shown(row['prompt_high_tokens_per_s'])}); "
+            f"first token after {shown(row['ttft_s'], 's')} of {self.input_tokens} tokens, "
+            f"{self.output_tokens} more in {shown(row['latency_s'], 's')}",
+            f"memory: fits, {held} of weights; at most {count_shown(1 / self.floor)} tokens/s by bandwidth alone",
             f"assuming: llama.cpp on {self.backend}{fitted}, one sequence, weights {self.stored}{anchored}",
-            f"{self.model.name} on {self.machine.name}: {row['output_tokens_per_s']:.4g} tokens/s "
-            f"(80 %: {row['low_tokens_per_s']:.3g} .. {row['high_tokens_per_s']:.3g})",
-            f"prompt: {row['prompt_tokens_per_s']:.4g} tokens/s (80 %: {row['prompt_low_tokens_per_s']:.3g} .. "
-            f"{row['prompt_high_tokens_per_s']:.3g}); first token after {row['ttft_s']:.3g} s "
-            f"of {self.input_tokens} tokens, {self.output_tokens} more in {row['latency_s']:.3g} s",
-            f"memory: fits, {held} of weights; at most {1 / self.floor:.4g} tokens/s by bandwidth alone",
         ]
 
 

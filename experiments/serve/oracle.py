@@ -11,8 +11,8 @@ from slipstick.estimators.operation.serving.step_time import StepTime
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
 from slipstick.experiments.question.registry import CALIBRATIONS
 from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping, unknown_name
+from slipstick.hwmodels.files.shown import format_quantity
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.units import format_quantity
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.weight_types import CACHE_BYTES, weight_type

@@ -1,4 +1,4 @@
-"""The first lines of a serving answer: assumptions, time with its band, rates, memory, what bounds it."""
+"""The first lines of a serving answer: rates, times with their bands, memory, what bounds it, assumptions."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from slipstick.estimators.operation.power.power_cap import cap_watts
-from slipstick.experiments.question.answers.lines import count_shown
 from slipstick.experiments.serve.serving import Serving
 from slipstick.experiments.serve.traffic import limits_text
 from slipstick.experiments.subjects.power.facility import Facility, price_text
-from slipstick.hwmodels.units import format_quantity
+from slipstick.hwmodels.files.shown import count_shown, format_quantity
 
 LARGE_PRODUCT = 0.74
 """Share of the bfloat16 peak that a product of 8192^3 reaches on H100 by the calibration of kernels (H200 0.72)."""
@@ -26,7 +25,6 @@ def lines(answer: Serving, facility: Facility | None = None) -> list[str]:
     each = f"{rate / devices:,.0f} a device, {summary['output_tokens_per_s_per_user']:,.1f} a user"
     between = f"(80 %: {low:,.0f} .. {high:,.0f})"
     result = [
-        "assuming: " + "; ".join(deployment.assumptions()),
         f"{model.name} on {devices} x {deployment.machine.name}: {answer.traffic.text()}",
         f"output: {rate:,.0f} tokens/s {between}, {each}; {summary['requests_per_s']:.3g} requests/s",
     ]
@@ -70,6 +68,7 @@ def lines(answer: Serving, facility: Facility | None = None) -> list[str]:
     if joules is not None:
         joule = format_quantity(joules, "J")
         result.append(f"energy: at most {joule} a million output tokens (all devices at their power cap)")
+    result.append("assuming: " + "; ".join(deployment.assumptions()))
     return result
 
 

@@ -35,8 +35,8 @@ def compared(wanted: Wanted, traffic: Traffic, vary: str) -> tuple[list[dict[str
     for value in map(float, values):
         other = replace(wanted, changes={**wanted.changes, path: value})
         rows.append(_row(name, value, serve(other.deployment(), traffic), today))
-    first = "assuming: " + "; ".join((*today.deployment.assumptions(), *today.deployment.remarks()))
-    return rows, [first, f"{traffic.text()}; first row: today"]
+    assumed = "assuming: " + "; ".join((*today.deployment.assumptions(), *today.deployment.remarks()))
+    return rows, [f"{traffic.text()}; first row: today", assumed]
 
 
 def _row(name: str, value: float, answer: Serving, today: Serving) -> dict[str, Any]:

@@ -33,10 +33,10 @@ def test_the_xeon_phi_contention_line(phi_file: str, capsys: pytest.CaptureFixtu
     assert answer["unit"] == "s" and answer["parameter"] == "threads"
 
 
-def test_a_table_says_what_it_assumed_first(phi_file: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_number_first_and_what_is_assumed_below(phi_file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["extrapolate", phi_file, "--to", "480", "--machine", "xeon-phi-7120p", "--next", "2"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert said.startswith("assuming: weak scaling in threads (taken from the name")
+    assert said.startswith("at threads = 480: ") and "assuming: weak scaling in threads (taken from the name" in said
     assert "time [s] =" in said and "border of the machine" in said and "measure next" in said
 
 

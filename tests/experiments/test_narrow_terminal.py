@@ -30,13 +30,29 @@ def test_headers_fold_and_constants_stand_above(capsys: Captured) -> None:
     lines = _lines(capsys)
     assert lines[0] == "in all rows: matrix own"
     assert "energy" not in "".join(lines)
-    assert lines[-1].split() == ["2469", "1", "2.469e-05", "4.938e-05", "7.407e-05"]
+    assert lines[-1].split() == ["2,470", "1", "24.7", "µs", "49.4", "µs", "74.1", "µs"]
 
 
 def test_one_row_stands_upright(capsys: Captured) -> None:
-    output.emit([{f"a_column_of_the_answer_{j}": 1.2345e-5 * j for j in range(1, 9)}])
+    output.emit([{f"a_column_of_the_answer_{j}": 1.2345e-5 * j for j in range(1, 12)}])
     lines = _lines(capsys)
-    assert lines[0].split() == ["a_column_of_the_answer_1", "1.2345e-05"] and len(lines) == 8
+    assert lines[0].split() == ["a_column_of_the_answer_1", "1.23e-05"] and len(lines) == 11
+
+
+def test_a_band_is_one_cell_and_a_number_stays_with_its_unit(capsys: Captured) -> None:
+    row = {
+        "workers": 8,
+        "time_s": 0.0525,
+        "low_s": 0.0451,
+        "high_s": 0.0713,
+        "interval_level": 0.9,
+        "images_per_s": 12345.0,
+    }
+    output.emit([row], notes=["a line that is as long as it has to be for its last number to stand at 79: 12.34 ms"])
+    lines = _lines(capsys)
+    assert lines[:2] == ["a line that is as long as it has to be for its last number to stand at 79:", "  12.34 ms"]
+    assert lines[2].split() == ["workers", "time", "90", "%", "images/s"]
+    assert lines[3].split() == ["8", "52.5", "ms", "45.1", "..", "71.3", "ms", "12,300"]
 
 
 def test_a_reason_wraps_between_words(capsys: Captured) -> None:

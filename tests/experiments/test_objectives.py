@@ -16,12 +16,13 @@ from slipstick.estimators.operation.power.energy import PowerModel
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.pages.front_report import best, front_chart
 from slipstick.experiments.question.answers.facts import facts
-from slipstick.experiments.question.answers.lines import energy_line, shown
+from slipstick.experiments.question.answers.lines import energy_line
 from slipstick.experiments.question.objectives import on_front, with_front, with_objectives
 from slipstick.experiments.question.question import question
 from slipstick.experiments.studies.whatif import whatif
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.shown import shown
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Cost
 from slipstick.workloads.graph.workload import Op, Workload

@@ -56,10 +56,9 @@ def test_own_model_on_a_machine(config: str, capsys: pytest.CaptureFixture[str],
     assert json.loads(Path(trace).read_text())["traceEvents"]
     assert "Serving my-8b" in Path(page).read_text()
     assert run(common) == 0
-    first, second, third = capsys.readouterr().out.splitlines()[:3]
-    assert first.startswith("assuming: vllm")
-    assert "16 users in a closed loop" in second
-    assert third.startswith("output: ")
+    lines = capsys.readouterr().out.splitlines()
+    assert "16 users in a closed loop" in lines[0] and lines[1].startswith("output: ")
+    assert any(line.startswith("assuming: vllm") for line in lines)
 
 
 def test_a_plan_of_three_machines(config: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

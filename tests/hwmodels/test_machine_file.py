@@ -51,7 +51,7 @@ def test_nothing_that_ships_is_doubted(name: str) -> None:
 )
 def test_each_slip_is_named_with_field_value_and_range(changes: dict[str, object], words: str) -> None:
     from slipstick.hwmodels.catalog import machine
-    from slipstick.hwmodels.units import format_quantity
+    from slipstick.hwmodels.files.shown import format_quantity
 
     gpu = machine("v100-sxm")
     known = {

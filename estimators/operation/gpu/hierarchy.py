@@ -16,8 +16,8 @@ import numpy.typing as npt
 from slipstick.estimators.core.parameters import Parameter, check_parameters
 from slipstick.estimators.core.residency import rated_caches
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.shown import format_quantity
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.units import format_quantity
 
 Floats = npt.NDArray[np.float64]
 GPU_FAMILIES = ("nvidia-", "amd-gcn", "amd-cdna", "amd-rdna")

@@ -18,8 +18,8 @@ from slipstick.estimators.schedule.infeed import InfeedOverlap
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import unknown_name
 from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.shown import format_quantity
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.units import format_quantity
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.kinds import MATRIX_KINDS
 from slipstick.workloads.graph.workload import Op, Workload

@@ -10,6 +10,7 @@ from slipstick.experiments.question.answers import lines, several
 from slipstick.experiments.question.answers.facts import facts
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.shown import shown
 
 OPERATIONS = 200
 
@@ -42,7 +43,7 @@ def write_answers(questions: Sequence[Question], path: str | Path) -> Path:
         sections.append(Section(f"Operations{place}, slowest first", table_html(slowest, f"operations{index}")))
     first, answer, known_facts = min(known, key=lambda entry: entry[1].time)
     cards = [
-        Card(lines.shown(one[1].time, "s"), f"{one[0].machine.name}; 80 %: {lines.band_shown(one[1]) or 'not known'}")
+        Card(shown(one[1].time, "s"), f"{one[0].machine.name}; 80 %: {lines.band_shown(one[1]) or 'not known'}")
         for one in known
     ]
     assumed = "\n".join(lines.assumptions(first, answer, verbose=True)).replace(f"\n{' ' * 10}", "; ").splitlines()

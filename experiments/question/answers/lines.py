@@ -12,30 +12,11 @@ from slipstick.estimators.operation.power.energy import pooled_power
 from slipstick.experiments.question.answers.facts import Facts, MemoryNeed
 from slipstick.experiments.question.domain import remarks
 from slipstick.experiments.question.question import Question
+from slipstick.hwmodels.files.shown import count_shown, shown
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.units import format_quantity
 
 SHORT = 110
 """Assumptions are cut to one line of so many characters; --verbose has them whole."""
-
-
-def shown(value: float, unit: str) -> str:
-    """Three significant digits and an SI prefix: ``105 ms``, ``1.53 GHz``, ``77 %``."""
-    if value == 0:
-        return f"0 {unit}".strip()
-    if unit == "%":
-        return f"{value:.0f} %" if abs(value) >= 10 else f"{value:.2g} %"
-    number, _, rest = format_quantity(float(f"{value:.3g}"), unit).partition(" ")
-    short = f"{float(number):.3g}"
-    return f"{float(number):.0f} {rest}" if "e" in short else f"{short} {rest}".strip()
-
-
-def count_shown(value: float) -> str:
-    """A count, with three significant digits: ``2,470``, ``12.3``, ``1.53 M``."""
-    if value >= 1e6:
-        return f"{value / 1e6:.3g} M"
-    rounded = float(f"{value:.3g}")
-    return f"{rounded:,.0f}" if rounded >= 100 else f"{rounded:.3g}"
 
 
 def band_shown(answer: Estimate) -> str:

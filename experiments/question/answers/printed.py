@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from textwrap import wrap
 from typing import Any
 
 from slipstick.estimators.composites.consumption import COST
 from slipstick.estimators.core.estimate import Estimate
-from slipstick.experiments.pages.output import emit, line_width, visible
+from slipstick.experiments.pages.output import emit, emit_line, line_width
 from slipstick.experiments.question.answers import lines, several
 from slipstick.experiments.question.answers.facts import Facts, facts
 from slipstick.experiments.question.domain import remarks
@@ -16,6 +15,7 @@ from slipstick.experiments.question.objectives import consumptions
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.subjects.power.facility import price_text
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.shown import count_shown, shown
 
 
 def print_answers(
@@ -51,7 +51,7 @@ def print_answers(
             [line for line in lines.assumptions(one, answer, verbose=verbose)[:1] if not line.startswith("beware")]
             for one, answer, _ in known
         ]
-        doubts = [lines.cut(f"beware, {one.machine.name}: {text}") for one, _, _ in known for text in remarks(one)]
+        doubts = several.shared({one.machine.name: remarks(one) for one, _, _ in known})
         for text in [*refusals, *dict.fromkeys(line for some in models for line in some), *doubts]:
             emit_line(text)
 
@@ -90,9 +90,9 @@ def _print_one(question: Question, answer: Estimate, known: Facts, parts: int, *
             {
                 "operation": one["operation"],
                 "kind": one["kind"],
-                "time": lines.shown(one["time_s"], "s"),
-                "times": lines.count_shown(one["times"]),
-                "share": lines.shown(100 * one["share"], "%"),
+                "time": shown(one["time_s"], "s"),
+                "times": count_shown(one["times"]),
+                "share": shown(100 * one["share"], "%"),
                 "bound by": one["bound_by"],
             }
             for one in operations(answer, parts)
@@ -105,18 +105,6 @@ def _print_one(question: Question, answer: Estimate, known: Facts, parts: int, *
         *(unknown if verbose or question.estimator.alone else []),
     ]:
         emit_line(text)
-
-
-def emit_line(text: str, style: str = "") -> None:
-    """A line above or below a table, what wraps indented; `style` ("red") is seen on terminals alone."""
-    from rich.console import Console
-
-    console = Console(width=line_width(), highlight=False, emoji=False)
-    shown = visible(text)
-    if len(shown) > console.width:
-        indent = " " * (10 if shown.startswith(" ") else 2)
-        shown = "\n".join(wrap(shown, console.width, subsequent_indent=indent, break_long_words=False))
-    console.print(shown, markup=False, style=style)
 
 
 def _row(question: Question, answer: Estimate, known: Facts, parts: int, *, full: bool) -> dict[str, Any]:

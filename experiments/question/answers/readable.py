@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slipstick.experiments.question.answers.lines import count_shown, shown
 from slipstick.experiments.question.answers.several import NARROW
 from slipstick.hwmodels.files.records import unit_at
+from slipstick.hwmodels.files.shown import count_shown, shown
 from slipstick.hwmodels.machine import Machine
 
 UNITS = {"time_s": "s", "energy_J": "J"}

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from slipstick.estimators.core.estimate import Estimate
 from slipstick.experiments.question.answers.facts import Facts
-from slipstick.experiments.question.answers.lines import band_shown, count_shown, shown
+from slipstick.experiments.question.answers.lines import band_shown
 from slipstick.experiments.question.question import Question
+from slipstick.hwmodels.files.shown import count_shown, shown
 
 Answered = tuple[Question, Estimate, Facts]
 
@@ -46,7 +49,7 @@ def rows(answers: Sequence[Answered], width: int = 200) -> list[dict[str, Any]]:
         if width >= NARROW:
             row["there"] = "" if need is None else shown(need.there, "byte")
         row["slower"] = f"{answer.time / best.time:.3g} x"
-        row["sure"] = "" if answer is best or sure is None else shown(100 * sure, "%")
+        row["sure"] = "" if answer is best or sure is None else _sure(sure)
         result.append(row)
     return result
 
@@ -62,5 +65,35 @@ def winner(answers: Sequence[Answered]) -> str:
         return f"the only one that holds it: {first[0].machine.name}"
     second = ordered[1]
     sure = surely_faster(first[1], second[1])
-    note = "" if sure is None else f", {shown(100 * sure, '%')} sure"
+    note = "" if sure is None else f", {_sure(sure)} sure"
     return f"fastest: {first[0].machine.name}, {second[1].time / first[1].time:.3g} x {second[0].machine.name}{note}"
+
+
+def _sure(probability: float) -> str:
+    return "> 99 %" if probability > 0.99 else shown(100 * probability, "%")
+
+
+_VARIES = re.compile(r"(?<![\w.])\d[\d,.]*(?:e[-+]?\d+)?(?= x )")
+"""A factor: remarks that differ in factors alone are one remark."""
+
+
+def shared(remarks: Mapping[str, Sequence[str]]) -> list[str]:
+    """Remarks on several machines, each once, with the machines that it concerns and the range of its factors."""
+    groups: dict[str, dict[str, str]] = {}
+    for name, texts in remarks.items():
+        for text in texts:
+            groups.setdefault(_VARIES.sub("{}", text), {}).setdefault(name, text)
+    lines = []
+    for pattern, by_machine in groups.items():
+        texts = list(by_machine.values())
+        values = [[float(found.replace(",", "")) for found in _VARIES.findall(text)] for text in texts]
+        ranges = [(min(column), max(column)) for column in zip(*values, strict=True)]
+        parts = [f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}" for low, high in ranges]
+        text = texts[0] if len(set(texts)) == 1 else "".join(_interleaved(pattern.split("{}"), parts))
+        whom = "" if len(by_machine) == len(remarks) and len(remarks) > 1 else f", {', '.join(by_machine)}"
+        lines.append(f"beware{whom}: {text}")
+    return lines
+
+
+def _interleaved(texts: Sequence[str], parts: Sequence[str]) -> list[str]:
+    return [piece for pair in zip_longest(texts, parts, fillvalue="") for piece in pair]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from slipstick.experiments.pages.output import emit, line_width
+from slipstick.experiments.pages.output import emit, emit_line, line_width
 from slipstick.experiments.question.answers.facts import items_of, unit_of
-from slipstick.experiments.question.answers.lines import assumptions, count_shown, headline
-from slipstick.experiments.question.answers.printed import emit_line
+from slipstick.experiments.question.answers.lines import assumptions, headline
 from slipstick.experiments.question.answers.readable import sweep_row, value_shown
 from slipstick.experiments.question.domain import remarks
 from slipstick.experiments.question.objectives import known_only
 from slipstick.experiments.studies.whatif import WhatIf, frame_rows
+from slipstick.hwmodels.files.shown import count_shown
 
 if TYPE_CHECKING:
     import pandas as pd

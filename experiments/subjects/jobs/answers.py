@@ -10,7 +10,7 @@ from slipstick.experiments.pages.output import emit
 from slipstick.experiments.subjects.jobs.job_file import JobQuestion, job_question
 from slipstick.experiments.subjects.jobs.simulated import Simulated, simulate, sweep
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.units import format_quantity
+from slipstick.hwmodels.files.shown import format_quantity
 
 
 @dataclass(frozen=True)

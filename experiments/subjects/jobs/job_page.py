@@ -13,7 +13,7 @@ from slipstick.experiments.pages.plots import Chart, Line, draw_charts, plotly_c
 from slipstick.experiments.pages.report import Card, Section, figure_html, table_html, write_page
 from slipstick.experiments.subjects.jobs.job_records import JobFile
 from slipstick.experiments.subjects.jobs.simulated import Simulated
-from slipstick.hwmodels.units import format_quantity
+from slipstick.hwmodels.files.shown import format_quantity
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,6 +8,7 @@ from slipstick.estimators.schedule.pipelines.training_known import FACTORS, Step
 from slipstick.experiments.subjects.power.facility import Facility
 from slipstick.experiments.subjects.training_plan.fitting import band_text
 from slipstick.experiments.subjects.training_plan.training_choice import TrainingChoice, TrainingPlan
+from slipstick.hwmodels.files.shown import count_shown
 
 WORDS = {
     "products": "matrix products",
@@ -34,13 +35,13 @@ def training_lines(plan: TrainingPlan, facility: Facility | None = None, price: 
     limit = "batch over the input rate" if plan.bound <= best.loading else "model flop at the peak of all devices"
     bounds = f"the input rate; {shares(best)}" if best.time.parts["input"] > 0 else shares(best)
     lines = [
+        f"pick: {best.layout.text()} on {best.layout.devices} devices: {row['step_s']:.3g} s a step "
+        f"({row['low_s']:.3g} to {row['high_s']:.3g} with 80 %), {count_shown(row['tokens_per_s'])} tokens/s, "
+        f"MFU {row['mfu']:.1%} of the {plan.precision} peak",
         f"training {plan.model} on at most {plan.devices} x {plan.machine}: {plan.batch} sequences of {plan.sequence} "
         f"tokens, {plan.precision}, {plan.flop / 1e9:,.1f} Gflop a token",
         f"{plan.fitted:,} layouts fit; {plan.doubtful:,} may not, {plan.short:,} do not fit in memory, "
         f"{plan.refused:,} do not divide",
-        f"pick: {best.layout.text()} on {best.layout.devices} devices: {row['step_s']:.4g} s a step "
-        f"({row['low_s']:.3g} to {row['high_s']:.3g} with 80 %), {row['tokens_per_s']:,.0f} tokens/s, "
-        f"MFU {row['mfu']:.1%} of the {plan.precision} peak",
         f"bound by: {bounds}; no layout is below {plan.bound:.4g} s ({limit})",
         f"memory of its fullest device: {memory_text(best)}",
         *band_text(best.stages, plan.capacity, best.layout),

@@ -1,0 +1,35 @@
+"""Remarks on several machines stand once each; a comparison of data sheets says what it does not show."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from slipstick.experiments.commands.cli import run
+from slipstick.experiments.question.answers.several import shared
+
+
+def test_remarks_that_differ_in_a_factor_are_one_line() -> None:
+    texts = {"A": ["type X has 8 x the peak", "no caches"], "B": ["type X has 16 x the peak"], "C": []}
+    assert shared(texts) == ["beware, A, B: type X has 8 to 16 x the peak", "beware, A: no caches"]
+
+
+def test_a_remark_on_all_names_none() -> None:
+    assert shared({"A": ["no caches"], "B": ["no caches"]}) == ["beware: no caches"]
+
+
+def test_a_comparison_says_what_its_numbers_leave_out(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["machines", "compare", "h100-sxm", "b200"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "float32 products run on the vector engine" in text
+    assert "beware, B200 SXM 180 GB: kernels were not measured there" in text
+    assert run(["machines", "compare", "h100-sxm", "b200", "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {"quantity", "unit"} <= set(rows[0]) and not any("beware" in str(row) for row in rows)
+
+
+def test_sources_of_a_machine_stand_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["machines", "show", "h100-sxm"]) == 0
+    text = capsys.readouterr().out
+    assert text.count("NVIDIA H100 data sheet: 900 GB/s") == 1 and "[1] " in text
