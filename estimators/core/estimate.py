@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.shown import format_quantity
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.units import format_quantity
 from slipstick.workloads.graph.workload import Workload
 
 if TYPE_CHECKING:

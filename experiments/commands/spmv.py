@@ -56,8 +56,7 @@ def predict(
     from blocks of 250 non-zeros (our kernel), the others are kernels of the host that they were calibrated on, moved by
     clock and caches. A few measured products (--anchors) scale the answer to a machine and narrow the interval.
     """
-    from slipstick.experiments.pages.output import emit
-    from slipstick.experiments.pages.output import emit_line
+    from slipstick.experiments.pages.output import emit, emit_line
     from slipstick.experiments.subjects.spmv.kernel_answers import KernelOptions
     from slipstick.experiments.subjects.spmv.product_lines import first_lines, last_lines, shown_rows
     from slipstick.experiments.subjects.spmv.spmv_answers import answers
@@ -88,7 +87,7 @@ def calibrate(
     import sys
 
     from slipstick.estimators.operation.spmv.kernels.kernel_costs import STATES, check_state
-    from slipstick.experiments.pages.output import emit
+    from slipstick.experiments.pages.output import emit, emit_line
     from slipstick.experiments.subjects.spmv.kernel_fits import calibrate as measure
     from slipstick.experiments.subjects.spmv.kernel_fits import rows_of
 
