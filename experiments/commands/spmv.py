@@ -87,7 +87,7 @@ def calibrate(
     import sys
 
     from slipstick.estimators.operation.spmv.kernels.kernel_costs import STATES, check_state
-    from slipstick.experiments.pages.output import emit, emit_line
+    from slipstick.experiments.pages.output import emit
     from slipstick.experiments.subjects.spmv.kernel_fits import calibrate as measure
     from slipstick.experiments.subjects.spmv.kernel_fits import rows_of
 
