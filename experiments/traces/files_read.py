@@ -12,7 +12,7 @@ import numpy as np
 
 from slipstick.hwmodels.catalog import machine_of_device, name_of_device
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.units import format_quantity
+from slipstick.hwmodels.files.shown import format_quantity
 from slipstick.workloads.importers.formats.registry import COMMANDS, Format, identify, unknown
 from slipstick.workloads.runs.event_table import EventTable
 
