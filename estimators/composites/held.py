@@ -23,8 +23,8 @@ from slipstick.estimators.operation.power.power_cap import LAW, BusyPower, at_ra
 from slipstick.estimators.operation.power.voltage import KNEE, dynamic_share
 from slipstick.hwmodels.files.errors import InputError
 from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.shown import format_quantity
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.units import format_quantity
 from slipstick.workloads.graph.workload import Workload
 
 CAP, CLOCK = "machine.power.cap", "machine.clock"

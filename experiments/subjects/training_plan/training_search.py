@@ -22,8 +22,8 @@ from slipstick.experiments.subjects.training_plan.training_choice import SPREAD,
 from slipstick.experiments.subjects.training_plan.training_domain import outside
 from slipstick.experiments.subjects.training_plan.training_energy import clock_left, step_watts
 from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.hwmodels.files.shown import format_quantity
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.units import format_quantity
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.training_layout import TrainingLayout, training_flop
 
