@@ -22,6 +22,9 @@ BROKEN_EXPONENT = 5.0
 MAX_SPREAD = 1e12
 """Times of one series farther apart than this are refused: nanoseconds beside a quarter of an hour is two things."""
 
+MAX_REACH = 1e15
+"""Values of one parameter farther apart than this are refused: from one byte to a petabyte."""
+
 _WORKERS = re.compile(r"thread|core|proc|rank|node|worker|gpu|task|cpu|device|^n?p(es?)?$|slots", re.IGNORECASE)
 
 
@@ -63,8 +66,8 @@ class Series:
         Raises
         ------
         InputError
-            Where lengths differ, a number is not finite or not positive, there is nothing, or too much, or times lie
-            more than `MAX_SPREAD` times apart.
+            Where lengths differ, a number is not finite or not positive, there is nothing, or too much, times lie
+            more than `MAX_SPREAD` times apart, or values more than `MAX_REACH` times.
         """
         where = f"series {name!r}: " if name else ""
         try:
@@ -82,6 +85,7 @@ class Series:
                     f"{where}measurement {bad[0] + 1}: {what} = {numbers[bad[0]]:g}{unit}, want a finite number > 0"
                 )
         refuse_spread(y, where)
+        refuse_reach(x, parameter, where)
         order = np.lexsort((y, x))
         x, y = x[order], y[order]
         unique, starts, counts = np.unique(x, return_index=True, return_counts=True)
@@ -130,6 +134,21 @@ def refuse_spread(times: FloatArray, where: str = "") -> None:
     if low < high / MAX_SPREAD:
         raise InputError(
             f"{where}times from {low:.4g} s to {high:.4g} s: want them within a factor of {MAX_SPREAD:g} of each other"
+        )
+
+
+def refuse_reach(values: FloatArray, parameter: str, where: str = "") -> None:
+    """Check that values (> 0, shape (n,)) lie within `MAX_REACH` of each other: their powers overflow else.
+
+    Raises
+    ------
+    InputError
+        Where they lie further apart.
+    """
+    low, high = float(values.min()), float(values.max())
+    if low < high / MAX_REACH:
+        raise InputError(
+            f"{where}{parameter} from {low:.4g} to {high:.4g}: want them within a factor of {MAX_REACH:g} of each other"
         )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.attack import seeds
+from tests.attack import forked, seeds
 from tests.attack.cases import FileCase, file_cases, read_case
 from tests.attack.edits import PLACES, Edit
 from tests.attack.forked import attack
@@ -64,6 +65,17 @@ def test_an_attack_finds_what_is_wrong(home: Path) -> None:
     report = attack(file_cases(), partial(bad, seeds=home), 60)
     assert any(what.startswith("CODE RUN") for what in report.counts)
     assert any(what.startswith("KeyError") for what in report.counts)
+
+
+def test_a_case_that_computes_too_long_is_ended(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its CPU time counts: on a busy host any case may take long."""
+
+    def slow(case: FileCase, folder: Path, seeds: Path) -> str | None:
+        return str(sum(1 for _ in itertools.count()))
+
+    monkeypatch.setattr(forked, "SECONDS", 0.1)
+    report = attack(file_cases(), partial(slow, seeds=home), 2, workers=1)
+    assert report.counts == {"hangs: more than 0.1 s": 2}
 
 
 def test_a_line_that_answers_is_no_failure(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

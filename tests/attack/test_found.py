@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from slipstick.estimators.extrapolation.surfaces.surface_answers import extrapolate_surface
 from slipstick.experiments.extrapolate.series_files import read
 from slipstick.experiments.question.question import question
 from slipstick.experiments.traces.recorded import read_recorded
@@ -36,6 +37,22 @@ def test_a_correlation_that_is_no_number_is_left_out_or_said(text: str, tmp_path
         read_recorded(str(path))
 
 
+@pytest.mark.parametrize("header", ["p,time_s", "p,q,time_s"])
+def test_values_whose_powers_overflow_are_refused(header: str, tmp_path: Path) -> None:
+    """A count of 1e-320 beside 32: ratios of them, and their squares, are no numbers."""
+    path = tmp_path / "series.csv"
+    columns = header.count(",")
+    rows = [f"{','.join([value] * columns)},{time}" for value, time in zip(SMALL, (9, 5, 3, 2, 1.5, 1), strict=True)]
+    path.write_text("\n".join([header, *rows]) + "\n")
+    measured = read(path)
+    with pytest.raises(InputError, match="within a factor of 1e.15 of each other"):
+        if columns == 1:
+            measured.series()
+        else:
+            extrapolate_surface(measured.points, measured.times, ["p", "q"], [[64, 64]])
+
+
+SMALL = ("1e-320", "2", "4", "8", "16", "32")
 REPEATS = "1," * 2_000_000 + "1"
 POINT = '{"params": {"p": 1}, "value": 2}\n'
 

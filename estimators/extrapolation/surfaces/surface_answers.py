@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.extrapolation.series import refuse_spread
+from slipstick.estimators.extrapolation.series import refuse_reach, refuse_spread
 from slipstick.estimators.extrapolation.surfaces.candidates import searched_candidates, usual_candidates
 from slipstick.estimators.extrapolation.surfaces.splits import directions, distances
 from slipstick.estimators.extrapolation.surfaces.surface_band import missed, surface_band, surface_scale
@@ -241,6 +241,8 @@ def _checked(
         raise InputError("parameters and times must be finite numbers > 0")
     if len(y):
         refuse_spread(y)
+        for name, column in zip(parameters, x.T, strict=True):
+            refuse_reach(column, name)
     return x, y, targets
 
 
