@@ -19,9 +19,11 @@ from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.operation.gpu.kernel_classes import KERNELS, ROWWISE
 from slipstick.estimators.tuned.tuned_devices import (
+    KNOWN_ROTATION,
     OTHER_LIBRARY,
     OTHER_MEMORY,
     PRIOR_STRENGTH,
+    ROTATION_STATED,
     SAME_MEMORY,
     SCATTER,
     SOFT,
@@ -63,8 +65,10 @@ def priors_of(name: str) -> Table[Prior]:
     """Of a class of operations ("gemm.float32"): its `KERNELS`, with spreads."""
     kind = name.partition(".")[0]
     known = replace(KERNELS[kind if kind in KERNELS else "default"], overhead=OVERHEAD)
-    wider = {"step_cycles": 0.7} if kind in ROWWISE else {}  # steps of a row differ more than those of a product
-    return Table({part: Prior(getattr(known, part), spread) for part, spread in {**SPREADS, **wider}.items()})
+    own = {"step_cycles": 0.7} if kind in ROWWISE else {}  # steps of a row differ more than those of a product
+    if {kind, name} & {*ROTATION_STATED}:
+        own["rotation"] = KNOWN_ROTATION
+    return Table({part: Prior(getattr(known, part), spread) for part, spread in {**SPREADS, **own}.items()})
 
 
 PRIORS = priors_of("default")

@@ -83,6 +83,7 @@ KERNELS = Table(
         "default": KernelParameters(),
         **dict.fromkeys(ROWWISE, KernelParameters(step_cycles=1.0, small_tile=0.3)),
         "recurrent": RECURRENT,
+        "attention": KernelParameters(rotation=1.0),  # programs that time it go over one set of keys and values
     }
 )
 """What is known of each class of operations before anything is measured: round numbers from the literature and from
@@ -119,8 +120,11 @@ def convolution(dtype: str, has: Resources, prefix: str, *, winograd: bool) -> F
     return Least(time, "s", SOURCE, menu=CONVOLUTIONS)
 
 
-def attention(dtype: str, has: Resources, prefix: str, mask: str, kv_dtype: str) -> Formula:
-    """softmax(Q K') V in one kernel: blocks of query rows walk the keys; few blocks split the keys among cores."""
+def attention(dtype: str, has: Resources, prefix: str, mask: str, kv_dtype: str, *, writes_cache: bool) -> Formula:
+    """softmax(Q K') V in one kernel: blocks of query rows walk the keys; few blocks split the keys among cores.
+
+    Where the call also writes the new keys and values to a cache, they are read and written before.
+    """
     size, kv_size = _size(dtype), _size(kv_dtype)
     names = ("batch", "heads", "kv_heads", "queries", "keys", "head_dim", "value_dim")
     batch, heads, kv_heads, queries, keys, head_dim, value_dim = (symbol(f"operation.{name}") for name in names)
@@ -140,7 +144,11 @@ def attention(dtype: str, has: Resources, prefix: str, mask: str, kv_dtype: str)
     work = sp.ceiling(blocks / has.cores) * (step * met / parts + parameters.tile_cycles / has.clock)
     work += Smallest(1, parts - 1) * parameters.split_overhead
     once = batch * heads * queries * width * size + batch * kv_heads * keys * width * kv_size
-    return Least(overlapped(work, traffic_time(once, once, has), parameters.overlap), "s", SOURCE, menu=ATTENTIONS)
+    time = overlapped(work, traffic_time(once, once, has), parameters.overlap)
+    if writes_cache:
+        moved = 2 * batch * kv_heads * queries * width * kv_size
+        time += traffic_time(moved, moved + once, has)
+    return Least(time, "s", SOURCE, menu=ATTENTIONS)
 
 
 def product_dims(kind: str, variant: tuple[object, ...]) -> tuple[sp.Expr, sp.Expr, sp.Expr, sp.Expr] | None:

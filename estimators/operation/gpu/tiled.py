@@ -144,8 +144,8 @@ def _kernel(op: Op, has: Resources, prefix: str, flop_time: sp.Expr) -> Formula:
             return kernel_classes.matrix_product(op.dtype, has, prefix, _stored(op))
         case "convolution", ("forward", winograd):
             return kernel_classes.convolution(op.dtype, has, prefix, winograd=bool(winograd))
-        case "attention", (str() as mask, str() as kv_dtype):
-            return kernel_classes.attention(op.dtype, has, prefix, mask, kv_dtype)
+        case "attention", (str() as mask, str() as kv_dtype, bool() as writes_cache):
+            return kernel_classes.attention(op.dtype, has, prefix, mask, kv_dtype, writes_cache=writes_cache)
         case "recurrent", _:
             return kernel_classes.recurrent(op.dtype, has, prefix)
         case "softmax", _:
@@ -188,7 +188,8 @@ def _variant(op: Op) -> tuple[object, ...]:
         unit = all(s == 1 for s in stride) if isinstance(stride, tuple) else stride == 1
         return forward, bool(taps == [1, 3, 3] and unit and op.dtype == "float32")
     if op.kind == "attention" and op.attributes.get("pass", "forward") == "forward":
-        return "causal" if op.attributes.get("causal") else "full", str(op.attributes.get("kv_dtype", op.dtype))
+        mask, stored = "causal" if op.attributes.get("causal") else "full", op.attributes.get("kv_dtype", op.dtype)
+        return mask, str(stored), bool(op.attributes.get("writes_cache"))
     if _stored(op):
         return (_stored(op),)
     return ("batch",) if op.kind == "norm" and op.attributes.get("function") == "batch" else ()

@@ -113,6 +113,17 @@ def test_attention_of_one_query_is_bound_by_its_keys() -> None:
     assert least <= seconds(op) <= 1.3 * least
 
 
+def test_attention_that_writes_the_cache_moves_new_keys_and_values_twice() -> None:
+    """Read and written: 2 x 4 sequences x 32 heads x 8192 tokens x 2 x 128 x 2 bytes over 2039 GB/s, no cache kept."""
+    dims = {"batch": 4, "heads": 32, "kv_heads": 32, "queries": 8192, "keys": 8192, "head_dim": 128, "value_dim": 128}
+    cold = A100.using({"runtime.cache": "cold"})
+    plain, writing = (
+        seconds(operation("a", "attention", dims, "bfloat16", {"causal": True, **more}), cold)
+        for more in ({}, {"writes_cache": True})
+    )
+    assert writing - plain == pytest.approx(2 * 4 * 32 * 8192 * 2 * 128 * 2 / 2039e9, rel=1e-6)
+
+
 def test_one_point_and_an_array_agree() -> None:
     """compile() over the clock equals estimate() at each."""
     net = Workload("net", (gemm("a", 512, 384, 256), elementwise("b", 10_000)))

@@ -17,12 +17,18 @@ from slipstick.estimators.across_devices.forecast import Forecast, Prediction
 from slipstick.estimators.across_devices.operation_times import OperationTimes
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.experiments.calibrate.devices_left_out import four_numbers, roofline
+from slipstick.estimators.tuned.tuned_devices import GRAPH_LAUNCH
 from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import KINDS
 from slipstick.workloads.graph.workload import Attribute
 
 if TYPE_CHECKING:
     import pandas as pd
+
+WRITES_CACHE = ("sglang",)
+"""Engines whose timed attention writes the new keys and values to the cache first (RadixAttention, with its collector);
+vLLM's 0.22 does not: with the bytes counted, its times would need more than twice the data sheet's bandwidth."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +59,20 @@ class Board:
         """Rows of a frame as operations on a machine; where they were not measured, their times are 1 s."""
         dims = {dim: frame[dim].to_numpy(float) for dim in KINDS[self.kind].dims}
         times = frame["time"].to_numpy(float) if "time" in frame else np.ones(len(frame))
-        return OperationTimes.of(machine(name), self.kind, self.dtype, dims, times, dict(self.facts))
+        facts = dict(self.facts)
+        if self.kind == "attention" and "stack" in frame:
+            facts["writes_cache"] = bool(frame["stack"].str.startswith(WRITES_CACHE).all())
+        return OperationTimes.of(self.machine(name), self.kind, self.dtype, dims, times, facts)
+
+    def machine(self, name: str) -> Machine:
+        """A machine as it was measured: the tables of serving stacks time recorded graphs.
+
+        Their FP8 product is two kernels, since it quantizes its input, and so is their attention: it writes the cache.
+        """
+        if "stack" not in self.training:
+            return machine(name)
+        kernels = 1 if self.kind == "gemm" and self.dtype != "float8" else 2
+        return machine(name).using({"runtime.mode": "graph_replay", "runtime.launch_overhead": kernels * GRAPH_LAUNCH})
 
     @cached_property
     def forms(self) -> list[OperationTimes]:
@@ -61,8 +80,8 @@ class Board:
         known = self.training[self.training["machine"] != ""]
         if "file" not in known:
             known = known.assign(file="")
-        groups = known.groupby(["machine", "file"], sort=True)
-        return [replace(self.rows(str(machine), part), source=str(file)) for (machine, file), part in groups]
+        groups = known.groupby(["machine", "file", *(["stack"] if "stack" in known else [])], sort=True)
+        return [replace(self.rows(str(key[0]), part), source=str(key[1])) for key, part in groups]
 
     @cached_property
     def calibration(self) -> DeviceCalibration:
@@ -78,10 +97,10 @@ class Board:
         """What the machines that are not left out say of a machine."""
         without = [machine(other).name for other in left_out]
         if anchors:
-            return self.calibration.forecast(machine(name), without, anchors)
+            return self.calibration.forecast(self.machine(name), without, anchors)
         target = (name, *without)
         if target not in self.forecasts:
-            self.forecasts[target] = self.calibration.forecast(machine(name), without, ())
+            self.forecasts[target] = self.calibration.forecast(self.machine(name), without, ())
         return self.forecasts[target]
 
     def predict(self, name: str, frame: pd.DataFrame, left_out: Sequence[str]) -> Prediction:
