@@ -59,8 +59,8 @@ SHARE = 0.7
 KNOWN_ROTATION = 0.05
 """Spread of the logarithm of `rotation` where the program that measured states it."""
 ROTATION_STATED = ("attention", "gemm.bfloat16")
-"""Such classes. The collector of the serving stacks' tables goes over six sets of a product's operands in turn, and over
-one of attention's (ai-dynamo/aiconfigurator, collector/sglang/collect_gemm.py and collect_attn.py)."""
+"""Such classes. The collector of the serving stacks' tables goes over six sets of a product's operands in turn, and
+over one of attention's (ai-dynamo/aiconfigurator, collector/sglang/collect_gemm.py and collect_attn.py)."""
 GRAPH_LAUNCH = 1.5e-6
 """Seconds of a launch in a recorded graph: below the shortest kernel of those tables, 1.6 us on an L40S."""
 STRENGTH, NOISE = 10.0, 0.05

@@ -12,8 +12,8 @@ import pytest
 from slipstick.estimators.across_devices.bands import scatter
 from slipstick.estimators.across_devices.devices import fit_devices
 from slipstick.estimators.across_devices.files import devices_file
-from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula
 from slipstick.estimators.across_devices.kernel_class import times
+from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula
 from slipstick.estimators.across_devices.pooling import MachineFit, pooled, priors_of, weights
 from slipstick.estimators.across_devices.trials import Trial, left, repeats
 from slipstick.estimators.core.kinship import shared_words

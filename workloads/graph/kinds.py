@@ -72,7 +72,7 @@ KINDS: Mapping[str, Kind] = {
         Kind(
             "attention",
             ("batch", "heads", "kv_heads", "queries", "keys", "head_dim", "value_dim"),
-            "softmax(Q K^T) V in one operation, causal or not (a mask saves nothing here); writes_cache: keys, values too",
+            "softmax(Q K^T) V in one operation, causal or not (a mask saves nothing here); attribute writes_cache",
             attention_work,
         ),
         Kind(

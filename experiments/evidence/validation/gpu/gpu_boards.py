@@ -16,8 +16,8 @@ from slipstick.estimators.across_devices.devices import SAMPLE, DeviceCalibratio
 from slipstick.estimators.across_devices.forecast import Forecast, Prediction
 from slipstick.estimators.across_devices.operation_times import OperationTimes
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.experiments.calibrate.devices_left_out import four_numbers, roofline
 from slipstick.estimators.tuned.tuned_devices import GRAPH_LAUNCH
+from slipstick.experiments.calibrate.devices_left_out import four_numbers, roofline
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import KINDS
