@@ -65,10 +65,10 @@ def priors_of(name: str) -> Table[Prior]:
     """Of a class of operations ("gemm.float32"): its `KERNELS`, with spreads."""
     kind = name.partition(".")[0]
     known = replace(KERNELS[kind if kind in KERNELS else "default"], overhead=OVERHEAD)
-    own = {"step_cycles": 0.7} if kind in ROWWISE else {}  # steps of a row differ more than those of a product
+    special = {"step_cycles": 0.7} if kind in ROWWISE else {}  # steps of a row differ more than those of a product
     if {kind, name} & {*ROTATION_STATED}:
-        own["rotation"] = KNOWN_ROTATION
-    return Table({part: Prior(getattr(known, part), spread) for part, spread in {**SPREADS, **own}.items()})
+        special["rotation"] = KNOWN_ROTATION
+    return Table({part: Prior(getattr(known, part), spread) for part, spread in {**SPREADS, **special}.items()})
 
 
 PRIORS = priors_of("default")
