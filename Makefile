@@ -58,9 +58,11 @@ peers: $(VENV)/.full ## other people's predictors on the public cases, beside ou
 	$(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/python -m pip --disable-pip-version-check install --quiet extrap big-O llm-analysis "numpy<2" "pandas<3"
 	mkdir -p slipstick-out/peers
-	for board in scaling training serving; do $(RUN) -m slipstick validate $$board --export-cases slipstick-out/peers/$$board.csv; done
+	for board in scaling surfaces training serving; do $(RUN) -m slipstick validate $$board --export-cases slipstick-out/peers/$$board.csv; done
 	$(PEERS)/bin/python tools/peers/extra_p.py slipstick-out/peers/scaling.csv slipstick-out/peers/extra-p.csv
+	$(PEERS)/bin/python tools/peers/extra_p_surfaces.py slipstick-out/peers/surfaces.csv slipstick-out/peers/extra-p-surfaces.csv
 	$(PEERS)/bin/python tools/peers/big_o_laws.py slipstick-out/peers/scaling.csv slipstick-out/peers/big-o.csv
 	for board in training serving; do $(PEERS)/bin/python tools/peers/llm_analysis_steps.py slipstick-out/peers/$$board.csv slipstick-out/peers/llm-analysis-$$board.csv; done
 	$(RUN) -m slipstick validate scaling --predictions slipstick-out/peers/extra-p.csv --predictions slipstick-out/peers/big-o.csv --beside all
+	$(RUN) -m slipstick validate surfaces --predictions slipstick-out/peers/extra-p-surfaces.csv --beside all
 	for board in training serving; do $(RUN) -m slipstick validate $$board --predictions slipstick-out/peers/llm-analysis-$$board.csv --beside all; done

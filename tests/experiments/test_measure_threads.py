@@ -152,6 +152,24 @@ def test_cpu_time_of_a_function_is_that_of_its_threads(
     assert ended.busiest is None or ended.busiest == pytest.approx(ended.cpu, rel=0.1, abs=0.005)
 
 
+def test_short_functions_are_called_until_clocks_can_tell_and_threads_wait_asleep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loop that takes so much of its thread's CPU time says itself what is to be measured."""
+    (tmp_path / "own_short.py").write_text(
+        "import os, time\ndef work(ms, policy):\n"
+        "    assert os.environ['OMP_WAIT_POLICY'] == ('PASSIVE', 'ACTIVE')[policy - 1]\n"
+        "    end = time.thread_time() + ms / 1000\n    while time.thread_time() < end:\n        pass\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    (short,) = measure_scaling("own_short:work", (1,), {"ms": (2.0,), "policy": (1.0,)}, repeats=1)
+    assert short.cpu == pytest.approx(0.002, rel=0.3)
+    assert short.busiest is None or short.busiest == pytest.approx(0.002, rel=0.3)
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
+    measure_scaling("own_short:work", (1,), {"ms": (2.0,), "policy": (2.0,)}, repeats=1)
+
+
 def test_the_file_of_a_measuring_answers_questions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "threads.json"
     thread_file.save(MEASURED, path)

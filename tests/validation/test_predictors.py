@@ -142,7 +142,7 @@ def test_the_verb_scores_a_function_and_a_file_beside_ours(tmp_path: Path) -> No
 
 
 @pytest.mark.skipif(training_file("scaling/series.csv") is None, reason="no public measurements here")
-@pytest.mark.parametrize("name", ["scaling", "training", "serving", "defaults"])
+@pytest.mark.parametrize("name", ["scaling", "surfaces", "training", "serving", "defaults"])
 def test_public_sets_hold_cases_in_several_groups(name: str) -> None:
     from slipstick.experiments.evidence.predictors.case_sets import case_set
 

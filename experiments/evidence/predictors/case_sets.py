@@ -10,6 +10,7 @@ from slipstick.hwmodels.files.readers import unknown_name
 
 SETS = {
     "scaling": "slipstick.experiments.evidence.predictors.sets.scaling_cases",
+    "surfaces": "slipstick.experiments.evidence.predictors.sets.surface_cases",
     "training": "slipstick.experiments.evidence.predictors.sets.training_cases",
     "serving": "slipstick.experiments.evidence.predictors.sets.serving_cases",
     "defaults": "slipstick.experiments.evidence.predictors.sets.default_cases",

@@ -22,26 +22,34 @@ THREAD_VARIABLES = (
     "NUMEXPR_NUM_THREADS",
     "SLIPSTICK_THREADS",
 )
+ASLEEP = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}
+"""Threads of OpenMP wait asleep unless the environment says otherwise: a thread that spins takes CPU time for nothing,
+and on a host with other programs it takes it from the thread it waits for."""
 MAX_POINTS = 10_000
+LEAST_SECONDS = 0.2
+"""A function is called until its calls took that long together: clocks of threads have steps of milliseconds."""
 TIMED = """
-import importlib, json, pathlib, sys, time
+import importlib, json, pathlib, sys, threading, time
 def threads():
     try:
         tasks = list(pathlib.Path("/proc/self/task").iterdir())
-        return {task.name: int((task / "schedstat").read_text().split()[0]) / 1e9 for task in tasks}
+        spent = {task.name: int((task / "schedstat").read_text().split()[0]) / 1e9 for task in tasks}
     except (OSError, ValueError, IndexError):
         return {}
+    return spent | {str(threading.get_native_id()): time.thread_time()}
 sys.path.insert(0, "")
 module, _, name = sys.argv[1].partition(":")
 function = getattr(importlib.import_module(module), name)
-values = json.loads(sys.argv[2])
+values, least, calls = json.loads(sys.argv[2]), float(sys.argv[3]), 0
 function(**values)
 before, spent, start = threads(), time.process_time(), time.perf_counter()
-function(**values)
+while calls == 0 or time.perf_counter() - start < least:
+    function(**values)
+    calls += 1
 passed, spent, after = time.perf_counter() - start, time.process_time() - spent, threads()
 each = [after[name] - before.get(name, 0.0) for name in after] if before else []
 busiest = max(each, default=0.0) if sum(each) > 0.9 * spent else 0.0
-print("slipstick-seconds", passed, spent, busiest)
+print("slipstick-seconds", passed / calls, spent / calls, busiest / calls)
 """
 
 
@@ -56,7 +64,7 @@ class ScalingTime:
     cpu
         CPU time of all threads together (of the whole command, its start included); None where the system says none.
     busiest
-        CPU time of the busiest thread: the wall time on a host of its own, if threads wait asleep (OMP_WAIT_POLICY).
+        CPU time of the busiest thread: the wall time on a host of its own, if threads wait asleep (`ASLEEP`).
         None for a command and for a function that ends its threads itself (those that are left did less than 90 % of
         `cpu`), and where the system says none.
     """
@@ -82,8 +90,9 @@ def measure_scaling(
     ----------
     program
         A command, in which ``{threads}`` and ``{NAME}`` stand for the point's numbers, or MODULE:FUNCTION, which is
-        called with the sizes (and `threads`, if it is named in ``sizes``) after one call to warm up. The thread count
-        is in OMP_NUM_THREADS, its relatives, and SLIPSTICK_THREADS.
+        called with the sizes (and `threads`, if it is named in ``sizes``) after one call to warm up, as often as
+        0.2 s hold; the mean of the calls counts. The thread count is in OMP_NUM_THREADS, its relatives, and
+        SLIPSTICK_THREADS.
     sizes
         Values of each size by name.
     timeout
@@ -127,7 +136,7 @@ def write_csv(runs: Sequence[ScalingTime], path: str | os.PathLike[str]) -> None
 def _run(program: str, point: Mapping[str, float], timeout: float) -> tuple[float, float | None, float | None]:
     """Wall time, CPU time of all threads, CPU time of the busiest one [s]; what is unknown is None."""
     count = f"{point['threads']:g}"
-    environment = {**os.environ, **dict.fromkeys(THREAD_VARIABLES, count)}
+    environment = {**ASLEEP, **os.environ, **dict.fromkeys(THREAD_VARIABLES, count)}
     command, own_clock = _command(program, point)
     spent, start = _cpu_of_children(), time.perf_counter()
     try:
@@ -164,7 +173,7 @@ def _command(program: str, point: Mapping[str, float]) -> tuple[list[str], bool]
         import json
 
         sizes = {name: _plain(value) for name, value in point.items() if name != "threads"}
-        return [sys.executable, "-c", TIMED, program, json.dumps(sizes)], True
+        return [sys.executable, "-c", TIMED, program, json.dumps(sizes), f"{LEAST_SECONDS}"], True
     filled = program
     for name, value in point.items():
         filled = filled.replace("{" + name + "}", f"{_plain(value)}")

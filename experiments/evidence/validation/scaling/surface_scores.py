@@ -70,15 +70,37 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
     return scores
 
 
-def table_cases(path: Path, source: str) -> Iterator[SurfaceCase]:
-    """Cases of a table: columns of words make groups, `rep` repeats, `time_s` is the time, the others vary."""
+@dataclass(frozen=True, eq=False)
+class TableCut:
+    """What is known of one table, and what is to be predicted.
+
+    Parameters
+    ----------
+    group
+        The source, and the words of the table's columns (a machine); empty words where it has none.
+    x, y
+        Known points, shape (points, parameters), and their median times [s].
+    to, truth
+        Points beyond in every parameter that was cut, and their median times [s].
+    """
+
+    group: str
+    parameters: tuple[str, ...]
+    x: FloatArray
+    y: FloatArray
+    to: FloatArray
+    truth: FloatArray
+
+
+def table_cuts(path: Path, source: str) -> Iterator[TableCut]:
+    """Cuts of a table: columns of words make groups, `rep` repeats, `time_s` is the time, the others vary."""
     import pandas as pd
 
     table = csv_frame(path)
     names = [str(name) for name in table if name not in ("rep", "time_s")]
     words = [name for name in names if not pd.api.types.is_numeric_dtype(table[name])]
-    groups = [table] if not words else [group for _, group in table.groupby(words, sort=False)]
-    for group in groups:
+    groups = [((), table)] if not words else table.groupby(words, sort=False)
+    for word, group in groups:
         varying = [name for name in names if name not in words and group[name].nunique() > 1]
         medians = group.groupby(varying)["time_s"].median().reset_index()
         x, y = medians[varying].to_numpy(dtype=np.float64), medians["time_s"].to_numpy(dtype=np.float64)
@@ -89,7 +111,14 @@ def table_cases(path: Path, source: str) -> Iterator[SurfaceCase]:
                 if low > x[:, column].min() or high < x[:, column].max():
                     beyond &= (x[:, column] < low) | (x[:, column] > high)
             if beyond.any() and known.sum() >= 2 * LEAST_LEVELS:
-                yield from _predicted_rows(source, varying, x[known], y[known], x[beyond], y[beyond])
+                name = " ".join((source, *map(str, word)))
+                yield TableCut(name, tuple(varying), x[known], y[known], x[beyond], y[beyond])
+
+
+def table_cases(path: Path, source: str) -> Iterator[SurfaceCase]:
+    """Cases of a table, see `table_cuts`."""
+    for cut in table_cuts(path, source):
+        yield from _predicted_rows(source, cut.parameters, cut.x, cut.y, cut.to, cut.truth)
 
 
 def _cuts(x: FloatArray, y: FloatArray) -> Iterator[Mask]:
