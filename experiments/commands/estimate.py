@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slipstick.experiments.commands.numbers import WithNumbers
+from slipstick.experiments.commands.numbers import INPUT, TRAIN, WithNumbers
 
 if TYPE_CHECKING:
     from slipstick.workloads.graph.workload import Workload
@@ -33,6 +33,8 @@ def register(app: typer.Typer) -> None:
         dtype: Annotated[
             str | None, typer.Option(help="compute in this data type: bfloat16, float16, int8, ...")
         ] = None,
+        given: Annotated[list[str] | None, INPUT] = None,
+        train: Annotated[str | None, TRAIN] = None,
         counters: Annotated[
             bool, typer.Option("--counters", help="of a GPU by kind of operation: flop, bytes by level, cycles")
         ] = False,
@@ -55,7 +57,7 @@ def register(app: typer.Typer) -> None:
         """
         from slipstick.experiments.commands.numbers import as_settings
         from slipstick.experiments.question.answers.printed import print_answers
-        from slipstick.experiments.question.own import is_own_program, own_program
+        from slipstick.experiments.question.own import own_or_none
         from slipstick.experiments.question.question import Question, question
         from slipstick.experiments.subjects.jobs import is_job
         from slipstick.hwmodels.files.readers import InputError
@@ -70,8 +72,7 @@ def register(app: typer.Typer) -> None:
             raise InputError("give --on MACHINE, or several, A,B,C (slipstick machines list)")
         from slipstick.workloads.catalog import workload as by_name
 
-        program = own_program(workload) if is_own_program(workload) else None
-        wanted = program or by_name(workload)
+        wanted = own_or_none(workload, given or (), train) or by_name(workload)
         settings = [*(set or []), *as_settings(number, wanted, OPTIONS)]
         if attention is not None:
             wanted = in_one_kernel(wanted, attention)
@@ -123,7 +124,18 @@ def register(app: typer.Typer) -> None:
                 print(f"report: {page.resolve()}")
 
 
-OPTIONS = ("--on", "--set", "--estimator", "--calibration", "--anchors", "--parts", "--dtype", "--attention")
+OPTIONS = (
+    "--on",
+    "--set",
+    "--estimator",
+    "--calibration",
+    "--anchors",
+    "--parts",
+    "--dtype",
+    "--attention",
+    "--input",
+    "--train",
+)
 """Named where an option is misspelt."""
 
 

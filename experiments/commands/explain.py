@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from slipstick.experiments.commands.numbers import WithNumbers
+from slipstick.experiments.commands.numbers import INPUT, TRAIN, WithNumbers
 
 
 def register(app: typer.Typer) -> None:
@@ -43,6 +43,8 @@ def register(app: typer.Typer) -> None:
             str | None, typer.Option(help="compute in this data type: bfloat16, float16, int8, ...")
         ] = None,
         verbose: Annotated[bool, typer.Option("--verbose", help="all assumptions")] = False,
+        given: Annotated[list[str] | None, INPUT] = None,
+        train: Annotated[str | None, TRAIN] = None,
         number: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
         format: Annotated[str, typer.Option(help="table | json | csv (csv: the elasticities)")] = "table",  # noqa: A002
     ) -> None:
@@ -55,7 +57,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.question.answers import lines
         from slipstick.experiments.question.answers.readable import row_shown
         from slipstick.experiments.question.domain import remarks as doubts_of
-        from slipstick.experiments.question.own import is_own_program, own_program
+        from slipstick.experiments.question.own import own_or_none
         from slipstick.experiments.question.question import question
         from slipstick.experiments.question.settings import prices
         from slipstick.hwmodels.files.readers import InputError
@@ -68,7 +70,7 @@ def register(app: typer.Typer) -> None:
             return
         if not (workload and on):
             raise InputError("give a WORKLOAD and --on MACHINE (or --trace FILE)")
-        subject = own_program(workload) if is_own_program(workload) else workload
+        subject = own_or_none(workload, given or (), train) or workload
         settings = named_settings(subject, set, number)
         fitted = None
         if calibration:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from slipstick.experiments.commands.numbers import WithNumbers
+from slipstick.experiments.commands.numbers import INPUT, TRAIN, WithNumbers
 
 
 def register(app: typer.Typer) -> None:
@@ -51,6 +51,8 @@ def register(app: typer.Typer) -> None:
         runs: Annotated[int | None, typer.Option(help="simulated runs of each point", min=1)] = None,
         seed: Annotated[int, typer.Option(help="of the first simulated run", min=0)] = 0,
         verbose: Annotated[bool, typer.Option("--verbose", help="all assumptions")] = False,
+        given: Annotated[list[str] | None, INPUT] = None,
+        train: Annotated[str | None, TRAIN] = None,
         number: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
@@ -77,11 +79,11 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.commands.numbers import named_settings, today_and_varied
         from slipstick.experiments.pages.output import emit
         from slipstick.experiments.question.objectives import with_front
-        from slipstick.experiments.question.own import is_own_program, own_program
+        from slipstick.experiments.question.own import own_or_none
         from slipstick.experiments.studies.study import Fitting, Study
         from slipstick.experiments.studies.whatif import answer, frame_rows
 
-        program = own_program(workload) if is_own_program(workload) else None
+        program = own_or_none(workload, given or (), train)
         if program is not None and save:
             raise InputError(
                 f"a study names files: slipstick workloads import {workload} --save {program.name}.json, then whatif "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
@@ -119,8 +119,30 @@ def is_own_program(name: str) -> bool:
     return bool(colon) and dotted and module not in NOT_MODULES
 
 
-def own_program(name: str) -> Workload:
-    """The forward pass of the torch program that MODULE:FUNCTION builds; imports are reported on standard error.
+def own_or_none(name: str, inputs: Sequence[str] = (), train: str | None = None) -> Workload | None:
+    """`own_program` where the name is one; None for other names, which have neither inputs nor an optimizer.
+
+    Raises
+    ------
+    InputError
+        As `own_program`, or where inputs or an optimizer are given to another workload.
+    """
+    if is_own_program(name):
+        return own_program(name, inputs, train)
+    if inputs or train:
+        raise InputError(f"{name!r}: --input and --train are of a torch program: FILE.py:FUNCTION")
+    return None
+
+
+def own_program(name: str, inputs: Sequence[str] = (), train: str | None = None) -> Workload:
+    """The forward pass of the torch program that MODULE:FUNCTION builds, or with an optimizer its training step.
+
+    Imports are reported on standard error.
+
+    Parameters
+    ----------
+    inputs
+        As text, ``batch,3,224,224`` or ``input_ids=batch,seq_len:int64``; those that the function returns without.
 
     Raises
     ------
@@ -131,8 +153,11 @@ def own_program(name: str) -> Workload:
     from slipstick.workloads.importers.torch.torch_import import import_torch
 
     print(f"slipstick: imports {name.rpartition(':')[0]} and runs its code ({name})", file=sys.stderr)
-    model, inputs = model_and_inputs(name)
-    return import_torch(model, inputs, name.rpartition(":")[2], purpose="inference")
+    model, shapes = model_and_inputs(name, inputs)
+    label = name.rpartition(":")[2]
+    if train is None:
+        return import_torch(model, shapes, label, purpose="inference")
+    return import_torch(model, shapes, label, purpose="training", optimizer=train)
 
 
 def read_workload(name: str) -> Workload:

@@ -215,7 +215,9 @@ class Workload:
             return self
         missing = sorted(self.symbols - set(self.defaults))
         if missing:
-            raise InputError(f"workload {self.name!r}: give a value for {', '.join(missing)} (workload.bind)")
+            raise InputError(
+                f"workload {self.name!r}: give a value for {', '.join(missing)} (--{missing[0]} N, or bind)"
+            )
         return self.bind_known(self.defaults)
 
     def save(self, path: str | os.PathLike[str]) -> None:

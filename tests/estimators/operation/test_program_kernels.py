@@ -194,8 +194,39 @@ def test_each_operation_of_an_own_program_is_bound_by_something(
         assert answer["why"].startswith("kernels of PyTorch")
 
 
+def test_inputs_training_and_what_cannot_be_traced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Shapes on the command line, a training step beside the forward pass, and errors that say what to change."""
+    pytest.importorskip("torch")
+    (tmp_path / "convnext_for_a_test.py").write_text(BLOCK)
+    monkeypatch.chdir(tmp_path)
+
+    def seconds(*more: str) -> float:
+        assert run(["estimate", *more, "--on", "a100", "--format", "json"]) == 0
+        return float(json.loads(capsys.readouterr().out)[0]["time_s"])
+
+    layer = "convnext_for_a_test.py:layer", "--input", "batch,4096"
+    forward = seconds(*layer, "--batch", "8192")
+    flop = 2 * 8192 * 4096 * 4096
+    assert forward > flop / machine("a100-sxm-80gb").peak("vector", "float32")
+    assert seconds(*layer, "--batch", "8192", "--train", "adam") > 1.5 * forward  # weights' gradients and the update
+    assert seconds(*layer, "--batch", "16384") > 1.5 * forward
+    for words, mended in (
+        (["convnext_for_a_test.py:layer"], "--input"),
+        (["convnext_for_a_test.py:branch"], "no branch may hang on values"),
+        (["gpt2", "--train", "adam"], "FILE.py:FUNCTION"),
+    ):
+        assert run(["estimate", *words, "--on", "a100"]) == 2
+        assert mended in capsys.readouterr().err
+
+
 BLOCK = """
 import torch
+def layer():
+    return torch.nn.Linear(4096, 4096)
+def branch():
+    return (lambda x: x + 1 if x.sum().item() > 0 else x), (torch.randn(4),)
 def block():
     layers = torch.nn.Conv2d(192, 192, 7, padding=3, groups=192), torch.nn.Conv2d(192, 768, 1), torch.nn.GELU()
     return torch.nn.Sequential(*layers), (torch.randn(32, 192, 28, 28),)

@@ -269,6 +269,8 @@ def read_reduction(call: Call) -> list[Piece]:
     read = x.elements
     if call.name in LOSSES_OF_TWO:  # an input and a target of its shape
         read = sum(tensor.elements for tensor in call.tensors()[:2])
+    if call.name.startswith("_embedding_bag"):  # the rows of the table that the index picks
+        read = call.tensors()[1].elements * x.shape[-1]
     return [Piece("reduction", {"elements": read, "outputs": out}, {"function": call.name.removesuffix("_")})]
 
 

@@ -59,6 +59,8 @@ def own_failure(error: BaseException) -> str:
     message = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
     if isinstance(error, ModuleNotFoundError) and error.name == "torch":
         message += " (pip install 'slipstick[torch]')"
+    if "not compiled with CUDA" in message or "NVIDIA driver" in message:
+        message += " (build it on the CPU, or under torch.device('meta'): nothing is computed)"
     if isinstance(error, SyntaxError):
         return message
     here = [frame for frame in extract_tb(error.__traceback__) if _is_own(frame.filename)]

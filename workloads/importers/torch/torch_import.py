@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -163,6 +164,7 @@ def _record(
             variables[str(variable)] = name
     recorder = make_recorder(environment)
     with contextlib.ExitStack() as stack:
+        stack.enter_context(_quiet())
         stack.enter_context(FakeTensorMode(shape_env=environment, allow_non_fake_inputs=True))
         arguments = {
             k: torch.empty(
@@ -197,11 +199,25 @@ def _record(
     return _finish(recorder, subject, environment, variables)
 
 
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Torch's own trace of an error on the way, which the one line of ours repeats, is not shown."""
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    before = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
+
+
 def _mend(error: Exception) -> str:
     """What usually mends an error of torch; "" where nothing is known."""
     if "scalar types: Long, Int" in str(error) or "must be Long" in str(error):
         wanted = "--input NAME=batch,seq_len:int64, or torch.zeros(batch, seq_len, dtype=torch.int64)"
         return f"; an input that holds indices is of whole numbers: {wanted}"
+    if "data-dependent" in str(error):
+        return "; nothing is computed here, so no branch may hang on values: hand over a function without that branch"
     return ""
 
 
