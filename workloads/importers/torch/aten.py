@@ -105,7 +105,8 @@ READERS: Mapping[str, Reader] = _table(
         """: read_upsample,
         """
         sum mean amax amin max min argmax argmin var var_mean std prod any all norm linalg_vector_norm logsumexp
-        _embedding_bag _embedding_bag_forward_only nll_loss_forward nll_loss2d_forward nll_loss_backward nll_loss2d_backward mse_loss smooth_l1_loss
+        _embedding_bag _embedding_bag_forward_only
+        nll_loss_forward nll_loss2d_forward nll_loss_backward nll_loss2d_backward mse_loss smooth_l1_loss
         huber_loss binary_cross_entropy nansum count_nonzero median std_mean aminmax _euclidean_dist
         """: read_reduction,
         """
