@@ -28,12 +28,11 @@ from slipstick.workloads.importers.torch.aten_readers import (
     read_norm,
     read_nothing,
     read_pool,
-    read_reduction,
-    read_scan,
     read_softmax,
     read_upsample,
     read_view,
 )
+from slipstick.workloads.importers.torch.aten_reductions import read_reduction, read_scan
 
 __all__ = ["Call", "read_call"]
 
