@@ -179,7 +179,8 @@ def test_a_tensor_at_the_address_of_a_dead_view_is_not_that_view() -> None:
             alias + 2
         names = [node.name for node in recorder.nodes]
         assert {names[i] for i, _ in recorder.nodes[-1].before} == {"add"}, names
-    assert reused, "no address was used again: this test shows nothing"
+    if not reused:
+        pytest.skip("Python used no address again: nothing is shown")
 
 
 def test_fused_attention_is_counted_with_its_quadratic_term() -> None:
