@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 
 DECIDING = ("hwmodels", "workloads", "estimators", "experiments/question", "experiments/studies")
@@ -13,6 +12,8 @@ DECIDING = ("hwmodels", "workloads", "estimators", "experiments/question", "expe
 
 def installed_version(distribution: str) -> str:
     """The version of an installed distribution, or `not installed` where at most its source is on the path."""
+    from importlib import metadata  # here: every command reads this module, few want a version
+
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:

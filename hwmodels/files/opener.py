@@ -20,6 +20,7 @@ from typing import BinaryIO
 
 from slipstick.hwmodels.files.errors import InputError
 
+MAX_DEPTH = 64
 MEGABYTE = 1_000_000
 DEFAULT_LIMIT_BYTES = 64 * MEGABYTE
 FREE_BYTES = 16 * MEGABYTE

@@ -11,22 +11,17 @@ import json
 import math
 import os
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-import yaml
-from yaml.composer import Composer
-
 from slipstick.hwmodels.files.errors import InputError as InputError
 from slipstick.hwmodels.files.opener import DEFAULT_LIMIT_BYTES as DEFAULT_LIMIT_BYTES
+from slipstick.hwmodels.files.opener import MAX_DEPTH as MAX_DEPTH
 from slipstick.hwmodels.files.opener import MEGABYTE as MEGABYTE
 from slipstick.hwmodels.files.opener import read_bytes as read_bytes
 from slipstick.hwmodels.files.writer import atomic_write as atomic_write
 
-MAX_DEPTH = 64
-MAX_YAML_NODES = 200_000
 MAX_INTEGER = 10**40
 MAX_CONTAINERS = 2_000_000
 MAX_VALUES = 8_000_000
@@ -116,6 +111,8 @@ def read_toml(path: str | os.PathLike[str], limit_bytes: int = MEGABYTE) -> dict
     InputError
         Where it is no TOML, nests too deep, or is longer than `limit_bytes`.
     """
+    import tomllib  # here: lists and help read no TOML
+
     try:
         document = tomllib.loads(read_text(path, limit_bytes))
     except tomllib.TOMLDecodeError as error:
@@ -126,52 +123,6 @@ def read_toml(path: str | os.PathLike[str], limit_bytes: int = MEGABYTE) -> dict
         raise error if isinstance(error, InputError) else InputError(f"{path}: {_TOO_LARGE}") from None
     check_bounds(document, path)
     return document
-
-
-class _Bounded(Composer):
-    """PyYAML's composer in Python, put before the parser: libyaml's composer, in C, cannot be bounded."""
-
-
-class _PlainLoader(_Bounded, yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader):  # type: ignore[misc]
-    """Safe YAML without aliases (no bombs), with unique keys and a bounded number of nodes.
-
-    libyaml makes the events where PyYAML was built with it: a file is read seven times as fast.
-    """
-
-    nodes = 0
-    depth = 0
-
-    def __init__(self, text: str) -> None:
-        super(_Bounded, self).__init__()
-        super(Composer, self).__init__(text)
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        self.nodes += 1
-        line = self.peek_event().start_mark.line + 1
-        if self.nodes > MAX_YAML_NODES:
-            raise InputError(f"line {line}: more than {MAX_YAML_NODES} YAML nodes")
-        if self.check_event(yaml.AliasEvent):
-            raise InputError(f"line {line}: YAML aliases (*name) are not accepted")
-        if self.depth == MAX_DEPTH:
-            raise InputError(f"line {line}: nested deeper than {MAX_DEPTH} levels")
-        self.depth += 1
-        node = super().compose_node(parent, index)
-        self.depth -= 1
-        return node
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> Any:  # noqa: FBT001 - PyYAML's signature
-        seen = set()
-        for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                continue
-            if key.value in seen:
-                raise InputError(f"line {key.start_mark.line + 1}: field {key.value!r} is given twice")
-            seen.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
-def _scalar(loader: Any, node: Any) -> Any:
-    return loader.construct_scalar(node)
 
 
 def read_yaml(path: str | os.PathLike[str], limit_bytes: int = MEGABYTE, text_tags: Sequence[str] = ()) -> Any:
@@ -185,11 +136,11 @@ def read_yaml(path: str | os.PathLike[str], limit_bytes: int = MEGABYTE, text_ta
         Where it is no such YAML, nests too deep, or is longer than `limit_bytes`.
     """
 
-    class Loader(_PlainLoader):
-        pass
+    import yaml  # here: lists and help read no YAML
 
-    for tag in text_tags:
-        Loader.add_constructor(tag, _scalar)
+    from slipstick.hwmodels.files.yaml_loader import loader
+
+    Loader = loader(text_tags)
     try:
         document = Loader(read_text(path, limit_bytes)).get_single_data()
     except InputError as error:

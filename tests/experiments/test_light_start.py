@@ -30,6 +30,7 @@ def test_lists_read_their_indices(command: str) -> None:
     names = imported(*command.split())
     assert not names & HEAVY
     assert "numpy" not in names
+    assert command == "machines list" or "yaml" not in names  # a file that its index lags behind is read
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from slipstick.estimators.core.residency import capacity_of_all, cost_by_level, 
 from slipstick.estimators.operation.roofline import serving_rate
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.shown import format_quantity
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op
@@ -59,7 +60,14 @@ class CpuRoofline(FormulaModel):
 
     def caches(self, machine: Machine) -> str:
         """Hot where the runtime says none: loops over the same data on the same cores."""
-        return f"{machine.runtime.cache or 'hot'} caches"
+        last = next(reversed(rated_caches(machine)), "")
+        size = machine.memory[last].capacity * machine.instances(last) if last else 0.0
+        if machine.runtime.cache or not size:
+            return f"{machine.runtime.cache or 'hot'} caches"
+        held = format_quantity(float(f"{size:.3g}"), "byte")
+        return (
+            f"hot caches: operations of at most {held} find their data in {last}, larger ones in {machine.main_memory}"
+        )
 
     def key(self, op: Op, machine: Machine) -> Hashable:
         """Operations that share a formula: `_Parts` of it."""
