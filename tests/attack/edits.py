@@ -121,17 +121,7 @@ def broken(content: bytes, edits: list[Edit], name: str) -> bytes:
             break  # what grows at each edit would keep the editing busy, not the reader
         try:
             plain = _EDITS[edit.kind](plain, edit, name)
-        except (
-            ValueError,
-            TypeError,
-            KeyError,
-            IndexError,
-            AttributeError,
-            RecursionError,
-            OverflowError,
-            ZeroDivisionError,
-            yaml.YAMLError,
-        ):
+        except _NO_DOCUMENT:
             plain = _word(plain, edit, name)  # what is no document any more is changed as text
     return gzip.compress(plain, 1) if packed else plain
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.attack import forked, seeds
 from tests.attack.cases import FileCase, file_cases, read_case
-from tests.attack.edits import PLACES, Edit
+from tests.attack.edits import PLACES, Edit, broken
 from tests.attack.forked import attack
 from tests.attack.lines import GOOD, LONG, WITHOUT, LineCase, line_case, line_cases, verbs
 from tests.attack.readers import READERS
@@ -81,3 +81,8 @@ def test_a_case_that_computes_too_long_is_ended(home: Path, monkeypatch: pytest.
 def test_a_line_that_answers_is_no_failure(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert line_case(LineCase(("machines", "show", "h100-sxm")), tmp_path, home) is None
+
+
+def test_a_table_that_is_none_any_more_is_edited_as_text() -> None:
+    """A carriage return inside a cell, put there by one edit, is no CSV for the next."""
+    assert broken(b"p,time_s\n1\r2,3\n", [Edit("cell", 3720, 94)], "series.csv")
