@@ -30,3 +30,19 @@ class Engine(Record):
     columns: int = Field(default=0, ge=0)
     arrays: int = Field(default=1, ge=1)
     dataflow: Literal["output_stationary", "weight_stationary", "input_stationary"] = "weight_stationary"
+
+    def rated(self, dtype: str) -> str:
+        """The entry of the table of rates that holds for a data type; "" where none does.
+
+        A table that names FP4 alone is taken to mean every FP4 format; one that names block-scaled formats means those.
+
+        >>> Engine(flop_per_cycle={"float8": 1024, "float4": 2048}).rated("nvfp4")
+        'float4'
+        >>> Engine(flop_per_cycle={"float4": 2048, "mxfp4": 2048}).rated("nvfp4")
+        ''
+        """
+        rates = self.flop_per_cycle
+        if dtype in rates:
+            return dtype
+        plain = not any(name.startswith(("mxfp", "nvfp")) for name in rates)
+        return "float4" if dtype in ("nvfp4", "mxfp4") and "float4" in rates and plain else ""

@@ -6,7 +6,7 @@ through all nearer ones. `gpu.tiled` counts what is read again because tiles ove
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -21,7 +21,6 @@ from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.runtime import CacheState
-from slipstick.workloads.graph.cost import BLOCK_SCALED
 from slipstick.workloads.graph.kinds import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op
 
@@ -90,7 +89,7 @@ def serving_rate(machine: Machine, unit: str, dtype: str) -> tuple[str, str]:
         Where no engine of the machine computes in that dtype.
     """
     for name in (unit, "vector"):
-        rated = _rated(machine.engines[name].flop_per_cycle, dtype) if name in machine.engines else ""
+        rated = machine.engines[name].rated(dtype) if name in machine.engines else ""
         if rated:
             return name, rated
     no_matrix = dtype in HALF and "matrix" not in machine.engines
@@ -104,17 +103,6 @@ def serving_rate(machine: Machine, unit: str, dtype: str) -> tuple[str, str]:
         f"machine {machine.name!r} states no rate for {unit}.{dtype} (known: {', '.join(known)}): compute in another "
         f"type (--dtype {' or '.join(types[:4])}), or give engines.{unit}.flop_per_cycle.{dtype} in its file"
     )
-
-
-def _rated(rates: Collection[str], dtype: str) -> str:
-    """The entry of a table of rates that holds for a data type; "" where none does.
-
-    A table that names FP4 alone is taken to mean every FP4 format; one that names block-scaled formats means those.
-    """
-    if dtype in rates:
-        return dtype
-    plain = dtype in ("nvfp4", "mxfp4") and "float4" in rates and not set(BLOCK_SCALED) & set(rates)
-    return "float4" if plain else ""
 
 
 def serving_engine(machine: Machine, unit: str, dtype: str) -> str:

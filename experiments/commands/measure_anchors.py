@@ -1,7 +1,8 @@
-"""slipstick measure anchors: the operations to time first on a GPU that nobody measured."""
+"""slipstick measure anchors: the operations to time first on a GPU that nobody measured; timed where torch sees it."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -16,48 +17,76 @@ def register(measures: typer.Typer) -> None:
 def anchors(
     on: Annotated[str, typer.Option(help="a machine, or a YAML file (slipstick machines list)")],
     count: Annotated[int, typer.Option("--next", help="rows to name", min=1, max=50)] = 5,
-    dtype: Annotated[str, typer.Option(help="of the operations: float32, bfloat16")] = "bfloat16",
+    dtype: Annotated[str, typer.Option(help="of the operations: float32, bfloat16, float8")] = "bfloat16",
     calibration: Annotated[str, typer.Option(help="gpus, or a file of slipstick calibrate --out")] = "gpus",
-    save: Annotated[Path | None, typer.Option(help="a CSV to fill in, for estimate --anchors")] = None,
+    device: Annotated[
+        str | None, typer.Option(help="measure them here by torch, on cuda or cpu (which --on names); resumes --save")
+    ] = None,
+    most_seconds: Annotated[float, typer.Option(help="no rows predicted to take longer there", min=1e-6)] = 1.0,
+    save: Annotated[
+        Path | None, typer.Option(help="the CSV for estimate --anchors; without --device to fill in")
+    ] = None,
     format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
 ) -> None:
-    """The operations whose times would teach most about a GPU, the most informative first; nothing is run."""
+    """The operations whose times would teach most about a GPU, the most informative first; --device measures them."""
     from slipstick.estimators.across_devices.anchors.next_rows import GRIDS, candidates, next_rows
     from slipstick.estimators.across_devices.files.devices_file import load_device_calibration
+    from slipstick.experiments.measure.clocks.anchor_times import Wanted, stopwatch, timed, torch_call, write_rows
     from slipstick.experiments.pages.output import emit
     from slipstick.experiments.question.registry import CALIBRATIONS
     from slipstick.hwmodels.catalog import machine
-    from slipstick.hwmodels.files.readers import InputError, atomic_write
+    from slipstick.hwmodels.files.readers import InputError
 
+    if device is not None and save is None:
+        raise InputError("--device: give --save FILE.csv, where times are kept as they are taken")
+    watch, place = stopwatch(device) if device is not None else (None, "")
     machine_there = machine(on)
     known = load_device_calibration(CALIBRATIONS / "gpus.json" if calibration == "gpus" else calibration)
     names = [one.name for one in known.classes if one.name.endswith(f".{dtype}") and one.name.split(".")[0] in GRIDS]
     if not names:
         have = sorted({one.name.partition(".")[2] for one in known.classes})
         raise InputError(f"--dtype {dtype}: {calibration} has no operations of it (known: {', '.join(have)})")
-    belief = known.forecast(machine_there, anchors=()).belief
-    if not belief.roots.any():
+    forecast = known.forecast(machine_there, anchors=())
+    if not forecast.belief.roots.any():
         raise InputError(f"{machine_there.name} was measured for {calibration}: its own rows say more than anchors")
-    result = next_rows(belief, candidates(names, machine_there), count)
-    dims = list(dict.fromkeys(dim for row in result for dim, _ in row.dims))
-    if save is not None:
-        lines = [",".join(["kind", "dtype", "causal", "time_s", *dims])]
-        for row in result:
-            sizes = dict(row.dims)
-            causal = "" if "queries" not in sizes else "yes" if sizes["queries"] > 1 else "no"
-            cells = [f"{sizes[dim]:g}" if dim in sizes else "" for dim in dims]
-            lines.append(",".join([row.name.partition(".")[0], dtype, causal, "", *cells]))
-        with atomic_write(save) as stream:
-            stream.write("\n".join(lines) + "\n")
-    rows = [
-        {
+    offered = [
+        row for row in candidates(names, machine_there) if float(forecast.predict([row]).time[0]) <= most_seconds
+    ]
+    if not offered:
+        raise InputError(f"--most-seconds {most_seconds:g}: every operation is predicted to take longer")
+    result = next_rows(forecast.belief, offered, count)
+    wanted = [Wanted.of(row.name, row.dims) for row in result]
+    times: dict[Wanted, float] = {}
+    if watch is not None and device is not None and save is not None:
+        _on_terminal(f"{len(wanted)} operations on {place}")
+        times = timed(
+            wanted,
+            save,
+            watch,
+            lambda row: torch_call(row, device),
+            lambda text: print(f"slipstick: {text}", file=sys.stderr),
+        )
+    elif save is not None:
+        write_rows(save, dict.fromkeys(wanted))
+    rows: list[dict[str, object]] = []
+    for row, one in zip(result, wanted, strict=True):
+        cells: dict[str, object] = {
             "operation": row.name,
             "sizes": ", ".join(f"{dim} = {size:g}" for dim, size in row.dims),
             "told_s": row.time,
             "spread_now": row.spread,
             "mean_spread_after": row.left,
         }
-        for row in result
-    ]
-    notes = [f"{machine_there.name}: measure these, warm, medians of many runs, and give them as --anchors FILE.csv"]
-    emit(rows, format, notes=[*notes, f"to fill in: {save}"] if save else notes)
+        rows.append(cells | ({"time_s": times.get(one)} if device is not None else {}))
+    if device is not None:
+        notes = [f"{machine_there.name}: measured on {place}; give them as --anchors {save}"]
+    else:
+        notes = [
+            f"{machine_there.name}: measure these, warm, medians of many runs, and give them as --anchors FILE.csv"
+        ]
+        notes += [f"to fill in: {save}; where torch sees the machine, --device cuda measures them"] if save else []
+    emit(rows, format, notes=notes)
+
+
+def _on_terminal(text: str) -> None:
+    print(f"slipstick: {text}", file=sys.stderr, flush=True)

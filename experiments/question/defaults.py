@@ -14,9 +14,17 @@ from typing import TYPE_CHECKING
 from slipstick.estimators.contract.protocols import Estimator
 from slipstick.experiments.question import registry
 from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.cost import SIZE_BYTES
 from slipstick.workloads.graph.footprint import attends_to_cache
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.transforms.narrow import computed_in, is_narrow, narrow_products, number_type, wide_type
+from slipstick.workloads.transforms.narrow import (
+    as_multiplied,
+    computed_in,
+    is_narrow,
+    narrow_products,
+    number_type,
+    wide_type,
+)
 
 if TYPE_CHECKING:
     from slipstick.estimators.across_devices.devices import DeviceCalibration
@@ -148,13 +156,14 @@ def in_type(workload: Workload, machine: Machine, dtype: str | None) -> Workload
     InputError
         Where the data type is unknown, or a step that trains needs a format that the machine lacks.
     """
-    return workload if dtype is None else computed_in(workload, dtype, _multiplied(machine))
+    has = _multiplied(machine)
+    return as_multiplied(workload, has) if dtype is None else computed_in(workload, dtype, has)
 
 
 def _multiplied(machine: Machine) -> Collection[str]:
     """Data types that the machine's matrix engine multiplies."""
     matrix = machine.engines.get("matrix")
-    return frozenset(matrix.flop_per_cycle) if matrix is not None else frozenset()
+    return frozenset(filter(matrix.rated, SIZE_BYTES)) if matrix is not None else frozenset()
 
 
 @cache

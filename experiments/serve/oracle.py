@@ -148,8 +148,8 @@ class Deployment:
             f"weights {self.stored}, cache {self.cache_type}",
             self.layout.text(),
         ]
-        if self.step.device.widened:
-            words.append(f"{self.machine.name} has no 4-bit products: weights are widened to bfloat16 on the way")
+        if lacked := self.step.device.lacked:
+            words.append(f"{self.machine.name} has no {lacked} products: weights are widened to 16 bits on the way")
         return (*words, "speculative decoding off, prefix hits as stated")
 
     def remarks(self) -> tuple[str, ...]:

@@ -115,7 +115,8 @@ def machine_changes(words: Sequence[str]) -> dict[str, str | float]:
 def stored_as(model: LanguageModel, dtype: str | None) -> str:
     """The type of weights by the words of a user; None: as the model's file says.
 
-    4-bit weights of a model with experts leave attention in bfloat16, as its published checkpoints do.
+    4-bit weights of a model with experts leave attention in bfloat16, as its published checkpoints do; "mxfp4" is that
+    of gpt-oss where there are experts and of all layers where there are none.
 
     Raises
     ------
@@ -127,6 +128,8 @@ def stored_as(model: LanguageModel, dtype: str | None) -> str:
     name = _SPELLINGS.get(dtype.lower(), dtype.lower())
     if name == "nvfp4" and model.experts:
         return "mxfp4" if model.weights == "mxfp4" else "nvfp4_experts"
+    if name == "mxfp4" and not model.experts:
+        return "mxfp4_dense"
     if name not in WEIGHT_TYPES and not name.startswith("bits "):
         raise unknown_name("type of weights", dtype, sorted(WEIGHT_TYPES))
     return name

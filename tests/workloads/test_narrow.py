@@ -108,3 +108,18 @@ def test_names() -> None:
     with pytest.raises(InputError, match="unknown data type 'nvfp3'; did you mean 'nvfp4'"):
         number_type("nvfp3")
     assert SIZE_BYTES["float8_block"] == 1 + 4 / 128**2
+
+
+def test_served_models_on_machines_that_lack_their_format(capsys: pytest.CaptureFixture[str]) -> None:
+    """MXFP4 of all layers of a dense model; gpt-oss, published in MXFP4, on an A100 and on an MI355X."""
+    common = ["serve", "llama-3.1-8b", "--concurrency", "4", "--input", "64", "--output", "16"]
+    assert run([*common, "--on", "mi355x", "--dtype", "mxfp4"]) == 0
+    words = capsys.readouterr().out
+    assert "of weights a device" in words and float(words.split("GB of weights")[0].split()[-1]) < 6.1
+    assert "widened" not in words
+    assert run([*common, "--on", "h100-sxm", "--dtype", "mxfp8"]) == 0
+    assert "has no mxfp8 products: weights are widened" in " ".join(capsys.readouterr().out.split())
+    assert run(["estimate", "decode:gpt-oss-20b", "--on", "a100-sxm-80gb", "--verbose"]) == 0
+    assert "weights alone in mxfp4" in " ".join(capsys.readouterr().out.split())
+    made = question("decode:gpt-oss-20b", "mi355x", "roofline").workload
+    assert {op.dtype for op in made if op.name.startswith("experts")} == {"mxfp4"}

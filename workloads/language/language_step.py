@@ -209,7 +209,7 @@ class _Step:
         """A product with weights (rows, columns) stored in `bits` each; activations move in bfloat16."""
         tokens = self.tokens if tokens is None else tokens
         dims = {"batch": batch, "m": rows, "n": tokens, "k": columns}
-        made = operation(name, "gemm", dims, dtype or _computed_in(self.kind), times=times)
+        made = operation(name, "gemm", dims, dtype or self.kind.compute, times=times)
         weights = batch * rows * columns * (self.kind.linear if bits is None else bits) / 8
         amounts: dict[str, Amount] = {
             key: amount for key, amount in made.cost.items() if key.startswith(("flop", "launch"))
@@ -224,7 +224,3 @@ class _Step:
     def reduce(self, name: str, times: Amount) -> None:
         dims = {"elements": self.tokens * self.model.width, "participants": self.tensor}
         self.add(name, "collective", dims, times, function="all_reduce")
-
-
-def _computed_in(kind: WeightType) -> str:
-    return {"float4": "float8"}.get(kind.compute, kind.compute)

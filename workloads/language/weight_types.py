@@ -46,9 +46,12 @@ WEIGHT_TYPES: Mapping[str, WeightType] = {
         WeightType("fp8_block", 8 + 32 / 128**2, 8 + 32 / 128**2, 16, "float8"),
         WeightType("int8", 8 + 16 / 128, 8 + 16 / 128, 16, "int8"),
         WeightType("int4", 4 + 20 / 128, 4 + 20 / 128, 16, "bfloat16"),
-        WeightType("nvfp4", 4.5, 4.5, 16, "float4"),
-        WeightType("nvfp4_experts", 16, 4.5, 16, "float4"),
-        WeightType("mxfp4", 16, 4.25, 16, "float4"),
+        WeightType("nvfp4", 4.5, 4.5, 16, "nvfp4"),
+        WeightType("nvfp4_experts", 16, 4.5, 16, "nvfp4"),
+        WeightType("mxfp4", 16, 4.25, 16, "mxfp4"),
+        WeightType("mxfp4_dense", 4.25, 4.25, 16, "mxfp4"),
+        WeightType("mxfp6", 6.25, 6.25, 16, "mxfp6"),
+        WeightType("mxfp8", 8.25, 8.25, 16, "mxfp8"),
     )
 } | {name: WeightType(name, bits, bits, bits, "bfloat16") for name, bits in _MIXTURES.items()}
 

@@ -124,7 +124,7 @@ def narrow_products(workload: Workload, dtype: str, has: Collection[str] | None 
     given = workload.metadata.get("weights", "bf16")
     if given not in PLAIN_WEIGHTS:
         raise InputError(f"data type {dtype} for {workload.name!r}: its weights are stored in {given} already")
-    lacks = dtype in OPERAND_TYPES and has is not None and not _multiplied(dtype, has)
+    lacks = dtype in OPERAND_TYPES and has is not None and RATED_AS.get(dtype, dtype) not in has
     alone = lacks or dtype in WEIGHT_TYPES
     if alone and any(op.kind == "optimizer" for op in workload):
         known = ", ".join(sorted(has or ())) or "none"
@@ -138,9 +138,23 @@ def narrow_products(workload: Workload, dtype: str, has: Collection[str] | None 
     return replace(workload, operations=operations, metadata=Table({**workload.metadata, **facts}))
 
 
-def _multiplied(dtype: str, has: Collection[str]) -> bool:
-    rated = RATED_AS.get(dtype, dtype)
-    return rated in has or (rated in ("nvfp4", "mxfp4") and "float4" in has and not set(BLOCK_SCALED) & set(has))
+def as_multiplied(workload: Workload, has: Collection[str]) -> Workload:
+    """A workload written down with narrow products (a served model's): those that a machine lacks become wide."""
+    lacked = {op.dtype for op in workload if op.dtype in OPERAND_TYPES and RATED_AS.get(op.dtype, op.dtype) not in has}
+    if not lacked:
+        return workload
+    wide = wide_type(has)
+    operations = tuple(_widened(op, wide) if op.dtype in lacked else op for op in workload.operations)
+    count, stored = sum(op.dtype in lacked for op in workload), min(lacked)
+    facts = {"dtype": f"{stored}{WEIGHTS}", STORED: stored, WIDE: wide}
+    facts[OPERANDS] = f"{count}, no engine here multiplies {stored}"
+    return replace(workload, operations=operations, metadata=Table({**workload.metadata, **facts}))
+
+
+def _widened(op: Op, wide: str) -> Op:
+    rated = RATED_AS.get(op.dtype, op.dtype)
+    cost = Cost({name.replace(f".{rated}", f".{wide}"): amount for name, amount in op.cost.items()})
+    return replace(op, dtype=wide, cost=cost, attributes=Table({**op.attributes, "weights": op.dtype}))
 
 
 def multiplies_weights(op: Op) -> bool:

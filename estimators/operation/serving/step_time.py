@@ -77,9 +77,13 @@ class Pace:
         return Pace(self.kernels * other.kernels, self.fixed * other.fixed)
 
 
+FOUR_BITS = ("float4", "nvfp4", "mxfp4")
+WIDE = ("bfloat16", "float16", "tfloat32", "float32")
+
+
 @dataclass(frozen=True)
 class Device:
-    """What a step reads of a machine: rates in bytes/s and flop/s, capacity in bytes."""
+    """What a step reads of a machine: rates in bytes/s and flop/s, capacity in bytes; `lacked`: a type it widens."""
 
     bandwidth: float
     capacity: float
@@ -87,6 +91,7 @@ class Device:
     narrow_peak: float
     link: float
     widened: int = 0
+    lacked: str = ""
 
     @classmethod
     def of(cls, machine: Machine, compute: str, ranks: int) -> Device:
@@ -102,7 +107,7 @@ class Device:
         plain = next((name for name in ("bfloat16", "float16", "float32") if name in rates), None)
         if plain is None:
             raise InputError(f"machine {machine.name!r}: no {unit} products in bfloat16, float16 or float32")
-        narrow = compute if compute in rates else plain
+        narrow = machine.engines[unit].rated(compute) or plain
         level = machine.memory[machine.main_memory]
         joined = [link.bandwidth for name, link in machine.links.items() if name != "infeed" and link.width >= ranks]
         if ranks > 1 and not joined:
@@ -117,7 +122,8 @@ class Device:
             machine.peak(unit, plain),
             machine.peak(unit, narrow),
             joined[0] if joined else math.inf,
-            int(compute == "float4" and narrow == plain),
+            int(compute in FOUR_BITS and narrow == plain),
+            compute if narrow == plain and compute not in (plain, *WIDE) else "",
         )
 
 

@@ -1,0 +1,313 @@
+"""Operations that a calibration across devices wants of a machine, timed one by one where torch sees the machine.
+
+A GPU is timed by its events around calls that a graph replays, so that no host stands between two kernels, and data
+stay where the call before left them: what the public times of the calibration that ships were taken by. Where a call
+cannot be captured, it is launched again and again. A processor is timed by wall time on all threads of torch. The
+value is the median over repeats.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+from slipstick.experiments.measure.clocks.timing import Protocol as Timed
+from slipstick.experiments.measure.clocks.timing import Task, measure
+from slipstick.hwmodels.files.readers import InputError, atomic_write, read_csv_rows, read_number, unknown_name
+
+DTYPES = ("float32", "bfloat16", "float16", "float8")
+"""Data types that are measured; float8 in products alone, on a GPU."""
+CAPTURED = 20
+"""Calls in one replayed graph."""
+SAMPLE_SECONDS, MOST_CALLS = 5e-3, 2000
+LEADING = ("kind", "dtype", "causal", "time_s")
+
+Sizes: TypeAlias = tuple[tuple[str, float], ...]
+"""Dims of an operation by name, sorted by it."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """An operation to time: kind and data type by the taxonomy, and its dims by name, sorted (`of`)."""
+
+    kind: str
+    dtype: str
+    sizes: Sizes
+
+    @classmethod
+    def of(cls, name: str, sizes: Iterable[tuple[str, float]]) -> Wanted:
+        """From a class of operations ("gemm.bfloat16") and its dims in any order."""
+        kind, _, dtype = name.partition(".")
+        return cls(kind, dtype, tuple(sorted(sizes)))
+
+    @property
+    def causal(self) -> str:
+        """As the CSV has it: "" where the kind has no mask."""
+        sizes = dict(self.sizes)
+        return "" if "queries" not in sizes else "yes" if sizes["queries"] > 1 else "no"
+
+
+class Event(Protocol):
+    """What torch.cuda.Event does here."""
+
+    def record(self) -> None:
+        """Marks the moment at which the device gets here."""
+
+    def elapsed_time(self, end_event: Any, /) -> float:
+        """Milliseconds to another event."""
+
+
+class Graph(Protocol):
+    """What torch.cuda.CUDAGraph does here."""
+
+    def replay(self) -> None:
+        """Launches what was captured."""
+
+
+class Cuda(Protocol):
+    """The part of torch.cuda that a stopwatch needs; a test gives one without a GPU."""
+
+    def Event(self, *, enable_timing: bool) -> Event:
+        """A mark in the stream of work."""
+
+    def CUDAGraph(self) -> Graph:
+        """An empty graph."""
+
+    def graph(self, cuda_graph: Any, /) -> AbstractContextManager[Any]:
+        """Captures what is launched inside."""
+
+    def synchronize(self) -> None:
+        """Waits until the device has done everything."""
+
+
+class Stopwatch(Protocol):
+    """Times one call."""
+
+    def samples(self, task: Task) -> Sequence[float]:
+        """Seconds of one call, several times."""
+
+
+@dataclass(frozen=True)
+class EventStopwatch:
+    """A GPU's events around replays of a captured graph."""
+
+    cuda: Cuda
+    repeats: int = 11
+    warmups: int = 3
+
+    def samples(self, task: Task) -> Sequence[float]:
+        """Seconds of one call, `repeats` of them."""
+        for _ in range(self.warmups):
+            task()
+        self.cuda.synchronize()
+        launch, held = self._captured(task)
+        once = self._elapsed(launch, 1)
+        calls = max(1, min(MOST_CALLS, round(SAMPLE_SECONDS / max(once, 1e-9))))
+        return [self._elapsed(launch, calls) / (calls * held) for _ in range(self.repeats)]
+
+    def _captured(self, task: Task) -> tuple[Callable[[], object], int]:
+        """What launches the work, and how many calls of the task that is."""
+        try:
+            graph = self.cuda.CUDAGraph()
+            with self.cuda.graph(graph):
+                for _ in range(CAPTURED):
+                    task()
+        except RuntimeError:  # torch: an operation that cannot be captured
+            self.cuda.synchronize()
+            return task, 1
+        graph.replay()
+        return graph.replay, CAPTURED
+
+    def _elapsed(self, launch: Callable[[], object], calls: int) -> float:
+        start, end = self.cuda.Event(enable_timing=True), self.cuda.Event(enable_timing=True)
+        self.cuda.synchronize()
+        start.record()
+        for _ in range(calls):
+            launch()
+        end.record()
+        self.cuda.synchronize()
+        return start.elapsed_time(end) / 1e3
+
+
+@dataclass(frozen=True)
+class WallStopwatch:
+    """A processor: wall time, all threads of torch."""
+
+    repeats: int = 11
+
+    def samples(self, task: Task) -> Sequence[float]:
+        """Seconds of one call, at most `repeats` of them."""
+        timed = Timed(clock="wall", repeats=self.repeats, sample_seconds=SAMPLE_SECONDS, budget_seconds=20.0)
+        return measure({"row": task}, timed)["row"].samples
+
+
+def stopwatch(device: str) -> tuple[Stopwatch, str]:
+    """What times calls on a device ("cpu", "cuda"), and what the device calls itself.
+
+    Raises
+    ------
+    InputError
+        Where the name is unknown, or torch sees no such device here.
+    """
+    from slipstick.experiments.measure.clocks.torch_device import torch_device
+
+    place = torch_device(device)
+    if not place.launches:
+        return WallStopwatch(), "this host's processor"
+    import torch
+
+    return EventStopwatch(torch.cuda), place.model
+
+
+def torch_call(wanted: Wanted, place: str) -> Task:
+    """The operation as a call of torch on a device.
+
+    Raises
+    ------
+    InputError
+        Where torch has no such operation for the data type, or the device has not the memory.
+    """
+    import torch
+
+    if wanted.dtype not in DTYPES or (wanted.dtype == "float8" and (wanted.kind != "gemm" or place == "cpu")):
+        raise InputError(f"{wanted.kind}.{wanted.dtype} cannot be measured on {place} (known: {', '.join(DTYPES)})")
+    made = {"gemm": _gemm, "elementwise": _add, "softmax": _softmax, "norm": _norm, "attention": _attention}
+    if wanted.kind not in made:
+        raise unknown_name("kind of operation to measure", wanted.kind, list(made))
+    try:
+        return made[wanted.kind]({name: round(size) for name, size in wanted.sizes}, wanted.dtype, place)
+    except torch.OutOfMemoryError as error:
+        raise InputError(f"{wanted.kind}: not enough memory on {place} ({str(error)[:80]})") from None
+
+
+def timed(
+    rows: Sequence[Wanted],
+    path: Path,
+    watch: Stopwatch,
+    call: Callable[[Wanted], Task],
+    progress: Callable[[str], None] = lambda text: None,
+) -> dict[Wanted, float]:
+    """Seconds of each row, kept in a CSV for ``--anchors`` as soon as they are known.
+
+    Rows that the file has already are not measured again, so that a stopped measurement goes on where it was; rows that
+    cannot be measured are named and left out.
+
+    Parameters
+    ----------
+    path
+        Written whole after each row.
+    call
+        Makes a row something to call (`torch_call`).
+    progress
+        Hears a line a row.
+
+    Raises
+    ------
+    InputError
+        Where the file holds something else, or no row could be measured.
+    """
+    known = read_rows(path) if path.exists() else {}
+    for place, row in enumerate(rows, 1):
+        label = f"{place} of {len(rows)}: {row.kind}.{row.dtype} " + ", ".join(f"{n} = {s:g}" for n, s in row.sizes)
+        if row in known:
+            progress(f"{label}: {known[row]:.4g} s, in {path.name} already")
+            continue
+        try:
+            samples = watch.samples(call(row))
+        except (InputError, RuntimeError) as error:  # torch's own: a shape without a kernel, no memory left
+            progress(f"{label}: left out: {str(error)[:160]}")
+            continue
+        known[row] = statistics.median(samples)
+        write_rows(path, known)
+        progress(f"{label}: {known[row]:.4g} s, repeats from {min(samples):.4g} to {max(samples):.4g}")
+    if not known:
+        raise InputError("no row could be measured here (the lines above say why)")
+    return known
+
+
+def read_rows(path: Path) -> dict[Wanted, float]:
+    """Rows that a stopped measurement wrote, in seconds.
+
+    Raises
+    ------
+    InputError
+        Names file, line and column.
+    """
+    known = {}
+    for line, cells in read_csv_rows(path, required=["kind", "dtype", "time_s"], limit_rows=10_000):
+        sizes = tuple((n, read_number(t, path, line, n)) for n, t in cells.items() if t and n not in LEADING)
+        if cells["time_s"]:
+            row = Wanted.of(f"{cells['kind']}.{cells['dtype']}", sizes)
+            known[row] = read_number(cells["time_s"], path, line, "time_s", low=1e-12)
+    return known
+
+
+def write_rows(path: Path, rows: Mapping[Wanted, float | None]) -> None:
+    """The CSV that ``--anchors`` reads; a time of None is left to fill in."""
+    dims = list(dict.fromkeys(dim for row in rows for dim, _ in row.sizes))
+    lines = [",".join([*LEADING, *dims])]
+    for row, time in rows.items():
+        sizes = dict(row.sizes)
+        cells = [f"{sizes[dim]:.12g}" if dim in sizes else "" for dim in dims]
+        lines.append(",".join([row.kind, row.dtype, row.causal, "" if time is None else f"{time:.6g}", *cells]))
+    with atomic_write(path) as stream:
+        stream.write("\n".join(lines) + "\n")
+
+
+def _tensor(shape: tuple[int, ...], dtype: str, place: str) -> Any:
+    import torch
+
+    return torch.randn(shape, dtype=getattr(torch, dtype), device=place)
+
+
+def _gemm(d: Mapping[str, int], dtype: str, place: str) -> Task:
+    """Y (n, m) = X (n, k) W (m, k)', as a linear layer; several as torch.bmm."""
+    import torch
+
+    if dtype == "float8":
+        narrow = torch.float8_e4m3fn
+        x, w = (_tensor(s, "bfloat16", place).to(narrow) for s in ((d["n"], d["k"]), (d["m"], d["k"])))
+        one = torch.ones((), device=place)
+        return lambda: torch._scaled_mm(x, w.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+    if d["batch"] == 1:
+        x, w = _tensor((d["n"], d["k"]), dtype, place), _tensor((d["m"], d["k"]), dtype, place)
+        return lambda: torch.nn.functional.linear(x, w)
+    x, w = (_tensor((d["batch"], *s), dtype, place) for s in ((d["n"], d["k"]), (d["k"], d["m"])))
+    return lambda: torch.bmm(x, w)
+
+
+def _add(d: Mapping[str, int], dtype: str, place: str) -> Task:
+    import torch
+
+    x, y, z = (_tensor((d["elements"],), dtype, place) for _ in range(3))
+    return lambda: torch.add(x, y, out=z)
+
+
+def _softmax(d: Mapping[str, int], dtype: str, place: str) -> Task:
+    import torch
+
+    x = _tensor((d["rows"], d["columns"]), dtype, place)
+    return lambda: torch.softmax(x, -1)
+
+
+def _norm(d: Mapping[str, int], dtype: str, place: str) -> Task:
+    import torch
+
+    columns = d["elements"] // d["groups"]
+    x, w, b = (_tensor(shape, dtype, place) for shape in ((d["groups"], columns), (columns,), (columns,)))
+    return lambda: torch.nn.functional.layer_norm(x, (columns,), w, b)
+
+
+def _attention(d: Mapping[str, int], dtype: str, place: str) -> Task:
+    import torch
+
+    q = _tensor((d["batch"], d["heads"], d["queries"], d["head_dim"]), dtype, place)
+    k = _tensor((d["batch"], d["kv_heads"], d["keys"], d["head_dim"]), dtype, place)
+    v = _tensor((d["batch"], d["kv_heads"], d["keys"], d["value_dim"]), dtype, place)
+    causal, grouped = d["queries"] > 1, d["kv_heads"] != d["heads"]
+    function = torch.nn.functional.scaled_dot_product_attention
+    return lambda: function(q, k, v, is_causal=causal, enable_gqa=grouped)
