@@ -40,7 +40,7 @@ class Wanted:
 
     @classmethod
     def of(cls, name: str, sizes: Iterable[tuple[str, float]]) -> Wanted:
-        """From a class of operations ("gemm.bfloat16") and its dims in any order."""
+        """From a class of operations ("gemm.bfloat16") and its dims (numbers of elements) in any order."""
         kind, _, dtype = name.partition(".")
         return cls(kind, dtype, tuple(sorted(sizes)))
 
@@ -58,7 +58,7 @@ class Event(Protocol):
         """Marks the moment at which the device gets here."""
 
     def elapsed_time(self, end_event: Any, /) -> float:
-        """Milliseconds to another event."""
+        """Thousandths of seconds (ms) to another event."""
 
 
 class Graph(Protocol):
@@ -247,7 +247,7 @@ def read_rows(path: Path) -> dict[Wanted, float]:
 
 
 def write_rows(path: Path, rows: Mapping[Wanted, float | None]) -> None:
-    """The CSV that ``--anchors`` reads; a time of None is left to fill in."""
+    """The CSV that ``--anchors`` reads, times in seconds [s]; a time of None is left to fill in."""
     dims = list(dict.fromkeys(dim for row in rows for dim, _ in row.sizes))
     lines = [",".join([*LEADING, *dims])]
     for row, time in rows.items():
