@@ -7,7 +7,7 @@ from functools import cache, cached_property
 
 from slipstick.estimators.operation.serving.engines import ServingCalibration, engine_of
 from slipstick.estimators.operation.serving.step_amounts import Shares
-from slipstick.estimators.operation.serving.step_time import StepTime
+from slipstick.estimators.operation.serving.step_time import StepTime, widening
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
 from slipstick.experiments.question.registry import CALIBRATIONS
 from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping, unknown_name
@@ -148,8 +148,8 @@ class Deployment:
             f"weights {self.stored}, cache {self.cache_type}",
             self.layout.text(),
         ]
-        if lacked := self.step.device.lacked:
-            words.append(f"{self.machine.name} has no {lacked} products: weights are widened to 16 bits on the way")
+        if widened := widening(self.machine, self.step.shares.kind.compute):
+            words.append(widened)
         return (*words, "speculative decoding off, prefix hits as stated")
 
     def remarks(self) -> tuple[str, ...]:

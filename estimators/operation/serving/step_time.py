@@ -35,6 +35,7 @@ from slipstick.estimators.tuned.tuned_serving import (
     WEIGHTS,
     WIDENED_LAYER,
 )
+from slipstick.hwmodels.compute import Engine
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 
@@ -81,9 +82,24 @@ FOUR_BITS = ("float4", "nvfp4", "mxfp4")
 WIDE = ("bfloat16", "float16", "tfloat32", "float32")
 
 
+def _multiplied(engine: Engine, compute: str) -> str:
+    """The entry of the table of rates for weights in a data type; one FP4 format runs at another's rate."""
+    return engine.rated(compute) or ("float4" if compute in FOUR_BITS and "float4" in engine.flop_per_cycle else "")
+
+
+def widening(machine: Machine, compute: str) -> str:
+    """In words, where a machine does not multiply weights of a data type as they are stored; "" where it does."""
+    engine = machine.engines["matrix" if "matrix" in machine.engines else "vector"]
+    if compute in WIDE or engine.rated(compute):
+        return ""
+    if _multiplied(engine, compute):
+        return f"{machine.name} has no {compute} products: at the rate of its other FP4 format"
+    return f"{machine.name} has no {compute} products: weights are widened to 16 bits on the way"
+
+
 @dataclass(frozen=True)
 class Device:
-    """What a step reads of a machine: rates in bytes/s and flop/s, capacity in bytes; `lacked`: a type it widens."""
+    """What a step reads of a machine: rates in bytes/s and flop/s, capacity in bytes."""
 
     bandwidth: float
     capacity: float
@@ -91,7 +107,6 @@ class Device:
     narrow_peak: float
     link: float
     widened: int = 0
-    lacked: str = ""
 
     @classmethod
     def of(cls, machine: Machine, compute: str, ranks: int) -> Device:
@@ -107,7 +122,7 @@ class Device:
         plain = next((name for name in ("bfloat16", "float16", "float32") if name in rates), None)
         if plain is None:
             raise InputError(f"machine {machine.name!r}: no {unit} products in bfloat16, float16 or float32")
-        narrow = machine.engines[unit].rated(compute) or plain
+        narrow = _multiplied(machine.engines[unit], compute) or plain
         level = machine.memory[machine.main_memory]
         joined = [link.bandwidth for name, link in machine.links.items() if name != "infeed" and link.width >= ranks]
         if ranks > 1 and not joined:
@@ -123,7 +138,6 @@ class Device:
             machine.peak(unit, narrow),
             joined[0] if joined else math.inf,
             int(compute in FOUR_BITS and narrow == plain),
-            compute if narrow == plain and compute not in (plain, *WIDE) else "",
         )
 
 
