@@ -37,7 +37,7 @@ SCOREBOARDS: dict[str, str] = {
     "dispatch": "slipstick.experiments.evidence.validation.parallel.dispatch_scores",
     "collectives": "slipstick.experiments.evidence.validation.parallel.collective_scores",
     "megatron": "slipstick.experiments.evidence.validation.parallel.megatron_scores",
-    "training": "slipstick.experiments.evidence.validation.parallel.training_scores",
+    "training": "slipstick.experiments.evidence.validation.parallel.training.training_scores",
     "dlbricks": "slipstick.experiments.evidence.validation.bricks.dlbricks_scores",
     "defaults": "slipstick.experiments.evidence.validation.defaults.default_scores",
     "calibrations": "slipstick.experiments.evidence.validation.scaling.calibration_scores",

@@ -2,49 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
+from slipstick.experiments.subjects.training_plan.fitted_runs import FITTED, FittedRuns
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
-
-
-@dataclass(frozen=True)
-class FittedRuns:
-    """What the runs of one fit were: precisions by machine, model kinds, most devices, shortest and longest sequence.
-
-    The figures are those of `MEGATRON_TERMS` (87 runs) and `FSDP_TERMS` (216), see docs/notes/training.md.
-    """
-
-    precisions: Mapping[str, frozenset[str]]
-    experts: bool
-    devices: int
-    sequences: tuple[int, int]
-
-
-FITTED = {
-    "megatron": FittedRuns(
-        {
-            "h100-dgx": frozenset({"bf16", "fp8"}),
-            "h200-sxm": frozenset({"fp8"}),
-            "b200-sxm": frozenset({"bf16", "mxfp8"}),
-            "gb200": frozenset({"bf16", "fp8", "mxfp8", "nvfp4"}),
-        },
-        experts=True,
-        devices=2048,
-        sequences=(4096, 8192),
-    ),
-    "fsdp": FittedRuns(
-        {
-            "a100-sxm-40gb": frozenset({"bf16"}),
-            "a100-80-dgx": frozenset({"bf16"}),
-            "h100-dgx": frozenset({"bf16", "fp8"}),
-        },
-        experts=False,
-        devices=512,
-        sequences=(512, 65536),
-    ),
-}
 
 
 def outside(

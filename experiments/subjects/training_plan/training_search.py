@@ -57,6 +57,8 @@ class TrainingSearch:
     input_rate
         Sequences that storage and hosts hand to the whole job in a second; None: as many as it takes. Loading overlaps
         with the step, so that a step takes batch / rate at least.
+    terms
+        Instead of those that were fitted for the software.
     """
 
     model: LanguageModel
@@ -68,6 +70,7 @@ class TrainingSearch:
     software: str = "megatron"
     known: tuple[KnownStep, ...] = ()
     input_rate: float | None = None
+    terms: TrainingTerms | None = None
 
     def run(self, best: int = 8) -> TrainingPlan:
         """Every layout.
@@ -179,7 +182,7 @@ class TrainingSearch:
 
     @property
     def _start(self) -> TrainingTerms:
-        return SOFTWARE[self.software]
+        return self.terms or SOFTWARE[self.software]
 
     @property
     def _loading(self) -> float:

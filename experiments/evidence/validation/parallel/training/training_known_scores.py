@@ -8,9 +8,9 @@ import numpy as np
 
 from slipstick.estimators.schedule.pipelines.training_known import KnownStep, calibrated
 from slipstick.experiments.evidence.rows import ValidationRow
-from slipstick.experiments.evidence.validation.parallel.training_figures import baseline_errors, figures
-from slipstick.experiments.evidence.validation.parallel.training_fit import fitted_terms
-from slipstick.experiments.evidence.validation.parallel.training_rows import TrainingRun
+from slipstick.experiments.evidence.validation.parallel.training.training_figures import baseline_errors, figures
+from slipstick.experiments.evidence.validation.parallel.training.training_fit import fitted_terms
+from slipstick.experiments.evidence.validation.parallel.training.training_rows import TrainingRun
 
 GOALS = (0.03, 0.08)
 MOST_KNOWN = {"mlperf": 512}

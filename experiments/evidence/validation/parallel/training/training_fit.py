@@ -9,7 +9,7 @@ import numpy as np
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.parameters import parameters, with_parameters
 from slipstick.estimators.schedule.pipelines.training_step import TrainingStep, TrainingTerms
-from slipstick.experiments.evidence.validation.parallel.training_rows import TrainingRun
+from slipstick.experiments.evidence.validation.parallel.training.training_rows import TrainingRun
 
 USUAL = 0.7
 """Log spread of each term about its start."""

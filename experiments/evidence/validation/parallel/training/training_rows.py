@@ -58,6 +58,8 @@ MODELS = {
     "LLAMA3_70B": "llama-3.1-70b",
     "llama31_405b": "llama-3.1-405b",
 }
+GPT3 = LanguageModel("gpt3-175b", 96, 12288, 96, 96, 128, 4 * 12288, 51200, matrices=2, tied=1)
+"""The reference of MLPerf training up to v4.1 (Brown et al. 2020, Table 2.1; vocabulary padded)."""
 MPT = {
     "mpt-125m": (12, 768, 12),
     "mpt-350m": (24, 1024, 16),
@@ -131,6 +133,30 @@ def training_runs(source: str, path: Path) -> tuple[list[TrainingRun], int]:
         else:
             result.append(run)
     return result, left
+
+
+def unplaced_runs(path: Path) -> list[TrainingRun]:
+    """MLPerf rows of whole models on NVIDIA systems; the layout stands for none: one device a data rank."""
+    result: list[TrainingRun] = []
+    for row in _rows(csv_frame(path)):
+        name = row["benchmark"]
+        if "suspicious" in row or "step_s" not in row or row.get("division") != "closed":
+            continue
+        try:
+            system = _system(row["accelerator"])
+            model = GPT3 if name == "gpt3" else language_model(MODELS[name]) if name in MODELS else None
+        except InputError:
+            continue
+        if model is None or (row["round"] == "v5.1" and system == "gb200"):
+            continue
+        devices, batch = int(row["accelerators"]), int(row["global_batch_size"])
+        run = TrainingRun(
+            "mlperf", system, model, TrainingLayout(data=devices), batch, int(row["sequence_length"]), "fp8", devices,
+            row["step_s"], row["round"],
+        )  # fmt: skip
+        if not any(_same(run, other) for other in result):
+            result.append(run)
+    return result
 
 
 def _rows(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:

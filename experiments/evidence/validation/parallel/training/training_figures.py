@@ -10,7 +10,7 @@ from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.schedule.pipelines.training_step import PRECISIONS
 from slipstick.experiments.evidence.rows import ValidationRow
-from slipstick.experiments.evidence.validation.parallel.training_rows import TrainingRun
+from slipstick.experiments.evidence.validation.parallel.training.training_rows import TrainingRun
 from slipstick.workloads.language.training_layout import training_flop
 
 

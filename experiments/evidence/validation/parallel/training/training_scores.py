@@ -16,10 +16,16 @@ import numpy as np
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
-from slipstick.experiments.evidence.validation.parallel.training_figures import baseline_errors, figures, spread_of
-from slipstick.experiments.evidence.validation.parallel.training_fit import anchored, fitted_terms, log_errors
-from slipstick.experiments.evidence.validation.parallel.training_known_scores import grown_rows
-from slipstick.experiments.evidence.validation.parallel.training_rows import FILES, TrainingRun, training_runs
+from slipstick.experiments.evidence.validation.parallel.training.training_coverage import memory_rows
+from slipstick.experiments.evidence.validation.parallel.training.training_figures import (
+    baseline_errors,
+    figures,
+    spread_of,
+)
+from slipstick.experiments.evidence.validation.parallel.training.training_fit import anchored, fitted_terms, log_errors
+from slipstick.experiments.evidence.validation.parallel.training.training_known_scores import grown_rows
+from slipstick.experiments.evidence.validation.parallel.training.training_rows import FILES, TrainingRun, training_runs
+from slipstick.experiments.evidence.validation.parallel.training.training_searched import searched_rows
 
 MOST_KNOWN = 512
 """Accelerators of the largest MLPerf run that the fit of larger ones may see."""
@@ -59,7 +65,9 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
         scores += _left_out(board, known)
     for source in ("mlperf", "llm-foundry"):
         scores += grown_rows(source, known[source], stack_of(source, known))
-    return scores
+    if path := training_file(FILES["mlperf"]):
+        scores += searched_rows(path, stack_of("mlperf", known), MOST_KNOWN)
+    return [*scores, *memory_rows(known)]
 
 
 def _runs(source: str, path: Path | None) -> list[TrainingRun]:

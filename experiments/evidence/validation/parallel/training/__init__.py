@@ -1,0 +1,1 @@
+"""Published training runs: steps, layouts and memory."""
