@@ -24,8 +24,8 @@ from slipstick.estimators.contract.protocols import Estimator
 from slipstick.estimators.core.parameters import declared
 from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
 from slipstick.estimators.schedule.sequential import Sequential
-from slipstick.estimators.tuned.tuned_devices import MOST_SURE, UNKNOWN
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.estimators.tuned.tuned_devices import LIBRARY_SPREAD, MOST_SURE, UNKNOWN
+from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table, content_digest
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op, Workload
@@ -36,6 +36,22 @@ SAMPLE = 400
 """Rows of a machine, class and source that a fit looks at."""
 KEPT = 5000
 """Rows of a machine, class and source that are kept for their shapes."""
+
+
+def variant_name(machine: str, library: str) -> str:
+    """What a machine is called in fits to times of a second kernel library."""
+    return f"{machine}, {library}"
+
+
+def is_variant(machine: Machine) -> bool:
+    """Whether a fitted machine is one of the others with a second kernel library."""
+    return device_name(machine) != machine.name
+
+
+def device_name(machine: Machine) -> str:
+    """The name of a fitted machine without that of a second kernel library."""
+    library = machine.runtime.library
+    return machine.name.removesuffix(f", {library}") if library else machine.name
 
 
 @dataclass(frozen=True)
@@ -62,10 +78,33 @@ class DeviceCalibration:
     fingerprint: str = ""
     source: str = ""
 
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """The kernel libraries whose times were fitted."""
+        return tuple(sorted({fit.library for one in self.classes for fit in one.fits} - {""}))
+
+    @property
+    def devices(self) -> int:
+        """How many machines were measured, whatever libraries ran on them."""
+        return sum(not is_variant(machine) for machine in self.machines.values())
+
+    def library(self, name: str) -> str:
+        """A measured kernel library by its name, the version left out where one alone was measured.
+
+        Raises
+        ------
+        InputError
+            Where none has this name; the known ones are listed.
+        """
+        found = [one for one in self.libraries if name.lower() in (one, one.partition(" ")[0])]
+        if len(found) != 1:
+            raise unknown_name("kernel library", name, list(self.libraries))
+        return found[0]
+
     def forecast(
         self, machine: Machine, without: Sequence[str] = (), anchors: Sequence[OperationTimes] | None = None
     ) -> Forecast:
-        """The forecast for a machine.
+        """The forecast for a machine, by the library that it names (`machine.runtime.library`) where that was measured.
 
         Parameters
         ----------
@@ -77,7 +116,15 @@ class DeviceCalibration:
         anchors_here = (
             [form for form in self.anchors if form.machine.name == machine.name] if anchors is None else anchors
         )
-        return Forecast(self.classes, self.machines, machine, tuple(without), tuple(anchors_here))
+        named = machine.runtime.library
+        if named and variant_name(machine.name, named) in self.machines:
+            machine = machine.model_copy(update={"name": variant_name(machine.name, named)})
+        classes = self.classes
+        if named not in self.libraries:
+            kept = {name for name, one in self.machines.items() if not is_variant(one)}
+            classes = tuple(replace(o, fits=tuple(f for f in o.fits if f.machine in kept)) for o in classes)
+        doubt = LIBRARY_SPREAD if named not in self.libraries and len(self.libraries) > 1 else 0.0
+        return Forecast(classes, self.machines, machine, tuple(without), tuple(anchors_here), doubt)
 
     def for_question(
         self, workload: Workload, machine: Machine, run: Mapping[str, float], instead_of: Estimator

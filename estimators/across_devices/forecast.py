@@ -59,6 +59,9 @@ class Forecast:
         Machines that do not count: those held out.
     measured
         Rows measured on the machine, too few for a fit; those of classes that were fitted count.
+    libraries
+        Standard deviation of log time between kernel libraries of which the machine names none, in classes that several
+        ran.
     """
 
     classes: tuple[KernelClass, ...]
@@ -66,6 +69,7 @@ class Forecast:
     machine: Machine
     without: tuple[str, ...] = ()
     measured: tuple[OperationTimes, ...] = ()
+    libraries: float = 0.0
 
     def predict(self, forms: Sequence[OperationTimes], level: float = DEFAULT_LEVEL) -> Prediction:
         """Times of rows of one class on this machine, with a band; the times that the rows hold are not looked at."""
@@ -134,7 +138,10 @@ class Forecast:
         if name not in self._rules:
             one = self._by_name[name]
             fit = self._own(one)
-            self._rules[name] = _repeated(one, fit) if fit else self._transferred(one)
+            rule = _repeated(one, fit) if fit else self._transferred(one)
+            doubt = self.libraries if any(source.library for source in one.fits) else 0.0
+            ends = (float(np.hypot(end, doubt)) for end in (rule.scatter.short, rule.scatter.long))
+            self._rules[name] = replace(rule, scatter=Scatter(*ends))
         return self._rules[name]
 
     def _transferred(self, one: KernelClass) -> Rule:

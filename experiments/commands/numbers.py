@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 INPUT = typer.Option("--input", help="of FILE.py:FUNCTION: batch,3,224,224 or name=batch,seq_len:int64")
 TRAIN = typer.Option(help="FILE.py:FUNCTION as a training step, with this optimizer: sgd, momentum, adam, adamw")
 OPTION = "--number"
-SYNONYMS = {"mode": "machine.runtime.mode", "clock": "machine.clock", "cores": "machine.cores"}
+SYNONYMS = {
+    "mode": "machine.runtime.mode",
+    "library": "machine.runtime.library",
+    "clock": "machine.clock",
+    "cores": "machine.cores",
+}
 """Options that set something of the machine."""
 SIZES = {"batch": "decodes", "seq_len": "context"}
 """Words for the sizes of a serving step: sequences that write a token, and the tokens behind them."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from slipstick.estimators.contract.protocols import Estimator
 from slipstick.experiments.question import registry
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import SIZE_BYTES
 from slipstick.workloads.graph.footprint import attends_to_cache
@@ -185,7 +186,9 @@ def _gpu(
 
     converted = precision(workload, machine, dtype)
     graphs = any(map(attends_to_cache, workload)) and machine.runtime.mode == "eager" and "runtime.mode" not in chosen
-    replaying = machine.using(_recorded(machine, chosen)) if graphs else machine
+    library, unmeasured = _library(machine, chosen)
+    machine = machine.using({"runtime.library": library}) if library else machine
+    replaying = machine.using({"runtime.mode": "graph_replay"}) if graphs else machine
     parallel = any(op.kind == "collective" for op in workload)
     single = sum(op.kind not in replaying.runtime.free_kinds for op in converted) < FEW
     schedule: Schedule | None = Sequential() if single else None
@@ -194,17 +197,28 @@ def _gpu(
     made = gpu_step(gpu_kernels(), replaying, converted, run, schedule, nccl() if parallel else None)
     issued = "recorded graphs, as serving engines run them" if graphs else "a host that issues them"
     issued = "timed by themselves" if single else issued
-    why = f"kernels as measured on {len(gpu_kernels().machines)} GPUs, {issued}; {PLAIN}"
-    return Default(converted, replaying, made.estimator, why, made.remarks)
+    ran = f" with {library}" if library else ""
+    why = f"kernels as measured on {gpu_kernels().devices} GPUs{ran}, {issued}; {PLAIN}"
+    return Default(converted, replaying, made.estimator, why, (*unmeasured, *made.remarks))
 
 
-def _recorded(machine: Machine, chosen: Collection[str]) -> dict[str, str | float]:
-    """A runtime that replays a recorded graph: its kernels follow each other faster, unless a launch is given."""
-    from slipstick.estimators.tuned.tuned_devices import GRAPH_LAUNCH
+def _library(machine: Machine, chosen: Collection[str]) -> tuple[str, tuple[str, ...]]:
+    """The measured kernel library that the machine names, "" where it names none, and a line where it was not measured.
 
-    launch = machine.runtime.launch_overhead
-    shorter = {} if "runtime.launch_overhead" in chosen else {"runtime.launch_overhead": min(launch, GRAPH_LAUNCH)}
-    return {"runtime.mode": "graph_replay", **shorter}
+    Raises
+    ------
+    InputError
+        Where the question sets one that was not measured; the known ones are listed.
+    """
+    named = machine.runtime.library
+    if not named:
+        return "", ()
+    try:
+        return gpu_kernels().library(named), ()
+    except InputError as error:
+        if "runtime.library" in chosen:
+            raise
+        return "", (f"{error}: kernels as of any of them",)
 
 
 def precision(workload: Workload, machine: Machine, dtype: str | None) -> Workload:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import sympy
 
-from slipstick.estimators.across_devices.devices import DeviceCalibration, fit_devices
+from slipstick.estimators.across_devices.devices import DeviceCalibration, fit_devices, variant_name
 from slipstick.estimators.across_devices.files import devices_file
 from slipstick.estimators.across_devices.files.portable import without_rows
 from slipstick.estimators.across_devices.kernel_class import PREFIX, times
@@ -18,6 +18,7 @@ from slipstick.estimators.across_devices.operation_times import OperationTimes, 
 from slipstick.estimators.composites.compiled import Compiled
 from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
+from slipstick.estimators.tuned.tuned_devices import LIBRARY_SPREAD
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
@@ -252,3 +253,28 @@ def test_who_names_a_library_is_told_by_what_ran_it() -> None:
     }
     assert told["slow kernels"] < told[""] < told["fast kernels"]
     assert told["fast kernels"] / told["slow kernels"] > 1.5
+
+
+def test_a_machine_that_ran_two_libraries_has_a_fit_of_each() -> None:
+    """One device reaches 0.4 of its bandwidth with a library and 0.8 with another: the fit of the named one answers."""
+    slow = streams("a100-sxm-80gb", 0.4)
+    first = replace(slow, machine=slow.machine.using({"runtime.library": "slow 1.0"}))
+    fast = streams("a100-sxm-80gb", 0.8)
+    named = fast.machine.using({"runtime.library": "fast 2.1"})
+    second = replace(fast, machine=named.model_copy(update={"name": variant_name(named.name, "fast 2.1")}))
+    known = fit_devices([first, second, streams("l40s", 0.6)])
+    assert known.libraries == ("fast 2.1", "slow 1.0")
+    assert (known.library("fast"), known.library("slow 1.0"), known.devices) == ("fast 2.1", "slow 1.0", 2)
+    with pytest.raises(InputError, match=r"unknown kernel library 'quick' \(known: fast 2.1, slow 1.0\)"):
+        known.library("quick")
+    a100 = machine("a100-sxm-80gb")
+    forecasts = {
+        library: known.forecast(a100.using({"runtime.library": library}) if library else a100)
+        for library in ("", "slow 1.0", "fast 2.1")
+    }
+    reached = {
+        library: each.belief.values("elementwise.float32")["memory_efficiency"] for library, each in forecasts.items()
+    }
+    assert reached == pytest.approx({"": 0.4, "slow 1.0": 0.4, "fast 2.1": 0.8}, rel=0.03)
+    unnamed, chosen = (forecasts[library].rule("elementwise.float32").scatter for library in ("", "slow 1.0"))
+    assert unnamed.long == pytest.approx(float(np.hypot(chosen.long, LIBRARY_SPREAD)))

@@ -9,6 +9,7 @@ from slipstick.experiments.evidence.validation.defaults.default_scores import bi
 from slipstick.experiments.evidence.validation.defaults.figures import figures
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine, machine_names
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import workload, workload_names
 from slipstick.workloads.transforms.attention import flash_attention
@@ -122,3 +123,19 @@ def test_binomial_interval() -> None:
     assert binomial_interval(0, 10) == (0.0, pytest.approx(1 - 0.025**0.1))
     low, high = binomial_interval(5, 10)
     assert low == pytest.approx(1 - high)
+
+
+def test_a_kernel_library_is_named_by_the_user() -> None:
+    """vLLM 0.22 and SGLang 0.5.10 were measured on an H200; both answers differ, and an unknown name lists them."""
+    answers = {
+        name: question("llama-2-7b-decode", "h200", settings={"machine.runtime.library": name})
+        for name in ("vllm", "sglang 0.5.10")
+    }
+    assert "with vllm 0.22.0" in answers["vllm"].why
+    vllm, sglang = (one.answer() for one in answers.values())
+    assert vllm.time != sglang.time
+    assert any("vllm 0.22.0" in text for text in vllm.assumptions)
+    with pytest.raises(InputError, match=r"kernel library 'cutlass' \(known: sglang 0.5.10, vllm 0.22.0\)"):
+        question("llama-2-7b-decode", "h200", settings={"machine.runtime.library": "cutlass"})
+    own = machine("h200").using({"runtime.library": "my kernels 3"})
+    assert any("my kernels 3" in text for text in question("llama-2-7b-decode", own).remarks)

@@ -56,6 +56,7 @@ def summary(calibration: DeviceCalibration) -> dict[str, Any]:
             one.name: [
                 {
                     "machine": fit.machine,
+                    "library": fit.library,
                     "measurements": fit.count,
                     "median_log_error": fit.scatter,
                     "parameters": dict(fit.values),
@@ -156,9 +157,8 @@ def _fit(entry: Any, name: str, machines: Mapping[str, Machine], path: object) -
         values[parameter] = _number(value, path, f"{name}.{parameter}", 1e-30)
     scatter = _number(fields.get("median_log_error"), path, f"{name}.median_log_error", 0.0, LARGEST_SPREAD)
     count = int(_number(fields.get("measurements"), path, f"{name}.measurements", 1.0, 1e12))
-    return MachineFit(
-        machine.name, machine.family, technology(machine), Table(values), scatter, count, machine.runtime.library
-    )
+    library = str(fields.get("library", machine.runtime.library))
+    return MachineFit(machine.name, machine.family, technology(machine), Table(values), scatter, count, library)
 
 
 def _scatters(fields: Mapping[str, Any], name: str, path: object) -> tuple[Scatter, ...]:

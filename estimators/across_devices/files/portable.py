@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from slipstick.estimators.across_devices.bands import Scatter
-from slipstick.estimators.across_devices.devices import DeviceCalibration
+from slipstick.estimators.across_devices.devices import DeviceCalibration, device_name
 from slipstick.estimators.across_devices.kernel_class import KernelClass, times
 from slipstick.estimators.across_devices.operation_times import joined_times
 from slipstick.estimators.across_devices.pooling import pooled
@@ -35,7 +35,8 @@ def _scatter(one: KernelClass, machines: Mapping[str, Machine], closest: int) ->
     """Every machine predicted from the mean of those that share at most `closest` words of its family."""
     trials = []
     for fit in one.fits:
-        others = [other for other in one.fits if other.machine != fit.machine]
+        here = device_name(machines[fit.machine])
+        others = [other for other in one.fits if device_name(machines[other.machine]) != here]
         others = [other for other in others if shared_words(fit.family, other.family) <= closest] or others
         forms = one.sampled.get(fit.machine)
         if others and forms:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slipstick.estimators.across_devices.devices import DeviceCalibration, fit_devices
+from slipstick.estimators.across_devices.devices import DeviceCalibration, device_name, fit_devices, variant_name
 from slipstick.estimators.across_devices.files import devices_file
 from slipstick.estimators.across_devices.files.portable import without_rows
 from slipstick.estimators.across_devices.kernel_class import KernelClass
@@ -21,9 +22,12 @@ from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.experiments.calibrate.devices_left_out import mape, roofline
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
-from slipstick.experiments.evidence.validation.gpu.gpu_cases import cases
+from slipstick.experiments.evidence.validation.gpu.gpu_cases import Case, cases
 from slipstick.experiments.question.registry import CALIBRATIONS
 from slipstick.hwmodels.files.readers import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SOURCE = "public times of GPU operations: NeuSight (FP32), aiconfigurator (BF16, FP8), DeepBench (FP32); fits alone"
 DATASET = "the calibration that ships"
@@ -42,13 +46,29 @@ def public_times() -> list[OperationTimes]:
         raise InputError("no public measurements here (set SLIPSTICK_DATA; docs/validation.md says where)")
     result: dict[str, list[OperationTimes]] = {}
     for case in cases():
-        frame = case.frame(folder)
         if case.dtype == "float32" or case.name.startswith(("BF16", "FP8 gemm a tensor", "context", "generation")):
-            forms = case.board(frame).forms
+            forms = case.board(case.frame(folder)).forms
             if not forms:
                 raise InputError(f"{folder}: no rows of {case.name}")
-            result.setdefault(repr(case.source), forms)
+            others = _second_stacks(case, case.of_all_stacks(folder)) if case.dtype == "bfloat16" else []
+            named = [_run_by(form, case.stack) if case.dtype == "bfloat16" else form for form in forms]
+            result.setdefault(repr(case.source), [*named, *others])
     return [form for forms in result.values() for form in forms]
+
+
+def _second_stacks(case: Case, frame: pd.DataFrame) -> list[OperationTimes]:
+    """Rows of other serving stacks than the case's, as of machines of their own."""
+    result = []
+    for stack, part in frame[frame["stack"] != case.stack].groupby("stack"):
+        for form in case.board(part).forms:
+            ran = _run_by(form, str(stack))
+            renamed = ran.machine.model_copy(update={"name": variant_name(form.machine.name, str(stack))})
+            result.append(replace(ran, machine=renamed))
+    return result
+
+
+def _run_by(form: OperationTimes, stack: str) -> OperationTimes:
+    return replace(form, machine=form.machine.using({"runtime.library": stack}))
 
 
 def fitted(forms: list[OperationTimes]) -> DeviceCalibration:
@@ -96,8 +116,10 @@ def _row(whole: DeviceCalibration, one: KernelClass) -> ValidationRow:
 
 def _score(whole: DeviceCalibration, one: KernelClass, name: str) -> FloatArray:
     """Of a machine that is left out: error, the roofline's error, coverage and width (high/low) of the band."""
-    fits = tuple(fit for fit in one.fits if fit.machine != name)
-    kept = {machine: forms for machine, forms in one.rows.items() if machine != name}
+    here = device_name(whole.machines[name])
+    others_names = {other for other, known in whole.machines.items() if device_name(known) != here}
+    fits = tuple(fit for fit in one.fits if fit.machine in others_names)
+    kept = {machine: forms for machine, forms in one.rows.items() if machine in others_names}
     others = without_rows(replace(whole, classes=(replace(one, fits=fits, rows=kept),)))
     scored = one.sampled[name]
     measured = joined_times(scored)
