@@ -23,9 +23,12 @@ class Link(Record):
         Devices it joins, those that nearer links join included.
     shared_by
         Devices that share one connection (a network card of two devices).
+    generation
+        Of the link's standard (3, 4 and 5 for the NVLink of Ampere, Hopper and Blackwell); 0 where it is not stated.
     """
 
     bandwidth: BytesPerSecond
     latency: Seconds = 0.0
     width: int = Field(default=2, ge=2)
     shared_by: int = Field(default=1, ge=1)
+    generation: int = Field(default=0, ge=0)

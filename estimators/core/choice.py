@@ -67,6 +67,14 @@ class Least(Formula):
         """
         return self.lowered.evaluate(values)
 
+    def picked(self, values: Mapping[str, Any]) -> Any:
+        """Numbers of the rows that have the least value, on arrays that broadcast against each other."""
+        arrays = {name: np.asarray(values[name], dtype=np.float64) for name in self.names}
+        dimensions = len(np.broadcast_shapes(*(array.shape for array in arrays.values())))
+        columns = {name: np.array(column).reshape(-1, *(1,) * dimensions) for name, column in self.menu.items()}
+        rule = self.expression if self.criterion is None else self.criterion
+        return np.argmin(evaluate(rule, {**arrays, **columns}), axis=0)
+
     @cached_property
     def lowered(self) -> Evaluable:
         """The steps of the expression over the menu, and of the criterion."""
@@ -84,10 +92,7 @@ class Least(Formula):
     def gradient(self, values: Mapping[str, Any]) -> dict[str, FloatArray]:
         """The derivative by every symbol at points, in the row that the function picks there."""
         arrays = {name: np.asarray(values[name], dtype=np.float64) for name in self.names}
-        dimensions = len(np.broadcast_shapes(*(array.shape for array in arrays.values())))
-        columns = {name: np.array(column).reshape(-1, *(1,) * dimensions) for name, column in self.menu.items()}
-        rule = self.expression if self.criterion is None else self.criterion
-        best = np.argmin(evaluate(rule, {**arrays, **columns}), axis=0)
+        best = self.picked(values)
         picked = {name: np.array(column)[best] for name, column in self.menu.items()}
         slopes = gradient(self.expression, {**arrays, **picked})
         return {name: slopes.get(name, np.zeros(())) for name in self.names}

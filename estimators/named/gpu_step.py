@@ -24,11 +24,11 @@ from slipstick.estimators.core.parameters import declared
 from slipstick.estimators.core.schedule_model import Schedule
 from slipstick.estimators.named.class_sharing import Beyond, beyond, standing_for
 from slipstick.estimators.operation.by_kind import DeviceAndLinks
-from slipstick.estimators.operation.collectives import Collectives
 from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
 from slipstick.estimators.operation.gpu.programs.program_kernels import trained
 from slipstick.estimators.operation.gpu.recurrences import recurrent_kernels
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
+from slipstick.estimators.operation.links.collectives import Collectives
 from slipstick.estimators.schedule.host_issue import HostIssue
 from slipstick.estimators.tuned.tuned_defaults import CONVOLUTIONAL, HOST, LINKS, OTHER_TYPE, WHOLE
 from slipstick.estimators.tuned.tuned_devices import UNKNOWN

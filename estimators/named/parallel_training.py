@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 
 from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.core.estimate import Estimate, Spread
+from slipstick.estimators.core.operation_model import amount_of
 from slipstick.estimators.operation.by_kind import DeviceAndLinks
-from slipstick.estimators.operation.collectives import NCCL, Collectives
 from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
+from slipstick.estimators.operation.links.collectives import Collectives
+from slipstick.estimators.operation.links.libraries import LIBRARIES
 from slipstick.estimators.schedule.dispatch import AsynchronousDispatch
 from slipstick.estimators.schedule.pipelines.pipeline_parallel import PipelineParallel
 from slipstick.estimators.schedule.sequential import Sequential
@@ -64,19 +66,43 @@ TOGETHER = "energy and cost are those of all devices together, without their lin
 
 
 def nccl() -> Collectives:
-    """NCCL's protocols with what they reach on the systems of `slipstick validate collectives`, all machines fitted.
+    """Rings, trees and adding switches by NCCL's protocols (RCCL's over xgmi), as all public timings fit them.
 
     What a network reaches is of InfiniBand with one card a device: a round number, since the systems' own networks
-    were rented.
+    were rented. Infinity Fabric has no public timings here: it keeps what its library's source says. The launch is
+    that of a call in a loop of calls; a call by itself from Python takes up to 31 us and never less than 53.
     """
     return Collectives(
-        efficiency=Table(default=0.9, nvlink=1.0, nvswitch=0.9, pcie=0.75, host=0.4, infiniband=0.9),
+        efficiency=Table(default=0.9, nvlink=0.95, nvswitch=0.91, pcie=0.75, host=0.42, infiniband=0.9),
         floor=Table(default=0.0),
-        launch=Table(default=0.0, all_reduce=27e-6, reduce_scatter=13e-6, all_gather=13e-6),
-        reducing=Table(default=1.0, nvlink=0.67, nvswitch=0.67),
-        protocols=NCCL,
+        launch=Table(default=3.8e-6),
+        relayed=Table(
+            default=1.0, nvlink=0.72, nvswitch=0.72, nvswitch4=0.742, nvlink4=0.742, nvswitch5=0.724, nvlink5=0.724
+        ),
+        latency=Table(default=1.0, nvlink3=1.04, nvswitch3=1.04, nvlink4=0.806, nvswitch4=0.806),
+        tree_share=0.92,
+        in_switch=Table(default=0.0, nvswitch4=0.77, nvswitch5=0.67, nvlink5=0.67),
+        protocols=LIBRARIES,
         algorithms=("ring", "tree"),
     )
+
+
+def ways(links: Collectives, workload: Workload, machine: Machine) -> str:
+    """Which algorithm and protocol each collective takes, in words; empty where none is bound.
+
+    Raises
+    ------
+    InputError
+        Where the machine has no links between devices.
+    """
+    taken: dict[str, dict[str, None]] = {}
+    for op in workload.operations:
+        if op.kind == "collective" and not op.symbols:
+            if float(amount_of(op, "participants")) <= 1:
+                continue
+            function = str(op.attributes.get("function", "all_reduce")).replace("_", "-")
+            taken.setdefault(function, {})[" by ".join(links.chosen(op, machine))] = None
+    return "; ".join(f"{function}: {' and '.join(found)}" for function, found in taken.items())
 
 
 @dataclass(frozen=True)
@@ -125,10 +151,16 @@ class CollectiveTimes(Composite):
         """See `Composite.estimate`."""
         return replace(super().estimate(workload, machine, run), spread=Spread(residual=self.scatter))
 
+    def assumptions(self, workload: Workload, machine: Machine) -> tuple[str, ...]:
+        """See `Composite.assumptions`, and the algorithm and protocol of each collective."""
+        links = self.operation.links if isinstance(self.operation, DeviceAndLinks) else nccl()
+        known = ways(links, workload, machine)
+        return (*super().assumptions(workload, machine), *([known] if known else []))
+
 
 def collective_times() -> CollectiveTimes:
     """The estimator by the name "collectives"."""
-    source = "alpha-beta rings and trees by NCCL's protocols"
+    source = "rings, trees and adding switches by NCCL's protocols"
     return CollectiveTimes(DeviceAndLinks(TiledRoofline(), nccl()), Sequential(), source)
 
 

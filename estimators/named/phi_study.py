@@ -19,8 +19,8 @@ from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.named.thread_calibration import by_weights
 from slipstick.estimators.named.threaded_training import ThreadedTraining
 from slipstick.estimators.operation.by_kind import DeviceAndLinks
-from slipstick.estimators.operation.collectives import Collectives
 from slipstick.estimators.operation.cpu.instructions import InstructionCount
+from slipstick.estimators.operation.links.collectives import Collectives
 from slipstick.estimators.operation.measured import MeasuredTimes
 from slipstick.estimators.schedule.threads.contention import Contention, ContentionByWeights
 from slipstick.estimators.schedule.threads.thread_schedule import Beyond, ThreadSchedule

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.operation_model import Clock, FormulaModel, promised_form
 from slipstick.estimators.core.parameters import parameters
-from slipstick.estimators.operation.collectives import Collectives
+from slipstick.estimators.operation.links.collectives import Collectives
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine

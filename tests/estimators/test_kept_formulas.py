@@ -20,9 +20,9 @@ from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified.kept import VARIABLE, folder
 from slipstick.estimators.core.operation_model import FormulaModel, grouped
 from slipstick.estimators.operation.by_kind import ByKind
-from slipstick.estimators.operation.collectives import Collectives
 from slipstick.estimators.operation.cpu.cpu_roofline import CpuRoofline
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
+from slipstick.estimators.operation.links.collectives import Collectives
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.estimators.schedule.sequential import Sequential
 from slipstick.hwmodels.catalog import machine

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.operation.collectives import NCCL, Collectives, Protocol
+from slipstick.estimators.named.parallel_training import collective_times, nccl
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
+from slipstick.estimators.operation.links.collectives import Collectives
+from slipstick.estimators.operation.links.libraries import LIBRARIES, NCCL, Protocol
 from slipstick.estimators.schedule.sequential import Sequential
 from slipstick.estimators.sensitivity.elasticities import sensitivity
 from slipstick.hwmodels.catalog import machine
@@ -20,11 +22,15 @@ from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.kernels.collective import collective as one_call
 from slipstick.workloads.layers.single import gemm
 
 NODE, DEVICES = 8, 64
 LIBRARY = Collectives(
-    efficiency=Table(default=0.8), reducing=Table(default=0.7), protocols=NCCL, algorithms=("ring", "tree")
+    efficiency=Table(default=0.8),
+    relayed=Table(default=0.7),
+    protocols=Table(default=NCCL),
+    algorithms=("ring", "tree"),
 )
 peers = st.integers(2, DEVICES)
 sizes = st.floats(1.0, 1e10)
@@ -128,16 +134,16 @@ def test_less_bandwidth_is_never_faster(p: int, n: float, factor: float, which: 
 @given(peers, sizes)
 def test_a_library_is_never_slower_than_one_of_its_ways(p: int, n: float) -> None:
     op, on = collective("all_reduce", n, p), linked()
-    whole = seconds(Collectives(protocols=NCCL, algorithms=("ring", "tree")), on, op)
+    whole = seconds(Collectives(protocols=Table(default=NCCL), algorithms=("ring", "tree")), on, op)
     for name, protocol in NCCL.items():
         for algorithm in ("ring", "tree"):
-            one = Collectives(protocols=Table({name: protocol}), algorithms=(algorithm,))
+            one = Collectives(protocols=Table(default=Table({name: protocol})), algorithms=(algorithm,))
             assert whole <= seconds(one, on, op) * (1 + 1e-12)
 
 
 def test_small_messages_go_by_the_protocol_of_low_latency() -> None:
     slow, fast = Protocol(share=1.0, latency=1.0, base=10e-6), Protocol(share=0.5, latency=0.1, base=0.0)
-    model = Collectives(protocols=Table(slow=slow, fast=fast))
+    model = Collectives(protocols=Table(default=Table(slow=slow, fast=fast)))
     on, alpha, rate = linked(), 3e-6, 300e9
     assert seconds(model, on, collective("send_recv", 500, 2)) == pytest.approx(0.1 * alpha + 1000 / (0.5 * rate))
     assert seconds(model, on, collective("send_recv", 5e8, 2)) == pytest.approx(10e-6 + alpha + 1e9 / rate)
@@ -193,3 +199,54 @@ def test_eight_devices_add_large_data_in_their_switches() -> None:
     on = linked(latency=0.0)
     op = collective("all_reduce", 5e10, 8)
     assert seconds(Collectives(), on, op) / seconds(model, on, op) == pytest.approx(1.75 * 0.8, rel=1e-3)
+
+
+def test_latencies_of_a_ring_are_those_of_the_librarys_table() -> None:
+    """NCCL's src/graph/tuning.cc over NVLink: base 6.6, 14, 8.4 us and steps 0.6, 1.9, 3.4 us; a tree's 6.8 and 0.6."""
+    on = linked(near=1e30, latency=3.4e-6)
+    for name, base, step in (("LL", 6.6e-6, 0.6e-6), ("LL128", 14e-6, 1.9e-6), ("Simple", 8.4e-6, 3.4e-6)):
+        one = Collectives(protocols=Table(default=Table({name: NCCL[name]})))
+        for p in (2, 4, 8):
+            assert seconds(one, on, collective("all_reduce", 1.0, p)) == pytest.approx(base + 2 * (p - 1) * step)
+    tree = Collectives(protocols=Table(default=Table(LL=NCCL["LL"])), algorithms=("tree",))
+    assert seconds(tree, on, collective("all_reduce", 1.0, 8)) == pytest.approx(6.8e-6 + 14 * 0.6e-6)
+
+
+def test_the_way_changes_with_size_generation_and_library() -> None:
+    model = nccl()
+
+    def way(name: str, size: float, p: int = 8) -> tuple[str, str]:
+        return model.chosen(collective("all_reduce", size / 2, p), machine(name))
+
+    assert way("a100-sxm-80gb", 1e4)[1] == "LL" and way("a100-sxm-80gb", 1e9) == ("ring", "Simple")
+    assert way("h100-sxm", 1e9) == ("NVLS", "Simple") and way("h100-sxm", 1e9, 2) == ("ring", "Simple")
+    assert way("mi300x", 1e9) == ("ring", "Simple")
+    assert model.chosen(collective("send_recv", 5e8, 2), machine("h100-sxm")) == ("direct", "Simple")
+    assert "LL128" not in {model.chosen(collective("all_reduce", 10.0**n, 4), machine("arc-b60"))[1] for n in range(9)}
+
+
+@given(st.sampled_from(["a100-sxm-80gb", "h100-sxm", "b200-sxm", "mi300x", "arc-b60"]), st.integers(2, 8), sizes)
+def test_no_call_is_faster_than_its_bytes_over_the_link(name: str, p: int, n: float) -> None:
+    """A ring passes 2 (p - 1) / p of the data over each link; switches that add pass it once, each way."""
+    on, model = machine(name), nccl()
+    op = collective("all_reduce", n, p)
+    passes = 1.0 if model.chosen(op, on)[0] == "NVLS" else 2 * (p - 1) / p
+    assert seconds(model, on, op) >= passes * 2 * n / float(next(iter(on.links.values())).bandwidth)
+
+
+@given(
+    st.sampled_from(["a100-sxm-80gb", "h100-sxm", "gb200", "mi300x"]), st.integers(2, 8), sizes, st.floats(1.0, 100.0)
+)
+def test_more_bytes_never_take_less_time_on_machines_of_the_catalogue(name: str, p: int, n: float, more: float) -> None:
+    less, longer = (seconds(nccl(), machine(name), collective("all_reduce", size, p)) for size in (n, more * n))
+    assert longer >= less * (1 - 1e-12)
+
+
+def test_an_answer_names_algorithm_and_protocol() -> None:
+    answer = collective_times().estimate(one_call("all_reduce"), machine("h100-sxm"), {"bytes": 1e9})
+    assert "all-reduce: NVLS by Simple" in answer.assumptions
+
+
+def test_a_library_without_a_default_is_refused() -> None:
+    with pytest.raises(InputError, match="protocols of collectives: no entry 'default'"):
+        Collectives(protocols=Table(nvlink=LIBRARIES["default"]))

@@ -17,14 +17,14 @@ import numpy as np
 
 from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.operation.collectives import Collectives
+from slipstick.estimators.core.parameters import parameters
+from slipstick.estimators.operation.links.collectives import Collectives
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.validation.parallel.collective_fit import fitted, looped, predicted
 from slipstick.experiments.evidence.validation.parallel.collective_systems import (
     FOLDER,
     NCCL_SYSTEMS,
-    QUICKER,
     SYSTEMS,
     nccl_timings,
     system,
@@ -57,8 +57,8 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
     if scored is None:
         turns = [(training[training["machine"] != name], part) for name, part in training.groupby("machine")]
         return _board(turns, LEFT, own_timings) + _generations(training, own_timings)
-    frame = timings(scored)
-    if frame.empty:
+    frame, others = timings(scored), nccl_timings(scored)
+    if frame.empty and others.empty:
         return [skipped("collectives", f"{FOLDER} is not in {scored}")]
     unknown = sorted(set(frame["machine"]) - set(SYSTEMS))
     scores = [skipped("collectives", f"no description of {name}'s links") for name in unknown]
@@ -66,7 +66,11 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
     files = set(zip(frame["machine"], frame["function"], strict=True))
     kept = [pair not in files for pair in zip(training["machine"], training["function"], strict=True)]
     turns = [(training[kept], part) for _, part in frame.groupby("machine")]
-    return scores + (_board(turns, "scored files", own_timings) if turns else [])
+    scores += _board(turns, "scored files", own_timings) if turns else []
+    for name, part in others.groupby("machine"):
+        kin = machine_by_name(NCCL_SYSTEMS[str(name)][0]).family
+        scores += _own_scores([str(name)], "scored files", kin, training, own_timings, part)
+    return scores
 
 
 def anchored(model: Collectives, machine: Machine, frame: pd.DataFrame) -> tuple[Machine, list[Any]]:
@@ -97,16 +101,31 @@ def _generations(training: pd.DataFrame, own_timings: pd.DataFrame) -> list[Vali
     scores = []
     for group in GENERATIONS:
         family = machine_by_name(NCCL_SYSTEMS[group[0]][0]).family
-        others = training[[not _kin(str(name), family) for name in training["machine"]]]
-        rest = own_timings[~own_timings["machine"].isin(group)]
-        model, launch = fitted(others, rest)
-        half = _band(looped(model, launch), rest)
-        for name in group:
-            members = own_timings[own_timings["machine"] == name]
+        scores += _own_scores(group, " + ".join(group), family, training, own_timings, own_timings)
+    return scores
+
+
+def _own_scores(
+    group: Sequence[str],
+    held_out: str,
+    family: str,
+    training: pd.DataFrame,
+    own_timings: pd.DataFrame,
+    measured: pd.DataFrame,
+) -> list[ValidationRow]:
+    """Rows of `measured` of some systems, fitted to all timings but those of their generation."""
+    others = training[[not _kin(str(name), family) for name in training["machine"]]]
+    rest = own_timings[[not _kin(str(name), family) for name in own_timings["machine"]]]
+    model, launch = fitted(others, rest)
+    half = _band(looped(model, launch), rest[rest["function"] == "all_reduce"])
+    scores = []
+    for name in group:
+        for label, chosen in (("all-reduces", True), ("other functions", False)):
+            members = measured[(measured["machine"] == name) & ((measured["function"] == "all_reduce") == chosen)]
+            if members.empty:
+                continue
             ours = predicted(looped(model, launch), system(name), members)
-            row = _row(
-                f"NCCL's own all-reduces, {name}", " + ".join(group), members, ours, _baselines(rest, members), half
-            )
+            row = _row(f"NCCL's own {label}, {name}", held_out, members, ours, _baselines(rest, members), half)
             scores.append(row)
     return scores
 
@@ -117,9 +136,13 @@ def _kin(name: str, family: str) -> bool:
     return shared_words(vendor, family) >= 2
 
 
-def _quicker(machine: Machine) -> float:
-    """What is left of a floor that was measured on Ampere's links."""
-    return QUICKER if {"nvswitch4", "nvswitch5"} & set(machine.links) else 1.0
+def _quicker(model: Collectives, machine: Machine) -> float:
+    """A floor over Ampere's, on whose links all floors were timed: as the latencies of the links' generations."""
+    latency = {
+        name.removeprefix("latency."): value for name, (value, _) in parameters(model).items() if "latency" in name
+    }
+    names = [f"{name}{link.generation}" for name, link in machine.links.items() if link.generation]
+    return latency[names[0]] / latency["nvswitch3"] if names else 1.0
 
 
 def _board(
@@ -131,7 +154,7 @@ def _board(
         kin = machine_by_name({**NCCL_SYSTEMS, **SYSTEMS}[name][0]).family
         strange = [other for other in own_timings["machine"].unique() if not _kin(str(other), kin) or held_out != LEFT]
         model, _ = fitted(training, own_timings[own_timings["machine"].isin(strange)])
-        model = replace(model, floor=Table({k: v * _quicker(system(name)) for k, v in model.floor.items()}))
+        model = replace(model, floor=Table({k: v * _quicker(model, system(name)) for k, v in model.floor.items()}))
         known = training[training["machine"] == name]
         # A transfer of the same machine that is in the training data anchors before one of those that are scored.
         before, _ = anchored(model, system(name), known)

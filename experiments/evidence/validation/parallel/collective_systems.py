@@ -22,29 +22,33 @@ KEYS = ["machine", "function", "workers", "per_node"]
 NETWORK = {"bandwidth": "12.5 GB/s", "latency": "9.6 us", "width": 4096, "shared_by": 2}
 """100 Gbit/s for two devices: a guess at a rented network."""
 SWITCH = {"latency": "3.4 us", "width": 8}
-QUICKER = 0.65
-"""Time of the smallest calls through NVSwitch of Hopper over Ampere's: NCCL's own public timings of 2, 4 and 8 devices
-(all-reduce of 512 B to 64 KB: 6.2 to 18.7 us on H100, 10.0 to 28.1 us on A100, NCCL 2.27.3)."""
-SWITCH4 = {**SWITCH, "latency": "2.2 us"}
+THREE = {"nvswitch": {"bandwidth": "300 GB/s", "generation": 3, **SWITCH}}
+FOUR = {"nvswitch": {"bandwidth": "450 GB/s", "generation": 4, **SWITCH}}
+FIVE = {"nvswitch": {"bandwidth": "900 GB/s", "generation": 5, **SWITCH}}
+RACK = {"nvlink": {"bandwidth": "900 GB/s", "generation": 5, **SWITCH, "width": 72}}
 NCCL_SYSTEMS: Mapping[str, tuple[str, Mapping[str, Mapping[str, Any]]]] = {
-    "a100_sxm": ("a100-sxm-80gb", {"nvswitch": {"bandwidth": "300 GB/s", **SWITCH}}),
-    "h100_sxm": ("h100-sxm", {"nvswitch4": {"bandwidth": "450 GB/s", **SWITCH4}}),
-    "h200_sxm": ("h200-sxm", {"nvswitch4": {"bandwidth": "450 GB/s", **SWITCH4}}),
-    "b200_sxm": ("b200-sxm", {"nvswitch5": {"bandwidth": "900 GB/s", **SWITCH4}}),
-    "b300_sxm": ("b300-sxm", {"nvswitch5": {"bandwidth": "900 GB/s", **SWITCH4}}),
-    "gb200": ("gb200", {"nvswitch5": {"bandwidth": "900 GB/s", **SWITCH4, "width": 72}}),
-    "gb300": ("gb300", {"nvswitch5": {"bandwidth": "900 GB/s", **SWITCH4, "width": 72}}),
+    "a100_sxm": ("a100-sxm-80gb", THREE),
+    "h100_sxm": ("h100-sxm", FOUR),
+    "h200_sxm": ("h200-sxm", FOUR),
+    "b200_sxm": ("b200-sxm", FIVE),
+    "b300_sxm": ("b300-sxm", FIVE),
+    "gb200": ("gb200", RACK),
+    "gb300": ("gb300", RACK),
 }
-"""Systems of the tables of NCCL's own timings; a link's name says its generation, since each reaches its own share."""
+"""Systems of the tables of NCCL's own timings; the generation of a link says what it reaches."""
 PCIE4 = {"bandwidth": "31.5 GB/s", "latency": "5.7 us", "width": 4, "shared_by": 2}
-PAIR = {"bandwidth": "300 GB/s", "latency": "3.4 us", "width": 2}
+PAIR = {"bandwidth": "300 GB/s", "latency": "3.4 us", "width": 2, "generation": 3}
 SYSTEMS: Mapping[str, tuple[str, Mapping[str, Mapping[str, Any]]]] = {
-    "a100_dgx": ("a100-sxm-80gb", {"nvswitch": {"bandwidth": "300 GB/s", **SWITCH}, "network": NETWORK}),
-    "h100_dgx": ("h100-sxm", {"nvswitch4": {"bandwidth": "450 GB/s", **SWITCH4}, "network": NETWORK}),
+    "a100_dgx": ("a100-sxm-80gb", {**THREE, "network": NETWORK}),
+    "h100_dgx": ("h100-sxm", {**FOUR, "network": NETWORK}),
     "a100_pairwise_nvlink": ("a100-pcie-80gb", {"nvlink": PAIR, "pcie": PCIE4, "network": {**NETWORK, "shared_by": 4}}),
     "h100_pairwise_nvlink": (
         "h100-pcie",
-        {"nvlink": PAIR, "pcie": {**PCIE4, "bandwidth": "63 GB/s"}, "network": {**NETWORK, "shared_by": 4}},
+        {
+            "nvlink": {**PAIR, "generation": 4},
+            "pcie": {**PCIE4, "bandwidth": "63 GB/s"},
+            "network": {**NETWORK, "shared_by": 4},
+        },
     ),
     "a40_pairwise_nvlink": (
         "a40",
@@ -82,20 +86,21 @@ def timings(folder: Path) -> pd.DataFrame:
 
 
 def nccl_timings(folder: Path) -> pd.DataFrame:
-    """The same columns from NCCL's own all-reduces inside a node; `machine` is the system's name, `noise` unknown.
+    """The same columns from NCCL's own timings inside a node; `machine` is the system's name, `noise` unknown.
 
-    Its other functions are left out: their sizes count one device's part or all of them, by function.
+    Sizes are of the whole buffer, of all devices' parts together: read as one part, eight devices would pass on more
+    than their links do. Versions of the library are taken together, by the median.
     """
     import pandas as pd
 
     frames = [pd.DataFrame(columns=[*KEYS, "width", "bytes", "time", "noise"])]
     for path in sorted((folder / "gpu/aiconfigurator").glob("*/comm/nccl/*/nccl_perf.parquet")):
         raw = parquet_frame(path)
-        raw = raw[(raw["nccl_dtype"] == "half") & (raw["op_name"] == "all_reduce") & (raw["latency"] > 0)]
+        raw = raw[(raw["nccl_dtype"] == "half") & raw["op_name"].isin(list(FUNCTIONS)) & (raw["latency"] > 0)]
         frame = pd.DataFrame(
             {
                 "machine": path.parents[3].name,
-                "function": raw["op_name"],
+                "function": raw["op_name"].map(FUNCTIONS),
                 "workers": raw["num_gpus"],
                 "per_node": raw["num_gpus"],
                 "width": 8,
@@ -109,6 +114,10 @@ def nccl_timings(folder: Path) -> pd.DataFrame:
     frame = frame.groupby([*KEYS, "width", "bytes"], as_index=False).median()
     known = frame["machine"].isin(list(NCCL_SYSTEMS))  # an L40S node's path through its host is in no data sheet
     return frame[known & (frame["bytes"] > ABOVE)].reset_index(drop=True)
+
+
+FUNCTIONS = {name: name for name in ("all_reduce", "all_gather", "reduce_scatter")} | {"alltoall": "all_to_all"}
+"""Of NCCL's own timings."""
 
 
 @cache

@@ -2,12 +2,13 @@
 
 A group of `participants`, every `stride`-th device, crosses a machine's links from the nearest outwards. A ring moves
 2 (p - 1) / p n bytes a device in an all-reduce at the rate of the slowest link that it crosses, in 2 (p - 1) steps; a
-tree moves 2 n in steps that grow with the logarithm of the units. Each runs by one of several protocols: one for small
-messages waits less a step and reaches a share of the bandwidth, one for large ones the other way round. A library
-takes the cheapest, so the model does.
+tree moves 2 n in steps that grow with the logarithm of the units; switches that add pass n once. Each runs by one of
+several protocols: one for small messages waits less a step and reaches a share of the bandwidth, one for large ones the
+other way round. A library takes the cheapest, so the model does. What is fitted to machines goes by the name and
+generation of a link ("nvswitch4"), by the name alone, or by "default", the first of these that a table has.
 
 Sources: Hockney, Parallel Computing 20(3), 1994 (alpha-beta); Patarasuk and Yuan, JPDC 69, 2009 (rings); NVIDIA NCCL,
-src/graph/tuning.cc (github.com/NVIDIA/nccl: latencies a step, base latencies and shares of bandwidth of its protocols).
+src/graph/tuning.cc (github.com/NVIDIA/nccl: algorithms, protocols and the choice; numbers in `libraries`).
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ import sympy as sp
 
 from slipstick.estimators.core.choice import Least
 from slipstick.estimators.core.extrema import Largest, Smallest
-from slipstick.estimators.core.formula import Formula
-from slipstick.estimators.core.operation_model import FormulaModel
-from slipstick.estimators.core.parameters import Parameter, check_parameters
+from slipstick.estimators.core.operation_model import FormulaModel, amount_of, machine_values
+from slipstick.estimators.core.parameters import Parameter, check_parameters, parameters
+from slipstick.estimators.operation.links.libraries import PLAIN, Protocol, Terms
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table
@@ -39,42 +40,8 @@ TRAFFIC = {
 }
 """Times that a ring passes (p - 1) / p of the data."""
 Algorithm = Literal["ring", "tree"]
-SWITCHED_BASE = 55e-6
-"""Seconds that adding in switches takes beyond its data: fitted to NCCL's all-reduces over eight H100 (2.27.3)."""
-
-
-@dataclass(frozen=True)
-class Protocol:
-    """How a library moves a message; the defaults are plain alpha-beta.
-
-    Parameters
-    ----------
-    share
-        Of the bandwidth that it reaches.
-    latency
-        Of a step, over the link's.
-    base
-        Seconds before the first step.
-    """
-
-    share: float = 1.0
-    latency: float = 1.0
-    base: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not (0 < self.share <= 1 and self.latency >= 0 and self.base >= 0):
-            raise InputError(f"{self}: want a share in (0, 1], a latency >= 0 and a base >= 0 s")
-
-
-PLAIN = Table({"plain": Protocol()})
-NCCL = Table(
-    {
-        "small": Protocol(0.25, 0.14, 3.6e-6),
-        "medium": Protocol(0.92, 0.56, 10e-6),
-        "large": Protocol(1.0, 1.0, 8.4e-6),
-    }
-)
-"""LL, LL128 and Simple: shares and base latencies of NCCL's tuning model, latencies over those of Simple on NVLink."""
+NEAR = ("nvlink", "nvswitch", "xgmi", "pcie", "host")
+"""First letters of links within a node; beyond the nearest, any other is a network."""
 
 
 @dataclass(frozen=True)
@@ -89,34 +56,40 @@ class Collectives(FormulaModel):
         The least that a call takes where it was measured, whatever its size, by function; "default" serves the rest.
     launch
         Added to every call, by function; "default" serves the rest.
-    reducing
-        Share of a link's rate that is left where devices add what they receive (all_reduce, reduce_scatter), by link.
+    relayed
+        Share of a link's rate that is left where devices pass on or add what they receive (all but send_recv), by link.
+    latency
+        Base and steps over those of the protocols, by link.
+    bulk
+        The same once more for the protocol of large messages: chunks that fill a pipeline.
     tree_share
         Share of a ring's bandwidth that a tree reaches.
     in_switch
         Share of a ring's rate at which switches add what passes them (NVLink SHARP: each device sends and receives an
         all-reduce's data once), by link; 0 where they do not.
+    protocols
+        By the name of the nearest link, or "default"; each a table of protocols by name.
     """
 
     efficiency: Annotated[Table[float], Parameter("1", "share of a link's bandwidth", 1e-4, 2.0)] = Table(default=1.0)
     floor: Annotated[Table[float], Parameter("s", "the least that a call takes", 0.0, 1.0)] = Table(default=0.0)
     launch: Annotated[Table[float], Parameter("s", "added to every call", 0.0, 1.0)] = Table(default=0.0)
-    reducing: Annotated[Table[float], Parameter("1", "share of the rate left where devices add", 1e-3, 1.0)] = Table(
-        default=1.0
-    )
+    relayed: Annotated[Table[float], Parameter("1", "share of the rate left in rings", 1e-3, 1.0)] = Table(default=1.0)
+    latency: Annotated[Table[float], Parameter("1", "latencies over the protocols'", 0.1, 10.0)] = Table(default=1.0)
+    bulk: Annotated[float, Parameter("1", "latency of the protocol of large messages over its", 0.1, 10.0)] = 1.0
     tree_share: Annotated[float, Parameter("1", "bandwidth of a tree over a ring's", 1e-3, 1.0)] = 0.9
     in_switch: Table[float] = Table(default=0.0)
-    protocols: Table[Protocol] = PLAIN
+    protocols: Table[Table[Protocol]] = Table(default=PLAIN)
     algorithms: tuple[Algorithm, ...] = ("ring",)
 
     def __post_init__(self) -> None:
         check_parameters(self)
-        for name in ("efficiency", "floor", "launch", "reducing"):
+        for name in ("efficiency", "floor", "launch", "relayed", "latency", "protocols"):
             if "default" not in getattr(self, name):
                 raise InputError(f"{name} of collectives: no entry 'default'")
         if not all(0 <= share <= 1 for share in self.in_switch.values()):
             raise InputError(f"in_switch = {dict(self.in_switch)}: want shares between 0 and 1")
-        if not self.protocols or not self.algorithms:
+        if not all(self.protocols.values()) or not self.algorithms:
             raise InputError("collectives: want at least one protocol and one algorithm")
 
     def key(self, op: Op, machine: Machine) -> Hashable:
@@ -127,7 +100,7 @@ class Collectives(FormulaModel):
         """The model as a whole, for numbers of protocols and switches stand in the formulas, and the machine's form."""
         return self, machine.form
 
-    def formula(self, op: Op, machine: Machine) -> Formula:
+    def formula(self, op: Op, machine: Machine) -> Least:
         """Symbols: operation.elements, .participants, .stride, .sharing, machine.links.*, parameter.*.
 
         Raises
@@ -139,8 +112,7 @@ class Collectives(FormulaModel):
         if op.kind != "collective" or function not in (*TRAFFIC, "broadcast", "send_recv"):
             known = [*TRAFFIC, "broadcast", "send_recv"]
             raise unknown_name("collective", f"{function} ({op.kind} {op.name!r})", known)
-        reducing = self.reducing if function in ("all_reduce", "reduce_scatter") else None
-        levels = _levels(op, machine, self.efficiency, reducing)
+        levels = _levels(self, op, machine, function)
         peers = symbol("operation.participants")
         data = symbol("operation.elements") * SIZE_BYTES[op.dtype]
         passes = TRAFFIC.get(function, 1)
@@ -152,43 +124,68 @@ class Collectives(FormulaModel):
         slowest = Largest(*spread)
         wait = passes * sum((level.hops * level.latency for level in levels), start=sp.Integer(0))
         depth = 2 * sum((level.depth * level.latency for level in levels), start=sp.Integer(0))
-        base, share, latency, tree = (symbol(f"choice.{name}") for name in ("base", "share", "latency", "tree"))
+        base, share, tree, switched = (symbol(f"choice.{name}") for name in ("base", "share", "tree", "switched"))
+        nearest = next(iter(machine.links))
+        base *= symbol(f"parameter.latency.{_entry(self.latency, nearest, machine)}")
         steps = wait + tree * (depth - wait)
         volume = moved + tree * (2 * data / symbol("parameter.tree_share") - moved)
         if share_added := self._in_switch(function, machine):
-            switched = symbol("choice.switched")
-            steps += switched * (2 * levels[0].latency - wait)
+            steps -= switched * wait
             volume += switched * (data / share_added - moved)
             # the switches of one link see no device beyond it
-            beyond = Largest(0, peers / symbol(f"machine.links.{levels[0].name}.width") - 1)
-            base += switched * (SWITCHED_BASE + sp.ceiling(beyond))  # beyond, seconds: never the least
+            beyond = Largest(0, peers / symbol(f"machine.links.{nearest}.width") - 1)
+            base += switched * sp.ceiling(beyond)  # seconds: never the least
+        waiting = (base + steps) * (1 + symbol("choice.bulk") * (symbol("parameter.bulk") - 1))
         least = symbol(f"parameter.floor.{function if function in self.floor else 'default'}")
         launch = symbol(f"parameter.launch.{function if function in self.launch else 'default'}")
         # A group of one has nothing to say and takes no time.
         several = Smallest(1, peers - 1)
-        time = several * Largest(least, launch + base + latency * steps + volume * slowest / share)
+        time = several * Largest(least, launch + waiting + volume * slowest / share)
         terms = Table({level.name: moved * each for level, each in zip(levels, spread, strict=True)})
-        return Least(time, "s", SOURCE, terms, self._ways(function, machine))
+        rows = [row for _, _, row in self._menu(function, machine)]
+        menu = Table({f"choice.{name}": tuple(row[name] for row in rows) for name in rows[0]})
+        return Least(time, "s", SOURCE, terms, menu)
 
     def _in_switch(self, function: str, machine: Machine) -> float:
         """The share at which the nearest link's switches add, where a call may use them."""
-        nearest = next(iter(machine.links))
-        share = self.in_switch.get(nearest, self.in_switch.get("default", 0.0))
-        return share if function == "all_reduce" else 0.0
+        entry = _entry(self.in_switch, next(iter(machine.links)), machine)
+        return self.in_switch.get(entry, 0.0) if function == "all_reduce" else 0.0
 
-    def _ways(self, function: str, machine: Machine) -> Table[tuple[float, ...]]:
-        """The menu: every algorithm by every protocol; only an all-reduce has a tree, or is added in switches."""
-        trees = [float(name == "tree") for name in self.algorithms] if function == "all_reduce" else [0.0]
-        ways = [(tree, 0.0) for tree in trees]
-        if self._in_switch(function, machine):
-            ways.append((0.0, 1.0))
-        rows = [
-            (tree, terms.share, terms.latency, terms.base, one)
-            for terms in self.protocols.values()
-            for tree, one in ways
-        ]
-        names = ("choice.tree", "choice.share", "choice.latency", "choice.base", "choice.switched")
-        return Table(dict(zip(names, zip(*rows, strict=True), strict=True)))
+    def chosen(self, op: Op, machine: Machine) -> tuple[str, str]:
+        """Algorithm ("ring", "tree", "NVLS", "direct") and protocol of the least time, for an operation without symbols.
+
+        Raises
+        ------
+        InputError
+            Where the operation is no collective that is known, or the machine has no links between devices.
+        """
+        formula = self.formula(op, machine)
+        sizes = {name: amount_of(op, name.removeprefix("operation.")) for name in formula.names if "operation." in name}
+        fitted = {f"parameter.{name}": value for name, (value, _) in parameters(self).items()}
+        row = formula.picked({**fitted, **machine_values(formula, machine), **sizes})
+        algorithm, protocol, _ = self._menu(str(op.attributes.get("function", "all_reduce")), machine)[int(row)]
+        return algorithm, protocol
+
+    def _menu(self, function: str, machine: Machine) -> list[tuple[str, str, dict[str, float]]]:
+        """Every algorithm by every protocol; only an all-reduce has a tree, or is added in switches."""
+        nearest = next(iter(machine.links))
+        rows = []
+        for name, protocol in self.protocols.get(nearest, self.protocols["default"]).items():
+            if protocol.only_on and not nearest.startswith(protocol.only_on):
+                continue
+            ways: dict[str, Terms] = {"ring": protocol} if "ring" in self.algorithms else {}
+            if function == "all_reduce" and "tree" in self.algorithms:
+                ways["tree"] = protocol.tree or protocol
+            if protocol.switched is not None and self._in_switch(function, machine):
+                ways["NVLS"] = protocol.switched
+            if function != "all_reduce":
+                ways.setdefault("ring", protocol)
+            for way, terms in ways.items():
+                far = terms.latency if terms.far is None else terms.far
+                row = {"share": terms.share, "latency": terms.latency, "far": far, "base": terms.base}
+                row |= {"tree": float(way == "tree"), "switched": float(way == "NVLS"), "bulk": float(protocol.bulk)}
+                rows.append((way if function in TRAFFIC else "direct", name, row))
+        return rows
 
 
 @dataclass(frozen=True)
@@ -207,7 +204,7 @@ class _Level:
     inside: sp.Expr
 
 
-def _levels(op: Op, machine: Machine, efficiency: Table[float], reducing: Table[float] | None) -> list[_Level]:
+def _levels(model: Collectives, op: Op, machine: Machine, function: str) -> list[_Level]:
     names = list(machine.links)
     if not names:
         raise InputError(f"machine {machine.name!r} has no links between devices; {op.name!r} needs them (links: ...)")
@@ -222,15 +219,21 @@ def _levels(op: Op, machine: Machine, efficiency: Table[float], reducing: Table[
         within = peers if last else Smallest(peers, Largest(1, sp.floor(reach)))
         units, outside = sp.ceiling(peers / members), sp.ceiling(peers / within)
         hops = units - outside
-        reached = symbol(f"parameter.efficiency.{name if name in efficiency else 'default'}")
-        if reducing is not None:
-            reached *= symbol(f"parameter.reducing.{name if name in reducing else 'default'}")
+        reached = symbol(f"parameter.efficiency.{_entry(model.efficiency, name, machine)}")
+        if function != "send_recv":
+            reached *= symbol(f"parameter.relayed.{_entry(model.relayed, name, machine)}")
         together = Largest(1 / sharing, members / symbol(f"{path}.shared_by"))
         full = symbol(f"{path}.bandwidth") * reached
         alone = full / Smallest(Largest(members, sharing), symbol(f"{path}.shared_by"))
         depth = sp.log(Largest(units / outside, 1), 2) if last else sp.ceiling(within / members) - 1
-        levels.append(
-            _Level(name, symbol(f"{path}.latency"), hops, depth, Smallest(1, hops), full * together, alone, members)
-        )
+        step = symbol("choice.latency" if not place or name.startswith(NEAR) else "choice.far")
+        step *= symbol(f"{path}.latency") * symbol(f"parameter.latency.{_entry(model.latency, name, machine)}")
+        levels.append(_Level(name, step, hops, depth, Smallest(1, hops), full * together, alone, members))
         members = within
     return levels
+
+
+def _entry(table: Table[float], link: str, machine: Machine) -> str:
+    """The entry of a table that serves a link: of its name and generation, of its name, or "default"."""
+    of_generation = f"{link}{machine.links[link].generation}"
+    return next((name for name in (of_generation, link) if name in table), "default")
