@@ -152,7 +152,7 @@ class Collectives(FormulaModel):
         return self.in_switch.get(entry, 0.0) if function == "all_reduce" else 0.0
 
     def chosen(self, op: Op, machine: Machine) -> tuple[str, str]:
-        """Algorithm ("ring", "tree", "NVLS", "direct") and protocol of the least time, for an operation without symbols.
+        """Algorithm ("ring", "tree", "NVLS", "direct") and protocol of the least time, where all sizes are known.
 
         Raises
         ------

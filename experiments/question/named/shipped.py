@@ -105,13 +105,13 @@ SHIPPED: tuple[NamedEstimator, ...] = (
     NamedEstimator(
         "collectives",
         build.collectives,
-        purpose="collectives by themselves, by NCCL's protocols",
+        purpose="collectives by themselves, by NCCL's algorithms and protocols",
         domain="NVLink, NVSwitch, PCIe, InfiniBand",
-        error="median 3 to 11 % above 64 KB on machines left out, 3 to 48 % where no link was measured",
+        error="median 4 to 12 % above 64 KB on machines left out, 4 to 49 % where no link was measured",
         board="collectives",
         aliases=("nccl",),
         default_for=(Domain(kinds=("collective",)),),
-        why="rings and trees by NCCL's protocols",
+        why="the least of rings, trees and NVLS by NCCL's protocols",
         example=Example("all-reduce", "a100-80-dgx", (("devices", 8),)),
     ),
     NamedEstimator(
