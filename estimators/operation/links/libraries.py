@@ -76,10 +76,10 @@ NCCL = Table(
     }
 )
 """Base latencies 6.6, 14 and 8.4 us; steps of a ring 0.6, 1.9, 3.4 us over NVLink and 2.7, 4, 14 us over a network;
-of a tree 0.6, 1.25, 4 and 5, 8.5, 14 us; NVLS (adding in switches) 25 us. LL128 moves 120 of 128 bytes (0.92 in the table)
-and is on over NVLink only; LL moves 4 of 8 bytes and at most 87.7, 141 and 282 GB/s on Ampere, Hopper and Blackwell:
-0.37 to 0.39 of what NCCL counts for their links (240, 371 and 722 GB/s, src/graph/topo.h), 0.41 of the 0.93 of that
-which rings reach."""
+of a tree 0.6, 1.25, 4 and 5, 8.5, 14 us; NVLS (adding in switches) 25 us. LL128 moves 120 of 128 bytes (0.92 in the
+table) and is on over NVLink only; LL moves 4 of 8 bytes and at most 87.7, 141 and 282 GB/s on Ampere, Hopper and
+Blackwell: 0.37 to 0.39 of what NCCL counts for their links (240, 371 and 722 GB/s, src/graph/topo.h), 0.41 of the 0.93
+of that which eight devices reach."""
 RCCL = Table(
     {
         "LL": Protocol(0.08, 0.8 / 3.4, 12e-6, 9.5 / 14, tree=Terms(0.06, 0.9 / 3.4, 12e-6, 10.5 / 14)),
