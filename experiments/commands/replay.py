@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+BETWEEN_VENDORS = "between vendors: kernels whose time should change little are taken to change less still"
+
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
@@ -43,6 +45,7 @@ def answer(
     marker: str | None = None,
 ) -> None:
     """Print the rows of a trace's what-if (also `slipstick whatif --trace`)."""
+    from slipstick.estimators.operation.gpu.kernels import between_vendors
     from slipstick.experiments.pages.output import emit
     from slipstick.experiments.traces.recorded import read_recorded
     from slipstick.experiments.traces.trace_rows import changes, rows
@@ -56,6 +59,8 @@ def answer(
         notes.append(
             f"recorded on {read.machine.name}" + ("" if recorded else f" (the trace says {read.graph.device!r})")
         )
+    if other is not None and read.machine is not None and between_vendors(read.machine, other):
+        notes.append(BETWEEN_VENDORS)
     answers = rows(read.graph, wanted, read.operations)
     emit(answers, form, below=notes)
     if report:

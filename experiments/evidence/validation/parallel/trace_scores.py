@@ -11,6 +11,7 @@ import numpy as np
 from slipstick.estimators.schedule.replay import replay
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.validation.parallel.moved_kernels import moved_kernels
 from slipstick.experiments.traces.trace_whatif import Change, trace_whatif
 from slipstick.hwmodels.catalog import machine_of_device
 from slipstick.hwmodels.files.readers import InputError
@@ -48,7 +49,8 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
             scores.append(skipped("traces", str(error)))
             continue
         scores += _replayed(path, graphs[path])
-    return [*scores, *_workers(graphs), *_pairs(graphs)]
+    moved = moved_kernels(folder) if folder else []
+    return [*scores, *_workers(graphs), *_pairs(graphs), *moved]
 
 
 def _replayed(path: Path, graph: TraceGraph) -> list[ValidationRow]:
