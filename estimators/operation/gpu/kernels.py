@@ -175,7 +175,7 @@ def between_vendors(today: Machine, other: Machine) -> bool:
 
 def doubted(moved: Floats, doubt: float) -> Floats:
     """Log factors x as x^3 / (x^2 + doubt^2): those far beyond `doubt` stay, those well within it go to none."""
-    return np.asarray(moved**3 / (moved**2 + doubt**2)) if doubt else moved
+    return np.asarray(moved * (moved / np.hypot(moved, doubt)) ** 2) if doubt else moved
 
 
 @lru_cache(maxsize=65536)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.operation.gpu.kernels import KernelScaling, between_vendors, doubted
 from slipstick.experiments.evidence.rows import ValidationRow
 from slipstick.experiments.evidence.validation.gpu import gpu_data
@@ -104,7 +105,7 @@ def _moves(folder: Path) -> pd.DataFrame:
             scaling = KernelScaling(fixed=0.0, vendor_doubt=0.0)
             factors = scaling.ratios([name] * len(ops), both[here].to_numpy(), today, other, ops)
             columns = {"kind": name, "here": here, "there": there, "time": both[here].to_numpy()}
-            measured = np.log(both[there] / both[here]).to_numpy()
+            measured = np.log(both[there].to_numpy() / both[here].to_numpy())
             parts.append(pd.DataFrame({**columns, "measured": measured, "moved": np.log(factors)}))
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
@@ -121,25 +122,27 @@ def _errors(table: pd.DataFrame) -> pd.DataFrame:
     """Mean |log error| by kind and pair of machines (both ways together), a column for each doubt and for no change."""
     import pandas as pd
 
-    misses: dict[float | str, pd.Series[float]] = {"none": table["measured"].abs()}
-    misses |= {doubt: (doubted(table["moved"], doubt) - table["measured"]).abs() for doubt in DOUBTS}
-    one, other = np.minimum(table["here"], table["there"]), np.maximum(table["here"], table["there"])
-    return pd.DataFrame(misses).groupby([table["kind"], one.rename("one"), other.rename("other")]).mean()
+    measured, moved = table["measured"].to_numpy(float), table["moved"].to_numpy(float)
+    misses: dict[float | str, FloatArray] = {"none": np.abs(measured)}
+    misses |= {doubt: np.abs(doubted(moved, doubt) - measured) for doubt in DOUBTS}
+    ends = [sorted(pair) for pair in zip(table["here"], table["there"], strict=True)]
+    keys = {"kind": table["kind"], "one": [end[0] for end in ends], "other": [end[1] for end in ends]}
+    return pd.DataFrame(misses).assign(**keys).groupby(list(keys)).mean()
 
 
 def _choice(pairs: pd.DataFrame, one: str, other: str) -> float:
     """The least doubt by which no pair without these machines is worse than by no change; the largest where none is."""
     members = [{first, second} & {one, other} for _, first, second in pairs.index]
     rest = pairs[[not shared for shared in members]]
-    rest = rest if len(rest) else pairs
     return next((doubt for doubt in DOUBTS if (rest[doubt] - rest["none"]).max() <= NOISE), DOUBTS[-1])
 
 
 def _steps(table: pd.DataFrame) -> tuple[dict[str, float], int]:
     """Mean |log error| of all kernels of a pair of machines near each other together, and the number of such pairs."""
     doubt = KernelScaling().vendor_doubt
-    factors = {"measured": table["measured"], "whole": table["moved"], "ours": doubted(table["moved"], doubt)}
-    seconds = {name: table["time"] * np.exp(log) for name, log in factors.items()} | {"none": table["time"]}
-    sums = np.log(table[["here", "there"]].assign(**seconds).groupby(["here", "there"]).sum())
+    measured, moved, time = (table[name].to_numpy(float) for name in ("measured", "moved", "time"))
+    factors = {"measured": measured, "whole": moved, "ours": doubted(moved, doubt), "none": np.zeros(len(table))}
+    seconds = {name: time * np.exp(log) for name, log in factors.items()}
+    sums = table[["here", "there"]].assign(**seconds).groupby(["here", "there"]).sum().apply(np.log)
     near = sums[(sums["none"] - sums["measured"]).abs() < NEAR]
     return {name: float((near[name] - near["measured"]).abs().mean()) for name in ("ours", "none", "whole")}, len(near)
