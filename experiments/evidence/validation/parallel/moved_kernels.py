@@ -126,8 +126,10 @@ def _errors(table: pd.DataFrame) -> pd.DataFrame:
     misses: dict[float | str, FloatArray] = {"none": np.abs(measured)}
     misses |= {doubt: np.abs(doubted(moved, doubt) - measured) for doubt in DOUBTS}
     ends = [sorted(pair) for pair in zip(table["here"], table["there"], strict=True)]
-    keys = {"kind": table["kind"], "one": [end[0] for end in ends], "other": [end[1] for end in ends]}
-    return pd.DataFrame(misses).assign(**keys).groupby(list(keys)).mean()
+    frame = pd.DataFrame(misses).assign(
+        kind=table["kind"].to_numpy(), one=[end[0] for end in ends], other=[end[1] for end in ends]
+    )
+    return frame.groupby(["kind", "one", "other"]).mean()
 
 
 def _choice(pairs: pd.DataFrame, one: str, other: str) -> float:
