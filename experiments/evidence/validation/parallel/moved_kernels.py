@@ -42,9 +42,9 @@ def moved_kernels(folder: Path) -> list[ValidationRow]:
     ours = np.array([row[doubt] for (_, row), doubt in zip(pairs.iterrows(), chosen, strict=True)])
     none, whole, set_ = (pairs[name].to_numpy() for name in ("none", 0.0, KernelScaling().vendor_doubt))
     steps, near = _steps(table)
-    said = f"chosen on the others: {', '.join(f'{doubt:g} x {int((chosen == doubt).sum())}' for doubt in DOUBTS)}"
+    choices = f"chosen on the others: {', '.join(f'{doubt:g} x {int((chosen == doubt).sum())}' for doubt in DOUBTS)}"
     return [
-        _row("mean |log error| of a kernel", len(pairs), float(ours.mean()), none.mean(), whole.mean(), said),
+        _row("mean |log error| of a kernel", len(pairs), float(ours.mean()), none.mean(), whole.mean(), choices),
         _row(
             "pairs worse than by no change",
             len(pairs),
