@@ -52,20 +52,24 @@ def register(app: typer.Typer) -> None:
     @machines.command()
     def compare(
         names: Annotated[list[str], typer.Argument(help="two or more shipped machines, or paths of YAML files")],
+        report: Annotated[str | None, typer.Option(help="write a page, FILE.html")] = None,
         format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
     ) -> None:
         """Peaks, memory, links, power and price of machines side by side, with ratios to the first."""
-        from slipstick.experiments.pages.output import emit, emit_line
+        from slipstick.experiments.pages.output import emit
         from slipstick.experiments.question.answers.several import shared
         from slipstick.experiments.question.domain import machine_remarks
         from slipstick.hwmodels.catalog import machine
 
         machines = [machine(name) for name in names]
         note = "peaks of the data sheets, without sparsity; times of a workload: slipstick estimate NAME --on A,B"
-        emit(_compared(machines, format), format, notes=[note])
-        if format == "table":
-            for text in shared({one.name: machine_remarks(one) for one in machines}):
-                emit_line(text)
+        doubts = shared({one.name: machine_remarks(one) for one in machines})
+        emit(_compared(machines, format), format, notes=[note], below=doubts)
+        if report:
+            from slipstick.experiments.pages.report import rows_page
+
+            title = f"{len(machines)} machines compared"
+            rows_page(_compared(machines, "table"), report, title, "; ".join([note, *doubts]))
 
     @machines.command()
     def fields(format: Annotated[str, typer.Option(help=FORMAT)] = "table") -> None:  # noqa: A002

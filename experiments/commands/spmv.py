@@ -48,6 +48,7 @@ def predict(
     threads: Annotated[int, typer.Option(help="of a kernel: rows are shared out to so many cores", min=1)] = 1,
     clock: Annotated[str, typer.Option(help="of a kernel: the core's clock is set to it, '1.2 GHz'")] = "",
     verbose: Annotated[bool, typer.Option("--verbose", help="all columns, where costs come from")] = False,
+    report: Annotated[str | None, typer.Option(help="write a page, FILE.html")] = None,
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """Time and energy of one product with this matrix by every kernel, each with its own interval (80 %).
@@ -56,17 +57,19 @@ def predict(
     from blocks of 250 non-zeros (our kernel), the others are kernels of the host that they were calibrated on, moved by
     clock and caches. A few measured products (--anchors) scale the answer to a machine and narrow the interval.
     """
-    from slipstick.experiments.pages.output import emit, emit_line
+    from slipstick.experiments.pages.output import emit
     from slipstick.experiments.subjects.spmv.kernel_answers import KernelOptions
     from slipstick.experiments.subjects.spmv.product_lines import first_lines, last_lines, shown_rows
     from slipstick.experiments.subjects.spmv.spmv_answers import answers
 
     options = KernelOptions.of(kernel, caches, threads, clock)
     rows, notes = answers(matrix, on, label, model, power, anchors, options)
-    emit(shown_rows(rows, format, verbose=verbose), format, notes=first_lines(rows))
-    if format == "table":
-        for text in last_lines(notes, verbose=verbose):
-            emit_line(text)
+    below = last_lines(notes, verbose=verbose)
+    emit(shown_rows(rows, format, verbose=verbose), format, notes=first_lines(rows), below=below)
+    if report:
+        from slipstick.experiments.pages.report import rows_page
+
+        rows_page(rows, report, f"Products with {matrix.name}", "; ".join([*first_lines(rows), *notes]))
 
 
 def calibrate(

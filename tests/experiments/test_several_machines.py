@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -19,12 +20,14 @@ def test_a_remark_on_all_names_none() -> None:
     assert shared({"A": ["no caches"], "B": ["no caches"]}) == ["beware: no caches"]
 
 
-def test_a_comparison_says_what_its_numbers_leave_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_comparison_says_what_its_numbers_leave_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["machines", "compare", "h100-sxm", "b200"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "float32 products run on the vector engine" in text
     assert "beware, B200 SXM 180 GB: kernels were not measured there" in text
-    assert run(["machines", "compare", "h100-sxm", "b200", "--format", "json"]) == 0
+    page = tmp_path / "both.html"
+    assert run(["machines", "compare", "h100-sxm", "b200", "--format", "json", "--report", str(page)]) == 0
+    assert "kernels were not measured there" in page.read_text()
     rows = json.loads(capsys.readouterr().out)
     assert {"quantity", "unit"} <= set(rows[0]) and not any("beware" in str(row) for row in rows)
 
