@@ -176,18 +176,16 @@ def _by_programs(
 
 def _uneven(answer: Estimate, operations: Sequence[Op]) -> str:
     """A line on products of 16-bit numbers whose rows do not fill the widest loads; "" where they take little time."""
-    times = {}
+    times: dict[int, float] = {}
     for op, part in zip(operations, answer.parts, strict=True):
-        sizes = [int(op.dims[name]) for name in ("m", "n", "k")] if op.kind == "gemm" and op.dtype in HALF else []
+        sizes = [int(op.dims[name]) for name in ("m", "k")] if op.kind == "gemm" and op.dtype in HALF else []
         if odd := [size for size in sizes if size > ROW and size % ROW]:
             times[max(odd)] = times.get(max(odd), 0.0) + part.contribution
     share = sum(times.values()) / (sum(part.contribution for part in answer.parts) or 1.0)
     if share < NOTICED:
         return ""
-    sizes_text = ", ".join(f"{size:,}" for size in sorted(times, reverse=True)[:3])
-    return (
-        f"16-bit products of {sizes_text}, no multiple of {ROW} ({share:.0%} of the time): slower kernels, wider band"
-    )
+    rows = ", ".join(f"{size:,}" for size in sorted(times, reverse=True)[:3])
+    return f"16-bit products with rows of {rows}, no multiple of {ROW} ({share:.0%} of the time): wider band"
 
 
 def outside(answer: Estimate, operations: Sequence[Op]) -> list[str]:

@@ -32,6 +32,15 @@ def test_a_comparison_says_what_its_numbers_leave_out(tmp_path: Path, capsys: py
     assert {"quantity", "unit"} <= set(rows[0]) and not any("beware" in str(row) for row in rows)
 
 
+def test_products_with_odd_rows_are_named_where_no_compiler_pads_them(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "16-bit products with rows of 50,257, no multiple of 8"
+    command = ["estimate", "gpt2", "--on", "a100-sxm-80gb", "--batch", "16", "--dtype", "bfloat16", "--verbose"]
+    assert run(command) == 0
+    assert line in capsys.readouterr().out
+    assert run([*command, "--mode", "compiled"]) == 0
+    assert line not in capsys.readouterr().out
+
+
 def test_sources_of_a_machine_stand_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["machines", "show", "h100-sxm"]) == 0
     text = capsys.readouterr().out
