@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
         anchors: Annotated[str | None, typer.Option(help="CSV of operations measured on the machine")] = None,
         parts: Annotated[int, typer.Option(help="list so many single operations, slowest first", min=0)] = 0,
         dtype: Annotated[
-            str | None, typer.Option(help="compute in this data type: bfloat16, float16, int8, ...")
+            str | None, typer.Option(help="data type: bfloat16, int8, fp8, mxfp8, nvfp4, int4 (weights), ...")
         ] = None,
         given: Annotated[list[str] | None, INPUT] = None,
         train: Annotated[str | None, TRAIN] = None,

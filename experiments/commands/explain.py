@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
         report: Annotated[str | None, typer.Option(help="write a page, FILE.html, with sliders")] = None,
         rows: Annotated[int, typer.Option(help="rows of each table", min=1)] = 12,
         dtype: Annotated[
-            str | None, typer.Option(help="compute in this data type: bfloat16, float16, int8, ...")
+            str | None, typer.Option(help="data type: bfloat16, int8, fp8, mxfp8, nvfp4, int4 (weights), ...")
         ] = None,
         verbose: Annotated[bool, typer.Option("--verbose", help="all assumptions")] = False,
         given: Annotated[list[str] | None, INPUT] = None,

@@ -42,7 +42,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
         rows: Annotated[int, typer.Option(help="rows of the table, best first where there are more", min=1)] = 40,
         dtype: Annotated[
-            str | None, typer.Option(help="compute in this data type: bfloat16, float16, int8, ...")
+            str | None, typer.Option(help="data type: bfloat16, int8, fp8, mxfp8, nvfp4, int4 (weights), ...")
         ] = None,
         simulate: Annotated[
             bool,

@@ -92,7 +92,7 @@ def _narrow_note(workload: Workload) -> str:
     stored, wide = str(facts[STORED]), str(facts[WIDE])
     count, _, why = str(facts[OPERANDS]).partition(", ")
     bits = f"{8 * SIZE_BYTES[stored]:.4g} bits a number with scales"
-    products = f"{count} products of weights"
+    products = f"{count} product{'s' * (count != '1')} of weights"
     if why or facts["dtype"] != stored or stored == "int4":
         return f"weights alone in {stored} ({products}, {bits}), widened and multiplied in {wide}" + (
             f": {why}" if why else ""
