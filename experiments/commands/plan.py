@@ -88,8 +88,7 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """The fastest layout of training on at most so many devices, what bounds it, why the second is worse."""
         from slipstick.experiments.pages.output import emit
-        from slipstick.experiments.question.settings import number_of
-        from slipstick.experiments.serve.serving_question import machine_changes
+        from slipstick.experiments.question.settings import machine_changes, number_of
         from slipstick.experiments.subjects.power.facility import Facility, price_text
         from slipstick.experiments.subjects.training_plan.known_runs import read_known
         from slipstick.experiments.subjects.training_plan.training_search import TrainingSearch

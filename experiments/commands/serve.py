@@ -54,9 +54,9 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Latency and tokens/s of a language-model server, request by request, with an 80 % band."""
         from slipstick.experiments.pages.output import emit
-        from slipstick.experiments.question.settings import number_of
+        from slipstick.experiments.question.settings import machine_changes, number_of
         from slipstick.experiments.serve.serving import serve as answer_of
-        from slipstick.experiments.serve.serving_question import Wanted, machine_changes, traffic
+        from slipstick.experiments.serve.serving_question import Wanted, traffic
         from slipstick.experiments.serve.serving_text import lines
         from slipstick.experiments.serve.traffic import limits
         from slipstick.experiments.subjects.power.facility import Facility

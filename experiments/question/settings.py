@@ -17,6 +17,9 @@ Value = float | str
 """A number in SI units, or a text with its unit."""
 
 
+HEAD = "machine."
+
+
 def by_namespace(settings: Mapping[str, Value] | Sequence[str]) -> dict[str, dict[str, Value]]:
     """Settings by namespace (machine, workload, run, estimator) and name.
 
@@ -143,3 +146,20 @@ def number_of(name: str, text: Value, unit: str = "1") -> float:
     if not math.isfinite(value):
         raise InputError(f"{name} = {text}: want a finite number")
     return value
+
+
+def machine_changes(words: Sequence[str]) -> dict[str, str | float]:
+    """Numbers of the machine from "machine.NAME=VALUE".
+
+    Raises
+    ------
+    InputError
+        Where a word is none of these.
+    """
+    changes: dict[str, str | float] = {}
+    for word in words:
+        name, equals, value = (part.strip() for part in word.partition("="))
+        if not equals or not name.startswith(HEAD) or not value:
+            raise InputError(f"{word[:60]!r}: want machine.NAME=VALUE, such as machine.memory.HBM3.bandwidth=4TB/s")
+        changes[name.removeprefix(HEAD)] = value
+    return changes

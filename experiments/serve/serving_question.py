@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -90,26 +90,6 @@ class Wanted:
         if self.devices is not None and made.devices != self.devices:
             raise InputError(f"--gpus {self.devices}, but {made.text()} takes {made.devices}")
         return made
-
-
-HEAD = "machine."
-
-
-def machine_changes(words: Sequence[str]) -> dict[str, str | float]:
-    """Numbers of the machine from "machine.NAME=VALUE".
-
-    Raises
-    ------
-    InputError
-        Where a word is none of these.
-    """
-    changes: dict[str, str | float] = {}
-    for word in words:
-        name, equals, value = (part.strip() for part in word.partition("="))
-        if not equals or not name.startswith(HEAD) or not value:
-            raise InputError(f"{word[:60]!r}: want machine.NAME=VALUE, such as machine.memory.HBM3.bandwidth=4TB/s")
-        changes[name.removeprefix(HEAD)] = value
-    return changes
 
 
 def stored_as(model: LanguageModel, dtype: str | None) -> str:

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from slipstick.experiments.question.axes import axis
+from slipstick.experiments.question.settings import HEAD
 from slipstick.experiments.serve.serving import Serving, serve
-from slipstick.experiments.serve.serving_question import HEAD, Wanted
+from slipstick.experiments.serve.serving_question import Wanted
 from slipstick.experiments.serve.traffic import Traffic
 from slipstick.hwmodels.files.readers import InputError
 

@@ -7,6 +7,7 @@ published totals. A multiply-add is two flop.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from slipstick.hwmodels.files.readers import InputError
 
@@ -217,7 +218,7 @@ class LanguageModel:
             feed += self.expert_layers * (routed + self.shared_weights + self.router_weights + gate)
         return attention + linear + feed
 
-    @property
+    @cached_property
     def parameters(self) -> int:
         """All parameters, to the last one; heads that guess further tokens (MTP) left out."""
         embedding = self.head_weights * (1 if self.tied else 2)

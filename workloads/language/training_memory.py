@@ -30,7 +30,7 @@ class TrainingMemory:
     @property
     def total(self) -> float:
         """All parts together, in bytes."""
-        return sum(self.parts().values())
+        return self.weights + self.gradients + self.optimizer + self.activations + self.logits
 
     def parts(self) -> Mapping[str, float]:
         """Bytes by part."""
