@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.extrapolation.series import refuse_reach, refuse_spread
+from slipstick.estimators.extrapolation.series import refuse_spread
 from slipstick.estimators.extrapolation.surfaces.candidates import searched_candidates, usual_candidates
+from slipstick.estimators.extrapolation.surfaces.slices import Slice, slices
 from slipstick.estimators.extrapolation.surfaces.splits import directions, distances
 from slipstick.estimators.extrapolation.surfaces.surface_band import missed, surface_band, surface_scale
 from slipstick.estimators.extrapolation.surfaces.surface_fits import SurfaceFit
@@ -150,7 +151,8 @@ def extrapolate_surface(
 
     Shapes of one parameter (Amdahl, growth, change points, n^2 ...) and their products, short laws found by search, and
     a product of powers are fitted without the points farthest in the direction of each target; those that predict them
-    share in the answer.
+    share in the answer. A target beyond the data in one parameter alone, at measured levels of the others, has the
+    time of the series along it where that is long enough (`slices`), and the wider ends and the doubt of both.
 
     Parameters
     ----------
@@ -215,13 +217,33 @@ def extrapolate_surface(
                 law=law,
                 shares=shares,
             )
+    alone = slices(unique, medians, names, kinds_found, targets, level)
+    found = [answer for answer in answers if answer is not None]
     return SurfacePrediction(
         names,
         kinds_found,
         tuple(reason for _, reason in guessed),
         len(unique),
         level,
-        tuple(answer for answer in answers if answer is not None),
+        tuple(_of_series(alone[i], answer) if i in alone else answer for i, answer in enumerate(found)),
+    )
+
+
+def _of_series(one: Slice, surface: SurfaceAnswer) -> SurfaceAnswer:
+    """The answer of a series, with the ends and the doubt of both models: where they differ the data cannot tell."""
+    known, names = one.prediction, surface.law.parameters
+    verdict = known.verdicts[0] if known.verdicts else surface.verdict
+    if surface.verdict is not None and verdict is not None and surface.verdict.word != "trust":
+        verdict = surface.verdict
+    return replace(
+        surface,
+        time=float(known.value[0]),
+        low=min(known.low[0], surface.low) if known.low and surface.low is not None else None,
+        high=max(known.high[0], surface.high) if known.high and surface.high is not None else None,
+        missed=None,
+        verdict=verdict,
+        law=one.law(names, surface.law.kinds),
+        shares=tuple((f"series of {names[one.column]}: {name}", float(share)) for name, share in known.shares.items()),
     )
 
 
@@ -241,8 +263,6 @@ def _checked(
         raise InputError("parameters and times must be finite numbers > 0")
     if len(y):
         refuse_spread(y)
-        for name, column in zip(parameters, x.T, strict=True):
-            refuse_reach(column, name)
     return x, y, targets
 
 
