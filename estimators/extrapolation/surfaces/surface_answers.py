@@ -230,7 +230,7 @@ def extrapolate_surface(
 
 
 def _of_series(one: Slice, surface: SurfaceAnswer) -> SurfaceAnswer:
-    """The answer of a series, with the ends and the doubt of both models: where they differ the data cannot tell."""
+    """The answer of a series, with the ends and the doubt of both models: where they differ the data do not decide."""
     known, names = one.prediction, surface.law.parameters
     verdict = known.verdicts[0] if known.verdicts else surface.verdict
     if surface.verdict is not None and verdict is not None and surface.verdict.word != "trust":
