@@ -218,14 +218,14 @@ def extrapolate_surface(
                 shares=shares,
             )
     alone = slices(unique, medians, names, kinds_found, targets, level)
-    found = [answer for answer in answers if answer is not None]
+    every = [answer for answer in answers if answer is not None]
     return SurfacePrediction(
         names,
         kinds_found,
         tuple(reason for _, reason in guessed),
         len(unique),
         level,
-        tuple(_of_series(alone[i], answer) if i in alone else answer for i, answer in enumerate(found)),
+        tuple(_of_series(alone[i], answer) if i in alone else answer for i, answer in enumerate(every)),
     )
 
 
