@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SGLANG = "sglang 0.5.10"
+UNSEEN_VENDOR = {"all": 0.25}
+"""Goal of the mean error where no machine of the vendor is known."""
 
 
 @dataclass(frozen=True)
@@ -181,8 +183,56 @@ def cases() -> tuple[Case, ...]:
             goals={},
             keep=partial(_of_width, width="float8_block"),
         ),
+        *_vendor_left_out(),
         *(
             Case(f"deepbench gemm, {name}", gpu_data.deepbench_products, "gemm", "float32", ((name,),), {"all": goal})
             for name, goal in (("vega-fe", 0.18), ("mi25", 0.18), ("xeon-phi-7250", 0.14))
+        ),
+    )
+
+
+def _vendor_left_out() -> tuple[Case, ...]:
+    """All machines of AMD left out together: their libraries, launches and caches are none that the others know."""
+    amd = (("mi100", "mi210"),)
+    products = [
+        Case(
+            f"neusight {name}, vendor left out",
+            partial(gpu_data.neusight_products, operation=name),
+            "gemm",
+            "float32",
+            amd,
+            UNSEEN_VENDOR,
+        )
+        for name in ("bmm", "linear")
+    ]
+    return (
+        *products,
+        Case(
+            "neusight elementwise, vendor left out",
+            gpu_data.neusight_elementwise,
+            "elementwise",
+            "float32",
+            amd,
+            UNSEEN_VENDOR,
+            {"function": "add"},
+        ),
+        *(
+            Case(
+                f"neusight {title}, vendor left out",
+                partial(gpu_data.neusight_rows, operation=name),
+                kind,
+                "float32",
+                amd,
+                UNSEEN_VENDOR,
+            )
+            for title, name, kind in (("softmax", "softmax", "softmax"), ("layernorm", "ln", "norm"))
+        ),
+        Case(
+            "deepbench gemm, vendor left out",
+            gpu_data.deepbench_products,
+            "gemm",
+            "float32",
+            (("vega-fe", "mi25"),),
+            UNSEEN_VENDOR,
         ),
     )
