@@ -1,6 +1,6 @@
 """Pooling over machines and its bands (`estimators/across_devices`).
 
-version: 1
+version: 2
 chosen on: the public times of single operations on GPUs that ``slipstick validate operations`` reads, every machine
     left out in turn. The best of a few round values, or a judgement where the text of a value names no comparison.
 refit: none by a command; change a value and score it with ``slipstick validate operations``. The parameters of the
