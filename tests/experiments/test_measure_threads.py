@@ -164,8 +164,9 @@ def test_short_functions_are_called_until_clocks_can_tell_and_threads_wait_aslee
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
     (short,) = measure_scaling("own_short:work", (1,), {"ms": (2.0,), "policy": (1.0,)}, repeats=1)
-    assert short.cpu == pytest.approx(0.002, rel=0.3)
-    assert short.busiest is None or short.busiest == pytest.approx(0.002, rel=0.3)
+    # Of one call: at least its own clock's 2 ms, and never a whole step of a coarse clock (10 ms) more.
+    assert 0.0015 < short.cpu < 0.013
+    assert short.busiest is None or 0.0015 < short.busiest < 0.013
     monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
     measure_scaling("own_short:work", (1,), {"ms": (2.0,), "policy": (2.0,)}, repeats=1)
 
