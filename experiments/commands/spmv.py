@@ -47,7 +47,7 @@ def predict(
     caches: Annotated[str, typer.Option(help="of a kernel: warm (product after product) | cold (emptied)")] = "warm",
     threads: Annotated[int, typer.Option(help="of a kernel: rows are shared out to so many cores", min=1)] = 1,
     clock: Annotated[str, typer.Option(help="of a kernel: the core's clock is set to it, '1.2 GHz'")] = "",
-    verbose: Annotated[bool, typer.Option("--verbose", help="all columns, where costs come from")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="all assumptions, all columns")] = False,
     report: Annotated[str | None, typer.Option(help="write a page, FILE.html")] = None,
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
