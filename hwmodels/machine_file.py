@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator
 from itertools import pairwise
 
-from slipstick.hwmodels.files.readers import atomic_write, read_yaml, require_mapping
+from slipstick.hwmodels.files.readers import InputError, atomic_write, read_yaml, require_mapping, unknown_name
 from slipstick.hwmodels.files.records import unit_at, validated
 from slipstick.hwmodels.files.shown import format_quantity
 from slipstick.hwmodels.machine import Machine
@@ -31,6 +31,32 @@ RANGES: dict[str, tuple[float, float]] = {
     "price": (0.0, 1e6),
 }
 """Word of a field's path -> from half a microcontroller's to far beyond a supercomputer's node, in the field's unit."""
+TYPES = (
+    "float64",
+    "float32",
+    "tfloat32",
+    "bfloat16",
+    "float16",
+    "float8",
+    "int8",
+    "int4",
+    "float4",
+    "nvfp4",
+    "mxfp4",
+    "mxfp6",
+    "mxfp8",
+)
+"""Data types that rates of a machine file are of: a rate under another name would never be read."""
+SHORT = {
+    "fp64": "float64",
+    "fp32": "float32",
+    "tf32": "tfloat32",
+    "bf16": "bfloat16",
+    "fp16": "float16",
+    "fp8": "float8",
+    "fp4": "float4",
+}
+"""Short names of them, for the error that names the long one."""
 FARTHER_OVER_NEARER = 3.0
 """Measured bandwidths of neighbouring levels may stand the wrong way round (twice, on a ThunderX2); not so far."""
 
@@ -63,6 +89,7 @@ def load_machine(path: str | os.PathLike[str]) -> Machine:
     """
     document = require_mapping(read_yaml(path), path, "the document")
     machine = validated(Machine, document, str(path))
+    _check_types(machine, path)
     warn_of_doubts(machine, path)
     return machine
 
@@ -106,6 +133,16 @@ def warn_of_doubts(machine: Machine, path: str | os.PathLike[str]) -> None:
     """An `ImplausibleWarning` that names the file for each of the machine's doubts."""
     for doubt in doubts(machine):
         warnings.warn(f"{path}: {doubt}", ImplausibleWarning, stacklevel=3)
+
+
+def _check_types(machine: Machine, path: str | os.PathLike[str]) -> None:
+    for unit, engine in machine.engines.items():
+        for dtype in engine.flop_per_cycle:
+            if dtype not in TYPES:
+                where = f"{path}: engines.{unit}.flop_per_cycle"
+                if long := SHORT.get(dtype.lower()):
+                    raise InputError(f"{where}: unknown data type {dtype!r}; did you mean {long!r}?")
+                raise InputError(f"{where}: {unknown_name('data type', dtype, TYPES)}")
 
 
 def _line(path: str, value: float, expected: str, unit: str = "byte") -> str:

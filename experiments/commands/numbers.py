@@ -24,6 +24,16 @@ SYNONYMS = {
 """Options that set something of the machine."""
 SIZES = {"batch": "decodes", "seq_len": "context"}
 """Words for the sizes of a serving step: sequences that write a token, and the tokens behind them."""
+RUN = ("threads", "images", "epochs", "nodes", "workers", "prefetch", "steps")
+"""Numbers of a run that options of a command resemble (--threads, --train)."""
+HINTS = {
+    "compile": "--mode compiled",
+    "compiled": "--mode compiled",
+    "eager": "--mode eager",
+    "graphs": "--mode graphs",
+    "training": "--train adamw",
+}
+"""What people write without a value, and what is meant."""
 MODES = {"graphs": "graph_replay", "graph": "graph_replay"}
 
 
@@ -63,8 +73,8 @@ def rewritten(args: Sequence[str], known: Iterable[str]) -> list[str]:
                 texts.append(args[index])  # a value, or the argument after a flag: either way as it stands
                 index += 1
             continue
-        if not equals:
-            value = args[index] if index < len(args) else ""
+        if not equals and index < len(args) and not args[index].startswith("--"):
+            value = args[index]
             index += 1
         texts += [OPTION, f"{name.removeprefix('--').replace('-', '_')}={value}"]
     return texts
@@ -92,15 +102,17 @@ def as_settings(numbers: Sequence[str] | None, workload: Any, options: Iterable[
     for text in numbers or []:
         name, _, value = text.partition("=")
         if not value:
-            raise InputError(f"--{name.replace('_', '-')}: want a value, or one of the options {', '.join(options)}")
+            hint = f"; did you mean {HINTS[name]}?" if name in HINTS else ""
+            known = f"want a value, or one of the options {', '.join(options)}"
+            raise InputError(f"--{name.replace('_', '-')}: {known}{hint}")
         if name in SYNONYMS:
             settings.append(f"{SYNONYMS[name]}={MODES.get(value, value)}")
             continue
         if name not in sizes and SIZES.get(name) in sizes:
             name = SIZES[name]
-        if name not in sizes:
+        if name not in sizes and name not in RUN:
             spelled, spellings = name.replace("_", "-"), [f"--{size.replace('_', '-')}" for size in sizes]
-            close = get_close_matches(f"--{spelled}", [*options, *spellings], n=1)
+            close = get_close_matches(f"--{spelled}", [*options, *spellings, *(f"--{run}" for run in RUN)], n=1)
             if close:
                 there = f"sizes of {workload.name}: {', '.join(spellings) or 'none'}"
                 raise InputError(f"unknown option --{spelled}; did you mean {close[0]}? ({there})")

@@ -118,3 +118,28 @@ def test_a_serving_step_has_a_batch(capsys: pytest.CaptureFixture[str]) -> None:
     batch = capsys.readouterr().out
     assert run(shlex.split("estimate decode:llama-3.1-8b --on A100 --decodes 16 --format csv")) == 0
     assert capsys.readouterr().out == batch
+
+
+@pytest.mark.parametrize("machine_name", ["xeon-gold-6148", "epyc-7451"])
+def test_threads_of_a_stream_are_an_option(machine_name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line of the first page: --threads resembles --train, and is a number of the run all the same."""
+    assert run(["estimate", "stream-triad", "--on", machine_name, "--threads", "1"]) == 0
+    one = capsys.readouterr().out
+    assert run(["estimate", "stream-triad", "--on", machine_name, "--threads", "8"]) == 0
+    assert capsys.readouterr().out != one
+
+
+@pytest.mark.parametrize(
+    ("options", "hint"),
+    [
+        ("--compile", "did you mean --mode compiled?"),
+        ("--compile --dtype bf16", "did you mean --mode compiled?"),
+        ("--training", "did you mean --train adamw?"),
+        ("--thread 8", "did you mean --threads?"),
+    ],
+)
+def test_options_that_people_expect_name_those_that_are(
+    options: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["estimate", "resnet18", "--on", "h100-sxm", *options.split()]) == 2
+    assert hint in capsys.readouterr().err

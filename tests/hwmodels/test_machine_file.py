@@ -10,6 +10,7 @@ import pytest
 
 from slipstick.experiments.commands.cli import run
 from slipstick.hwmodels.catalog import FOLDER, machine_names
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine_file import ImplausibleWarning, doubts, load_machine
 
 GPU = (FOLDER / "v100-sxm.yaml").read_text()
@@ -73,3 +74,20 @@ def test_a_warning_is_one_line_on_stderr_and_the_answer_stands(
     assert json.loads(told.out)[0]["time_s"] > 0
     (line,) = told.err.splitlines()
     assert line == f"slipstick: warning: {path}: clock = 153 GHz is hardly meant: expected 1 MHz to 20 GHz"
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ("bflot16", "unknown data type 'bflot16'; did you mean 'bfloat16'?"),
+        ("bf16", "unknown data type 'bf16'; did you mean 'bfloat16'?"),
+        ("posit16", "unknown data type 'posit16'"),
+    ],
+)
+def test_a_rate_of_an_unknown_data_type_is_refused(tmp_path: Path, written: str, words: str) -> None:
+    """It would never be read: the answer would be that of a machine without the rate."""
+    changed = GPU.replace("float16:", f"{written}:", 1)
+    assert changed != GPU
+    with pytest.raises(InputError, match=r"mine\.yaml: engines\.[a-z]+\.flop_per_cycle: ") as caught:
+        load_machine(_written(tmp_path, changed))
+    assert words in str(caught.value)

@@ -302,3 +302,27 @@ def test_a_long_trace_replays_to_its_steps_and_its_first_steps_are_a_trace(tmp_p
     assert replay(first).steps == steps[:2]
     assert first_steps(graph, len(graph.nodes)) is graph and len(first_steps(graph, 0).steps) == 1
     assert [graph.nodes[i] for i in (0, -1)] == [first.nodes[0], graph.nodes[len(graph.nodes) - 1]]
+
+
+def test_a_wait_that_the_profiler_gave_no_number_is_a_wait(tmp_path: Path) -> None:
+    """A synchronisation launches nothing: without a correlation its time is still the device's, not the host's."""
+    numbered = trace(tmp_path, loop(5))
+    plain = loop(5)
+    for one in plain:
+        if one["name"] == "cudaDeviceSynchronize":
+            one["args"] = {}
+    graph = trace(tmp_path, plain)
+    service = graph.service
+    service[graph.of_kind("kernel")] /= 4
+    assert replay(graph, service).step == pytest.approx(replay(numbered, service).step)
+    assert replay(graph, service).step < 0.6 * replay(graph).step
+
+
+def test_a_step_without_length_is_left_out_and_alone_is_no_step(tmp_path: Path) -> None:
+    events = loop(5)
+    nothing = event("ProfilerStep#99", "user_annotation", 1, 0.0, 0.0)
+    assert trace(tmp_path, [nothing, *events]).step_names == trace(tmp_path, events).step_names
+    unmarked = [one for one in events if one["cat"] != "user_annotation"]
+    whole = trace_whatif(trace(tmp_path, [nothing, *unmarked]), Change())
+    assert whole.after.step > 0
+    assert np.isfinite([whole.low, whole.high]).all()

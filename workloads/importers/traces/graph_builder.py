@@ -56,6 +56,11 @@ def with_category(table: EventTable, words: Collection[str]) -> Mask:
     return _by_code(table.category, table.categories, lambda name: name.lower() in words)
 
 
+def with_name(table: EventTable, word: str) -> Mask:
+    """Which events have a word in their name."""
+    return _by_code(table.name, table.names, lambda name: word in name)
+
+
 def _by_code(codes: npt.NDArray[np.int32], names: tuple[str, ...], holds: Callable[[str], bool]) -> Mask:
     """For each event whether something holds of its name."""
     known = np.array([holds(name) for name in names] or [False], dtype=np.bool_)

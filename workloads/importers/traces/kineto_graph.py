@@ -29,6 +29,7 @@ from slipstick.workloads.importers.traces.graph_builder import (
     Cut,
     rows_by_number,
     with_category,
+    with_name,
 )
 from slipstick.workloads.importers.traces.trace_graph import TraceGraph
 from slipstick.workloads.runs.event_table import EventTable
@@ -60,7 +61,8 @@ def build_graph(table: EventTable, where: str) -> TraceGraph:
     on_device = with_category(table, DEVICE)
     device = np.flatnonzero(on_device)
     correlation = table.arguments["correlation"]
-    calls = np.flatnonzero(with_category(table, CALLS) & np.isfinite(correlation))
+    waits = with_name(table, "Synchronize")  # launches nothing, so that some profilers give it no number
+    calls = np.flatnonzero(with_category(table, CALLS) & (np.isfinite(correlation) | waits))
     if not len(device):
         raise InputError(f"{where}: no device operations (categories: {', '.join(table.categories[:12])})")
     call = rows_by_number(correlation, calls, correlation[device])
@@ -135,4 +137,5 @@ def _markers(table: EventTable) -> list[tuple[str, float, float]]:
         for row in np.flatnonzero(table.name == i):
             if "gpu" not in table.categories[table.category[row]]:
                 markers[table.names[i]] = (float(table.start[row]), float(table.start[row] + table.duration[row]))
-    return sorted(((name, *span) for name, span in markers.items()), key=lambda step: step[1])
+    lasting = ((name, *span) for name, span in markers.items() if span[1] > span[0])
+    return sorted(lasting, key=lambda step: step[1])
