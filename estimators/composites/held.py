@@ -19,7 +19,14 @@ from slipstick.estimators.composites.consumption import EXCESS, Consumption, ene
 from slipstick.estimators.core.estimate import Estimate
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import Clock
-from slipstick.estimators.operation.power.power_cap import LAW, BusyPower, at_rated_cap, cap_watts, rated_watts
+from slipstick.estimators.operation.power.power_cap import (
+    LAW,
+    BusyPower,
+    at_rated_cap,
+    cap_watts,
+    rated_watts,
+    refuse_idle_cap,
+)
 from slipstick.estimators.operation.power.voltage import KNEE, dynamic_share
 from slipstick.hwmodels.files.errors import InputError
 from slipstick.hwmodels.files.records import Table
@@ -124,10 +131,11 @@ class HeldTimes:
         Raises
         ------
         InputError
-            As of the compiled composite.
+            As of the compiled composite, and where a cap is not above idle power.
         """
         rated, _ = rated_watts(self.machine)
         given: dict[str, Any] = {CAP: self.machine.power.cap, CLOCK: self.machine.clock, **values}
+        refuse_idle_cap(self.machine, given[CAP])
         given[CAP] = np.minimum(np.asarray(given[CAP], dtype=np.float64), rated)
         full = {**given, CAP: np.full(given[CAP].shape, rated)}
         free = self.inner(full)
@@ -158,7 +166,14 @@ class ClockedEstimator(Protocol):
 def estimate_under_cap(
     estimator: ClockedEstimator, workload: Workload, machine: Machine, run: Table[float]
 ) -> Estimate:
-    """The estimate on a machine with another cap than its board's rated one."""
+    """The estimate on a machine with another cap than its board's rated one.
+
+    Raises
+    ------
+    InputError
+        Where the cap is not above idle power.
+    """
+    refuse_idle_cap(machine, cap_watts(machine))
     board = at_rated_cap(machine)
     rated, _ = rated_watts(machine)
     if cap_watts(machine) == rated:

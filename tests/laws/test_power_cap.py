@@ -11,6 +11,7 @@ from slipstick.estimators.operation.power.power_cap import BusyPower, stretched
 from slipstick.estimators.operation.power.voltage import clock_share, dynamic_share
 from slipstick.experiments.question.question import question
 from slipstick.experiments.studies.whatif import whatif
+from slipstick.hwmodels.files.errors import InputError
 
 WATTS, SHARE, KNEE = st.floats(50.0, 900.0), st.floats(0.0, 1.0), st.floats(0.3, 3.0)
 H100 = "h100-sxm"
@@ -86,6 +87,20 @@ def test_a_training_plan_under_a_lower_cap_is_slower_and_keeps_the_cap() -> None
         row = plans[-1].rows()[0]
         assert row["power_W"] <= min(cap, 700.0) * row["devices"] * (1 + 1e-9)
         assert row["energy_J_per_token"] * row["tokens_per_s"] <= cap * row["devices"] * (1 + 1e-9)
+        assert row["high_power_W"] <= min(cap, 700.0) * row["devices"] * (1 + 1e-9)  # a band holds no power above it
     seconds = [plan.rows()[0]["step_s"] for plan in plans]
     assert seconds == sorted(seconds, reverse=True) and seconds[0] > 1.2 * seconds[-1]
     assert seconds[-1] == seconds[-2] and "holds the clock" in plans[0].remarks[0] and not plans[-1].remarks
+
+
+def test_a_cap_that_idle_power_reaches_is_refused_by_every_answer() -> None:
+    import slipstick as ss
+
+    want = "power.cap = 100 W: want more than 105 W, which it draws idle"
+    for name in ("gemm", "gpt2"):
+        with pytest.raises(InputError, match=want):
+            question(name, H100, None, {"machine.power.cap": 100.0}).answer()
+    with pytest.raises(InputError, match=want):
+        whatif("gpt2", H100, {"machine.power.cap": [100.0, 400.0, 700.0]})
+    with pytest.raises(InputError, match=want):
+        ss.plan_training("llama-3.1-8b", ss.machine("h100-dgx").using({"power.cap": 100.0}), devices=8, batch=8)

@@ -102,6 +102,23 @@ def cap_watts(machine: Machine) -> float:
     return min(machine.power.cap or rated, rated)
 
 
+def refuse_idle_cap(machine: Machine, caps: npt.ArrayLike) -> None:
+    """Check that caps [W] that were set lie above idle power, which no clock lowers.
+
+    Raises
+    ------
+    InputError
+        Where one does not.
+    """
+    _, idle = rated_watts(machine)
+    least = float(np.min(np.asarray(caps, dtype=np.float64)))
+    if least <= idle:
+        raise InputError(
+            f"machine {machine.name!r}: power.cap = {least:g} W: want more than {idle:g} W, which it draws idle at any "
+            f"clock"
+        )
+
+
 def at_rated_cap(machine: Machine) -> Machine:
     """The machine under its board's rated power; itself where no other cap was set."""
     rated = machine.stated.power.cap

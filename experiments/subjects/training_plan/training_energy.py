@@ -8,7 +8,7 @@ import numpy as np
 
 from slipstick.estimators.operation.gpu.tiled import MATRIX_ENERGY
 from slipstick.estimators.operation.power.energy import pooled_power
-from slipstick.estimators.operation.power.power_cap import BusyPower, at_rated_cap, cap_watts, rated_watts
+from slipstick.estimators.operation.power.power_cap import BusyPower, at_rated_cap, cap_watts, rated_watts, refuse_idle_cap
 from slipstick.estimators.operation.power.voltage import KNEE
 from slipstick.estimators.schedule.pipelines.training_step import PRECISIONS, StepTime
 from slipstick.hwmodels.files.readers import InputError
@@ -51,7 +51,13 @@ def clock_left(machine: Machine, time: StepTime, watts: float) -> float:
         With the cap that was set; its clock is that of the step.
     time, watts
         A step under the board's rated cap, and its mean power [W].
+
+    Raises
+    ------
+    InputError
+        Where the cap is not above idle power.
     """
+    refuse_idle_cap(machine, cap_watts(machine))
     rated, idle = rated_watts(machine)
     read = time.parts["elementwise"] / time.seconds
     power = BusyPower.of(watts, min(idle, watts), rated, read)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
-from slipstick.estimators.operation.power.power_cap import LAW, at_rated_cap
+from slipstick.estimators.operation.power.power_cap import LAW, at_rated_cap, cap_watts
 from slipstick.estimators.schedule.pipelines.training_known import KnownStep, StepCalibration, calibrated
 from slipstick.estimators.schedule.pipelines.training_step import (
     FSDP_TERMS,
@@ -148,7 +148,8 @@ class TrainingSearch:
             max(step.bound(self.devices, self.batch), self._loading), step.network.devices, sure or doubtful, capacity,
             counts["fits"], counts["may not fit"], counts["does not fit"], refused,
             fit, self._grown(step, fit), tight,
-            () if fit else self._outside(sure or doubtful), self.machine.power.cap, self.machine.price,
+            () if fit else self._outside(sure or doubtful),
+            None if self.machine.power.cap is None else cap_watts(self.machine), self.machine.price,
         )  # fmt: skip
 
     def _fastest(
