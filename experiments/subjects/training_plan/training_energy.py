@@ -8,7 +8,13 @@ import numpy as np
 
 from slipstick.estimators.operation.gpu.tiled import MATRIX_ENERGY
 from slipstick.estimators.operation.power.energy import pooled_power
-from slipstick.estimators.operation.power.power_cap import BusyPower, at_rated_cap, cap_watts, rated_watts, refuse_idle_cap
+from slipstick.estimators.operation.power.power_cap import (
+    BusyPower,
+    at_rated_cap,
+    cap_watts,
+    rated_watts,
+    refuse_idle_cap,
+)
 from slipstick.estimators.operation.power.voltage import KNEE
 from slipstick.estimators.schedule.pipelines.training_step import PRECISIONS, StepTime
 from slipstick.hwmodels.files.readers import InputError
