@@ -73,7 +73,7 @@ def anchors(
         cells: dict[str, object] = {
             "operation": row.name,
             "sizes": ", ".join(f"{dim} = {size:g}" for dim, size in row.dims),
-            "told_s": row.time,
+            "predicted_s": row.time,
             "spread_now": row.spread,
             "mean_spread_after": row.left,
         }

@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
     @group.command()
     def serving(
         model: Annotated[str, typer.Argument(help="a config.json, a .gguf file, or a name (llama-3.1-8b)")],
-        machines: Annotated[str, typer.Option(help="names or YAML files: h100-sxm,mi300x")],
+        machines: Annotated[str, typer.Option("--machines", "--on", help="names or YAML files: h100-sxm,mi300x")],
         slo: Annotated[str, typer.Option(help="limits on mean times: ttft=0.5s,tpot=30ms")] = "",
         gpus: Annotated[int, typer.Option(help="at most so many devices a replica", min=1)] = 8,
         dtype: Annotated[str | None, typer.Option(help="types of weights to try: bf16,fp8,nvfp4")] = None,

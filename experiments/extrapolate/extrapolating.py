@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,11 @@ from slipstick.estimators.extrapolation.regions import rank
 from slipstick.estimators.extrapolation.speedup import SCALING_KINDS, advise, gain_rows, plot_gains
 from slipstick.experiments.extrapolate.readings import Readings
 from slipstick.experiments.extrapolate.series_files import read
-from slipstick.experiments.extrapolate.surface_rows import predict_surfaces, say_surfaces
+from slipstick.experiments.extrapolate.surface_rows import headline, predict_surfaces, say_surfaces
 from slipstick.experiments.pages.output import emit, visible
 from slipstick.experiments.pages.plots import si_ticks
 from slipstick.hwmodels.catalog import machine as load_machine
 from slipstick.hwmodels.files.readers import InputError, atomic_write, unknown_name
-from slipstick.hwmodels.files.shown import shown
 
 MAX_TARGETS = 10_000
 CONFLICT = 3.0
@@ -152,15 +151,6 @@ def _say(predictions: Sequence[Prediction], notes: Sequence[str], request: Reque
     emit(rows_of(prediction), notes=heads, below=["assuming: " + "; ".join([*prediction.assumptions, *notes])])
     if request.next:
         emit(_next(prediction, request)["measure_next"], title="measure next")
-
-
-def headline(row: Mapping[str, Any]) -> str:
-    """``at 64: 52.5 ms (80 %: 45.1 .. 71.3 ms), do not extrapolate``."""
-    name, low, high = next(iter(row)), row["low_s"], row["high_s"]
-    level = f"{100 * row['interval_level']:g} %" if low is not None else ""
-    band = f" ({level}: {shown(low, 's')} .. {shown(high, 's')})" if level else "; no band"
-    verdict = f", {row['verdict']}" if row["verdict"] else ""
-    return f"at {name} = {row[name]:g}: {shown(row['time_s'], 's')}{band}{verdict}"
 
 
 def rows_of(prediction: Prediction) -> list[dict[str, Any]]:

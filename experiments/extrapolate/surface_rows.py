@@ -11,6 +11,7 @@ from slipstick.estimators.extrapolation.surfaces import SurfacePrediction, extra
 from slipstick.experiments.extrapolate.readings import Readings
 from slipstick.experiments.pages.output import emit
 from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.hwmodels.files.shown import shown
 
 MAX_TARGETS = 10_000
 
@@ -93,10 +94,27 @@ def say_surfaces(predictions: Mapping[str, SurfacePrediction], notes: tuple[str,
     shares = ", ".join(f"{name} {share:.0%}" for name, share in last.shares)
     assumed = ["assuming: " + "; ".join([*prediction.assumptions, *notes])]
     heads = [
+        headline(prediction.rows()[-1], len(prediction.parameters)),
         f"time [s] = {last.law.text(last.point)}",
         f"laws averaged: {shares}",
     ]
     emit([{key: value for key, value in row.items() if key != "region"} for row in rows], notes=heads, below=assumed)
+
+
+def headline(row: Mapping[str, Any], parameters: int = 1) -> str:
+    """``at threads = 64, size = 3200: 52.5 ms (80 %: 45.1 ms .. 71.3 ms), do not extrapolate``.
+
+    Parameters
+    ----------
+    parameters
+        How many of the row's first cells are the point.
+    """
+    point = ", ".join(f"{name} = {row[name]:g}" for name in list(row)[:parameters])
+    low, high = row["low_s"], row["high_s"]
+    level = f"{100 * row['interval_level']:g} %" if low is not None else ""
+    band = f" ({level}: {shown(low, 's')} .. {shown(high, 's')})" if level else "; no band"
+    verdict = f", {row['verdict']}" if row["verdict"] else ""
+    return f"at {point}: {shown(row['time_s'], 's')}{band}{verdict}"
 
 
 def _full_rows(region: str, prediction: SurfacePrediction) -> list[dict[str, Any]]:

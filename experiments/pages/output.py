@@ -122,7 +122,8 @@ def _for_people(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     for key in keys:
         base, unit = units[key]
         band = f"high_{key[4:]}" if key.startswith("low_") and f"high_{key[4:]}" in units else ""
-        if (key.startswith("high_") and f"low_{key[5:]}" in units) or (key == "interval_level" and level):
+        paired = key.startswith("high_") and f"low_{key[5:]}" in units
+        if paired or (key == "interval_level" and (level or levels == {None})):
             continue
         head = base if not band else f"{100 * (level or 0.8):g} %" + ("" if base == "low" else f" of {base[4:]}")
         if head != key and (head in keys or head in result[0]):

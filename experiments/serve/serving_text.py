@@ -43,6 +43,12 @@ def lines(answer: Serving, facility: Facility | None = None) -> list[str]:
             f"{LARGE_PRODUCT:.0%} of it on H100 (docs/notes/serving.md): they may take "
             f"{peak / LARGE_PRODUCT:.2f} x as long"
         )
+    longest = max((one.input_tokens + one.output_tokens for one in answer.traffic.requests), default=0)
+    if model.context and longest > model.context:
+        result.append(
+            f"beware: the longest request has {longest:,} tokens, beyond the {model.context:,} that the model's file "
+            "allows (max_position_embeddings): an engine refuses it as it stands"
+        )
     for measure, name in (("ttft", "first token"), ("tpot", "further token")):
         if answer.served.quantiles(measure):
             result.append(_times(answer, measure, name))

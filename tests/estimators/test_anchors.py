@@ -125,11 +125,11 @@ def test_anchors_are_named_filled_in_and_read_back(tmp_path: Path, capsys: pytes
     words = ["measure", "anchors", "--on", "rtx-4090", "--next", "3", "--save", str(path), "--format", "json"]
     assert run(words) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert len(rows) == 3 and all(row["told_s"] > 0 for row in rows)
+    assert len(rows) == 3 and all(row["predicted_s"] > 0 for row in rows)
     head, *lines = path.read_text().splitlines()
     place = head.split(",").index("time_s")
     filled = [
-        ",".join([*cells[:place], str(row["told_s"]), *cells[place + 1 :]])
+        ",".join([*cells[:place], str(row["predicted_s"]), *cells[place + 1 :]])
         for cells, row in zip((line.split(",") for line in lines), rows, strict=True)
     ]
     path.write_text("\n".join([head, *filled]) + "\n")

@@ -156,3 +156,19 @@ def test_times_that_no_series_has_are_refused_in_one_line(
     said = capsys.readouterr()
     assert f"times from {low} s to {high} s: want them within a factor of 1e+12" in said.err
     assert len(said.err.splitlines()) == 1 and not said.out
+
+
+def test_the_number_first_where_two_parameters_vary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    points = [(p, n) for p in (1, 2, 4, 8) for n in (1000, 2000, 4000)]
+    path = tmp_path / "two.csv"
+    path.write_text("threads,n,time_s\n" + "".join(f"{p},{n},{2e-8 * n**2 / p}\n" for p, n in points))
+    assert run(["extrapolate", str(path), "--to", "threads=16,n=8000"]) == 0
+    assert capsys.readouterr().out.startswith("at threads = 16, n = 8000: 80 ms (80 %: ")
+
+
+def test_a_table_without_bands_has_no_column_of_their_level(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "two.csv"
+    path.write_text("threads,time_s\n1,10\n2,6\n")
+    assert run(["extrapolate", str(path), "--to", "4"]) == 0
+    out = capsys.readouterr().out
+    assert "no band, do not extrapolate" in out and "interval_level" not in out

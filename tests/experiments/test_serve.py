@@ -163,3 +163,23 @@ def test_a_machine_without_measured_rows_is_a_caution(capsys: pytest.CaptureFixt
     for on, warned in (("h100-sxm", False), ("mi300x", True)):
         assert run(["plan", "serving", "llama-3.1-8b", "--machines", on, "--gpus", "1"]) == 0
         assert ("beware: no measured row is of " in capsys.readouterr().out) == warned
+
+
+def test_prompts_beyond_the_context_of_the_model_are_a_caution(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(CONFIG | {"max_position_embeddings": 4096}))
+    common = ["serve", str(path), "--on", "h100-sxm", "--concurrency", "2", "--output", "96", "--spread", "0"]
+    assert run([*common, "--input", "4001"]) == 0
+    assert "beware: the longest request has 4,097 tokens, beyond the 4,096" in capsys.readouterr().out
+    assert run([*common, "--input", "4000"]) == 0
+    assert "the longest request" not in capsys.readouterr().out
+
+
+def test_a_plan_takes_its_machines_as_other_verbs_do(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = []
+    for option in ("--on", "--machines"):
+        assert run(["plan", "serving", config, option, "h100-sxm", "--gpus", "1"]) == 0
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1]

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from slipstick.experiments.commands.cli import run
+from slipstick.experiments.question.answers.facts import bounds
 from slipstick.experiments.question.answers.several import shared
+from slipstick.experiments.question.question import question
 
 
 def test_remarks_that_differ_in_a_factor_are_one_line() -> None:
@@ -45,3 +47,26 @@ def test_sources_of_a_machine_stand_once(capsys: pytest.CaptureFixture[str]) -> 
     assert run(["machines", "show", "h100-sxm"]) == 0
     text = capsys.readouterr().out
     assert text.count("NVIDIA H100 data sheet: 900 GB/s") == 1 and "[1] " in text
+
+
+def test_a_format_that_a_machine_does_not_multiply_is_named_beside_those_that_do(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command = ["estimate", "llama-3-8b-decode", "--on", "h100-sxm,a100-sxm-80gb", "--dtype", "fp8"]
+    assert run(command) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "weights alone" in line]
+    assert line.startswith("beware, A100 SXM4 80 GB: weights alone in float8, widened and multiplied in bfloat16")
+
+
+def test_what_waits_for_the_host_is_bound_by_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """Shares of the time: what the device idles is the host's, and a replayed graph leaves it nothing."""
+    command = ["estimate", "mlp-inference", "--on", "h100-sxm", "--dtype", "bf16"]
+    assert run(command) == 0
+    eager = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("bound by: "))
+    assert run([*command, "--mode", "graphs"]) == 0
+    replayed = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("bound by: "))
+    assert eager.startswith("bound by: host ") and "host" not in replayed
+    wanted = question("mlp-inference", "h100-sxm", dtype="bfloat16")
+    shares = dict(bounds(wanted.answer()))
+    assert sum(shares.values()) == pytest.approx(1.0)
+    assert shares["host"] == pytest.approx(1 - wanted.answer().metrics["device_busy"])

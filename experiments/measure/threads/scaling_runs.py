@@ -142,7 +142,8 @@ def _run(program: str, point: Mapping[str, float], timeout: float) -> tuple[floa
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment, check=False)
     except FileNotFoundError:
-        raise InputError(f"{command[0]}: no such command") from None
+        shell = "; no shell runs it: env NAME=VALUE COMMAND sets a variable" if "=" in command[0] else ""
+        raise InputError(f"{command[0]}: no such command{shell}") from None
     except subprocess.TimeoutExpired:
         raise InputError(f"{program[:60]}: not done after {timeout:g} s at {dict(point)}") from None
     passed = time.perf_counter() - start

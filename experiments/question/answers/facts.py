@@ -17,6 +17,8 @@ from slipstick.workloads.runs.feed import run_of
 
 NOT_KEPT = ("view", "optimizer", "host", "collective")
 """Kinds whose results are no activations."""
+HOST = "host"
+"""Bounds what a device waits for: the issue of its operations."""
 
 
 @dataclass(frozen=True)
@@ -141,12 +143,18 @@ def groups(answer: Estimate) -> tuple[Group, ...]:
 
 
 def bounds(answer: Estimate) -> tuple[tuple[str, float], ...]:
-    """Share of the operations' time by what bounds it, largest first; empty where nothing says."""
+    """Share of the time by what bounds it, largest first; empty where nothing says.
+
+    Where a host issues operations more slowly than the device works, the device's idle share is the host's.
+    """
+    busy = min(1.0, answer.metrics.get("device_busy", 1.0))
     whole = sum(part.contribution for part in answer.parts) or 1.0
     shares: dict[str, float] = {}
     for part in answer.parts:
         if part.bound_by:
-            shares[part.bound_by] = shares.get(part.bound_by, 0.0) + part.contribution / whole
+            shares[part.bound_by] = shares.get(part.bound_by, 0.0) + busy * part.contribution / whole
+    if shares and busy < 1.0:
+        shares[HOST] = shares.get(HOST, 0.0) + 1.0 - busy
     return tuple(sorted(shares.items(), key=lambda entry: -entry[1]))
 
 

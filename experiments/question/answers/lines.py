@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -152,6 +153,13 @@ def assumptions(question: Question, answer: Estimate, *, verbose: bool) -> list[
     return lines if verbose else [cut(line) for line in lines]
 
 
+def narrow(answer: Estimate) -> list[str]:
+    """Which narrow format a machine does not multiply, so that the weights alone are stored in it."""
+    texts = (text for text in answer.assumptions if text.startswith("weights alone in ") and ": no engine" in text)
+    return [_LISTED.sub("", text) for text in texts]
+
+
+_LISTED = re.compile(r" \([^()]*\)")
 ELSEWHERE = ("calibrated on", "does not fit", "flop as")
 """Shown in the lines above the table, or of use to those who check."""
 

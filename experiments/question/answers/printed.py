@@ -51,9 +51,15 @@ def print_answers(
             [line for line in lines.assumptions(one, answer, verbose=verbose)[:1] if not line.startswith("beware")]
             for one, answer, _ in known
         ]
-        doubts = several.shared({one.machine.name: remarks(one) for one, _, _ in known})
+        doubts = several.shared({one.machine.name: _doubts(one, answer, verbose=verbose) for one, answer, _ in known})
         for text in [*refusals, *dict.fromkeys(line for some in models for line in some), *doubts]:
             emit_line(text)
+
+
+def _doubts(question: Question, answer: Estimate, *, verbose: bool) -> list[str]:
+    """Of one machine among several: its narrow format, which no line of assumptions shows, and its remarks."""
+    texts = [*lines.narrow(answer), *remarks(question)]
+    return texts if verbose else [lines.cut(text) for text in texts]
 
 
 def operations(answer: Estimate, parts: int | None) -> list[dict[str, Any]]:
