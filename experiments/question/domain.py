@@ -18,6 +18,7 @@ from slipstick.experiments.question.defaults import gpu_kernels
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine, describe
+from slipstick.workloads.importers.torch.value_branches import DECIDED
 from slipstick.workloads.transforms.mixed import HALF
 
 ESTIMATE = "an estimate"
@@ -32,7 +33,20 @@ def remarks(question: Question) -> tuple[str, ...]:
     """A line for each way in which the answer is less sure than its model usually is; none for a run of this host."""
     if question.estimator.alone:
         return ()
-    return (*question.remarks, *_precision(question), *_unread(question), *_few_cores(question))
+    return (
+        *question.remarks,
+        *_decided(question),
+        *_precision(question),
+        *_unread(question),
+        *_few_cores(question),
+    )
+
+
+def _decided(question: Question) -> list[str]:
+    """Branches of a model on values, which no import computes."""
+    assumed = question.workload.metadata.get("assumptions")
+    texts = assumed if isinstance(assumed, tuple) else ()
+    return [text for text in map(str, texts) if text.startswith(DECIDED)]
 
 
 def machine_remarks(machine: Machine) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from slipstick.workloads.importers.torch.torch_recorder import (
 )
 from slipstick.workloads.importers.torch.torch_recurrent import recurrent_macros
 from slipstick.workloads.importers.torch.torch_sizes import Sizes
+from slipstick.workloads.importers.torch.value_branches import Branches, decided_branches
 
 # Sizes to trace with where the user names none: primes, so that no layer has the same by chance.
 HINTS = (5, 37, 41, 43, 47, 53)
@@ -70,6 +71,7 @@ def import_torch(
         Makes a scalar of the outputs; without it the backward pass starts from gradients of all outputs.
     hints
         Example values of the names; conditions on sizes are decided by them, and listed in ``metadata["assumptions"]``.
+        A branch on values is recorded both ways; where they differ, that of more work stands and is listed there too.
 
     Raises
     ------
@@ -89,16 +91,16 @@ def import_torch(
         "loss": loss,
         "positional": not isinstance(inputs, Mapping),
     }
-    first = _record(model, keyed, values, (), **options)
+    first, way, branches = decided_branches(lambda way: _record(model, keyed, values, (), way, **options), values)
     graph = assemble(first.nodes)
-    notes: list[str] = list(first.assumptions)
+    notes: list[str] = [*branches, *first.assumptions]
     fixed = dict(first.specialised)
     if fixed:
         name_again = next(iter(fixed))
-        again = _interpolate(model, keyed, values, name_again, tuple(fixed), options)
+        again = _interpolate(model, keyed, values, name_again, tuple(fixed), way, options)
         if again is not None:
             graph = again
-            notes = [note for note in notes if name_again not in note]
+            notes = [*branches, *(note for note in first.assumptions if name_again not in note)]
             notes.append(f"{name_again}: interpolated, checked at {fixed.pop(name_again)} and three other values")
     notes += [f"{n} = {value} (specialised by torch)" for n, value in fixed.items()]
     label = name or getattr(type(model), "__name__", "callable")
@@ -135,6 +137,7 @@ def _record(
     inputs: Mapping[str, Input],
     values: Mapping[str, int],
     fixed: Sequence[str],
+    way: Branches,
     *,
     training: bool,
     optimizer: str | None,
@@ -162,7 +165,7 @@ def _record(
             )
             sizes[name] = environment.create_symintnode(variable, hint=value, source=source)
             variables[str(variable)] = name
-    recorder = make_recorder(environment)
+    recorder = make_recorder(environment, way.read)
     with contextlib.ExitStack() as stack:
         stack.enter_context(_quiet())
         stack.enter_context(FakeTensorMode(shape_env=environment, allow_non_fake_inputs=True))
@@ -274,6 +277,7 @@ def _interpolate(
     values: Mapping[str, int],
     name: str,
     fixed: Sequence[str],
+    way: Branches,
     options: Mapping[str, Any],
 ) -> Assembly | None:
     """The operations with a specialised size made symbolic again: quadratics through three sizes, checked at a fourth.
@@ -283,7 +287,10 @@ def _interpolate(
     base = values[name]
     points = (base, base + 1, base + 2, 2 * base + 3)
     try:
-        traces = [assemble(_record(model, inputs, {**values, name: point}, fixed, **options).nodes) for point in points]
+        traces = [
+            assemble(_record(model, inputs, {**values, name: point}, fixed, Branches(way.met), **options).nodes)
+            for point in points
+        ]
     except InputError:
         return None
     if len({tuple((op.name, op.kind) for op in trace.operations) for trace in traces}) > 1:

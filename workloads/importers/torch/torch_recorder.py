@@ -41,8 +41,11 @@ class RecordedNode:
     before: set[tuple[int, int | None]] = field(default_factory=set)
 
 
-def make_recorder(environment: Any) -> Any:
-    """A fresh recording mode for the sizes of a ShapeEnv (its class needs torch, hence the function)."""
+def make_recorder(environment: Any, truth: Callable[[], bool] | None = None) -> Any:
+    """A fresh recording mode for the sizes of a ShapeEnv (its class needs torch, hence the function).
+
+    `truth` gives the truth values that the code reads from tensors; without it, reading one is torch's error.
+    """
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_leaves
@@ -144,6 +147,8 @@ def make_recorder(environment: Any) -> Any:
                 # torch's own shape rule expands by numbers, which symbolic sizes are not.
                 _, left, right = args[:3]
                 out = left.new_empty((left.shape[0], left.shape[1], right.shape[2]))
+            elif truth and func._opname == "_local_scalar_dense" and _is_unknown_truth(args[0]):
+                out = truth()
             else:
                 out = func(*args, **kwargs)
             if func._opname.startswith("convolution"):
@@ -199,6 +204,11 @@ def make_recorder(environment: Any) -> Any:
         return [entry if isinstance(entry, torch.Tensor) else None for entry in flat]
 
     return Recorder()
+
+
+def _is_unknown_truth(tensor: Any) -> bool:
+    """Whether a truth value is read that torch has not kept (it keeps those of constants)."""
+    return str(tensor.dtype) == "torch.bool" and getattr(tensor, "constant", None) is None
 
 
 def _storage(tensor: Any) -> int:
