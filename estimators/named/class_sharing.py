@@ -19,6 +19,11 @@ NARROW = ("float8", "float8_block", "mxfp8", "mxfp6", "int8", "float4", "nvfp4",
 BLOCKS = 0.4
 """FP8 in blocks by the parameters of FP8 a tensor, a generation unseen: root mean square of log time 0.39 and 0.45 with
 SGLang 0.5.10 on an H200 and an H100 (vLLM 0.22's kernels take 3 times that, 6 times below 128 rows)."""
+WEIGHTS_ALONE = 0.3
+"""Products of weights stored narrower than they are multiplied (W4A16, W8A16), by the parameters of 16-bit products: a
+judgement. The calibration has no public times of them; kernels differ by a factor of two and more. Against gpt-fast's
+README (A100, Llama 2 7B, one sequence; 105, 156 and 197 tokens/s with weights in BF16, INT8 and INT4) the default
+answers are 18, 26 and 35 % low."""
 STREAMS = ("elementwise", "reduction", "move", "optimizer", "pool", "gather", "scatter", "upsample", "collective")
 """Kinds that read their operands and write their results once."""
 
@@ -73,6 +78,11 @@ def beyond(op: Op) -> Beyond | None:
 def standing_for(kind: str, dtype: str, measured: Collection[str]) -> Standing | None:
     """The nearest measured class; None where none resembles it."""
     return next((one for one in _candidates(kind, dtype) if one.measured in measured), None)
+
+
+def stored_narrower(op: Op) -> bool:
+    """Whether a product's weights are stored in a narrower type than it multiplies in."""
+    return op.kind == "gemm" and "weights" in op.attributes
 
 
 def _candidates(kind: str, dtype: str) -> Iterator[Standing]:

@@ -22,7 +22,7 @@ from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate, quantile
 from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.estimators.core.parameters import declared
 from slipstick.estimators.core.schedule_model import Schedule
-from slipstick.estimators.named.class_sharing import Beyond, beyond, standing_for
+from slipstick.estimators.named.class_sharing import WEIGHTS_ALONE, Beyond, beyond, standing_for, stored_narrower
 from slipstick.estimators.operation.by_kind import DeviceAndLinks
 from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
 from slipstick.estimators.operation.gpu.programs.program_kernels import trained
@@ -189,7 +189,7 @@ def _uneven(answer: Estimate, operations: Sequence[Op]) -> str:
 
 
 def outside(answer: Estimate, operations: Sequence[Op]) -> list[str]:
-    """A line on the operations whose shapes lie outside what was measured, where they take a noticeable time."""
+    """A line on the operations that lie outside what was measured, where they take a noticeable time: shapes, weights."""
     whole = sum(part.contribution for part in answer.parts) or 1.0
     shares: dict[tuple[str, str], tuple[float, Beyond]] = {}
     for op, part in zip(operations, answer.parts, strict=True):
@@ -204,7 +204,12 @@ def outside(answer: Estimate, operations: Sequence[Op]) -> list[str]:
         for (name, dim), (share, place) in sorted(shares.items(), key=lambda entry: -entry[1][0])
         if share >= NOTICED
     ]
-    return [f"shapes beyond the measured, wider band: {'; '.join(places)}"] if places else []
+    narrow = sum(part.contribution for op, part in zip(operations, answer.parts, strict=True) if stored_narrower(op))
+    lines = [f"shapes beyond the measured, wider band: {'; '.join(places)}"] if places else []
+    if narrow / whole >= NOTICED:
+        share = f"{narrow / whole:.0%} of the time"
+        lines.append(f"weights stored narrower than multiplied ({share}): not measured, wider band")
+    return lines
 
 
 def _range(place: Beyond) -> str:
@@ -213,14 +218,15 @@ def _range(place: Beyond) -> str:
 
 def band(scatter: Mapping[str, Scatter], answer: Estimate, operations: Sequence[Op]) -> float:
     """Standard deviation of log time of a whole: of one class as if all its operations erred alike, of several
-    classes independently; wider beyond the measured shapes and in networks of convolutions; the host's scatter as far
-    as the device waits for it."""
+    classes independently; wider beyond the measured shapes, for weights stored narrower than they are multiplied and in
+    networks of convolutions; the host's scatter as far as the device waits for it."""
     errors: dict[str, float] = {}
     whole = convolutions = 0.0
     for op, part in zip(operations, answer.parts, strict=True):
         name, place = f"{op.kind}.{op.dtype}", beyond(op) if part.contribution > 0 else None
         std = float(scatter[name].of(np.array(part.time))) if name in scatter else LINKS
         std = float(np.hypot(std, place.spread)) if place else std
+        std = float(np.hypot(std, WEIGHTS_ALONE)) if stored_narrower(op) else std
         errors[name] = errors.get(name, 0.0) + std * part.contribution
         whole += part.contribution
         convolutions += part.contribution if op.kind == "convolution" else 0.0
