@@ -39,7 +39,8 @@ class TpuOperations(FormulaModel):
 
     * gemm, convolution, attention, recurrent (as the products they are): max(padded flop / matrix rate, bytes / memory
       rate) + exposed x the shorter of the two;
-    * collective: bytes over the interconnect; host: bytes through the infeed, or seconds of the host's cores;
+    * collective: bytes over the interconnect, or through the memory that the cores of one chip share;
+    * host: bytes through the infeed, or seconds of the host's cores;
     * reshapes and transposes, and all else: bytes / memory rate;
     * every operation but the host's: + overhead a launch.
 
@@ -80,9 +81,9 @@ class TpuOperations(FormulaModel):
             Where an operation sends over a link that the machine lacks.
         """
         start = symbol("operation.launches") * symbol("parameter.overhead")
-        memory = symbol("operation.bytes_moved") / (
-            symbol("parameter.memory_efficiency") * self._rate(machine, machine.bandwidth_factors(machine.main_memory))
-        )
+        memory_rate = self._rate(machine, machine.bandwidth_factors(machine.main_memory))
+        memory_rate *= symbol("parameter.memory_efficiency")
+        memory = symbol("operation.bytes_moved") / memory_rate
         if op.kind in MATRIX_KINDS:
             rate = self._rate(machine, machine.peak_factors("matrix", operands(op, machine)))
             compute = padded_flop(op, machine) / (symbol("parameter.compute_efficiency") * rate)
@@ -95,8 +96,10 @@ class TpuOperations(FormulaModel):
             case "collective":
                 if not machine.links:
                     raise InputError(f"machine {machine.name!r} has no link for {op.name!r}")
-                link = symbol(f"machine.links.{next(iter(machine.links))}.bandwidth")
                 bytes_sent = symbol("operation.link.network")
+                if not joins_cores(machine):
+                    return Formula(2 * bytes_sent / memory_rate + start, "s", "by the memory that the cores share")
+                link = symbol(f"machine.links.{next(iter(machine.links))}.bandwidth")
                 return Formula(bytes_sent / (symbol("parameter.link_efficiency") * link) + start, "s", SOURCE)
             case "features":
                 return Formula(symbol("operation.host.bytes") / symbol("parameter.feature_bandwidth"), "s", SOURCE)
@@ -137,3 +140,13 @@ def operands(op: Op, machine: Machine) -> str:
     """The data type of a product's operands on the matrix unit: bfloat16, or a narrower one that has a rate there."""
     rates = machine.engines["matrix"].flop_per_cycle if "matrix" in machine.engines else {}
     return op.dtype if op.dtype in NARROW and op.dtype in rates else DTYPE
+
+
+def joins_cores(machine: Machine) -> bool:
+    """Whether the nearest link joins the machine's cores, and not whole chips, whose cores share their memory.
+
+    A board of several chips lists a link between its cores (Cloud TPU v2-8: eight); one chip those to other chips. The
+    two cores of a TPU v4 and v5p share their memory and work as one device (Jouppi et al., ISCA 2023, section 2; Google
+    Cloud TPU documentation, "MegaCore").
+    """
+    return bool(machine.links) and next(iter(machine.links.values())).width <= machine.stated.cores
