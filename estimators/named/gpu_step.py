@@ -189,7 +189,7 @@ def _uneven(answer: Estimate, operations: Sequence[Op]) -> str:
 
 
 def outside(answer: Estimate, operations: Sequence[Op]) -> list[str]:
-    """A line each on shapes and stored weights that lie outside what was measured, where they take a noticeable time."""
+    """A line each on shapes and on stored weights that were not measured, where they take a noticeable time."""
     whole = sum(part.contribution for part in answer.parts) or 1.0
     shares: dict[tuple[str, str], tuple[float, Beyond]] = {}
     for op, part in zip(operations, answer.parts, strict=True):
