@@ -207,8 +207,8 @@ def outside(answer: Estimate, operations: Sequence[Op]) -> list[str]:
     narrow = sum(part.contribution for op, part in zip(operations, answer.parts, strict=True) if stored_narrower(op))
     lines = [f"shapes beyond the measured, wider band: {'; '.join(places)}"] if places else []
     if narrow / whole >= NOTICED:
-        share = f"{narrow / whole:.0%} of the time"
-        lines.append(f"weights stored narrower than multiplied ({share}): not measured, wider band")
+        taken = f"{narrow / whole:.0%} of the time"
+        lines.append(f"weights stored narrower than multiplied ({taken}): not measured, wider band")
     return lines
 
 
