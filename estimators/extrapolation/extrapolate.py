@@ -15,6 +15,7 @@ from slipstick.estimators.extrapolation.laws.families import FAMILIES, borders, 
 from slipstick.estimators.extrapolation.laws.line import fit_line, fit_power
 from slipstick.estimators.extrapolation.laws.selection import POOLS, Mixture, Pool, counted_in, select
 from slipstick.estimators.extrapolation.prediction import Prediction, shares_of
+from slipstick.estimators.extrapolation.repeats import noise_at, widened
 from slipstick.estimators.extrapolation.series import Series, kind_of
 from slipstick.estimators.extrapolation.verdict import verdicts
 from slipstick.estimators.tuned.tuned_intervals import ORIGINS
@@ -165,7 +166,9 @@ def _answer(
         words = verdicts(series, kind, parts, to, value, known_borders)
         if parts is not None:
             below, above = parts.band(level)
-            low, high = tuple(map(float, value * np.exp(-below))), tuple(map(float, value * np.exp(above)))
+            noise = noise_at(level, series.statistic, series.noise)
+            ends = widened(value, value * np.exp(-below), value * np.exp(above), noise)
+            low, high = (tuple(map(float, end)) for end in ends)
     assumptions = [f"{kind.replace('_', ' ')} scaling in {series.parameter} ({reason})", *series.notes]
     if known_borders:
         assumptions.append("change points at the machine's borders: " + ", ".join(f"{b:g}" for b in known_borders))
@@ -187,5 +190,11 @@ def _answer(
 
 def _least_squares(family: str, series: Series, to: FloatArray, level: float | None) -> Prediction:
     prediction = LEAST_SQUARES[family](series.x, series.y, to, level if level is not None else 0.80, series.parameter)
-    prediction = replace(prediction, series=series)
-    return prediction if level is not None else replace(prediction, low=None, high=None, level=None)
+    prediction = replace(prediction, series=series, assumptions=(*prediction.assumptions, *series.notes))
+    if level is None:
+        return replace(prediction, low=None, high=None, level=None)
+    if prediction.low is None or prediction.high is None:
+        return prediction
+    value, low, high = (np.asarray(times) for times in (prediction.value, prediction.low, prediction.high))
+    low, high = widened(value, low, high, noise_at(level, series.statistic, series.noise))
+    return replace(prediction, low=tuple(map(float, low)), high=tuple(map(float, high)))

@@ -159,7 +159,7 @@ class Prediction:
                 color="C0",
                 label=f"{self.level:.0%} band",
             )
-        axes.plot(self.series.x, self.series.y, "o", color="black", label="measured (median)")
+        axes.plot(self.series.x, self.series.y, "o", color="black", label=f"measured ({self.series.statistic})")
         axes.plot(self.x, self.value, "s", color="C1", label="predicted")
         for i, knot in enumerate(self.main_law.change_points):
             axes.axvline(knot, color="grey", linestyle=":", linewidth=1, label="" if i else "change point")

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.extrapolation.repeats import Statistic, noise_of, one_time_each, repeats_note
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 
 Kind = Literal["strong", "weak", "problem_size", "collective"]
@@ -30,20 +31,22 @@ _WORKERS = re.compile(r"thread|core|proc|rank|node|worker|gpu|task|cpu|device|^n
 
 @dataclass(frozen=True)
 class Series:
-    """Medians over the repeats, sorted by value.
+    """One time a value, the median or the least of its repeats, sorted by value.
 
     Parameters
     ----------
     x, y
-        Values of the parameter and median times in seconds.
+        Values of the parameter and times in seconds.
     repeats
-        Measurements behind each median.
+        Measurements behind each time.
     noise
         Typical standard deviation of log time within the repeats of one value; None where nothing repeats.
     parameter, name
         What varies ("threads"), and what was timed (a region, a benchmark).
     notes
         What was done to the input, in words.
+    statistic
+        Which of the repeats the times are.
     """
 
     x: tuple[float, ...]
@@ -53,15 +56,26 @@ class Series:
     parameter: str = "x"
     name: str = ""
     notes: tuple[str, ...] = ()
+    statistic: Statistic = "median"
 
     @classmethod
-    def of(cls, values: npt.ArrayLike, times: npt.ArrayLike, parameter: str = "x", name: str = "") -> Series:
+    def of(
+        cls,
+        values: npt.ArrayLike,
+        times: npt.ArrayLike,
+        parameter: str = "x",
+        name: str = "",
+        statistic: Statistic = "median",
+    ) -> Series:
         """A series from measurements in any order, repeated or not.
 
         Parameters
         ----------
         values, times
             One a measurement; values > 0, times in seconds > 0.
+        statistic
+            Which of the repeats of a value counts: "median", or "least" where they differ by what other programs on
+            the host took; then their spread widens the band.
 
         Raises
         ------
@@ -91,12 +105,10 @@ class Series:
         unique, starts, counts = np.unique(x, return_index=True, return_counts=True)
         if len(unique) > MAX_VALUES:
             raise InputError(f"{where}{len(unique)} different values of {parameter}, want at most {MAX_VALUES}")
-        # sorted within each value, so the median is the middle, or the mean of the two middles
-        middle = (y[starts + (counts - 1) // 2] + y[starts + counts // 2]) / 2
-        noise = _noise(np.log(y), starts, counts)
-        notes = []
-        if len(unique) < len(x):
-            notes.append(f"{len(x)} measurements: the median of the repeats of each {parameter} is used")
+        middle = one_time_each(y, starts, counts, statistic)
+        noise = noise_of(np.log(y), starts, counts)
+        note = repeats_note(len(x), len(unique), parameter, statistic, noise)
+        notes = [note] if note else []
         keep = np.ones(len(unique), dtype=bool)
         if len(unique) >= 5:
             slope = np.log(middle[1] / middle[0]) / np.log(unique[1] / unique[0])
@@ -116,6 +128,7 @@ class Series:
             parameter,
             name,
             tuple(notes),
+            statistic,
         )
 
     def __len__(self) -> int:
@@ -150,15 +163,6 @@ def refuse_reach(values: FloatArray, parameter: str, where: str = "") -> None:
         raise InputError(
             f"{where}{parameter} from {low:.4g} to {high:.4g}: want them within a factor of {MAX_REACH:g} of each other"
         )
-
-
-def _noise(logs: FloatArray, starts: npt.NDArray[np.int_], counts: npt.NDArray[np.int_]) -> float | None:
-    many = counts > 1
-    if not many.any():
-        return None
-    sums, squares = np.add.reduceat(logs, starts), np.add.reduceat(logs**2, starts)
-    variance = (squares - sums**2 / counts)[many] / (counts[many] - 1)
-    return float(np.sqrt(max(np.median(variance), 0.0)))
 
 
 def kind_of(series: Series, given: str | None = None) -> tuple[str, str]:

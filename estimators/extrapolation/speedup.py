@@ -118,13 +118,13 @@ def plot_gains(prediction: Prediction, speedup: Any, efficiency: Any) -> None:
     law, points = gains(prediction, grid, prediction.law(grid)), gains(prediction, measured_x, measured_y)
     if law is None or points is None:
         return
-    name = prediction.series.parameter
+    name, measured = prediction.series.parameter, f"measured ({prediction.series.statistic})"
     speedup.plot(grid, grid, color="grey", linestyle="--", linewidth=1, label="ideal")
     speedup.plot(grid, law.speedup, color="C0", label="law")
-    speedup.plot(measured_x, points.speedup, "o", color="black", label="measured (median)")
+    speedup.plot(measured_x, points.speedup, "o", color="black", label=measured)
     efficiency.axhline(1.0, color="grey", linestyle="--", linewidth=1, label="ideal")
     efficiency.plot(grid, law.efficiency, color="C0", label="law")
-    efficiency.plot(measured_x, points.efficiency, "o", color="black", label="measured (median)")
+    efficiency.plot(measured_x, points.efficiency, "o", color="black", label=measured)
     advice = advise(prediction)
     if advice is not None:
         for axes in (speedup, efficiency):

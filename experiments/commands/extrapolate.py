@@ -22,6 +22,10 @@ def register(app: typer.Typer) -> None:
         ] = None,
         parameter: Annotated[str | None, typer.Option(help="the column that varies, where several could")] = None,
         time: Annotated[str | None, typer.Option(help="the column or metric that holds the time")] = None,
+        repeats: Annotated[
+            str | None,
+            typer.Option(help="least | median of each point's repeats; least for measure scaling, else median"),
+        ] = None,
         region: Annotated[str | None, typer.Option(help="only this region")] = None,
         machine: Annotated[str | None, typer.Option(help="its borders become the change points")] = None,
         family: Annotated[str | None, typer.Option(help="one family by name, such as amdahl, usl or line")] = None,
@@ -32,6 +36,13 @@ def register(app: typer.Typer) -> None:
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
         """Times beyond what was measured, with band, formula, verdict, speed-up; many regions are ranked by growth."""
+        from slipstick.estimators.extrapolation.repeats import statistic_of
         from slipstick.experiments.extrapolate.extrapolating import Request, answer
 
-        answer(Request(file, to, kind, parameter, time, region, machine, family, level, next, plot, report), format)
+        statistic = None if repeats is None else statistic_of(repeats)
+        answer(
+            Request(
+                file, to, kind, parameter, time, region, machine, family, level, next, plot, report, statistic=statistic
+            ),
+            format,
+        )

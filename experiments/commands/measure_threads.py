@@ -83,8 +83,6 @@ def scaling(
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
     """Times of your own program by threads and sizes; your program is run."""
-    from statistics import median
-
     from slipstick.experiments.measure.threads.network_threads import thread_counts
     from slipstick.experiments.measure.threads.scaling_runs import measure_scaling, sizes_of, write_csv
     from slipstick.experiments.pages.output import emit
@@ -98,16 +96,20 @@ def scaling(
     rows = [
         {
             **dict(zip(names, values, strict=True)),
-            "time_s": median(run.seconds for run in taken),
+            "time_s": min(run.seconds for run in taken),
             "spread": max(run.seconds for run in taken) / min(run.seconds for run in taken) - 1,
-            "cpu_time_s": _middle([run.cpu for run in taken]),
-            "busiest_time_s": _middle([run.busiest for run in taken]),
+            "cpu_time_s": _least([run.cpu for run in taken]),
+            "busiest_time_s": _least([run.busiest for run in taken]),
         }
         for values, taken in points.items()
     ]
     clocks = "time_s: wall; cpu_time_s: all threads together; busiest_time_s: CPU time of the busiest thread"
     written = f"written: {save}; slipstick extrapolate {save} --to ..."
-    notes = [f"{clocks}, the wall time of a host without other programs", written]
+    notes = [
+        f"{clocks}, the wall time of a host without other programs",
+        "times are the least of the repeats, since other programs only lengthen a run; spread: longest / least - 1",
+        written,
+    ]
     if runs[0].busiest is not None:
         notes[-1] += " (--time busiest_time_s where other programs run)"
     else:
@@ -115,12 +117,10 @@ def scaling(
     emit(rows, format, notes=notes)
 
 
-def _middle(values: list[float | None]) -> float | None:
-    """The median; None where one is unknown."""
-    from statistics import median
-
+def _least(values: list[float | None]) -> float | None:
+    """The least of the repeats; None where one is unknown."""
     known = [value for value in values if value is not None]
-    return median(known) if known and len(known) == len(values) else None
+    return min(known) if known and len(known) == len(values) else None
 
 
 def _say(text: str) -> None:

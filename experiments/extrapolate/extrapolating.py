@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from slipstick.estimators.extrapolation import Prediction, Series, extrapolate_many
 from slipstick.estimators.extrapolation.next_point import next_points
 from slipstick.estimators.extrapolation.regions import rank
+from slipstick.estimators.extrapolation.repeats import Statistic
 from slipstick.estimators.extrapolation.speedup import SCALING_KINDS, advise, gain_rows, plot_gains
 from slipstick.experiments.extrapolate.readings import Readings
 from slipstick.experiments.extrapolate.series_files import read
@@ -28,7 +29,7 @@ MAX_WARNINGS = 5
 
 @dataclass(frozen=True)
 class Request:
-    """The command's arguments."""
+    """The command's arguments; `statistic` None: as the file's kind has it."""
 
     file: str
     to: str
@@ -42,11 +43,13 @@ class Request:
     next: int = 0
     plot: str | None = None
     report: str | None = None
+    statistic: Statistic | None = None
 
 
 def answer(request: Request, form: str) -> None:
     """Print the answer in a format, and write the picture."""
     readings = read(request.file, request.time)
+    readings = replace(readings, statistic=request.statistic or readings.statistic)
     for text in conflicts(readings):
         print(visible(f"slipstick: warning: {text}"), file=sys.stderr)
     if "=" in request.to and len(readings.varying()) > 1:
@@ -82,7 +85,7 @@ def conflicts(readings: Readings) -> list[str]:
             where = ", ".join(f"{label} = {value:g}" for label, value in zip(readings.parameters, point, strict=True))
             lines.append(
                 f"{f'{name}, ' if name else ''}{where}: repeats from {low:.4g} s to {high:.4g} s, a factor of "
-                f"{high / low:.3g}; their median counts, but they cannot be the same thing measured twice"
+                f"{high / low:.3g}; their {readings.statistic} counts, but they cannot be the same thing measured twice"
             )
     more = len(lines) - MAX_WARNINGS
     return [*lines[:MAX_WARNINGS], *([f"{more} more points with such repeats"] if more > 0 else [])]

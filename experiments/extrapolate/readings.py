@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.extrapolation.repeats import Statistic
 from slipstick.estimators.extrapolation.series import Series
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 
@@ -36,6 +37,8 @@ class Readings:
         What was timed, one a measurement; empty where there is one thing only.
     notes
         What was taken for granted when reading.
+    statistic
+        Which of the repeats of a point counts.
     """
 
     parameters: tuple[str, ...]
@@ -43,6 +46,7 @@ class Readings:
     times: FloatArray
     regions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    statistic: Statistic = "median"
 
     def __post_init__(self) -> None:
         for name, column in zip(self.parameters, self.points.T, strict=True):
@@ -75,13 +79,15 @@ class Readings:
             )
         column = self.points[:, self.parameters.index(chosen)]
         if not self.regions:
-            return [Series.of(column, self.times, chosen)]
+            return [Series.of(column, self.times, chosen, statistic=self.statistic)]
         names = np.asarray(self.regions)
         order = np.argsort(names, kind="stable")
         cuts = np.flatnonzero(names[order][1:] != names[order][:-1]) + 1
         parts = np.split(order, cuts)
         parts.sort(key=lambda part: int(part[0]))
-        return [Series.of(column[part], self.times[part], chosen, str(names[part[0]])) for part in parts]
+        return [
+            Series.of(column[part], self.times[part], chosen, str(names[part[0]]), self.statistic) for part in parts
+        ]
 
 
 class MetricRows:

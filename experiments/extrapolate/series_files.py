@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.extrapolation.repeats import Statistic
 from slipstick.experiments.extrapolate.readings import SECONDS, Readings, readings
 from slipstick.experiments.extrapolate.series_caliper import read_caliper, read_caliper_folder
 from slipstick.experiments.extrapolate.series_extrap import (
@@ -42,6 +43,8 @@ TIME_COLUMNS = ("time", "runtime", "seconds", "duration", "elapsed", "walltime",
 CPU_COLUMNS = ("cpu_time_s", "busiest_time_s")
 """CPU times beside the wall time, as `slipstick measure scaling` writes them: taken where --time names one."""
 IGNORED_COLUMNS = ("rep", "repeat", "repetition", "run", "iteration", "kind", "source", "metric", *CPU_COLUMNS)
+MEASURED_HERE = {"rep", "time_s", "cpu_time_s"}
+"""Columns of `slipstick measure scaling`: its repeats are one program on one host, so the least of them counts."""
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(\s*[^\d\s].*)?")
 _UNIT_SUFFIX = re.compile(r"^(?P<name>.+?)[\s_]*[\[(_ ](?P<unit>s|ms|us|µs|ns|min|h)[\])]?$")
 
@@ -174,14 +177,15 @@ def read_csv(path: str | os.PathLike[str], time: str | None = None) -> Readings:
         if len(names) > 1:
             # each series names its own parameter; the first one stands for all
             notes = (*notes, f"several parameters are named ({', '.join(names[:5])})")
-        return Readings((names[0],), _column(rows, "value", path)[:, None], times, regions, notes)
+        points = _column(rows, "value", path)[:, None]
+        return Readings((names[0],), points, times, regions, notes, _statistic(header, time_column))
     skip = {time_column, region_column, *IGNORED_COLUMNS}
     candidates = [name for name in header if name not in skip and _looks_like_time(name) is None]
     numeric = [name for name in candidates if is_number(rows[0][1][name])]
     if not numeric:
         raise InputError(f"{path}: no parameter column with numbers (columns: {', '.join(header)})")
     points = np.stack([_column(rows, name, path) for name in numeric], axis=1)
-    return Readings(tuple(numeric), points, times, regions, notes)
+    return Readings(tuple(numeric), points, times, regions, notes, _statistic(header, time_column))
 
 
 def from_frame(frame: pd.DataFrame, time: str = "time_s", region: str | None = None) -> Readings:
@@ -208,7 +212,13 @@ def from_frame(frame: pd.DataFrame, time: str = "time_s", region: str | None = N
     except (TypeError, ValueError):
         raise InputError(f"column {time!r} holds no numbers") from None
     points = frame[numeric].to_numpy(dtype=np.float64)
-    return Readings(tuple(numeric), points, times, tuple(map(str, frame[region])) if region else ())
+    regions = tuple(map(str, frame[region])) if region else ()
+    return Readings(tuple(numeric), points, times, regions, statistic=_statistic(columns, time))
+
+
+def _statistic(columns: Sequence[str], time: str) -> Statistic:
+    """Which of the repeats counts: of CPU times and of files of `measure scaling` the least, else the median."""
+    return "least" if time in CPU_COLUMNS or set(columns) >= MEASURED_HERE else "median"
 
 
 def _looks_like_time(name: str) -> str | None:

@@ -71,9 +71,8 @@ def predict_surfaces(
     predictions: dict[str, SurfacePrediction] = {}
     for name in known if region is None else [region]:
         chosen = names == name
-        predictions[name] = extrapolate_surface(
-            readings.points[chosen][:, columns], readings.times[chosen], varying, targets, kinds, level
-        )
+        x, y = readings.points[chosen][:, columns], readings.times[chosen]
+        predictions[name] = extrapolate_surface(x, y, varying, targets, kinds, level, readings.statistic)
     return predictions
 
 

@@ -11,6 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.extrapolation.repeats import (
+    Statistic,
+    noise_at,
+    noise_of,
+    one_time_each,
+    repeats_note,
+    widened,
+)
 from slipstick.estimators.extrapolation.series import refuse_spread
 from slipstick.estimators.extrapolation.surfaces.candidates import searched_candidates, usual_candidates
 from slipstick.estimators.extrapolation.surfaces.slices import Slice, slices
@@ -79,6 +87,8 @@ class SurfacePrediction:
         Different points measured.
     level
         Probability of the bands.
+    notes
+        What was done to the measurements, in words.
     """
 
     parameters: tuple[str, ...]
@@ -87,12 +97,13 @@ class SurfacePrediction:
     points: int
     level: float | None
     answers: tuple[SurfaceAnswer, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """In words, one a parameter."""
+        """In words, one a parameter, then the notes."""
         kinds = zip(self.parameters, self.kinds, self.reasons, strict=True)
-        return tuple(f"{name}: {kind.replace('_', ' ')} ({reason})" for name, kind, reason in kinds)
+        return (*(f"{name}: {kind.replace('_', ' ')} ({reason})" for name, kind, reason in kinds), *self.notes)
 
     def rows(self) -> list[dict[str, Any]]:
         """One row a target, units in the keys."""
@@ -146,6 +157,7 @@ def extrapolate_surface(
     to: npt.ArrayLike,
     kinds: Mapping[str, str] | None = None,
     level: float | None = 0.80,
+    statistic: Statistic = "median",
 ) -> SurfacePrediction:
     """Predict times over several parameters (threads x size) at new points.
 
@@ -165,6 +177,9 @@ def extrapolate_surface(
         slope.
     level
         Probability of the band; None: no band and no verdict.
+    statistic
+        Which of the repeats of a point counts: "median", or "least" where they differ by what other programs on the
+        host took; then their spread widens the band.
 
     Raises
     ------
@@ -185,21 +200,21 @@ def extrapolate_surface(
     for name in given:
         if name not in parameters:
             raise unknown_name("parameter", name, parameters)
-    unique, medians = _medians(x, y)
+    unique, middle, noise, note = _one_each(x, y, statistic)
     if not LEAST_POINTS <= len(unique) <= MAX_POINTS:
         raise InputError(f"{len(unique)} different points; want {LEAST_POINTS} .. {MAX_POINTS}")
-    guessed = [surface_kind(unique, medians, i, name, given.get(name)) for i, name in enumerate(parameters)]
+    guessed = [surface_kind(unique, middle, i, name, given.get(name)) for i, name in enumerate(parameters)]
     units = np.minimum(1.0, np.minimum(unique.min(axis=0), targets.min(axis=0)))
     kinds_found = tuple(kind for kind, _ in guessed)
     search = partial(searched_candidates, kinds=kinds_found, units=units.tolist())
-    some = [*usual_candidates(unique, medians, kinds_found, units.tolist()), *search(unique, medians)]
-    fits = tuple(SurfaceFit.of(one.products, unique, medians) for one in some)
+    some = [*usual_candidates(unique, middle, kinds_found, units.tolist()), *search(unique, middle)]
+    fits = tuple(SurfaceFit.of(one.products, unique, middle) for one in some)
     heads, ratios = directions(unique, targets), distances(unique, targets)
     answers: list[SurfaceAnswer | None] = [None] * len(targets)
     names = tuple(parameters)
     for head in dict.fromkeys(heads):
         chosen = [i for i, other in enumerate(heads) if other == head]
-        weighed = weigh(some, fits, search, unique, medians, head)
+        weighed = weigh(some, fits, search, unique, middle, head)
         to_here, far = targets[chosen], ratios[chosen]
         values = weighed.weights @ weighed.each(to_here)
         bands = _bands(weighed, to_here, values, far, level)
@@ -217,16 +232,27 @@ def extrapolate_surface(
                 law=law,
                 shares=shares,
             )
-    alone = slices(unique, medians, names, kinds_found, targets, level)
+    alone = slices(unique, middle, names, kinds_found, targets, level)
     every = [answer for answer in answers if answer is not None]
+    merged = [_of_series(alone[i], answer) if i in alone else answer for i, answer in enumerate(every)]
+    spread = 0.0 if level is None else noise_at(level, statistic, noise)
     return SurfacePrediction(
         names,
         kinds_found,
         tuple(reason for _, reason in guessed),
         len(unique),
         level,
-        tuple(_of_series(alone[i], answer) if i in alone else answer for i, answer in enumerate(every)),
+        tuple(_with_noise(answer, spread) for answer in merged),
+        (note,) if note else (),
     )
+
+
+def _with_noise(answer: SurfaceAnswer, noise: float) -> SurfaceAnswer:
+    """The band widened in squares by the noise [log time]."""
+    if not noise or answer.low is None or answer.high is None:
+        return answer
+    low, high = widened(np.asarray(answer.time), np.asarray(answer.low), np.asarray(answer.high), noise)
+    return replace(answer, low=float(low), high=float(high))
 
 
 def _of_series(one: Slice, surface: SurfaceAnswer) -> SurfaceAnswer:
@@ -266,12 +292,14 @@ def _checked(
     return x, y, targets
 
 
-def _medians(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Different points and the median time of each."""
+def _one_each(x: FloatArray, y: FloatArray, statistic: Statistic) -> tuple[FloatArray, FloatArray, float | None, str]:
+    """Different points, one time each [s], the noise within repeats [log time], and which statistic, in words."""
     unique, inverse = np.unique(x, axis=0, return_inverse=True)
     order = np.lexsort((y, inverse.ravel()))
-    cuts = np.flatnonzero(np.diff(inverse.ravel()[order])) + 1
-    return unique, np.array([np.median(part) for part in np.split(y[order], cuts)])
+    _, starts, counts = np.unique(inverse.ravel()[order], return_index=True, return_counts=True)
+    noise = noise_of(np.log(y[order]), starts, counts) if len(y) else None
+    note = repeats_note(len(y), len(unique), "point", statistic, noise)
+    return unique, one_time_each(y[order], starts, counts, statistic), noise, note
 
 
 def _bands(
