@@ -47,7 +47,7 @@ def test_no_operation_beats_its_machine(name: str) -> None:
         if class_of(op) != "convolution.depthwise":
             sides = bounds(op, machine(name))
             assert time > 0.9 * max(sides.arithmetic, sides.traffic)
-            assert sides.traffic <= sides.main
+            assert sides.traffic <= sides.main * (2 if op.kind == "softmax" else 1)  # read up to three times
 
 
 def test_what_the_last_cache_holds_is_not_read_from_memory() -> None:
@@ -68,6 +68,29 @@ def test_few_rows_keep_few_cores_busy() -> None:
     assert bounds(few, on).cores == pytest.approx(bounds(many, on).cores)
 
 
+def test_a_row_is_the_work_of_one_block() -> None:
+    """Twice the cores do not help 16 rows; 128 threads (layer norm) are slower than 512 (batch norm)."""
+    on = machine("h100-sxm")
+    layer, batch = (
+        operation("n", "norm", {"elements": 2**26, "groups": 16}, "float32", {"function": function})
+        for function in ("layer", "batch")
+    )
+    wide = on.using({"cores": 2 * on.cores})
+    assert bounds(layer, wide).cores == pytest.approx(bounds(layer, on).cores)
+    assert bounds(layer, on).cores == pytest.approx(4 * bounds(batch, on).cores)
+
+
+def test_rows_that_a_cache_holds_are_read_once_from_memory() -> None:
+    """A softmax of rows of 2 MB reads them three times from memory, one of rows of 4 kB once."""
+    on = machine("h100-sxm")
+    long, short = (
+        operation("s", "softmax", {"rows": 2**30 // columns, "columns": columns}, "float32")
+        for columns in (2**19, 2**10)
+    )
+    assert bounds(long, on).traffic == pytest.approx(2 * bounds(long, on).main, rel=0.1)
+    assert bounds(short, on).traffic == pytest.approx(bounds(short, on).main, rel=0.1)
+
+
 def test_a_cap_bounds_float32_products() -> None:
     """An L40S has room for 42 of its 92 TFLOP/s under 350 W (7 pJ a flop): public products reach no more."""
     on = machine("l40s")
@@ -85,7 +108,7 @@ def test_the_fit_and_the_answer_are_one_formula() -> None:
     rows = program_fit.columns(("a", "b"), known, names, "h100-pcie")
     tables = (model.compute, model.memory, model.cycles)
     point = [np.log(list(table.values())) for table in tables]
-    rest = (model.convolution_compute, model.convolution_memory, model.few_rows)
+    rest = (model.convolution_compute, model.convolution_memory)
     point += [np.array(list(table.values())) for table in rest] + [np.log([model.gap, model.step, issue])]
     told = program_fit.modelled(np.concatenate(point), rows, len(names))
     device = model.times(OPERATIONS, machine("h100-pcie")).sum()

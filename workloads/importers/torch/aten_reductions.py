@@ -9,12 +9,19 @@ LOSSES_OF_TWO = ("mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entro
 
 
 def read_reduction(call: Call) -> list[Piece]:
-    """A reduction from the elements of its input to those of its results."""
+    """A reduction from the elements of its input to those of its results.
+
+    Losses write a value an element, and reduce those (aten/src/ATen/native/Loss.cpp).
+    """
     x = call.tensors()[0]
     out = call.results[0].elements if call.results else 1
     read = x.elements
     if call.name in LOSSES_OF_TWO:  # an input and a target of its shape
         read = sum(tensor.elements for tensor in call.tensors()[:2])
+        dims = {"elements": x.elements, "reads": read, "writes": x.elements}
+        each = Piece("elementwise", dims, {"function": call.name})
+        mean = Piece("reduction", {"elements": x.elements, "outputs": out}, {"function": "mean"}, "mean", after=(0,))
+        return [each] if out == x.elements else [each, mean]
     if call.name.startswith("_embedding_bag"):  # the rows of the table that the index picks
         read = call.tensors()[1].elements * x.shape[-1]
     return [Piece("reduction", {"elements": read, "outputs": out}, {"function": call.name.removesuffix("_")})]

@@ -24,7 +24,6 @@ from slipstick.estimators.operation.gpu.programs.program_sides import (
     computed,
     features,
     joined,
-    rows_missing,
 )
 from slipstick.estimators.operation.physical_bound import PhysicalBound
 from slipstick.estimators.tuned.tuned_unseen import STEP_CLOCK
@@ -49,8 +48,6 @@ class ProgramKernels(OperationModel):
         By class: how many times longer its cores work than at `FLOP_A_CYCLE` and `BYTES_A_CYCLE`.
     convolution_compute, convolution_memory
         By feature: log slowness of a convolution for each of its octaves (`FEATURES`).
-    few_rows
-        By kind ("norm", "softmax"): log slowness for each octave by which rows are too few for the device.
     gap
         Seconds between two kernels of a stream.
     step
@@ -62,7 +59,6 @@ class ProgramKernels(OperationModel):
     cycles: Table[float]
     convolution_compute: Table[float]
     convolution_memory: Table[float]
-    few_rows: Table[float]
     gap: float
     step: float
 
@@ -111,8 +107,6 @@ class ProgramKernels(OperationModel):
         for feature, octaves in zip(FEATURES, features(op), strict=True):
             slow += self.convolution_compute[feature] * octaves
             late += self.convolution_memory[feature] * octaves
-        if op.kind in self.few_rows:
-            late += self.few_rows[op.kind] * rows_missing(op)
         return {
             "compute": sides.arithmetic * math.exp(slow),
             "memory": sides.traffic * math.exp(late),
@@ -180,4 +174,4 @@ def from_numbers(numbers: Mapping[str, Mapping[str, float]]) -> tuple[ProgramKer
     return ProgramKernels(**tables, gap=times["gap"], step=times["step"]), times["issue"]
 
 
-TABLES = ("compute", "memory", "cycles", "convolution_compute", "convolution_memory", "few_rows")
+TABLES = ("compute", "memory", "cycles", "convolution_compute", "convolution_memory")

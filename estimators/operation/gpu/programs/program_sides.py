@@ -21,6 +21,7 @@ from slipstick.estimators.operation.roofline import serving_rate
 from slipstick.estimators.tuned.tuned_unseen import BYTES_A_CYCLE, FLOP_A_CYCLE, KEPT_BYTES
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Cost
+from slipstick.workloads.graph.work import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op
 
 OVERLAP = 0.3
@@ -31,8 +32,14 @@ REDUCTIONS = {"scan": ("cumsum", "cumprod"), "place": ("argmax", "argmin")}
 """Reductions with kernels of their own: every partial result is written, or the place of the extreme one is kept."""
 THIN = 16
 """Rows or columns of a product below which it only reads a matrix."""
-IN_FLIGHT = 264
-"""Rows that fill the device: two for each multiprocessor of an H100."""
+TILE = 128
+"""Channels of a tile of outputs: what a window loads serves so many (CUTLASS's and cuDNN's usual tiles)."""
+THREADS = {"norm.layer": 128, "softmax": 1024}
+"""Of the block that works off a row (aten/src/ATen/native/cuda: layer_norm_kernel.cu, PersistentSoftmax and SoftMax.cu;
+batch and group norms have 512 a channel or group, cuDNN's kernel for batches as well)."""
+USUAL_THREADS, THREADS_A_CORE = 512, 2048
+PASSES = {"norm": 2, "softmax": 3}
+"""How often those kernels read a row: for its mean or maximum, for the sum of a softmax, and to scale it."""
 
 
 class Sides(NamedTuple):
@@ -84,10 +91,12 @@ def bounds(op: Op, machine: Machine) -> Sides:
         time += float(op.cost[name]) / rate
         matrix += float(op.cost[name]) if unit == "matrix" else 0.0
     moved = float(op.cost.bytes_moved)
-    near = float(op.cost["read"]) * _overlap(op) + float(op.cost["written"])
+    again = (PASSES.get(op.kind, 1) - 1) * float(op.cost["read"])
+    near = float(op.cost["read"]) * _overlap(op) + float(op.cost["written"]) + again + _windows(op, matrix)
     steps = matrix / FLOP_A_CYCLE + near / BYTES_A_CYCLE
     main = moved / machine.bandwidth(machine.main_memory)
-    return Sides(time, _traffic(moved, machine), steps / (_busy_cores(op, machine) * machine.clock), main)
+    far = moved + (again * _missed(op, machine) if again else 0.0)
+    return Sides(time, _traffic(far, machine), steps / (_busy_cores(op, machine) * machine.clock), main)
 
 
 def _traffic(moved: float, machine: Machine) -> float:
@@ -108,11 +117,33 @@ def _overlap(op: Op) -> float:
     return max(1.0, float(op.dims["outputs"]) * float(op.dims["window"]) / max(1.0, float(op.dims["inputs"])))
 
 
+def _windows(op: Op, flop: float) -> float:
+    """Bytes that a convolution loads from the nearest cache as matrices of windows: once for each tile of outputs."""
+    if op.kind != "convolution":
+        return 0.0
+    outputs = float(op.dims["channels_out"]) / float(op.dims["groups"])
+    return SIZE_BYTES[op.dtype] * flop / 2 / min(outputs, TILE)
+
+
 def _busy_cores(op: Op, machine: Machine) -> float:
-    """Cores that have work: a row of a norm or softmax is one core's."""
-    if op.kind in ("norm", "softmax"):
-        return max(1.0, min(float(machine.cores), _rows(op)))
+    """Cores that have work: a row of a norm or softmax is one block's, which has a share of a core's threads."""
+    if op.kind in PASSES:
+        return min(float(machine.cores), max(1.0, _rows(op)) * _threads(op) / THREADS_A_CORE)
     return float(machine.cores)
+
+
+def _threads(op: Op) -> int:
+    return THREADS.get(class_of(op), USUAL_THREADS)
+
+
+def _missed(op: Op, machine: Machine) -> float:
+    """Share of a row that the last cache has lost when it is read again: many rows are under way at a time."""
+    caches = rated_caches(machine)
+    if not caches:
+        return 1.0
+    under_way = min(1.0, machine.cores * THREADS_A_CORE / _threads(op) / max(1.0, _rows(op))) * float(op.cost["read"])
+    held = machine.memory[caches[-1]].capacity * machine.instances(caches[-1])
+    return under_way**3 / (held**3 + under_way**3)
 
 
 def _rounded(op: Op, machine: Machine, dtype: str) -> str:
@@ -176,11 +207,6 @@ def features(op: Op) -> tuple[float, ...]:
         float(_largest(op, "dilation") > 1),
         float(inputs % 4 != 0 or outputs % 4 != 0),
     )
-
-
-def rows_missing(op: Op) -> float:
-    """Octaves by which a norm or softmax has fewer rows than fill the device."""
-    return _octaves(IN_FLIGHT / _rows(op))
 
 
 def _rows(op: Op) -> float:

@@ -11,21 +11,21 @@ from scipy.optimize import least_squares
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.operation.gpu.programs.program_sides import (
     FEATURES,
+    PASSES,
     bounds,
     class_of,
     features,
     joined,
-    rows_missing,
 )
 from slipstick.estimators.schedule.host_issue import NOT_ISSUED, issues
 from slipstick.estimators.tuned.tuned_unseen import (
     BEFORE,
     COMPILED,
     CYCLES,
+    CYCLES_OF_ROWS,
     CYCLES_SPREAD,
     EFFICIENCY,
     FEATURE,
-    ROWS,
     SECONDS,
     SLOW,
     SLOW_CYCLES,
@@ -46,7 +46,6 @@ class Rows:
     program: FloatArray
     kinds: FloatArray
     shape: FloatArray
-    few: FloatArray
     count: FloatArray
     issued: FloatArray
     step: FloatArray
@@ -75,17 +74,10 @@ def columns(sources: Sequence[str], known: Mapping[str, Program], names: Sequenc
     def of(value: Callable[[Op], float]) -> FloatArray:
         return np.array([value(op) for _, op in placed], dtype=np.float64)
 
-    few = np.array(
-        [
-            [rows_missing(op) * (op.kind == kind) if op.kind == kind else 0.0 for kind in ("norm", "softmax")]
-            for _, op in placed
-        ]
-    )
     return Rows(
         np.array([i for i, _ in placed]),
         of(lambda op: place[class_of(op)] if op.kind != "recurrent" else 0),
         np.array([features(op) for _, op in placed]),
-        few,
         of(lambda op: float(op.times)),
         of(_issued),
         steps.astype(float),
@@ -104,10 +96,10 @@ def _issued(op: Op) -> float:
 
 def modelled(point: FloatArray, rows: Rows, count: int) -> FloatArray:
     """Seconds of each program; the device's sum and the host's join without a corner."""
-    compute, memory, cycles, slow, late, few, (gap, step, issue) = _parts(point, count)
+    compute, memory, cycles, slow, late, (gap, step, issue) = _parts(point, count)
     kind = rows.kinds.astype(int)
     one = rows.arithmetic * np.exp(compute[kind] + rows.shape @ slow)
-    other = rows.traffic * np.exp(memory[kind] + rows.shape @ late + rows.few @ few)
+    other = rows.traffic * np.exp(memory[kind] + rows.shape @ late)
     each = joined(one, other, rows.cores * np.exp(cycles[kind])) + gap
     each = np.where(rows.step > 0, np.maximum(step * rows.pace, rows.arithmetic), each)
     index = rows.program.astype(int)
@@ -118,7 +110,7 @@ def modelled(point: FloatArray, rows: Rows, count: int) -> FloatArray:
 
 def _parts(point: FloatArray, count: int) -> tuple[FloatArray, ...]:
     shapes = len(FEATURES)
-    cuts = np.cumsum([count, count, count, shapes, shapes, 2])
+    cuts = np.cumsum([count, count, count, shapes, shapes])
     *logs, seconds = np.split(point, cuts)
     return (*logs, np.exp(seconds))
 
@@ -128,11 +120,17 @@ def prior(names: Sequence[str]) -> tuple[FloatArray, FloatArray]:
     shapes, count = len(FEATURES), len(names)
     mean = [-np.log(EFFICIENCY["compute"][0])] * count + [-np.log(EFFICIENCY["memory"][0])] * count
     spread = [EFFICIENCY["compute"][1]] * count + [EFFICIENCY["memory"][1]] * count
-    mean += [SLOW_CYCLES if name.startswith(SLOW) else CYCLES for name in names]
+    mean += [_cycles(name) for name in names]
     spread += [CYCLES_SPREAD] * count
-    mean += [0.0] * (2 * shapes) + [ROWS] * 2 + [float(np.log(v)) for v in BEFORE.values()]
-    spread += [FEATURE] * (2 * shapes) + [ROWS] * 2 + [SECONDS] * 3
+    mean += [0.0] * (2 * shapes) + [float(np.log(v)) for v in BEFORE.values()]
+    spread += [FEATURE] * (2 * shapes) + [SECONDS] * 3
     return np.array(mean), np.array(spread)
+
+
+def _cycles(name: str) -> float:
+    if name.startswith(tuple(PASSES)):
+        return CYCLES_OF_ROWS
+    return SLOW_CYCLES if name.startswith(SLOW) else CYCLES
 
 
 def fit(data: Sequence[tuple[Rows, FloatArray, FloatArray]], names: Sequence[str]) -> FloatArray:
@@ -178,7 +176,7 @@ def fit_compiled(
 
 def numbers(point: FloatArray, names: Sequence[str]) -> dict[str, dict[str, float]]:
     """The point, shape (parameters,), as `program_kernels.from_numbers` reads it."""
-    compute, memory, cycles, slow, late, few, seconds = (part.tolist() for part in _parts(point, len(names)))
+    compute, memory, cycles, slow, late, seconds = (part.tolist() for part in _parts(point, len(names)))
 
     def short(keys: Sequence[str], values: Sequence[float]) -> dict[str, float]:
         return {key: float(f"{value:.4g}") for key, value in zip(keys, values, strict=True)}
@@ -189,6 +187,5 @@ def numbers(point: FloatArray, names: Sequence[str]) -> dict[str, dict[str, floa
         "cycles": short(names, list(np.exp(cycles))),
         "convolution_compute": short(FEATURES, slow),
         "convolution_memory": short(FEATURES, late),
-        "few_rows": short(("norm", "softmax"), few),
         "seconds": short(list(BEFORE), seconds),
     }
