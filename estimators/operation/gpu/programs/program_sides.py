@@ -21,7 +21,7 @@ from slipstick.estimators.operation.roofline import serving_rate
 from slipstick.estimators.tuned.tuned_unseen import BYTES_A_CYCLE, FLOP_A_CYCLE, KEPT_BYTES
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Cost
-from slipstick.workloads.graph.work import SIZE_BYTES
+from slipstick.workloads.graph.kinds import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op
 
 OVERLAP = 0.3

@@ -102,10 +102,11 @@ def _program(rows: pd.DataFrame) -> Program:
     edges: dict[tuple[str, str], None] = {}
     makers: dict[str, str] = {}
     widened = WIDENED in set(rows["operation"]) and "float16" in set(rows["dtype"])
-    for row in rows.sort_values("first").itertuples():
+    read = rows.assign(dtype="float16") if widened else rows
+    for row in read.sort_values("first").itertuples():
         if widened and str(row.operation).startswith("_to_copy"):
             continue
-        pieces = _pieces(row._replace(dtype="float16") if widened else row)
+        pieces = _pieces(row)
         if pieces is None:
             unread.append(str(row.operation))
             continue
