@@ -50,6 +50,7 @@ def cpu_seconds(checkout: Path, command: str, cache: str) -> float:
     """User and system seconds of one command in a process of its own; NaN where the commit has no such command."""
     environment = {**os.environ, "PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     environment |= {"XDG_CACHE_HOME": cache, "HOME": cache}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else each run compiles 0.1 to 0.2 s of modules anew
     data = os.environ.get("SLIPSTICK_DATA") or str(ROOT.parent / "shared" / "data")
     words = [sys.executable, "-m", "slipstick", *shlex.split(command.format(data=shlex.quote(data)))]
     nothing = subprocess.DEVNULL

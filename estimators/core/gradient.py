@@ -30,14 +30,19 @@ def gradient(expression: sp.Expr, values: Mapping[str, Any]) -> dict[str, FloatA
     """
     values = {name: np.asarray(values[name], dtype=np.float64) for name in names_of(expression)}
     known: dict[sp.Basic, Any] = {}
-    order = list(dict.fromkeys(node for node in sp.postorder_traversal(expression) if isinstance(node, sp.Expr)))
+    nodes = dict.fromkeys(sp.postorder_traversal(expression))
+    order = [node for node in nodes if isinstance(node, sp.Expr)]
+    open_: set[sp.Basic] = set()  # what hangs on a symbol: free_symbols would walk the tree below each node again
+    for node in nodes:
+        if node.is_Symbol or any(argument in open_ for argument in node.args):
+            open_.add(node)
     slopes: dict[sp.Basic, Any] = {expression: 1.0}
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         for node in order:
-            known[node] = _value(node, known, values)
+            known[node] = _value(node, known, values) if node in open_ else float(node)
         for node in reversed(order):
             above = slopes.get(node)
-            if above is None or not node.free_symbols:
+            if above is None or node not in open_:
                 continue
             for argument, slope in _partials(node, known, values):
                 factor = np.where(np.equal(above, 0.0), 0.0, above * slope)  # an inactive side may be infinite
@@ -48,8 +53,6 @@ def gradient(expression: sp.Expr, values: Mapping[str, Any]) -> dict[str, FloatA
 def _value(node: sp.Expr, known: Mapping[sp.Basic, Any], values: Mapping[str, Any]) -> Any:
     if node.is_Symbol:
         return values[str(node)]
-    if not node.free_symbols:
-        return float(node)
     arguments: list[Any] = [known.get(argument) for argument in node.args]
     if node.is_Add:
         return sum(arguments[1:], start=arguments[0])

@@ -148,8 +148,7 @@ class Rows:
 
     def whole(self, term: Whole | Chosen, points: Mapping[str, Any]) -> Any:
         """The weighted sum of a term over the rows, one after the other; kept for the last points that are one each."""
-        names = [name for name in _names(term) if name not in self.values]
-        given = [points[name] for name in names]
+        given = [points[name] for name in self._outer(term)]
         if any(np.ndim(value) for value in given):
             return self._whole(term, points)
         key = (term, *map(float, given))
@@ -160,6 +159,18 @@ class Rows:
             total = self._kept[key] = self._whole(term, points)
         return total
 
+    def _outer(self, term: Whole | Chosen) -> tuple[str, ...]:
+        """The names of a term that are no columns of the rows."""
+        names = self._outers.get(term)
+        if names is None:
+            names = self._outers[term] = tuple(name for name in _names(term) if name not in self.values)
+        return names
+
+    @cached_property
+    def _outers(self) -> dict[Whole | Chosen, tuple[str, ...]]:
+        """See `_outer`."""
+        return {}
+
     @cached_property
     def _kept(self) -> dict[Hashable, Any]:
         """Sums by term and values of its symbols: where one quantity varies, most terms do not change."""
@@ -167,7 +178,7 @@ class Rows:
 
     def _whole(self, term: Whole | Chosen, points: Mapping[str, Any]) -> Any:
         total: Any = 0.0
-        shape = np.broadcast_shapes(*(np.shape(points[name]) for name in _names(term) if name not in self.values))
+        shape = np.broadcast_shapes(*(np.shape(points[name]) for name in self._outer(term)))
         columns = [self.values[name] for name in _names(term) if name in self.values]
         if columns and len(self.weights) * math.prod(shape) <= TOGETHER and all(c.ndim == 1 for c in columns):
             along = (-1, *(1,) * len(shape))

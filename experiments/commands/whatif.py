@@ -81,7 +81,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.question.objectives import with_front
         from slipstick.experiments.question.own import own_or_none
         from slipstick.experiments.studies.study import Fitting, Study
-        from slipstick.experiments.studies.whatif import answer, frame_rows
+        from slipstick.experiments.studies.whatif import answer, column_rows, columns_of
 
         program = own_or_none(workload, given or (), train)
         if program is not None and save:
@@ -105,13 +105,16 @@ def register(app: typer.Typer) -> None:
             from slipstick.experiments.pages.whatif_report import write
 
             page, picture = write(result, report, study.measurements(), study.objectives)
-        frame, names = with_front(result.frame, objective) if objective else (result.frame, [])
+        columns, names = result.columns, list[str]()
+        if objective:
+            frame, names = with_front(result.frame, objective)
+            columns = columns_of(frame)
         if format != "table":
-            emit(frame_rows(frame, notes), format)
+            emit(column_rows(columns, notes), format)
             return
         from slipstick.experiments.question.answers.sweeps import print_sweep_table
 
-        print_sweep_table(result, frame, names, rows, notes, verbose=verbose)
+        print_sweep_table(result, columns, names, rows, notes, verbose=verbose)
         if save:
             print(f"study: {save} (slipstick study run {save})")
         if report:

@@ -13,7 +13,7 @@ from slipstick.experiments.pages.plots import Chart, draw_charts, plotly_chart
 from slipstick.experiments.pages.report import Card, Section, figure_html, write_page
 from slipstick.experiments.studies.runner import Plan
 from slipstick.experiments.studies.study import Study
-from slipstick.experiments.studies.whatif import WhatIf
+from slipstick.experiments.studies.whatif import WhatIf, columns_of
 from slipstick.hwmodels.files.readers import InputError
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ def write(study: Study, made: Plan, frame: pd.DataFrame, names: Sequence[str], p
             continue
         question = study.question(case.workload, case.machine)
         answers = rows.drop(columns=["workload", "machine"]).reset_index(drop=True)
-        answer = WhatIf(replace(question, vary=case.work.space), question.answer(), answers, study.level)
+        table = columns_of(answers)
+        answer = WhatIf(replace(question, vary=case.work.space), question.answer(), table, study.level)
         name = f"{question.workload.name} on {question.machine.name}"
         chart = whatif_report.ratio_chart(answer)
         charts.append(chart)
@@ -53,7 +54,7 @@ def write(study: Study, made: Plan, frame: pd.DataFrame, names: Sequence[str], p
         identifier = f"case{len(cards)}"
         cards.append(Card(whatif_report.cards(answer)[0].value, f"{name}: {whatif_report.cards(answer)[0].meaning}"))
         sections.append(Section(name, figure_html(plotly_chart(chart), f"{identifier}-ratio")))
-        notes = (*case.work.unknown, *case.work.notes, *case.work.over_cap(question.machine, answers))
+        notes = (*case.work.unknown, *case.work.notes, *case.work.over_cap(question.machine, table))
         sections.append(whatif_report.points_section(answers, identifier, BEST_ROWS, notes))
         sections += whatif_report.formula_sections(answer)
         sections += whatif_report.source_sections(answer, identifier)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from slipstick.estimators.composites.consumption import COST, ENERGY
@@ -15,7 +17,7 @@ from slipstick.experiments.question.axes import Values
 from slipstick.experiments.question.objectives import BANDS, FRONT
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.space import Space
-from slipstick.experiments.studies.sweep import sweep, task
+from slipstick.experiments.studies.sweep import Columns, swept, task
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
@@ -35,8 +37,8 @@ class WhatIf:
     ----------
     today
         The estimate of the question as it stands.
-    frame
-        Columns: point, the names that vary, time_ratio (1 is today, 0.5 twice as fast), time_s, and their bands
+    columns
+        By name: point, the names that vary, time_ratio (1 is today, 0.5 twice as fast), time_s, and their bands
         (low_ratio, high_ratio, low_s, high_s) where they are known; energy_J and cost_usd, not a number where the
         machine does not say.
     unknown
@@ -47,7 +49,7 @@ class WhatIf:
 
     question: Question
     today: Estimate
-    frame: pd.DataFrame
+    columns: Columns
     level: float
     unknown: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -57,13 +59,20 @@ class WhatIf:
         """What varies."""
         return self.question.vary
 
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """The columns as a frame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.columns)
+
     def to_frame(self) -> pd.DataFrame:
         """The tidy table."""
         return self.frame
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row a point: the names that vary, then ratio, time, bands, energy and cost; see `frame_rows`."""
-        return frame_rows(self.frame, self.notes)
+        """One row a point: the names that vary, then ratio, time, bands, energy and cost; see `column_rows`."""
+        return column_rows(self.columns, self.notes)
 
     def to_xarray(self) -> Any:
         """The table over its axes; for a full grid."""
@@ -143,26 +152,36 @@ def answer(
     if space.size > MAX_POINTS:
         raise InputError(f"{space.counted}: want at most {MAX_POINTS:,} in one table; slipstick study run takes more")
     work = task(question, level)
-    frame = sweep(work, executor, progress)
-    notes = (*work.notes, *work.over_cap(question.machine, frame))
-    return WhatIf(question, question.answer(), frame, level, work.unknown, notes)
+    columns = swept(work, executor, progress)
+    notes = (*work.notes, *work.over_cap(question.machine, columns))
+    return WhatIf(question, question.answer(), columns, level, work.unknown, notes)
+
+
+def columns_of(frame: pd.DataFrame) -> Columns:
+    """The columns of a frame by name."""
+    return {str(name): frame[name].to_numpy() for name in frame.columns}
 
 
 def frame_rows(frame: pd.DataFrame, notes: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """`column_rows` of a frame."""
+    return column_rows(columns_of(frame), notes)
+
+
+def column_rows(columns: Columns, notes: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Rows for people and machines: the names that vary, then ratio, time, bands, energy and cost (None: unknown).
 
     Where the table has a Pareto front, each row says whether it is on it. Notes on the whole table, where there are
     any, stand in a column `note`: JSON and CSV have no other place for them.
     """
     tail = ["time_ratio", *BANDS[:2], "time_s", *BANDS[2:], ENERGY, COST]
-    shown = [str(name) for name in frame.columns if name not in (*tail, "point", FRONT)]
+    shown = [name for name in columns if name not in (*tail, "point", FRONT)]
     cases = ("workload", "machine")
     shares = [name for name in shown if "." not in name and name not in cases]  # what varies has a namespace
     varied = [name for name in shown if name not in shares]
-    names = [*varied, *tail, *shares, *({FRONT} & set(frame.columns))]
-    rows = [
-        dict(zip(names, row, strict=True)) for row in frame.reindex(columns=names).itertuples(index=False, name=None)
-    ]
+    names = [*varied, *tail, *shares, *({FRONT} & set(columns))]
+    unknown = [math.nan] * len(columns["time_s"])
+    sides = [columns[name].tolist() if name in columns else unknown for name in names]
+    rows = [dict(zip(names, row, strict=True)) for row in zip(*sides, strict=True)]
     for row in rows:
         row |= {name: None for name in (*BANDS, ENERGY, COST) if row[name] != row[name]}
         row |= {"note": "; ".join(notes)} if notes else {}

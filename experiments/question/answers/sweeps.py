@@ -3,60 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from slipstick.experiments.pages.output import emit, emit_line, line_width
 from slipstick.experiments.question.answers.facts import items_of, unit_of
 from slipstick.experiments.question.answers.lines import assumptions, headline
 from slipstick.experiments.question.answers.readable import sweep_row, value_shown
 from slipstick.experiments.question.domain import remarks
-from slipstick.experiments.question.objectives import known_only
-from slipstick.experiments.studies.whatif import WhatIf, frame_rows
+from slipstick.experiments.question.objectives import FRONT, known_only
+from slipstick.experiments.studies.sweep import Columns
+from slipstick.experiments.studies.whatif import WhatIf, column_rows
 from slipstick.hwmodels.files.shown import count_shown
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 AMOUNTS = ("batch", "seq_len")
 
 
 def print_sweep_table(
-    answer: WhatIf, frame: pd.DataFrame, front: Sequence[str], rows: int, lines: Sequence[str], *, verbose: bool = False
+    answer: WhatIf, table: Columns, front: Sequence[str], rows: int, lines: Sequence[str], *, verbose: bool = False
 ) -> None:
     """The table of a what-if; `front`: the objectives whose Pareto front it is."""
     notes = [f"today: {headline(answer.question, answer.today)}"]
-    if answer.today.interval() and "low_ratio" in frame:
+    if answer.today.interval() and "low_ratio" in table:
         notes.append("bands of ratios: what was fitted, and most of what the fit misses, is one for both times")
     doubts = remarks(answer.question)  # below the table, with what is assumed
     notes += [text for text in lines if text not in doubts]
-    rate = _with_rate(answer, frame)
+    rates = _rates(answer, table)
+    rate = next(iter(rates), "")
+    table = {**table, **rates}
+    count = len(table["time_s"])
     if rate:
-        at = int(frame[rate].to_numpy(float).argmax())
-        where = ", ".join(f"{name} = {value_shown(name, float(frame[name].iloc[at]))}" for name in answer.space.names)
-        notes.append(f"most {rate}: {count_shown(float(frame[rate].iloc[at]))} at {where}")
+        at = int(table[rate].argmax())
+        where = ", ".join(f"{name} = {value_shown(name, float(table[name][at]))}" for name in answer.space.names)
+        notes.append(f"most {rate}: {count_shown(float(table[rate][at]))} at {where}")
     if front:
-        notes.append(f"{int(frame.front.sum())} of {len(frame)} points are beaten by no other in {', '.join(front)}:")
-        frame = frame[frame.front]
-    if len(frame) > rows:
+        best = np.flatnonzero(table[FRONT])
+        notes.append(f"{len(best)} of {count} points are beaten by no other in {', '.join(front)}:")
+        table = {name: column[best] for name, column in table.items()}
+        count = len(best)
+    if count > rows:
         order = "with the most " + rate if rate else "fastest"
-        notes.append(f"the {rows} {order} of {len(frame)} points (--format csv gives all):")
-        frame = frame.nlargest(rows, rate) if rate else frame.nsmallest(rows, "time_ratio")
-    shown = known_only(frame_rows(frame))
+        notes.append(f"the {rows} {order} of {count} points (--format csv gives all):")
+        first = np.argsort(-table[rate] if rate else table["time_ratio"], kind="stable")[:rows]
+        table = {name: column[first] for name, column in table.items()}
+    shown = known_only(column_rows(table))
     if rate:
-        shown = [{**row, rate: count_shown(float(value))} for row, value in zip(shown, frame[rate], strict=True)]
+        shown = [{**row, rate: count_shown(float(value))} for row, value in zip(shown, table[rate], strict=True)]
     emit([sweep_row(row, answer.space.names, answer.level, line_width()) for row in shown], "table", notes=notes)
     for text in [*assumptions(answer.question, answer.today, verbose=verbose), *answer.unknown]:
         emit_line(text)
 
 
-def _with_rate(answer: WhatIf, frame: pd.DataFrame) -> str:
-    """Adds the column of a rate where points make different amounts; its name, else ""."""
+def _rates(answer: WhatIf, table: Columns) -> Columns:
+    """The column of a rate where points make different amounts, else none."""
     unit = unit_of(answer.question)
-    names = [name for name in answer.space.names if name.partition(".")[2] in AMOUNTS and name in frame]
-    if not (unit and names) or not len(frame):
-        return ""
-    columns = {str(name): frame[name].to_numpy(float) for name in answer.space.names}
-    times = frame.time_s.to_numpy(float)
+    names = [name for name in answer.space.names if name.partition(".")[2] in AMOUNTS and name in table]
+    times = table["time_s"]
+    if not (unit and names) or not len(times):
+        return {}
+    columns = {name: table[name] for name in answer.space.names}
     points = ({name: float(column[i]) for name, column in columns.items()} for i in range(len(times)))
-    frame[f"{unit}/s"] = [items_of(answer.question, point) / time for point, time in zip(points, times, strict=True)]
-    return f"{unit}/s"
+    made = [items_of(answer.question, point) / float(time) for point, time in zip(points, times, strict=True)]
+    return {f"{unit}/s": np.asarray(made, dtype=np.float64)}
