@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.tuned.tuned_devices import BORDER, LARGEST, ROWS, TAILS
+from slipstick.estimators.tuned.tuned_devices import BORDER, KINSHIP_ERROR, LARGEST, ONE_SOURCE, ROWS, TAILS
 from slipstick.hwmodels.files.readers import InputError
 
 
@@ -23,6 +23,16 @@ class Scatter:
     def of(self, predicted: FloatArray) -> FloatArray:
         """Of each predicted time in seconds."""
         return np.where(predicted < BORDER, self.short, self.long)
+
+
+def of_one_source(closest: int) -> Scatter:
+    """Of a machine that shares `closest` words of the family with the only machine, or chip, that was measured."""
+    return Scatter(*(2 * [ONE_SOURCE * KINSHIP_ERROR[closest]]))
+
+
+def at_least(known: Scatter, least: Scatter) -> Scatter:
+    """The wider of two, below and above `BORDER`."""
+    return Scatter(max(known.short, least.short), max(known.long, least.long))
 
 
 def scatter(errors: Sequence[FloatArray], predicted: Sequence[FloatArray], share: Sequence[float]) -> Scatter:

@@ -16,17 +16,17 @@ from functools import cached_property
 import numpy as np
 
 from slipstick.estimators.across_devices.anchors.acceptance import Accepted, accepted
-from slipstick.estimators.across_devices.bands import Scatter, scatter, widened
+from slipstick.estimators.across_devices.bands import Scatter, at_least, of_one_source, scatter, widened
 from slipstick.estimators.across_devices.beliefs import NORMAL, Belief, believed
 from slipstick.estimators.across_devices.kernel_class import SAMPLED, KernelClass, kind_of, times
 from slipstick.estimators.across_devices.operation_times import OperationTimes, joined_times, thinned
-from slipstick.estimators.across_devices.pooling import MachineFit, pooled, weights
+from slipstick.estimators.across_devices.pooling import MachineFit, of_one_chip, pooled, weights
 from slipstick.estimators.across_devices.shaped import Faded, ShapeFactor
 from slipstick.estimators.across_devices.trials import Trial, left, repeats
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.tuned.tuned_devices import KINSHIP_ERROR, LEAST_NOISE, ONE_SOURCE, UNKNOWN, WORD
+from slipstick.estimators.tuned.tuned_devices import KINSHIP_ERROR, LEAST_NOISE, UNKNOWN, WORD
 from slipstick.hwmodels.machine import Machine
 
 
@@ -152,15 +152,17 @@ class Forecast:
             values = pooled(others, self.machines[fit.machine], one.priors)
             trials.append(self._trial(one, fit, others, values))
         share = repeats(trials)
+        sources, closest = self._sources(one), self._closest(one)
         transferred = left(trials, share) if trials else self._scatter_of_one(one)
-        return Rule(_factor(one, self._sources(one), self.machine, share), transferred)
+        if of_one_chip(sources, closest):
+            transferred = at_least(transferred, of_one_source(closest))
+        return Rule(_factor(one, sources, self.machine, share), transferred)
 
     def _scatter_of_one(self, one: KernelClass) -> Scatter:
         """Where no measured machine can be left out, since there is one or none."""
         if not self._sources(one):
             return Scatter(UNKNOWN, UNKNOWN)
-        spread = ONE_SOURCE * KINSHIP_ERROR[self._closest(one)]
-        return Scatter(spread, spread)
+        return of_one_source(self._closest(one))
 
     def _turns(self, one: KernelClass) -> Iterator[tuple[MachineFit, list[MachineFit]]]:
         """Each source, and the others that may predict it: no closer relatives than the target has."""

@@ -169,6 +169,13 @@ def weights(fits: Sequence[MachineFit], family: str, library: str = "") -> Float
     return np.asarray(kinship * scatter.min() / scatter * np.where(strange, OTHER_LIBRARY, 1.0))
 
 
+def of_one_chip(fits: Sequence[MachineFit], closest: int) -> bool:
+    """Whether all measured machines are one chip (H100 and H200) and the target, which shares `closest` words of the
+    family with it, is another: no two of them say how far chips differ."""
+    same = len(RELATIVES) - 1
+    return closest < same and bool(fits) and all(shared_words(fits[0].family, f.family) == same for f in fits)
+
+
 def technology(machine: Machine) -> str:
     """The letters that a machine's main memory begins with."""
     return re.match(r"[A-Za-z]*", machine.main_memory)[0]  # type: ignore[index]

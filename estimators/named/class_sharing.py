@@ -16,9 +16,6 @@ from slipstick.workloads.graph.workload import Op
 SIXTEEN = ("bfloat16", "float16")
 NARROW = ("float8", "float8_block", "mxfp8", "mxfp6", "int8", "float4", "nvfp4", "mxfp4")
 """No public rows of FP4 or MXFP exist for the machines of this calibration: they stand on FP8's."""
-BLOCKS = 0.4
-"""FP8 in blocks by the parameters of FP8 a tensor, a generation unseen: root mean square of log time 0.39 and 0.45 with
-SGLang 0.5.10 on an H200 and an H100 (vLLM 0.22's kernels take 3 times that, 6 times below 128 rows)."""
 WEIGHTS_ALONE = 0.3
 """Products of weights stored narrower than they are multiplied (W4A16, W8A16), by the parameters of 16-bit products: a
 judgement. The calibration has no public times of them; kernels differ by a factor of two and more. Against gpt-fast's
@@ -91,7 +88,7 @@ def _candidates(kind: str, dtype: str) -> Iterator[Standing]:
         yield from (Standing(f"{kind}.{twin}", 0.05) for twin in SIXTEEN)
     if kind in ("gemm", "attention"):
         if dtype in NARROW[1:]:
-            yield Standing(f"{kind}.float8", BLOCKS if dtype == "float8_block" else 0.25)
+            yield Standing(f"{kind}.float8", 0.25)
         if dtype in ("tfloat32", *NARROW):
             yield Standing(f"{kind}.bfloat16", 0.15 if dtype == "tfloat32" else 0.25)
         if dtype in ("float32", "float64"):

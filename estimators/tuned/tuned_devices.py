@@ -1,6 +1,6 @@
 """Pooling over machines and its bands (`estimators/across_devices`).
 
-version: 2
+version: 3
 chosen on: the public times of single operations on GPUs that ``slipstick validate operations`` reads, every machine
     left out in turn. The best of a few round values, or a judgement where the text of a value names no comparison.
 refit: none by a command; change a value and score it with ``slipstick validate operations``. The parameters of the
@@ -31,7 +31,7 @@ LEAST_NOISE = 0.03
 UNKNOWN = 0.6
 """Standard deviation of the log error of a class that nobody measured."""
 ONE_SOURCE = 0.3
-"""The same where one machine alone was measured, two words of the family shared (others by `KINSHIP_ERROR`): between
+"""The same where one machine or one chip alone was measured, two words of the family shared (others by `KINSHIP_ERROR`): between
 the log errors of classes with several, a generation left out."""
 MOST_SURE = 0.9
 """Of a band, what uncertain parameters may explain: the rest scatters from operation to operation."""
@@ -62,7 +62,7 @@ SHARE = 0.7
 """Share of the residuals at the nearest shapes that repeats from machine to machine, where nothing is known."""
 KNOWN_ROTATION = 0.05
 """Spread of the logarithm of `rotation` where the program that measured states it."""
-ROTATION_STATED = ("attention", "gemm.bfloat16")
+ROTATION_STATED = ("attention", "gemm.bfloat16", "gemm.float8", "gemm.float8_block")
 """Such classes. The collector of the serving stacks' tables goes over six sets of a product's operands in turn, and
 over one of attention's (ai-dynamo/aiconfigurator, collector/sglang/collect_gemm.py and collect_attn.py)."""
 GRAPH_LAUNCH = 1.5e-6
@@ -74,6 +74,7 @@ STRENGTH, NOISE = 10.0, 0.05
 MEASURED_RANGES: Mapping[str, Mapping[str, tuple[float, float]]] = {
     "gemm.float32": {"batch": (1, 65_536), "m": (2, 65_536), "n": (3, 65_536), "k": (1, 500_000)},
     "gemm.bfloat16": {"batch": (1, 1), "m": (32, 65_536), "n": (1, 32_768), "k": (32, 65_536)},
+    "gemm.float8_block": {"batch": (1, 1), "m": (128, 65_536), "n": (1, 32_768), "k": (128, 65_536)},
     "elementwise.float32": {"elements": (37, 8.6e9)},
     "softmax.float32": {"rows": (4_096, 4_194_304), "columns": (512, 16_384)},
     "norm.float32": {"groups": (4_096, 4_194_304), "elements": (2.2e6, 8.6e9)},

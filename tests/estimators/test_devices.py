@@ -18,7 +18,7 @@ from slipstick.estimators.across_devices.operation_times import OperationTimes, 
 from slipstick.estimators.composites.compiled import Compiled
 from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
-from slipstick.estimators.tuned.tuned_devices import LIBRARY_SPREAD
+from slipstick.estimators.tuned.tuned_devices import KINSHIP_ERROR, LIBRARY_SPREAD, ONE_SOURCE
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
@@ -278,3 +278,15 @@ def test_a_machine_that_ran_two_libraries_has_a_fit_of_each() -> None:
     assert reached == pytest.approx({"": 0.4, "slow 1.0": 0.4, "fast 2.1": 0.8}, rel=0.03)
     unnamed, chosen = (forecasts[library].rule("elementwise.float32").scatter for library in ("", "slow 1.0"))
     assert unnamed.long == pytest.approx(float(np.hypot(chosen.long, LIBRARY_SPREAD)))
+
+
+def test_machines_of_one_chip_say_little_of_another_chip() -> None:
+    """H100 and H200 agree to 2 %, but both are a GH100: an L40S is as doubtful as with one machine measured."""
+    known = fit_devices([streams("h100-sxm", 0.89), streams("h200-sxm", 0.89)])
+    for one in (known, without_rows(known)):
+        scatters = {
+            name: one.forecast(machine(name)).rule("elementwise.float32").scatter for name in ("gh200", "l40s", "mi210")
+        }
+        assert scatters["gh200"].long < 0.1
+        assert scatters["l40s"].long == pytest.approx(ONE_SOURCE * KINSHIP_ERROR[1])
+        assert scatters["mi210"].short == pytest.approx(ONE_SOURCE * KINSHIP_ERROR[0])

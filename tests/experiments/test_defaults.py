@@ -139,3 +139,14 @@ def test_a_kernel_library_is_named_by_the_user() -> None:
         question("llama-2-7b-decode", "h200", settings={"machine.runtime.library": "cutlass"})
     own = machine("h200").using({"runtime.library": "my kernels 3"})
     assert any("my kernels 3" in text for text in question("llama-2-7b-decode", own).remarks)
+
+
+def test_products_in_blocks_are_as_measured_in_blocks() -> None:
+    """H100 and H200 ran FP8 in blocks: their rows answer, and an L40S, which did not, has a wider band."""
+    answers = {on: question("llama-2-7b-decode", on, dtype="fp8_block").answer() for on in ("h100-sxm", "l40s")}
+    assert any("gemm.float8_block: its own 400 rows" in text for text in answers["h100-sxm"].assumptions)
+    widths = {}
+    for on, answer in answers.items():
+        low, high = answer.interval() or (0.0, 0.0)
+        widths[on] = high / low
+    assert 1 < widths["h100-sxm"] < widths["l40s"]

@@ -300,3 +300,13 @@ def test_a_class_has_one_place_for_what_is_known_of_it() -> None:
         for name, prior in priors_of(f"{kind}.float32").items():
             assert name == "overhead" or prior.value == getattr(known, name)
     assert kernels["softmax"].step_cycles == 1.0  # a step along a row is one element
+
+
+def test_products_in_blocks_are_scored_from_other_generations_alone() -> None:
+    """Of Hopper the rows in blocks, of an L40S those scaled a tensor: nothing of Hopper is left to fit."""
+    case = next(case for case in cases() if case.name == "FP8 gemm in blocks, one generation left out")
+    machines = ["h100-sxm", "h100-sxm", "h200-sxm", "l40s", "l40s"]
+    dtypes = ["float8_block", "float8", "float8_block", "float8", "bfloat16"]
+    frame = pd.DataFrame({"machine": machines, "dtype": dtypes})
+    assert case.keep is not None and list(case.keep(frame)) == [True, False, True, True, False]
+    assert case.held_out == (("h100-sxm", "h200-sxm"),)

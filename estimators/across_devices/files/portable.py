@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from slipstick.estimators.across_devices.bands import Scatter
+from slipstick.estimators.across_devices.bands import Scatter, at_least, of_one_source
 from slipstick.estimators.across_devices.devices import DeviceCalibration, device_name
 from slipstick.estimators.across_devices.kernel_class import KernelClass, times
 from slipstick.estimators.across_devices.operation_times import joined_times
-from slipstick.estimators.across_devices.pooling import pooled
+from slipstick.estimators.across_devices.pooling import of_one_chip, pooled
 from slipstick.estimators.across_devices.trials import Trial, left
 from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.tuned.tuned_devices import KINSHIP_ERROR, UNKNOWN
@@ -44,4 +44,5 @@ def _scatter(one: KernelClass, machines: Mapping[str, Machine], closest: int) ->
             nearest = max(shared_words(fit.family, other.family) for other in others)
             scale = KINSHIP_ERROR[closest] / KINSHIP_ERROR[nearest]
             trials.append(Trial(predicted, np.zeros(len(predicted)), np.log(joined_times(forms)), scale=scale))
-    return left(trials, 0.0) if trials else Scatter(UNKNOWN, UNKNOWN)
+    learned = left(trials, 0.0) if trials else Scatter(UNKNOWN, UNKNOWN)
+    return at_least(learned, of_one_source(closest)) if of_one_chip(one.fits, closest) else learned

@@ -71,7 +71,7 @@ class Board:
         """
         if "stack" not in self.training:
             return machine(name)
-        kernels = 1 if self.kind == "gemm" and self.dtype != "float8" else 2
+        kernels = 1 if self.kind == "gemm" and not self.dtype.startswith("float8") else 2
         return machine(name).using({"runtime.mode": "graph_replay", "runtime.launch_overhead": kernels * GRAPH_LAUNCH})
 
     @cached_property

@@ -45,10 +45,11 @@ def public_times() -> list[OperationTimes]:
     if folder is None:
         raise InputError("no public measurements here (set SLIPSTICK_DATA; docs/validation.md says where)")
     result: dict[str, list[OperationTimes]] = {}
+    shipped = ("BF16", "FP8 gemm a tensor", "FP8 gemm in blocks, its twin", "context", "generation")
     for case in cases():
         if repr(case.source) in result:
             continue
-        if case.dtype == "float32" or case.name.startswith(("BF16", "FP8 gemm a tensor", "context", "generation")):
+        if case.dtype == "float32" or case.name.startswith(shipped):
             forms = case.board(case.frame(folder)).forms
             if not forms:
                 raise InputError(f"{folder}: no rows of {case.name}")
