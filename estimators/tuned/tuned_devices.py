@@ -31,8 +31,8 @@ LEAST_NOISE = 0.03
 UNKNOWN = 0.6
 """Standard deviation of the log error of a class that nobody measured."""
 ONE_SOURCE = 0.3
-"""The same where one machine or one chip alone was measured, two words of the family shared (others by `KINSHIP_ERROR`): between
-the log errors of classes with several, a generation left out."""
+"""The same where one machine or one chip alone was measured, two words of the family shared (others by
+`KINSHIP_ERROR`): between the log errors of classes with several, a generation left out."""
 MOST_SURE = 0.9
 """Of a band, what uncertain parameters may explain: the rest scatters from operation to operation."""
 WORD = (0.3, 0.6, 1.0, 1.5)
