@@ -172,6 +172,11 @@ class Rows:
         return {}
 
     @cached_property
+    def _counts(self) -> tuple[bool, ...]:
+        """Whether a row stands at all."""
+        return tuple(bool(np.any(weight)) for weight in self.weights)
+
+    @cached_property
     def _kept(self) -> dict[Hashable, Any]:
         """Sums by term and values of its symbols: where one quantity varies, most terms do not change."""
         return {}
@@ -184,11 +189,12 @@ class Rows:
             along = (-1, *(1,) * len(shape))
             values = {**points, **{name: column.reshape(along) for name, column in self.values.items()}}
             each = term.formula.evaluate(values) if isinstance(term, Chosen) else _at(term.expression, values)
-            for weight, one in zip(self.weights, np.broadcast_to(each, (len(self.weights), *shape)), strict=True):
-                total = total + weight * one if np.any(weight) else total
+            each = np.broadcast_to(each, (len(self.weights), *shape))
+            for weight, one, counts in zip(self.weights, each, self._counts, strict=True):
+                total = total + weight * one if counts else total
             return total
-        for index, weight in enumerate(self.weights):
-            if np.any(weight):
+        for index, (weight, counts) in enumerate(zip(self.weights, self._counts, strict=True)):
+            if counts:
                 values = {**points, **{name: column[index] for name, column in self.values.items()}}
                 one = term.formula.evaluate(values) if isinstance(term, Chosen) else _at(term.expression, values)
                 total = total + weight * one

@@ -6,7 +6,7 @@ Sources: Rajbhandari et al., "ZeRO", SC 2020, arXiv 1910.02054, section 3 and fi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from slipstick.hwmodels.files.readers import InputError
@@ -55,11 +55,11 @@ def state_parts(
     >>> [round(sum(state_parts(7.5e9, 64, stage, gradient=2.0)) / 1e9, 1) for stage in (0, 1, 2, 3)]
     [120.0, 31.4, 16.6, 1.9]
     """
-    sizes = (WEIGHT_BYTES, gradient, OPTIMIZER_BYTES)
-    weights, gradients, optimizer = (
-        parameters * size / (replicas if shard >= level else 1) for size, level in zip(sizes, (3, 2, 1), strict=True)
+    return (
+        parameters * WEIGHT_BYTES / (replicas if shard >= 3 else 1),
+        parameters * gradient / (replicas if shard >= 2 else 1),
+        parameters * OPTIMIZER_BYTES / (replicas if shard >= 1 else 1),
     )
-    return weights, gradients, optimizer
 
 
 def layer_numbers(model: LanguageModel) -> float:
@@ -140,10 +140,32 @@ def stage_memory(
     InputError
         Where model, batch or sequence do not divide so.
     """
+    return stage_memories(model, layout, batch, sequence, (stage,))[0]
+
+
+def stage_memories(
+    model: LanguageModel, layout: TrainingLayout, batch: int, sequence: int, stages: Sequence[int]
+) -> tuple[TrainingMemory, ...]:
+    """`stage_memory` of several stages of one layout, which is checked once.
+
+    Raises
+    ------
+    InputError
+        As `stage_memory`.
+    """
     layout.check(model, batch, sequence)
+    for stage in stages:
+        if not 0 <= stage < layout.pipeline:
+            raise InputError(f"stage {stage}: want 0 to {layout.pipeline - 1}")
+    kept = layer_activation_bytes(model, sequence, layout)
+    return tuple(_memory(model, layout, sequence, layout.microbatches(batch), kept, stage) for stage in stages)
+
+
+def _memory(
+    model: LanguageModel, layout: TrainingLayout, sequence: int, rounds: int, kept: float, stage: int
+) -> TrainingMemory:
+    """One stage, with the step's microbatches and the bytes that one of them leaves in a layer."""
     p, v = layout.pipeline, layout.chunks
-    if not 0 <= stage < p:
-        raise InputError(f"stage {stage}: want 0 to {p - 1}")
     first, middle, last = layout.stage_layers(model.layers)
     layers = first if stage == 0 else last if stage == p - 1 else middle
     ends = (stage == 0) + (stage == p - 1 and (not model.tied or p > 1))
@@ -155,11 +177,9 @@ def stage_memory(
     if layout.shard == 3:
         one, in_experts = parameters_of(model, 1, 0)
         weights += 2 * WEIGHT_BYTES * (one / layout.tensor + in_experts / layout.expert)
-    rounds = layout.microbatches(batch)
     in_flight = float(min(p - stage, rounds))
     if v > 1:
         in_flight = min(p - stage + (p - 1) / v, rounds * 1.0)
-    kept = layer_activation_bytes(model, sequence, layout)
     tokens = sequence * layout.micro / (layout.context * layout.tensor)
     again = 2.0 * layer_numbers(model) * tokens if layout.recompute == "full" else 0.0
     logits = tokens * model.vocabulary * 6.0 if stage == p - 1 else 0.0  # half and single precision

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.memory_band import StageMemory, with_band
 from slipstick.workloads.language.training_layout import TrainingLayout
-from slipstick.workloads.language.training_memory import stage_memory
+from slipstick.workloads.language.training_memory import stage_memories
 
 FITS = ("fits", "may not fit", "does not fit")
 """Best first."""
@@ -16,7 +16,8 @@ FITS = ("fits", "may not fit", "does not fit")
 def stages(model: LanguageModel, layout: TrainingLayout, batch: int, sequence: int) -> tuple[StageMemory, ...]:
     """Memory of the first, second and last stage; those between hold less than the second."""
     ends = sorted({0, min(1, layout.pipeline - 1), layout.pipeline - 1})
-    return tuple(with_band(stage_memory(model, layout, batch, sequence, stage), layout, stage) for stage in ends)
+    counted = stage_memories(model, layout, batch, sequence, ends)
+    return tuple(with_band(memory, layout, stage) for memory, stage in zip(counted, ends, strict=True))
 
 
 def fullest(by_stage: Sequence[StageMemory]) -> StageMemory:
