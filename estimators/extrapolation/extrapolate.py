@@ -16,7 +16,7 @@ from slipstick.estimators.extrapolation.laws.line import fit_line, fit_power
 from slipstick.estimators.extrapolation.laws.selection import POOLS, Mixture, Pool, counted_in, select
 from slipstick.estimators.extrapolation.prediction import Prediction, shares_of
 from slipstick.estimators.extrapolation.repeats import noise_at, widened
-from slipstick.estimators.extrapolation.series import Series, kind_of
+from slipstick.estimators.extrapolation.series import Series, check_series, kind_of
 from slipstick.estimators.extrapolation.verdict import verdicts
 from slipstick.estimators.tuned.tuned_intervals import ORIGINS
 from slipstick.hwmodels.files.readers import InputError, unknown_name
@@ -118,6 +118,7 @@ def extrapolate_many(
     groups: dict[tuple[int, str, float], list[int]] = defaultdict(list)
     reasons = []
     for i, one in enumerate(series):
+        check_series(one)
         if len(one) < LEAST_POINTS:
             where = f"series {one.name!r}: " if one.name else ""
             raise InputError(

@@ -165,6 +165,21 @@ def refuse_reach(values: FloatArray, parameter: str, where: str = "") -> None:
         )
 
 
+def check_series(series: object) -> None:
+    """Refuse what is no series of numbers, as lists of values and times that were given in its place are.
+
+    Raises
+    ------
+    InputError
+        Names the call that makes a series of such lists.
+    """
+    columns = [np.asarray(column) for column in (series.x, series.y)] if isinstance(series, Series) else []
+    if not columns or any(one.dtype.kind not in "fiu" or one.shape != columns[0].shape for one in columns):
+        raise InputError(
+            f"{str(series)[:60]!r} is no series: want ss.Series.of([1, 2, 4], [9.0, 5.1, 3.2], parameter='threads')"
+        )
+
+
 def kind_of(series: Series, given: str | None = None) -> tuple[str, str]:
     """The kind of scaling and how it is known, in words.
 

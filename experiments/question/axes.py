@@ -73,7 +73,9 @@ def axis_values(name: str, written: str, machine: Machine) -> FloatArray:
         if is_count(name, machine):
             whole = math.floor(last) - math.ceil(first) + 1
             if len(values) > whole:
-                raise InputError(f"{name}={written[:40]}: {len(values)} steps in {max(whole, 0)} whole numbers")
+                raise InputError(
+                    f"{name}={written[:40]}: {len(values)} steps in {max(whole, 0)} whole numbers: want no more"
+                )
             values = np.unique(np.round(values))
     if len(values) > MAX_POINTS:
         raise InputError(f"{name}: {len(values)} values are more than {MAX_POINTS}")

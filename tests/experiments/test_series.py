@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import slipstick as ss
 from slipstick.experiments.extrapolate.readings import Readings
 from slipstick.experiments.extrapolate.series_files import from_frame, read
 from slipstick.hwmodels.files.readers import InputError
@@ -258,3 +259,9 @@ OLD_EXTRAP: dict[str, object] = {"callpaths": [], "metrics": [], "coordinates": 
 def test_fields_of_another_kind_are_refused(document: object, words: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=words):
         read(write(tmp_path, "a.json", document))
+
+
+@pytest.mark.parametrize("given", [[1, 2, 4], ss.Series("threads", [1, 2, 4], [9.0, 5.0, 3.0]), ((1, 2), (3.0, 2.0))])  # type: ignore[arg-type]
+def test_lists_in_place_of_a_series_are_refused_with_the_call_that_makes_one(given: Any) -> None:
+    with pytest.raises(InputError, match=r"is no series: want ss\.Series\.of\("):
+        ss.extrapolate(given, [32.0])
