@@ -21,6 +21,10 @@ class Parameter:
     low: float = -math.inf
     high: float = math.inf
 
+    def holds(self, value: float) -> bool:
+        """Whether a value, in the parameter's unit, lies within the bounds."""
+        return self.low <= value <= self.high
+
     def check(self, name: str, value: float) -> None:
         """Check that a value, in the parameter's unit, lies within the bounds.
 
@@ -29,7 +33,7 @@ class Parameter:
         InputError
             Where it does not.
         """
-        if not self.low <= value <= self.high:
+        if not self.holds(value):
             raise InputError(f"{name} = {value!r} {self.unit}: want a value in [{self.low:g}, {self.high:g}]")
 
 

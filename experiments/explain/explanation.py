@@ -183,8 +183,11 @@ def cheapest_changes(
     if not 0 < target < 1:
         raise InputError(f"target = {target!r}: want a ratio to today's time between 0 and 1")
     dials, rows = dials or Dials.of(question, names), []
+    declared = {f"estimator.{name}": one for name, (_, one) in parameters(question.estimator).items()}
     for name in dials.today:
         factor = _factor_to(dials, name, target)
+        if factor and name in declared and not declared[name].holds(dials.turned(name, factor)):
+            factor = None  # an efficiency above 1: no machine reaches it
         price = abs(np.log2(factor)) * (price_per_doubling or {}).get(name, 1.0) if factor else None
         needed = dials.turned(name, factor) if factor else None
         row = {"quantity": name, "factor": factor, "today": dials.today[name], "needed": needed}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import slipstick as ss
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.explain import explanation as why
 from slipstick.experiments.question.question import Question, question
@@ -166,3 +167,13 @@ def test_two_quantities_together_take_whole_cores() -> None:
     grid = why.interaction(asked, "machine.cores", "machine.clock", (0.25, 1.0, 4.0))  # 58 cores: 14, 58, 232
     assert grid.shape == (3, 3) and grid[1, 1] == pytest.approx(1.0)
     assert grid[1, 0] >= grid[1, 1] >= grid[1, 2]
+
+
+def test_no_change_leaves_the_bounds_of_a_parameter() -> None:
+    """Twice the share of a peak is no way where the share is above a half."""
+    question = ss.question("gpt2", "H100", "roofline", settings={"estimator.operation.memory_efficiency": 0.8})
+    rows = {row["quantity"]: row for row in ss.cheapest_changes(question, 0.8)}
+    assert rows["estimator.operation.memory_efficiency"]["factor"] is None
+    slower = ss.question("gpt2", "H100", "roofline", settings={"estimator.operation.memory_efficiency": 0.3})
+    row = {row["quantity"]: row for row in ss.cheapest_changes(slower, 0.8)}["estimator.operation.memory_efficiency"]
+    assert 0.3 < row["needed"] <= 1
