@@ -19,7 +19,7 @@ from slipstick.estimators.extrapolation.repeats import (
     repeats_note,
     widened,
 )
-from slipstick.estimators.extrapolation.series import refuse_spread
+from slipstick.estimators.extrapolation.series import refuse_reach, refuse_spread
 from slipstick.estimators.extrapolation.surfaces.candidates import searched_candidates, usual_candidates
 from slipstick.estimators.extrapolation.surfaces.slices import Slice, slices
 from slipstick.estimators.extrapolation.surfaces.splits import directions, distances
@@ -289,6 +289,8 @@ def _checked(
         raise InputError("parameters and times must be finite numbers > 0")
     if len(y):
         refuse_spread(y)
+        for name, values in zip(parameters, x.T, strict=True):
+            refuse_reach(values, name)
     return x, y, targets
 
 
