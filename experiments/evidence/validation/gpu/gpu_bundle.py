@@ -126,7 +126,8 @@ def _score(whole: DeviceCalibration, one: KernelClass, name: str) -> FloatArray:
     others = without_rows(replace(whole, classes=(replace(one, fits=fits, rows=kept),)))
     scored = one.sampled[name]
     measured = joined_times(scored)
-    predicted = others.forecast(whole.machines[name]).predict(scored)
+    # As it was measured: its kernels may have been launched in recorded graphs.
+    predicted = others.forecast(scored[0].machine).predict(scored)
     inside = (predicted.low <= measured) & (measured <= predicted.high)
     width = float(np.median(predicted.high / predicted.low))
     return np.array([mape(predicted.time, measured), mape(roofline(scored), measured), float(inside.mean()), width])
