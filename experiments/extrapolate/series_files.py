@@ -140,9 +140,9 @@ def read_json_file(path: Path, metric: str | None = None) -> Readings:
         if isinstance(first, Mapping) and "stats" in first:
             return read_pytest_benchmark(fields, path)
         return read_google_benchmark(fields, path)
+    named = ", ".join(" ".join(str(name).split())[:60] for name in list(fields)[:8])  # a key may hold lines
     raise InputError(
-        f"{path}: no known layout (fields: {', '.join(list(fields)[:8])}); known: Extra-P, hyperfine, asv, "
-        f"pytest-benchmark, Google Benchmark"
+        f"{path}: no known layout (fields: {named}); known: Extra-P, hyperfine, asv, pytest-benchmark, Google Benchmark"
     )
 
 

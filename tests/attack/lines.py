@@ -52,6 +52,7 @@ GOOD: dict[str, list[str]] = {
 WITHOUT = {
     "measure scaling": "runs the program that its words are",
     "measure contention": "writes calibrations by the clock",
+    "measure pipeline": "starts processes, which a worker of the attack may not",
 }
 LONG = ("measure", "demo", "reproduce", "validate", "tune", "spmv train", "spmv search", "spmv calibrate", "calibrate")
 """Verbs that work for minutes where their words are good: they are interrupted."""

@@ -52,6 +52,13 @@ def test_values_whose_powers_overflow_are_refused(header: str, tmp_path: Path) -
             extrapolate_surface(measured.points, measured.times, ["p", "q"], [[64, 64]])
 
 
+def test_a_key_of_several_lines_makes_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "series.json"
+    path.write_text('{"a\\nb": 1}')
+    with pytest.raises(InputError, match=r"no known layout \(fields: a b\)"):
+        read(path)
+
+
 SMALL = ("1e-320", "2", "4", "8", "16", "32")
 REPEATS = "1," * 2_000_000 + "1"
 POINT = '{"params": {"p": 1}, "value": 2}\n'
