@@ -40,6 +40,8 @@ MAX_PARAMETERS = 4
 MAX_POINTS = 2_000
 MAX_TARGETS = 10_000
 LEAST_SHARE = 1e-3
+WIDEST = 35.0
+"""Of a band, to either side [log time], a factor of 1e15: one that wide says that nothing is known."""
 
 
 @dataclass(frozen=True)
@@ -310,7 +312,10 @@ def _bands(
     if level is None:
         return None
     below, above = surface_band(surface_scale(weighed, to), ratios, level)
-    return (values * np.exp(-below), values * np.exp(above)) if np.isfinite(below).all() else None
+    if not np.isfinite(below).all():
+        return None
+    below, above = np.minimum(below, WIDEST), np.minimum(above, WIDEST)
+    return values * np.exp(-below), values * np.exp(above)
 
 
 def _law(
