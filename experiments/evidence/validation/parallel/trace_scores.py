@@ -46,7 +46,7 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
         try:
             graphs[path] = read_trace_graph(path)
         except InputError as error:
-            scores.append(skipped("traces", str(error)))
+            scores.append(skipped("traces", str(error).replace(str(path), path.name)))
             continue
         scores += _replayed(path, graphs[path])
     moved = moved_kernels(folder) if folder else []
