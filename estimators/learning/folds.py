@@ -66,9 +66,9 @@ def folds(
         raise ValueError(f"keys of {[len(key) for key in keys]} rows: want at least one key, all of one length")
     table = np.array([[str(value) for value in key] for key in keys], dtype=object).T
     used = np.arange(len(table)) if rows is None else np.array(sorted(rows), dtype=np.intp)
-    asked = used if scored is None else used[np.isin(used, np.array(sorted(scored), dtype=np.intp))]
+    judged = used if scored is None else used[np.isin(used, np.array(sorted(scored), dtype=np.intp))]
     members: dict[tuple[str, ...], list[int]] = {}
-    for place in asked:
+    for place in judged:
         members.setdefault(tuple(table[place]), []).append(int(place))
     result = []
     for groups in _together(members, at_most):
