@@ -14,27 +14,16 @@ from scipy.optimize import least_squares
 
 from slipstick.estimators.across_devices.anchors import Anchor, taken
 from slipstick.estimators.across_devices.devices import SAMPLE, DeviceCalibration
-from slipstick.estimators.across_devices.forecast import Prediction
+from slipstick.estimators.across_devices.forecast import Forecast
 from slipstick.estimators.across_devices.operation_times import OperationTimes, joined_times, thinned
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import machine_values
+from slipstick.estimators.learning.scores import Score, mean_error, score
 from slipstick.estimators.operation.roofline import Roofline
 
 SCORED = 1000
 """Rows of a machine and class that are scored."""
-
-
-@dataclass(frozen=True)
-class Score:
-    """Errors and band on the rows of one machine: asymmetric MAPE, quantiles of |log ratio|, coverage, width, score."""
-
-    mape: float
-    median: float
-    ninetieth: float
-    coverage: float
-    width: float
-    interval: float
 
 
 @dataclass(frozen=True)
@@ -93,10 +82,10 @@ def leave_devices_out(
                     name,
                     one.name,
                     sum(map(len, part)),
-                    scored(before.predict(part, level), joined_times(part), level),
-                    scored(after.predict(part, level), joined_times(part), level) if after else None,
-                    mape(roofline(part), joined_times(part)),
-                    mape(roofline(part, fitted), joined_times(part)),
+                    _scored(before, part, level),
+                    _scored(after, part, level) if after else None,
+                    mean_error(roofline(part), joined_times(part)),
+                    mean_error(roofline(part, fitted), joined_times(part)),
                     noise_floor(part),
                 )
             )
@@ -159,20 +148,7 @@ def _side(form: OperationTimes, formula: Formula, name: str) -> FloatArray:
     return np.broadcast_to(side.evaluate(values), len(form))
 
 
-def scored(predicted: Prediction, measured: FloatArray, level: float) -> Score:
-    """Errors and band of predictions for rows of one class of operations; times in seconds."""
-    error, low, high = (np.log(side / measured) for side in (predicted.time, predicted.low, predicted.high))
-    outside = np.maximum(low, 0.0) + np.maximum(-high, 0.0)
-    return Score(
-        mape(predicted.time, measured),
-        float(np.median(np.abs(error))),
-        float(np.quantile(np.abs(error), 0.9)),
-        float(np.mean(outside == 0)),
-        float(np.median(predicted.high / predicted.low)),
-        float(np.mean(high - low + 2 / (1 - level) * outside)),
-    )
-
-
-def mape(predicted: FloatArray, measured: FloatArray) -> float:
-    """Mean absolute relative error, |predicted / measured - 1|, a share; both in seconds, shape (n,)."""
-    return float(np.mean(np.abs(predicted / measured - 1)))
+def _scored(forecast: Forecast, part: Sequence[OperationTimes], level: float) -> Score:
+    """Errors and band of what a forecast says of rows of one class of operations."""
+    times = forecast.predict(part, level)
+    return score(times.time, times.low, times.high, joined_times(part), level)

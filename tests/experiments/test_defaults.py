@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from slipstick.estimators.named.machine_kind import machine_kind
-from slipstick.experiments.evidence.validation.defaults.default_scores import binomial_interval
 from slipstick.experiments.evidence.validation.defaults.figures import figures
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine, machine_names
@@ -116,13 +115,6 @@ def test_the_list_of_figures() -> None:
     for figure in listed.figures:
         assert figure.machine in machine_names() and listed.sources[figure.source].url.startswith("https://")
         assert bool(figure.data) + bool(figure.seconds) + bool(figure.rate and figure.of) == 1
-
-
-def test_binomial_interval() -> None:
-    """Clopper and Pearson: none of 10 leaves up to 1 - 0.025^(1/10)."""
-    assert binomial_interval(0, 10) == (0.0, pytest.approx(1 - 0.025**0.1))
-    low, high = binomial_interval(5, 10)
-    assert low == pytest.approx(1 - high)
 
 
 def test_a_kernel_library_is_named_by_the_user() -> None:

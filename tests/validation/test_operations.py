@@ -112,13 +112,6 @@ def test_a_trial_without_rows_is_refused() -> None:
         repeats([trial(0.5, 0)])
 
 
-def test_interval_score_is_gneiting_s() -> None:
-    """Inside: the width; a factor e outside: 2 / 0.2 more (Gneiting and Raftery 2007, equation 43, in log time)."""
-    one = np.array([1.0])
-    assert gpu_scores.interval_score(one, one * np.e, one * 1.5) == pytest.approx(1.0)
-    assert gpu_scores.interval_score(one, one * np.e, one / np.e) == pytest.approx(1.0 + 10.0)
-
-
 def test_power_model_recovers_its_parameters() -> None:
     on = machine("h200-sxm")
     generator = np.random.default_rng(2)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.evidence.validation.scaling import scaling_scores as scaling
-from slipstick.experiments.evidence.validation.scaling.band_scores import interval_score
 
 INDEX = "series,parameter,points,kind,source\na/1,threads,7,strong,me/a:x\nb/1,n,5,problem_size,me/b:y\n"
 
@@ -50,12 +48,6 @@ def test_rows_of_other_sources_are_scored(tmp_path: Path) -> None:
 def test_missing_files_are_skipped_with_the_reason(tmp_path: Path) -> None:
     (row,) = scaling.rows(tmp_path)
     assert row.case == "skipped" and "scaling/series.csv is not in" in row.reason
-
-
-def test_the_interval_score_is_that_of_gneiting_and_raftery() -> None:
-    # width 2, truth 1 beyond the upper end, level 0.8: 2 + 2 / 0.2 x 1
-    one = scaling.Target("s", "me", "strong", False, 2.0, np.exp(3.0), 1.0, 1.0, np.exp(2.0), False, 1.0, 1.0, 1.0)
-    assert interval_score([one]) == pytest.approx(12.0)
 
 
 def test_public_measurements_are_predicted_better_than_by_the_simple_methods() -> None:

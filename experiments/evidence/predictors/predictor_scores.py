@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from slipstick.estimators.learning.scores import coverage, interval_score, width
 from slipstick.experiments.evidence.predictors.cases import (
     LEVEL,
     CaseSet,
@@ -142,7 +143,5 @@ def _bands(pairs: Sequence[tuple[Prediction, float]]) -> tuple[float | None, flo
     banded = [(one.low, one.high, truth) for one, truth in pairs if one.low is not None and one.high is not None]
     if not banded:
         return None, None, None
-    low, high, truth = np.log(np.array(banded, dtype=float)).T
-    outside = np.maximum(low - truth, 0) + np.maximum(truth - high, 0)
-    score = float(np.mean(high - low + 2 / (1 - LEVEL) * outside))
-    return float(np.mean(outside == 0)), float(np.exp(np.median(high - low))), score
+    low, high, truth = np.array(banded, dtype=float).T
+    return coverage(low, high, truth), width(low, high), interval_score(low, high, truth, LEVEL)

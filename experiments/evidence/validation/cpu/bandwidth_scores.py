@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL
+from slipstick.estimators.learning.scores import inside, interval_scores
 from slipstick.estimators.operation.cpu.bandwidth import FittedSaturation, Points, fit_saturation, learn_prior, lesson
 from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
@@ -93,10 +94,7 @@ def _score(name: str, benchmark: str, first: Points, rest: Points, fitted: Fitte
     low, high = fitted.interval(benchmark, cores)
     errors = fitted.of(benchmark).bandwidth(cores) / measured - 1
     baselines = {label: guess(first, cores) / measured - 1 for label, guess in BASELINES.items()}
-    covered = (low <= measured) & (measured <= high)
-    # Gneiting and Raftery 2007, equation 43, of the logarithm: width plus a fine for each miss
-    outside = np.maximum(np.log(low / measured), 0) + np.maximum(np.log(measured / high), 0)
-    score = np.log(high / low) + 2 / (1 - DEFAULT_LEVEL) * outside
+    covered, score = inside(low, high, measured), interval_scores(low, high, measured, DEFAULT_LEVEL)
     return CurveScore(name, benchmark, errors, covered.astype(float), high / low, score, roughness(measured), baselines)
 
 

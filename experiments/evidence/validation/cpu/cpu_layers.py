@@ -17,8 +17,9 @@ from scipy.optimize import least_squares
 
 from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula, joined_times
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.learning.scores import mean_error
 from slipstick.estimators.operation.cpu.cpu_roofline import CpuRoofline
-from slipstick.experiments.calibrate.devices_left_out import mape, roofline
+from slipstick.experiments.calibrate.devices_left_out import roofline
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.hwmodels.catalog import machine
@@ -65,8 +66,8 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
         time, measured, plain, factor = (np.concatenate([piece[i] for piece in pieces]) for i in range(4))
         error = np.abs(np.log(time / measured))
         note = f"median |log ratio| {np.median(error):.3f}, 90th percentile {np.quantile(error, 0.9):.3f}"
-        baselines = {"roofline": mape(plain, measured), "roofline times one factor": mape(factor, measured)}
-        ours = mape(time, measured)
+        baselines = {"roofline": mean_error(plain, measured), "roofline times one factor": mean_error(factor, measured)}
+        ours = mean_error(time, measured)
         scores.append(
             ValidationRow(
                 DATASET,

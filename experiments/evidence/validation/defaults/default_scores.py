@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from slipstick.estimators.learning.scores import binomial_interval
 from slipstick.experiments.evidence.rows import ValidationRow
 from slipstick.experiments.evidence.validation.defaults.figures import Figure, figures
 from slipstick.experiments.question.question import Question, question
@@ -166,16 +167,6 @@ def _scores(case: str, answers: Sequence[Answered], note: str, *, goals: bool) -
             )
         )
     return made
-
-
-def binomial_interval(inside: int, count: int, level: float = 0.95) -> tuple[float, float]:
-    """Between what a share lies of which `inside` of `count` are seen (Clopper and Pearson, Biometrika 26, 1934)."""
-    from scipy.special import betaincinv
-
-    tail = (1 - level) / 2
-    low = float(betaincinv(inside, count - inside + 1, tail)) if inside else 0.0
-    high = float(betaincinv(inside + 1, count - inside, 1 - tail)) if inside < count else 1.0
-    return low, high
 
 
 def _bounds() -> list[ValidationRow]:

@@ -20,7 +20,8 @@ from slipstick.estimators.across_devices.forecast import Forecast
 from slipstick.estimators.across_devices.operation_times import OperationTimes, joined_times, thinned
 from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.experiments.calibrate.devices_left_out import Score, four_numbers, mape, noise_floor, roofline, scored
+from slipstick.estimators.learning.scores import Score, mean_error, score
+from slipstick.experiments.calibrate.devices_left_out import four_numbers, noise_floor, roofline
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.validation.gpu import gpu_data
@@ -87,12 +88,12 @@ def _at_random(made: DeviceCalibration, machine: Machine, form: OperationTimes) 
         return []
     part = thinned([form], SCORED)
     truth = joined_times(part)
-    alone = mape(made.forecast(machine, without, ()).predict(part, LEVEL).time, truth)
+    alone = mean_error(made.forecast(machine, without, ()).predict(part, LEVEL).time, truth)
     errors = []
     for draw in range(DRAWS):
         index = np.random.default_rng(draw).choice(len(form), DRAWN, replace=False)
         predicted = made.forecast(machine, without, [form.some(index)])
-        errors.append(mape(predicted.predict(part, LEVEL).time, truth))
+        errors.append(mean_error(predicted.predict(part, LEVEL).time, truth))
     base, count = {"no anchors": alone}, len(truth)
     return [
         ValidationRow(
@@ -123,14 +124,15 @@ def _rows_of(
     truth = joined_times(part)
     plain = roofline(part)
     baselines = {
-        "roofline": mape(plain, truth),
-        "calibrated roofline": mape(roofline(part, four_numbers(others)), truth),
+        "roofline": mean_error(plain, truth),
+        "calibrated roofline": mean_error(roofline(part, four_numbers(others)), truth),
     }
     by_anchor = _one_factor(part, plain, anchors)
-    before, then = (scored(predicted.predict(part, LEVEL), truth, LEVEL) for predicted in (alone, anchored))
+    predictions = [forecast.predict(part, LEVEL) for forecast in (alone, anchored)]
+    before, then = (score(one.time, one.low, one.high, truth, LEVEL) for one in predictions)
     known = {**baselines, "no anchors": before.mape}
     if by_anchor is not None:
-        known["roofline times the anchor's ratio"] = mape(by_anchor, truth)
+        known["roofline times the anchor's ratio"] = mean_error(by_anchor, truth)
     floor = noise_floor(part)
     case = f"{form.source}, {machine.name}"
     return [

@@ -19,7 +19,8 @@ from slipstick.estimators.across_devices.kernel_class import KernelClass
 from slipstick.estimators.across_devices.operation_times import OperationTimes, joined_times
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.experiments.calibrate.devices_left_out import mape, roofline
+from slipstick.estimators.learning.scores import coverage, mean_error, width
+from slipstick.experiments.calibrate.devices_left_out import roofline
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.validation.gpu.gpu_cases import Case, cases
@@ -128,6 +129,5 @@ def _score(whole: DeviceCalibration, one: KernelClass, name: str) -> FloatArray:
     measured = joined_times(scored)
     # As it was measured: its kernels may have been launched in recorded graphs.
     predicted = others.forecast(scored[0].machine).predict(scored)
-    inside = (predicted.low <= measured) & (measured <= predicted.high)
-    width = float(np.median(predicted.high / predicted.low))
-    return np.array([mape(predicted.time, measured), mape(roofline(scored), measured), float(inside.mean()), width])
+    held, wide = coverage(predicted.low, predicted.high, measured), width(predicted.low, predicted.high)
+    return np.array([mean_error(predicted.time, measured), mean_error(roofline(scored), measured), held, wide])

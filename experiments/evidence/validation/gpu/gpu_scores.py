@@ -11,6 +11,7 @@ import numpy as np
 
 from slipstick.estimators.across_devices.forecast import Prediction
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.learning.scores import coverage, interval_score, log_quantile, mean_error, width
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.validation.gpu.gpu_boards import Board
 from slipstick.experiments.evidence.validation.gpu.gpu_cases import Case
@@ -57,28 +58,11 @@ def score(board: Board, name: str, frame: pd.DataFrame, group: Sequence[str]) ->
     )
 
 
-def mape(predicted: FloatArray, measured: FloatArray) -> float:
-    """Mean absolute relative error, |predicted / measured - 1|, a share; both in seconds, shape (n,)."""
-    return float(np.mean(np.abs(predicted / measured - 1)))
-
-
-def log_error(share: float, predicted: FloatArray, measured: FloatArray) -> float:
-    """A quantile of |log(predicted / measured)|."""
-    return float(np.quantile(np.abs(np.log(predicted / measured)), share))
-
-
 METRICS: Mapping[str, Callable[[FloatArray, FloatArray], float]] = {
-    "MAPE": mape,
-    "median |log ratio|": partial(log_error, 0.5),
-    "90th percentile |log ratio|": partial(log_error, 0.9),
+    "MAPE": mean_error,
+    "median |log ratio|": partial(log_quantile, 0.5),
+    "90th percentile |log ratio|": partial(log_quantile, 0.9),
 }
-
-
-def interval_score(low: FloatArray, high: FloatArray, measured: FloatArray) -> float:
-    """Mean width in log time plus 2 / (1 - level) times what lies outside (Gneiting and Raftery 2007, eq. 43)."""
-    below, above = np.log(low / measured), np.log(measured / high)
-    outside = np.maximum(below, 0) + np.maximum(above, 0)
-    return float(np.mean(np.log(high / low) + 2 / (1 - LEVEL) * outside))
 
 
 def score_rows(case: Case, parts: Sequence[Part], floor: float | None, title: str = "") -> list[ValidationRow]:
@@ -107,7 +91,7 @@ def _row(
     if not len(measured):
         return skipped(dataset, f"no rows above {LONG * 1e6:g} us")
     ours = score(part.ours.time[chosen], measured)
-    covered = (measured >= part.ours.low[chosen]) & (measured <= part.ours.high[chosen])
+    low, high = part.ours.low[chosen], part.ours.high[chosen]
     return ValidationRow(
         dataset,
         f"{label or 'all machines'}{', above 20 us' if scope == 'long' else ''}",
@@ -120,8 +104,8 @@ def _row(
         goal,
         None if goal is None else ours <= goal,
         LEVEL,
-        float(np.mean(covered)),
-        float(np.median(part.ours.high[chosen] / part.ours.low[chosen])),
+        coverage(low, high, measured),
+        width(low, high),
         floor,
     )
 
@@ -132,7 +116,7 @@ def _band_row(dataset: str, part: Part) -> ValidationRow:
     if chosen.sum() < ENOUGH:
         return skipped(dataset, f"{part.machine}: {int(chosen.sum())} rows above 20 us are too few for a coverage")
     low, high, measured = part.ours.low[chosen], part.ours.high[chosen], part.measured[chosen]
-    coverage, width = float(np.mean((measured >= low) & (measured <= high))), float(np.median(high / low))
+    held, wide = coverage(low, high, measured), width(low, high)
     return ValidationRow(
         dataset,
         f"{part.machine}, 80 % band above 20 us",
@@ -140,16 +124,16 @@ def _band_row(dataset: str, part: Part) -> ValidationRow:
         len(measured),
         "coverage",
         "1",
-        coverage,
+        held,
         {},
         LEVEL,
-        COVERAGE[0] <= coverage <= COVERAGE[1] and width <= WIDTH,
+        COVERAGE[0] <= held <= COVERAGE[1] and wide <= WIDTH,
         LEVEL,
-        coverage,
-        width,
+        held,
+        wide,
         None,
         "goal: coverage 0.7-0.9 and high/low <= 1.4; "
-        f"interval score {interval_score(low, high, measured):.3f} of log time",
+        f"interval score {interval_score(low, high, measured, LEVEL):.3f} of log time",
     )
 
 

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slipstick.estimators.learning.scores import mean_error
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.validation.gpu import gpu_data, gpu_speedups
 from slipstick.experiments.evidence.validation.gpu.gpu_boards import Board
 from slipstick.experiments.evidence.validation.gpu.gpu_cases import Case, cases
-from slipstick.experiments.evidence.validation.gpu.gpu_scores import ENOUGH, LONG, mape, score, score_rows
+from slipstick.experiments.evidence.validation.gpu.gpu_scores import ENOUGH, LONG, score, score_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -124,4 +125,4 @@ def _stack_floor(folder: Path) -> float | None:
     if table.shape[1] != 2 or table.empty:
         return None
     one, other = (table.iloc[:, i].to_numpy() for i in (0, 1))
-    return mape(one[other > LONG], other[other > LONG])
+    return mean_error(one[other > LONG], other[other > LONG])

@@ -18,17 +18,13 @@ import numpy as np
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.extrapolation.extrapolate import extrapolate_many
 from slipstick.estimators.extrapolation.series import KINDS, Series
+from slipstick.estimators.learning import scores
 from slipstick.experiments.calibrate.public_data import scored_file, why_missing
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
-from slipstick.experiments.evidence.validation.scaling.band_scores import (
-    LEVEL,
-    constant_score,
-    coverage_over_sources,
-    interval_score,
-)
 from slipstick.hwmodels.files.frames import csv_frame
 from slipstick.hwmodels.files.readers import InputError
 
+LEVEL = 0.8
 BINS = (("2x", 1.5, 2.9), ("4x", 2.9, 5.7), ("8x", 5.7, 11.4), (">11x", 11.4, np.inf))
 ENOUGH = 50
 GOALS = {
@@ -265,9 +261,9 @@ def _bands(scored: Sequence[Target]) -> Iterator[ValidationRow]:
         some = [one for one in everything if np.isfinite(one.low)]
         if len(some) < ENOUGH:
             continue
-        inside = np.array([one.low <= one.truth <= one.high for one in some])
-        coverage, width = float(inside.mean()), float(np.median([one.high / one.low for one in some]))
-        spread = coverage_over_sources([one.source for one in some], inside)
+        ours, low, high, truth = np.array([(one.ours, one.low, one.high, one.truth) for one in some]).T
+        coverage, width = scores.coverage(low, high, truth), scores.width(low, high)
+        spread = scores.grouped_coverage([one.source for one in some], scores.inside(low, high, truth))
         aim = COVERAGE_GOALS.get(name) if kind in GOALS else None
         held = None if aim is None else aim[0] <= coverage <= aim[1] and width <= WIDTH_GOALS.get(name, np.inf)
         yield ValidationRow(
@@ -277,8 +273,8 @@ def _bands(scored: Sequence[Target]) -> Iterator[ValidationRow]:
             len(some),
             "interval score of log time",
             "1",
-            interval_score(some),
-            baselines={"same_width_everywhere": constant_score(some)},
+            scores.interval_score(low, high, truth, LEVEL),
+            baselines={"same_width_everywhere": scores.constant_band_score(ours, truth, LEVEL)},
             ok=held,
             interval_level=LEVEL,
             interval_coverage=coverage,
