@@ -59,8 +59,8 @@ from .estimators.contract.named import NamedEstimator as NamedEstimator
 from .estimators.contract.domain import Domain as Domain
 from .estimators.core.estimate import Estimate as Estimate
 from .estimators.core.estimate import Measurement as Measurement
-from .experiments.measure.budget import Budget as Budget
-from .experiments.measure.budget import budget as budget
+from .experiments.question.budget import Budget as Budget
+from .experiments.question.budget import budget as budget
 from .estimators.core.estimate import Part as Part
 from .estimators.core.estimate import Run as Run
 from .estimators.core.estimate import Spread as Spread

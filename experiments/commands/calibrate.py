@@ -23,6 +23,6 @@ def register(app: typer.Typer) -> None:
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
         """Fit an estimator's parameters to measurements: values, errors, warnings, and the score on held-out groups."""
-        from slipstick.experiments.calibrate.calibrating import calibrate_study
+        from slipstick.experiments.answers.calibrating import calibrate_study
 
         calibrate_study(study, intervals, level, out, format, trusted or (), plot)

@@ -55,15 +55,15 @@ def register(app: typer.Typer) -> None:
         Any size of the workload and any number of the run is an option too: --batch 256, --seq-len 1024, --threads 240;
         --mode eager|compiled|graphs is the runtime.
         """
+        from slipstick.experiments.answers.printed import print_answers
         from slipstick.experiments.commands.numbers import as_settings
-        from slipstick.experiments.question.answers.printed import print_answers
         from slipstick.experiments.question.own import own_or_none
         from slipstick.experiments.question.question import Question, question
         from slipstick.experiments.subjects.jobs import is_job
         from slipstick.hwmodels.files.readers import InputError
 
         if simulate or is_job(workload):
-            from slipstick.experiments.subjects.jobs.answers import JobRequest, print_formula, print_simulated
+            from slipstick.experiments.answers.job_answers import JobRequest, print_formula, print_simulated
 
             job = JobRequest(workload, on, estimator, tuple(set or ()), dtype, runs, seed, trace, report, format)
             (print_simulated if simulate else print_formula)(job)
@@ -117,7 +117,7 @@ def register(app: typer.Typer) -> None:
             return
         print_answers(questions, format, parts, verbose=verbose, refused=refused)
         if report:
-            from slipstick.experiments.question.answers.answer_page import write_answers
+            from slipstick.experiments.answers.answer_page import write_answers
 
             page = write_answers(questions, report)
             if format == "table":

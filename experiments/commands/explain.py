@@ -49,13 +49,13 @@ def register(app: typer.Typer) -> None:
         format: Annotated[str, typer.Option(help="table | json | csv (csv: the elasticities)")] = "table",  # noqa: A002
     ) -> None:
         """What the time hangs on: bottlenecks, elasticities, ridge points, tornado, the cheapest change to a target."""
+        from slipstick.experiments.answers import lines
+        from slipstick.experiments.answers.readable import row_shown
         from slipstick.experiments.commands.numbers import named_settings
         from slipstick.experiments.explain import explanation as why
         from slipstick.experiments.explain.dials import Dials
         from slipstick.experiments.pages.output import emit, emit_line
         from slipstick.experiments.pages.progress import shown
-        from slipstick.experiments.question.answers import lines
-        from slipstick.experiments.question.answers.readable import row_shown
         from slipstick.experiments.question.domain import remarks as doubts_of
         from slipstick.experiments.question.own import own_or_none
         from slipstick.experiments.question.question import question
@@ -63,7 +63,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.hwmodels.files.readers import InputError
 
         if trace:
-            from slipstick.experiments.explain.miss import explain_trace
+            from slipstick.experiments.traces.miss import explain_trace
 
             measured_line, account = explain_trace(trace, on, set or [], workload)
             emit(account, format, "measured minus predicted (Shapley over the terms)", [measured_line])

@@ -56,8 +56,8 @@ def register(app: typer.Typer) -> None:
         format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
     ) -> None:
         """Peaks, memory, links, power and price of machines side by side, with ratios to the first."""
+        from slipstick.experiments.answers.several import shared
         from slipstick.experiments.pages.output import emit
-        from slipstick.experiments.question.answers.several import shared
         from slipstick.experiments.question.domain import machine_remarks
         from slipstick.hwmodels.catalog import machine
 

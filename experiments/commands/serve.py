@@ -77,7 +77,7 @@ def register(app: typer.Typer) -> None:
             burstiness=burstiness, spread=spread, prefix=prefix, count=count, seed=seed,
         )  # fmt: skip
         if vary:
-            from slipstick.experiments.question.answers.readable import value_shown
+            from slipstick.experiments.answers.readable import value_shown
             from slipstick.experiments.serve.serving_whatif import compared
 
             changed, (first, assumed) = compared(wanted, load, vary)

@@ -57,9 +57,9 @@ def predict(
     from blocks of 250 non-zeros (our kernel), the others are kernels of the host that they were calibrated on, moved by
     clock and caches. A few measured products (--anchors) scale the answer to a machine and narrow the interval.
     """
+    from slipstick.experiments.answers.product_lines import first_lines, last_lines, shown_rows
     from slipstick.experiments.pages.output import emit
     from slipstick.experiments.subjects.spmv.kernel_answers import KernelOptions
-    from slipstick.experiments.subjects.spmv.product_lines import first_lines, last_lines, shown_rows
     from slipstick.experiments.subjects.spmv.spmv_answers import answers
 
     options = KernelOptions.of(kernel, caches, threads, clock)

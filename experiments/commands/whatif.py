@@ -65,7 +65,7 @@ def register(app: typer.Typer) -> None:
             answer_trace(trace, on, recorded, vary or [], format, set or [])
             return
         if workload and simulate:
-            from slipstick.experiments.subjects.jobs.answers import JobRequest, print_sweep
+            from slipstick.experiments.answers.job_answers import JobRequest, print_sweep
 
             job = JobRequest(workload, on, estimator, tuple(set or ()), dtype, runs, seed, None, report, format)
             print_sweep(job, vary or [])
@@ -112,7 +112,7 @@ def register(app: typer.Typer) -> None:
         if format != "table":
             emit(column_rows(columns, notes), format)
             return
-        from slipstick.experiments.question.answers.sweeps import print_sweep_table
+        from slipstick.experiments.answers.sweeps import print_sweep_table
 
         print_sweep_table(result, columns, names, rows, notes, verbose=verbose)
         if save:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from slipstick.experiments.measure.budget import Budget
+    from slipstick.experiments.question.budget import Budget
 
 
 @pytest.fixture
 def slipstick_budget() -> Callable[..., Budget]:
     """`slipstick.budget`: ``slipstick_budget("gemm", "my-host.yaml", {"workload.m": 512}).holds(lambda: a @ b)``."""
-    from slipstick.experiments.measure.budget import budget
+    from slipstick.experiments.question.budget import budget
 
     return budget

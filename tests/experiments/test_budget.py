@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import slipstick as ss
-from slipstick.experiments.measure.budget import OverBudgetError
+from slipstick.experiments.question.budget import OverBudgetError
 
 ROOT = Path(__file__).parents[2]
 SIZES = {"workload.m": 1024.0, "workload.n": 1024.0, "workload.k": 1024.0}

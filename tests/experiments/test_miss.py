@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstick.estimators.sensitivity.attribution import shapley
-from slipstick.experiments.explain.miss import Miss, miss_of
+from slipstick.experiments.traces.miss import Miss, miss_of
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.importers.traces.kineto_graph import read_trace_graph

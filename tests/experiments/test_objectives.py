@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from slipstick.estimators.composites.consumption import COST, ENERGY, energy
 from slipstick.estimators.operation.power.energy import PowerModel
+from slipstick.experiments.answers.lines import energy_line
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.pages.front_report import best, front_chart
-from slipstick.experiments.question.answers.facts import facts
-from slipstick.experiments.question.answers.lines import energy_line
+from slipstick.experiments.question.facts import facts
 from slipstick.experiments.question.objectives import on_front, with_front, with_objectives
 from slipstick.experiments.question.question import question
 from slipstick.experiments.studies.whatif import whatif

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from slipstick.experiments.answers.several import shared
 from slipstick.experiments.commands.cli import run
-from slipstick.experiments.question.answers.facts import bounds
-from slipstick.experiments.question.answers.several import shared
+from slipstick.experiments.question.facts import bounds
 from slipstick.experiments.question.question import question
 
 

@@ -1,4 +1,4 @@
-"""Jobs of several stages: files, event simulation of many runs, their pages."""
+"""Jobs of several stages: files, event simulation of many runs."""
 
 from __future__ import annotations
 

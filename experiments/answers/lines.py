@@ -10,8 +10,8 @@ from typing import Any
 from slipstick.estimators.composites.consumption import EXCESS
 from slipstick.estimators.core.estimate import Estimate
 from slipstick.estimators.operation.power.energy import pooled_power
-from slipstick.experiments.question.answers.facts import Facts, MemoryNeed
 from slipstick.experiments.question.domain import remarks
+from slipstick.experiments.question.facts import Facts, MemoryNeed
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.files.shown import count_shown, shown
 from slipstick.hwmodels.machine import Machine

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from slipstick.experiments.answers.lines import assumptions, headline
+from slipstick.experiments.answers.readable import sweep_row, value_shown
 from slipstick.experiments.pages.output import emit, emit_line, line_width
-from slipstick.experiments.question.answers.facts import items_of, unit_of
-from slipstick.experiments.question.answers.lines import assumptions, headline
-from slipstick.experiments.question.answers.readable import sweep_row, value_shown
 from slipstick.experiments.question.domain import remarks
+from slipstick.experiments.question.facts import items_of, unit_of
 from slipstick.experiments.question.objectives import FRONT, known_only
 from slipstick.experiments.studies.sweep import Columns
 from slipstick.experiments.studies.whatif import WhatIf, column_rows

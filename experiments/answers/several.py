@@ -9,8 +9,8 @@ from itertools import zip_longest
 from typing import Any
 
 from slipstick.estimators.core.estimate import Estimate
-from slipstick.experiments.question.answers.facts import Facts
-from slipstick.experiments.question.answers.lines import band_shown
+from slipstick.experiments.answers.lines import band_shown
+from slipstick.experiments.question.facts import Facts
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.files.shown import count_shown, shown
 

@@ -18,9 +18,9 @@ from slipstick.estimators.calibration.objective import Objective
 from slipstick.estimators.calibration.parameter_intervals import bootstrap, profile
 from slipstick.estimators.core.estimate import quantile
 from slipstick.estimators.core.parameters import parameters
-from slipstick.experiments.calibrate.device_report import report_devices
+from slipstick.experiments.answers.device_report import report_devices
 from slipstick.experiments.calibrate.device_study import device_study, is_device_study
-from slipstick.experiments.calibrate.fit_picture import draw_fit
+from slipstick.experiments.pages.fit_picture import draw_fit
 from slipstick.experiments.pages.output import emit
 from slipstick.experiments.question.registry import estimator_to_fit
 from slipstick.experiments.studies.study import load_study

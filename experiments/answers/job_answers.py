@@ -85,7 +85,7 @@ def print_sweep(request: JobRequest, vary: Sequence[str]) -> None:
     rows = [dict(zip(frame.columns, row, strict=True)) for row in frame.itertuples(index=False, name=None)]
     notes = ["ratios to the job as it stands, with the same seeds: median over runs, 80 %; formula_s: without waiting"]
     if request.report:
-        from slipstick.experiments.subjects.jobs.job_page import write_job_page
+        from slipstick.experiments.pages.job_page import write_job_page
 
         simulated = simulate(question, runs=request.runs, seed=request.seed)
         notes.append(f"report: {write_job_page(simulated, question.file, request.report, frame)[0].resolve()}")
@@ -122,7 +122,7 @@ def axis_of(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _page(request: JobRequest, question: JobQuestion, simulated: Simulated) -> Any:
-    from slipstick.experiments.subjects.jobs.job_page import write_job_page
+    from slipstick.experiments.pages.job_page import write_job_page
 
     frame = None
     if question.file.vary:

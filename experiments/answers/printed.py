@@ -7,10 +7,10 @@ from typing import Any
 
 from slipstick.estimators.composites.consumption import COST
 from slipstick.estimators.core.estimate import Estimate
+from slipstick.experiments.answers import lines, several
 from slipstick.experiments.pages.output import emit, emit_line, line_width
-from slipstick.experiments.question.answers import lines, several
-from slipstick.experiments.question.answers.facts import Facts, facts
 from slipstick.experiments.question.domain import remarks
+from slipstick.experiments.question.facts import Facts, facts
 from slipstick.experiments.question.objectives import consumptions
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.subjects.power.facility import price_text

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slipstick.estimators.operation.spmv.net_products import CHOSEN
-from slipstick.experiments.question.answers.lines import cut, ends_shown
+from slipstick.experiments.answers.lines import cut, ends_shown
 from slipstick.hwmodels.files.shown import shown
 
 NETWORK = "network of Table 2"

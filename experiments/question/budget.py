@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from slipstick.estimators.contract.named import NamedEstimator
 from slipstick.estimators.contract.protocols import Estimator
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate
-from slipstick.experiments.question.answers.facts import bounds
+from slipstick.experiments.question.facts import bounds
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.settings import Value
 from slipstick.hwmodels.files.readers import InputError

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from slipstick.experiments.answers import lines, several
 from slipstick.experiments.pages.report import Card, Section, table_html, write_page
-from slipstick.experiments.question.answers import lines, several
-from slipstick.experiments.question.answers.facts import facts
+from slipstick.experiments.question.facts import facts
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.shown import shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slipstick.experiments.question.answers.several import NARROW
+from slipstick.experiments.answers.several import NARROW
 from slipstick.hwmodels.files.records import unit_at
 from slipstick.hwmodels.files.shown import count_shown, shown
 from slipstick.hwmodels.machine import Machine
