@@ -11,10 +11,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from slipstick.experiments.calibrate.public_data import training_file
+from slipstick.experiments.evidence.boards.training import FSDP, MEGATRON
 from slipstick.experiments.evidence.validation.parallel.training.training_coverage import facts_of
 from slipstick.experiments.evidence.validation.parallel.training.training_fit import fitted_terms
 from slipstick.experiments.evidence.validation.parallel.training.training_rows import FILES, training_runs
-from slipstick.experiments.evidence.validation.parallel.training.training_scores import FSDP, MEGATRON
 from slipstick.experiments.subjects.training_plan import fitted_runs
 from slipstick.experiments.subjects.training_plan.fitted_runs import FittedRuns
 

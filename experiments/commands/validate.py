@@ -54,7 +54,7 @@ def register(app: typer.Typer) -> None:
             os.environ[OWN] = str(machines.resolve())
         if predictor or predictions or beside or export_cases:
             return _predictors(names, data, predictor or [], predictions or [], beside, export_cases, format)
-        boards = {name: catalog.scoreboard(name) for name in (sorted(catalog.SCOREBOARDS) if "all" in names else names)}
+        boards = {name: catalog.scoreboard(name) for name in (catalog.scoreboards() if "all" in names else names)}
         result = []
         for name, board in boards.items():
             if len(boards) > 1:

@@ -15,7 +15,7 @@ import numpy as np
 
 from slipstick.estimators.extrapolation.extrapolate import extrapolate_many
 from slipstick.estimators.extrapolation.series import Series
-from slipstick.experiments.evidence.validation.scaling.scaling_scores import BINS, Measured, cases, read_collection
+from slipstick.experiments.evidence.boards.scaling import BINS, Measured, cases, read_collection
 
 
 def extrap_predictions(known: Series, later: np.ndarray, kind: str) -> np.ndarray:

@@ -20,7 +20,7 @@ from slipstick.estimators.core.estimate import Estimate
 from slipstick.estimators.core.parameters import Parameter
 from slipstick.estimators.operation.measured import MeasuredTimes, measured_key
 from slipstick.estimators.schedule.sequential import Sequential
-from slipstick.experiments.evidence.catalog import SCOREBOARDS
+from slipstick.experiments.evidence.catalog import scoreboards
 from slipstick.experiments.question import registry
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine
@@ -175,7 +175,7 @@ def test_names_are_one_and_records_say_what_people_need() -> None:
     assert len(set(words)) == len(words)
     for record in registry.named_estimators():
         assert record.purpose and record.domain and record.held_out_error
-        assert not record.board or record.board in SCOREBOARDS, record.board
+        assert not record.board or record.board in scoreboards(), record.board
         assert all(registry.named_estimator(word) is record for word in record.aliases)
 
 

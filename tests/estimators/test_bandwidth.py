@@ -14,7 +14,7 @@ from slipstick.estimators.operation.cpu.bandwidth import (
     lesson,
 )
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
-from slipstick.experiments.evidence.validation.cpu import bandwidth_scores as scoreboard
+from slipstick.experiments.evidence.boards import bandwidth as scoreboard
 from slipstick.experiments.evidence.validation.cpu.bandwidth_data import CATALOG, FILE, MeasuredMachine, read_bandwidths
 from slipstick.hwmodels.catalog import machine_names
 from slipstick.hwmodels.files.readers import InputError

@@ -86,7 +86,7 @@ def test_public_float32_products_break_no_law() -> None:
     folder = data_folder()
     if folder is None:
         pytest.skip("no public measurements here (SLIPSTICK_DATA)")
-    from slipstick.experiments.evidence.validation.gpu.physics_check import neusight
+    from slipstick.experiments.evidence.boards.physics import neusight
 
     forms = [form for form in neusight(folder) if form.source.startswith("linear")]
     assert len(forms) >= 8 and sum(map(len, forms)) > 1000

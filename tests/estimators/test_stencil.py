@@ -18,7 +18,7 @@ from slipstick.estimators.operation.cpu.stencil import (
     roofline,
 )
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
-from slipstick.experiments.evidence.validation.cpu import kerncraft_scores as scoreboard
+from slipstick.experiments.evidence.boards import kerncraft as scoreboard
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.importers.kerncraft import load_kerncraft

@@ -9,7 +9,7 @@ from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.core.estimate import Measurement
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.estimators.schedule.sequential import Sequential
-from slipstick.experiments.evidence.validation.scaling.calibration_scores import MOST_WIDE, score
+from slipstick.experiments.evidence.boards.calibrations import MOST_WIDE, score
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import dense

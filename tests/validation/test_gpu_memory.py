@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from slipstick.estimators.operation.gpu.hierarchy import GpuMemory, reached_in_words
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
-from slipstick.experiments.evidence.validation.gpu import cache_scores
+from slipstick.experiments.evidence.boards import gpu_memory as cache_scores
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
 

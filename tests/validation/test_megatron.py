@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from slipstick.experiments.calibrate.public_data import training_file
-from slipstick.experiments.evidence.validation.parallel import collective_scores as collectives
-from slipstick.experiments.evidence.validation.parallel import megatron_scores as megatron
+from slipstick.experiments.evidence.boards import collectives as collectives
+from slipstick.experiments.evidence.boards import megatron as megatron
 from slipstick.experiments.evidence.validation.parallel.collective_systems import FOLDER
 
 

@@ -10,7 +10,7 @@ from slipstick.estimators.operation.gpu.recurrences import recurrent_kernels
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
-from slipstick.experiments.evidence.validation.gpu.recurrence_scores import FILE, families, log_errors, read_steps
+from slipstick.experiments.evidence.boards.recurrences import FILE, families, log_errors, read_steps
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from slipstick.experiments.calibrate.public_data import training_file
+from slipstick.experiments.evidence.boards.serving import rows
 from slipstick.experiments.evidence.validation.serving.refit import FILE, trained_on
-from slipstick.experiments.evidence.validation.serving.serving_scores import rows
 from slipstick.experiments.evidence.validation.serving.silicon import COLUMNS, read_cases
 from slipstick.experiments.evidence.validation.serving.step_fit import fit, predict
 
@@ -66,7 +66,7 @@ def test_a_file_elsewhere_is_scored_and_not_learnt(tmp_path: Path) -> None:
 
 
 def test_local_rows_beat_bytes_over_bandwidth() -> None:
-    from slipstick.experiments.evidence.validation.serving.local_scores import rows as local_rows
+    from slipstick.experiments.evidence.boards.local_llm import rows as local_rows
 
     if training_file("local_llm/localscore.csv") is None:
         pytest.skip("no public measurements here (set SLIPSTICK_DATA)")

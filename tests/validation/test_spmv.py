@@ -12,8 +12,8 @@ import pytest
 
 from slipstick.estimators.operation.spmv.spmv_devices import load_devices
 from slipstick.experiments.calibrate.public_data import data_folder, training_file
+from slipstick.experiments.evidence.boards import spmv as spmv
 from slipstick.experiments.evidence.validation.spmv import pagerank_scores as pagerank
-from slipstick.experiments.evidence.validation.spmv import spmv_scores as spmv
 from slipstick.experiments.measure.spmv.label_folds import errors, held_out
 from slipstick.experiments.measure.spmv.labels import LabelledBlocks, shipped_labels
 from slipstick.experiments.subjects.spmv import device_fits

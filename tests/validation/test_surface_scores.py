@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from slipstick.experiments.calibrate.public_data import training_file
-from slipstick.experiments.evidence.validation.scaling import surface_scores as board
+from slipstick.experiments.evidence.boards import surfaces as board
 from slipstick.experiments.evidence.validation.scaling.published_laws import LAWS
 
 

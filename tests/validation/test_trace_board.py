@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from slipstick.experiments.evidence.validation.parallel.trace_scores import rows
+from slipstick.experiments.evidence.boards.traces import rows
 
 
 def test_a_file_that_is_no_trace_is_named_by_its_name_alone(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from slipstick.estimators.schedule.pipelines.training_step import MEGATRON_TERMS
 from slipstick.experiments.calibrate.public_data import training_file
+from slipstick.experiments.evidence.boards.training import FSDP, MEGATRON
 from slipstick.experiments.evidence.validation.parallel.training.training_coverage import facts_of, memory_rows
 from slipstick.experiments.evidence.validation.parallel.training.training_rows import (
     FILES,
@@ -13,7 +14,6 @@ from slipstick.experiments.evidence.validation.parallel.training.training_rows i
     training_runs,
     unplaced_runs,
 )
-from slipstick.experiments.evidence.validation.parallel.training.training_scores import FSDP, MEGATRON
 from slipstick.experiments.evidence.validation.parallel.training.training_searched import searched
 from slipstick.experiments.subjects.training_plan.fitted_runs import FITTED
 

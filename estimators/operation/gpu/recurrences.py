@@ -1,7 +1,7 @@
 """Steps of recurrent layers as libraries run them on each family of GPUs.
 
 Fitted to DeepBench's forward times in FP32 (baidu-research/DeepBench, 53 layers a machine) by
-`experiments.evidence.validation.gpu.recurrence_scores.fitted`; `slipstick validate recurrences` leaves families out.
+`experiments.evidence.boards.recurrences.fitted`; `slipstick validate recurrences` leaves families out.
 """
 
 from __future__ import annotations

@@ -194,7 +194,7 @@ VEGA_STEPS = KernelParameters(
     overhead=3.18e-5, compute_efficiency=0.413, memory_efficiency=1.0, tile_cycles=1410, small_tile=0.113, overlap=0.0
 )
 """Steps of recurrent layers on this very card: fitted to DeepBench's 53 forward times of the Radeon Vega FE, FP32
-(`recurrence_scores.fitted`; median |log ratio| 0.13). None of the paper's figures is in it."""
+(`boards.recurrences.fitted`; median |log ratio| 0.13). None of the paper's figures is in it."""
 
 
 def estimator() -> Any:

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from slipstick.experiments.calibrate.public_data import scored_file, why_missing
-from slipstick.experiments.evidence.predictors.cases import Case, CaseSet, Input, Measured, Prediction
-from slipstick.experiments.evidence.validation.scaling.scaling_scores import (
+from slipstick.experiments.evidence.boards.scaling import (
     Measured as MeasuredSeries,
 )
-from slipstick.experiments.evidence.validation.scaling.scaling_scores import (
+from slipstick.experiments.evidence.boards.scaling import (
     Target,
     cases,
     predictions,
     read_collection,
 )
+from slipstick.experiments.evidence.predictors.cases import Case, CaseSet, Input, Measured, Prediction
 from slipstick.hwmodels.files.readers import InputError
 
 FILES = ("scaling/index.csv", "scaling/series.csv")

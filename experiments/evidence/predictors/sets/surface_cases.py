@@ -10,8 +10,8 @@ import numpy as np
 from slipstick.estimators.extrapolation.surfaces import extrapolate_surface
 from slipstick.estimators.extrapolation.surfaces.splits import distances
 from slipstick.experiments.calibrate.public_data import scored_file, why_missing
+from slipstick.experiments.evidence.boards.surfaces import BINS, TABLES, TableCut, table_cuts
 from slipstick.experiments.evidence.predictors.cases import LEVEL, Case, CaseSet, Input, Measured, Prediction
-from slipstick.experiments.evidence.validation.scaling.surface_scores import BINS, TABLES, TableCut, table_cuts
 from slipstick.hwmodels.files.readers import InputError
 
 

@@ -11,12 +11,12 @@ import numpy as np
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.experiments.calibrate.public_data import scored_file, why_missing
+from slipstick.experiments.evidence.boards.training import stack_of
 from slipstick.experiments.evidence.predictors.cases import Case, CaseSet, Input, Measured, Prediction
 from slipstick.experiments.evidence.predictors.sets.language_inputs import machine_inputs, model_inputs
 from slipstick.experiments.evidence.validation.parallel.training.training_figures import baseline_errors
 from slipstick.experiments.evidence.validation.parallel.training.training_fit import fitted_terms, log_errors
 from slipstick.experiments.evidence.validation.parallel.training.training_rows import FILES, TrainingRun, training_runs
-from slipstick.experiments.evidence.validation.parallel.training.training_scores import stack_of
 from slipstick.hwmodels.files.readers import InputError
 
 LAYOUT = ("tensor", "pipeline", "data", "context", "expert", "chunks", "micro", "shard", "recompute")

@@ -23,7 +23,7 @@ from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 
-BUNDLED = Path(__file__).parent / "measured" / "steps.csv"
+BUNDLED = Path(__file__).parents[1] / "validation" / "parallel" / "measured" / "steps.csv"
 HOST = "cloud-cascade-lake-core"
 GOAL = 0.08
 PARAMETERS = ("schedule.issue", "schedule.begin")
