@@ -14,8 +14,8 @@ from slipstick.estimators.contract.protocols import Fitted
 from slipstick.estimators.named import thread_file
 from slipstick.experiments.calibrate.operation_measurements import read_operation_times
 from slipstick.experiments.question import registry
-from slipstick.experiments.question.own import require_trusted
 from slipstick.hwmodels.catalog import machine as machine_by_name
+from slipstick.hwmodels.files.own_names import named_here
 from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping
 from slipstick.hwmodels.machine import Machine
 
@@ -60,8 +60,7 @@ def read_calibration(
         return thread_file.from_fields(fields, path)
     if anchors:
         raise InputError(f"--anchors {anchors}: {path} is no calibration across devices")
-    name = str(fields.get("estimator"))
-    require_trusted(name, trusted, path)
+    name = named_here(str(fields.get("estimator")), trusted, f"{path}: estimator")
     return calibration_file.load_calibration(path, registry.estimator(name))
 
 

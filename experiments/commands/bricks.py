@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from slipstick.hwmodels.files.own_names import OwnName
+
 FORMAT = "table | json | csv"
 MODEL = "a built-in workload, a .json file, zoo:NAME, or MODULE:FUNCTION"
 BATCH = "first size of every input of zoo:NAME and MODULE:FUNCTION"
@@ -15,6 +17,7 @@ STORE = Path("slipstick-out/bricks.sqlite")
 STORES = "measured bricks (slipstick measure bricks); several stores, of several machines, are read together"
 SHEET = "write all unique bricks, shapes only and mixed, to this .json: measure bricks runs it elsewhere"
 RULE = "of --schedule rules: PATTERN+PATTERN, what may run at the same time, as *conv*+*conv*"
+Models = Annotated[list[OwnName], typer.Argument(parser=OwnName, help=MODEL)]
 
 
 def register(app: typer.Typer) -> None:
@@ -50,7 +53,7 @@ def merge(
 
 
 def split(
-    models: Annotated[list[str], typer.Argument(help=MODEL)],
+    models: Models,
     granularity: Annotated[int, typer.Option("--granularity", "-g", help="layers a brick", min=1, max=1_000_000)] = 1,
     export: Annotated[Path | None, typer.Option(help="write every unique brick as an exported program here")] = None,
     sheet: Annotated[Path | None, typer.Option(help=SHEET)] = None,
@@ -99,7 +102,7 @@ def _counts(name: str, layers: int, bricks: int, unique: int) -> dict[str, Any]:
 
 
 def similarity(
-    models: Annotated[list[str], typer.Argument(help=MODEL)],
+    models: Models,
     given: Annotated[list[str] | None, typer.Option("--input", help=INPUT)] = None,
     batch: Annotated[int, typer.Option(help=BATCH, min=1, max=65536)] = 1,
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
@@ -119,7 +122,7 @@ def similarity(
 
 
 def compose(
-    models: Annotated[list[str], typer.Argument(help=MODEL)],
+    models: Models,
     granularity: Annotated[int, typer.Option("--granularity", "-g", help="layers a brick", min=1, max=1_000_000)] = 1,
     store: Annotated[list[Path] | None, typer.Option(help=STORES)] = None,
     schedule: Annotated[str, typer.Option(help="sequential | critical-path | rules")] = "sequential",
@@ -140,7 +143,7 @@ def compose(
 
 
 def advise(
-    models: Annotated[list[str], typer.Argument(help=MODEL)],
+    models: Models,
     granularity: Annotated[int, typer.Option("--granularity", "-g", help="layers a brick", min=1, max=1_000_000)] = 1,
     store: Annotated[list[Path] | None, typer.Option(help=STORES)] = None,
     within: Annotated[str | None, typer.Option(help="latency that must hold, as '50 ms'")] = None,
@@ -209,7 +212,7 @@ def fusion(
 
 
 def _rows(
-    models: list[str],
+    models: list[OwnName],
     granularity: int,
     paths: list[Path] | None,
     given: list[str] | None,

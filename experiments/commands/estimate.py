@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from slipstick.experiments.commands.estimator_option import ESTIMATOR
 from slipstick.experiments.commands.numbers import INPUT, TRAIN, WithNumbers
+from slipstick.hwmodels.files.own_names import OwnName
 
 if TYPE_CHECKING:
     from slipstick.workloads.graph.workload import Workload
@@ -18,15 +20,17 @@ def register(app: typer.Typer) -> None:
     @app.command(cls=WithNumbers)
     def estimate(
         workload: Annotated[
-            str, typer.Argument(help="built-in (workloads list), a .json file, FILE.py:FUNCTION, or a job's .yaml")
+            OwnName,
+            typer.Argument(
+                parser=OwnName,
+                help="built-in (workloads list), a .json file, FILE.py:FUNCTION, or a job's .yaml",
+            ),
         ],
         on: Annotated[
             str | None, typer.Option(help="a machine or several, A,B,C; names or YAML files (slipstick machines list)")
         ] = None,
         set: Annotated[list[str] | None, typer.Option(help="run.threads=240, machine.clock=2GHz, ...")] = None,  # noqa: A002
-        estimator: Annotated[
-            str | None, typer.Option("--estimator", "--with", help="by name, or your own, MODULE:ATTRIBUTE")
-        ] = None,
+        estimator: Annotated[OwnName | None, ESTIMATOR] = None,
         calibration: Annotated[str | None, typer.Option(help="file of calibrate --out, or of spmv train")] = None,
         anchors: Annotated[str | None, typer.Option(help="CSV of operations measured on the machine")] = None,
         parts: Annotated[int, typer.Option(help="list so many single operations, slowest first", min=0)] = 0,

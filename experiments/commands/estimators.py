@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from slipstick.hwmodels.files.own_names import OwnName
+
 FORMAT = "table | json | csv"
 
 
@@ -28,7 +30,10 @@ def register(app: typer.Typer) -> None:
 
     @estimators.command()
     def show(
-        name: Annotated[str, typer.Argument(help="an estimator of the list, or your own, MODULE:ATTRIBUTE")],
+        name: Annotated[
+            OwnName,
+            typer.Argument(parser=OwnName, help="an estimator of the list, or your own, MODULE:ATTRIBUTE"),
+        ],
         format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
     ) -> None:
         """What an estimator is for, its domain, its held-out error, where its calibrations hold, and its parameters."""

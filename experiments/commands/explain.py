@@ -7,7 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from slipstick.experiments.commands.estimator_option import ESTIMATOR
 from slipstick.experiments.commands.numbers import INPUT, TRAIN, WithNumbers
+from slipstick.hwmodels.files.own_names import OwnName
 
 
 def register(app: typer.Typer) -> None:
@@ -16,16 +18,15 @@ def register(app: typer.Typer) -> None:
     @app.command(cls=WithNumbers)
     def explain(
         workload: Annotated[
-            str | None, typer.Argument(help="a built-in workload, a .json file, FILE.py:FUNCTION")
+            OwnName | None,
+            typer.Argument(parser=OwnName, help="a built-in workload, a .json file, FILE.py:FUNCTION"),
         ] = None,
         on: Annotated[str | None, typer.Option(help="a machine, or a YAML file")] = None,
         trace: Annotated[
             str | None, typer.Option(help="a recorded trace: why its step is not the predicted one (--set: as it ran)")
         ] = None,
         set: Annotated[list[str] | None, typer.Option(help="run.threads=240, machine.clock=2GHz, ...")] = None,  # noqa: A002
-        estimator: Annotated[
-            str | None, typer.Option("--estimator", "--with", help="by name, or your own, MODULE:ATTRIBUTE")
-        ] = None,
+        estimator: Annotated[OwnName | None, ESTIMATOR] = None,
         calibration: Annotated[str | None, typer.Option(help="a file of slipstick calibrate --out")] = None,
         anchors: Annotated[str | None, typer.Option(help="CSV of operations measured on the machine")] = None,
         vary: Annotated[

@@ -9,8 +9,12 @@ from typing import Annotated
 import typer
 
 from slipstick.experiments.commands import measure_anchors, measure_threads
+from slipstick.hwmodels.files.own_names import OwnName
 
 FORMAT = "table | json | csv"
+
+
+USUAL = OwnName("usual")
 
 
 def register(app: typer.Typer) -> None:
@@ -71,8 +75,11 @@ def host(
 
 def decoders(
     decoder: Annotated[
-        str, typer.Argument(help="your own MODULE:FUNCTION, which makes an example (it is imported and run); or usual")
-    ] = "usual",
+        OwnName,
+        typer.Argument(
+            parser=OwnName, help="your own MODULE:FUNCTION, which makes an example (it is imported and run); or usual"
+        ),
+    ] = USUAL,
     repeats: Annotated[int, typer.Option(help="samples of each", min=3)] = 15,
     format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
 ) -> None:
@@ -119,7 +126,10 @@ def pipeline(
 
 
 def bricks(
-    models: Annotated[list[str], typer.Argument(help="zoo:NAME, MODULE:FUNCTION, or a .json of bricks split --sheet")],
+    models: Annotated[
+        list[OwnName],
+        typer.Argument(parser=OwnName, help="zoo:NAME, MODULE:FUNCTION, or a .json of bricks split --sheet"),
+    ],
     granularity: Annotated[list[int] | None, typer.Option("--granularity", "-g", help="layers a brick")] = None,
     store: Annotated[Path, typer.Option(help="results are kept here, and only new bricks are measured")] = Path(
         "slipstick-out/bricks.sqlite"

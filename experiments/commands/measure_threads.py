@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from slipstick.hwmodels.files.own_names import OwnName
+
 if TYPE_CHECKING:
     from slipstick.experiments.measure.threads.scaling_runs import ScalingTime
 
@@ -21,7 +23,10 @@ def register(measures: typer.Typer) -> None:
 
 
 def contention(
-    network: Annotated[str, typer.Argument(help="MODULE:FUNCTION that returns a torch model, or (model, inputs)")],
+    network: Annotated[
+        OwnName,
+        typer.Argument(parser=OwnName, help="MODULE:FUNCTION that returns a torch model, or (model, inputs)"),
+    ],
     threads: Annotated[str, typer.Option(help="1..8 (doubling) or 1,2,6")] = "1..2",
     given: Annotated[
         list[str] | None, typer.Option("--input", help="where the function returns a model alone: batch,3,224,224")

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from slipstick.hwmodels.files.own_names import OwnName
+
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
@@ -20,7 +22,9 @@ def register(app: typer.Typer) -> None:
         ],
         on: Annotated[str | None, typer.Option(help="simulate the workload LOG on this machine")] = None,
         lengths: Annotated[Path | None, typer.Option(help="with --on: a .csv with the seq_len of iterations")] = None,
-        estimator: Annotated[str | None, typer.Option(help="with --on: an estimator by name")] = None,
+        estimator: Annotated[
+            OwnName | None, typer.Option(parser=OwnName, help="with --on: an estimator by name")
+        ] = None,
         set: Annotated[list[str] | None, typer.Option(help="with --on: workload.batch=64, ...")] = None,  # noqa: A002
         method: Annotated[
             str, typer.Option(help="seqpoint, stratified, k-means, uniform, prior, median, frequent or worst")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from slipstick.hwmodels.files.own_names import OwnName
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -14,7 +16,10 @@ if TYPE_CHECKING:
 
 File = Annotated[str, typer.Argument(help="a study's .toml file, or a preset (slipstick study list)")]
 Folder = Annotated[str | None, typer.Option(help="folder of the results; slipstick-out/NAME if left out")]
-Kind = Annotated[str, typer.Option(help="serial | threads | processes | dask | MODULE:FACTORY: your own code, run")]
+Kind = Annotated[
+    OwnName,
+    typer.Option(parser=OwnName, help="serial | threads | processes | dask | MODULE:FACTORY: your own code, run"),
+]
 Part = Annotated[str | None, typer.Option(help="I/N: one of N shares, for array jobs (study merge joins them)")]
 Workers = Annotated[int, typer.Option(help="workers of threads, processes, or a local dask cluster", min=1)]
 Objectives = Annotated[
@@ -22,10 +27,16 @@ Objectives = Annotated[
     typer.Option("--objective", help="Pareto front over: time, energy, cost, or NAME=FORMULA of columns"),
 ]
 Trusted = Annotated[
-    list[str] | None,
-    typer.Option("--with", help="MODULE:ATTRIBUTE, the estimator that the study names: your own code, which is run"),
+    list[OwnName] | None,
+    typer.Option(
+        "--with",
+        parser=OwnName,
+        help="MODULE:ATTRIBUTE, the estimator that the study names: your own code, which is run",
+    ),
 ]
 Scheduler = Annotated[str | None, typer.Option(help="address of a dask scheduler")]
+
+SERIAL = OwnName("serial")
 
 
 def register(app: typer.Typer) -> None:
@@ -126,7 +137,7 @@ def _add(study: typer.Typer, name: str, text: str, check: Callable[[Path, str, s
     def run(
         file: File,
         folder: Folder = None,
-        executor: Kind = "serial",
+        executor: Kind = SERIAL,
         workers: Workers = 2,
         scheduler: Scheduler = None,
         part: Part = None,

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from slipstick.hwmodels.files.own_names import OwnName
+
 if TYPE_CHECKING:
     from slipstick.experiments.subjects.tuning.trigger import Start
 
@@ -16,18 +18,22 @@ LEAST_TRIALS = 16
 """Of a user's own pipeline, however few combinations it has."""
 
 
+SIMULATED = OwnName("simulated")
+
+
 def register(app: typer.Typer) -> None:
     """Add the verb."""
 
     @app.command()
     def tune(
         job: Annotated[
-            str,
+            OwnName,
             typer.Argument(
+                parser=OwnName,
                 help="your own input pipeline, MODULE:FUNCTION (it is imported and run); simulated (all ten), "
-                "simulated-1 .. simulated-10, or loader (real, needs torch)"
+                "simulated-1 .. simulated-10, or loader (real, needs torch)",
             ),
-        ] = "simulated",
+        ] = SIMULATED,
         budget: Annotated[float, typer.Option(help="share of all combinations that may be tried", min=0.0)] = 0.2,
         rules: Annotated[str, typer.Option(help="patient | published")] = "patient",
         start: Annotated[
@@ -50,7 +56,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _own(
-    target: str, steps: int, step_time: str, finish: int, share: float, rules: str, start: str, *, exhaustive: bool
+    target: OwnName, steps: int, step_time: str, finish: int, share: float, rules: str, start: str, *, exhaustive: bool
 ) -> dict[str, Any]:
     """A user's pipeline tuned, the gain confirmed in turns with the defaults, and the run gone on with the best."""
     from slipstick.experiments.subjects.tuning.program_job import load_program

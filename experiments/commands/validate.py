@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from slipstick.hwmodels.files.own_names import OwnName
+
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
@@ -26,8 +28,10 @@ def register(app: typer.Typer) -> None:
         ] = None,
         page: Annotated[Path | None, typer.Option(help="put each table into this page as soon as it is there")] = None,
         predictor: Annotated[
-            list[str] | None,
-            typer.Option(metavar="MODULE:FUNCTION", help="score this function (imported and run); repeatable"),
+            list[OwnName] | None,
+            typer.Option(
+                parser=OwnName, metavar="MODULE:FUNCTION", help="score this function (imported and run); repeatable"
+            ),
         ] = None,
         predictions: Annotated[
             list[Path] | None, typer.Option(help="score this CSV: case, time_s, low_s, high_s; repeatable")

@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
+from slipstick.experiments.commands.estimator_option import ESTIMATOR
 from slipstick.experiments.commands.numbers import INPUT, TRAIN, WithNumbers
+from slipstick.hwmodels.files.own_names import OwnName
 
 
 def register(app: typer.Typer) -> None:
@@ -15,7 +17,8 @@ def register(app: typer.Typer) -> None:
     @app.command(cls=WithNumbers)
     def whatif(
         workload: Annotated[
-            str | None, typer.Argument(help="a built-in workload, a .json file, FILE.py:FUNCTION")
+            OwnName | None,
+            typer.Argument(parser=OwnName, help="a built-in workload, a .json file, FILE.py:FUNCTION"),
         ] = None,
         on: Annotated[str | None, typer.Option(help="today's machine, or a YAML file")] = None,
         vary: Annotated[
@@ -28,9 +31,7 @@ def register(app: typer.Typer) -> None:
         recorded: Annotated[str | None, typer.Option("--from", help="where the trace was recorded")] = None,
         set: Annotated[list[str] | None, typer.Option(help="what stays: run.threads=240, ...")] = None,  # noqa: A002
         where: Annotated[list[str] | None, typer.Option(help="condition: machine.clock*machine.cores <= 2e11")] = None,
-        estimator: Annotated[
-            str | None, typer.Option("--estimator", "--with", help="by name, or your own, MODULE:ATTRIBUTE")
-        ] = None,
+        estimator: Annotated[OwnName | None, ESTIMATOR] = None,
         calibration: Annotated[str | None, typer.Option(help="a file of slipstick calibrate --out")] = None,
         anchors: Annotated[str | None, typer.Option(help="CSV of operations measured on the machine")] = None,
         measured: Annotated[str | None, typer.Option(help="CSV of measurements: time_s, run.*, machine.*")] = None,

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from slipstick.hwmodels.files.own_names import OwnName
+
 FORMAT = "table | json | csv"
 
 
@@ -75,7 +77,10 @@ def register(app: typer.Typer) -> None:
 
     @workloads.command("import")
     def import_workload(
-        source: Annotated[str, typer.Argument(help="a .onnx, a trace (.json), or MODULE:FUNCTION")],
+        source: Annotated[
+            OwnName,
+            typer.Argument(parser=OwnName, help="a .onnx, a trace (.json), or MODULE:FUNCTION"),
+        ],
         save: Annotated[Path | None, typer.Option(help="write the workload here (.json or .json.gz)")] = None,
         given: Annotated[
             list[str] | None,

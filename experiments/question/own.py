@@ -3,38 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from slipstick.estimators.contract.named import NamedEstimator
+from slipstick.hwmodels.files.own_names import OwnName, found_here, is_own
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.graph.workload import Workload
 
 NOT_MODULES = ("pagerank", "decode", "prompt")
 """Words before a colon that name no module of Python."""
-
-
-def is_own(name: str | None) -> bool:
-    """Whether an estimator's name is MODULE:ATTRIBUTE."""
-    return name is not None and ":" in name
-
-
-def require_trusted(name: str | None, trusted: Collection[str], place: object) -> None:
-    """Refuse an estimator that a file names and the user does not: opening a file must not run somebody's code.
-
-    Raises
-    ------
-    InputError
-        Says what would be imported, and how to allow it.
-    """
-    if is_own(name) and name not in trusted:
-        raise InputError(
-            f"{place}: estimator = {name!r} would import your or somebody's code and run it: if you trust it, add "
-            f"--with {name}"
-        )
 
 
 def own_factory(name: str) -> Callable[[], object]:
@@ -57,23 +37,16 @@ def own_function(name: str) -> Callable[..., Any]:
 
 
 def _callable(name: str, form: str, want: str) -> Callable[..., Any]:
-    module, _, attribute = name.partition(":")
-    _search_here()
-    print(f"slipstick: imports {module} and runs its code ({name})", file=sys.stderr)
     try:
-        attribute_value: Any = getattr(import_module(module), attribute)
+        attribute_value: Any = found_here(name)
+    except InputError:
+        raise
     except Exception as error:  # whatever the code raises is the user's to read
         raise InputError(f"{name!r}: want {form}: {type(error).__name__}: {error}") from error
     if not callable(attribute_value):
         raise InputError(f"{name!r}: a {type(attribute_value).__name__} cannot be called: {want}")
     function: Callable[..., Any] = attribute_value
     return function
-
-
-def _search_here() -> None:
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)  # stays: workers import the same module
 
 
 def own_record(name: str) -> NamedEstimator:
@@ -84,20 +57,19 @@ def own_record(name: str) -> NamedEstimator:
     Raises
     ------
     InputError
-        Where there is none, it fails, or it has no `estimate`.
+        Where the name came from a file, there is none, it fails, or it has no `estimate`.
     """
     made = _imported(name)
     return made if isinstance(made, NamedEstimator) else NamedEstimator(name, lambda: made, purpose="your own")
 
 
 def _imported(name: str) -> Any:
-    module, _, attribute = name.partition(":")
-    _search_here()
-    print(f"slipstick: imports {module} and runs its code ({name})", file=sys.stderr)
     try:
-        made = getattr(import_module(module), attribute)
+        made = found_here(name)
         is_made = hasattr(made, "estimate") or isinstance(made, NamedEstimator)
         made = made() if callable(made) and not is_made else made
+    except InputError:
+        raise
     except Exception as error:  # whatever the code raises is the user's to read
         raise InputError(
             f"estimator {name!r}: want MODULE:ATTRIBUTE, an estimator, a record of one or a function that returns one: "
@@ -152,19 +124,13 @@ def own_program(name: str, inputs: Sequence[str] = (), train: str | None = None)
     from slipstick.workloads.importers.torch.torch_by_name import model_and_inputs
     from slipstick.workloads.importers.torch.torch_import import import_torch
 
-    print(f"slipstick: imports {name.rpartition(':')[0]} and runs its code ({name})", file=sys.stderr)
+    if isinstance(name, OwnName):
+        print(f"slipstick: imports {name.rpartition(':')[0]} and runs its code ({name})", file=sys.stderr)
     model, shapes = model_and_inputs(name, inputs)
     label = name.rpartition(":")[2]
     if train is None:
         return import_torch(model, shapes, label, purpose="inference")
     return import_torch(model, shapes, label, purpose="training", optimizer=train)
-
-
-def read_workload(name: str) -> Workload:
-    """A workload by its name or file (see `workloads.catalog.workload`), or that of a program of yours."""
-    from slipstick.workloads.catalog import workload
-
-    return own_program(name) if is_own_program(name) else workload(name)
 
 
 def code_digest(name: str | None) -> str:

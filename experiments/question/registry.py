@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from slipstick.estimators.contract.named import NamedEstimator
 from slipstick.experiments.question.named.builders import CALIBRATIONS as CALIBRATIONS
 from slipstick.experiments.question.named.shipped import DEFAULT, SHIPPED
+from slipstick.hwmodels.files.own_names import is_own
 from slipstick.hwmodels.files.readers import unknown_name
 
 if TYPE_CHECKING:
@@ -33,14 +34,14 @@ def named_estimators() -> tuple[NamedEstimator, ...]:
 
 
 def named_estimator(name: str) -> NamedEstimator:
-    """The record of a built-in estimator by name or alias, or your own as MODULE:ATTRIBUTE (imported and run).
+    """The record of a built-in estimator by name or alias, or of your own, an `OwnName` (which is imported and run).
 
     Raises
     ------
     InputError
-        Where the name is unknown.
+        Where the name is unknown, or names code and is plain text, as everything from a file is.
     """
-    if ":" in name:
+    if is_own(name):
         from slipstick.experiments.question.own import own_record
 
         return own_record(name)
@@ -51,7 +52,7 @@ def named_estimator(name: str) -> NamedEstimator:
 
 
 def estimator(name: str | NamedEstimator) -> Estimator:
-    """An estimator by name or alias, by your own record, or by MODULE:ATTRIBUTE (which is imported and run).
+    """An estimator by name or alias, or by your own record; text never names code, but what ships.
 
     Where it has calibrations of several domains, the one that holds answers each question.
 

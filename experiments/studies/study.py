@@ -16,7 +16,6 @@ from slipstick.estimators.contract.protocols import Fitted
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Measurement
 from slipstick.experiments.calibrate.measurements import read_measurements
 from slipstick.experiments.question.axes import counts_values, is_count, merged_steps, quantity, values_of
-from slipstick.experiments.question.own import require_trusted
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.registry import estimator_to_fit
 from slipstick.experiments.question.settings import name_and_value, number_of
@@ -24,6 +23,7 @@ from slipstick.experiments.question.space import Range, Space
 from slipstick.experiments.studies.toml_text import toml_text
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.expressions import parse_expression
+from slipstick.hwmodels.files.own_names import OwnName, named_here
 from slipstick.hwmodels.files.readers import InputError, atomic_write, read_toml
 from slipstick.hwmodels.files.records import Record, Table, validated
 from slipstick.hwmodels.machine import Machine
@@ -159,7 +159,7 @@ class Study(Record):
         dtype: str | None = None,
     ) -> Study:
         """A study from the texts of the command line."""
-        return validated(
+        made: Study = validated(
             cls,
             {
                 "schema": SCHEMA,
@@ -175,6 +175,8 @@ class Study(Record):
             },
             "what-if",
         )
+        made._trusted = frozenset({estimator} if isinstance(estimator, OwnName) else ())
+        return made
 
     def cases(self) -> Iterator[tuple[str, str]]:
         """Every workload on every machine."""
@@ -195,8 +197,8 @@ class Study(Record):
             made = self.calibration(query)
             return replace(query, estimator=made, why="", calibration=made)
         fitted = self._read_calibration(self._path(machine))
-        subject, where = self._subject(workload), self._path(machine)
-        return question(subject, where, self.estimator, self.set, self.dtype, calibration=fitted)
+        subject, estimator = self._subject(workload), self._estimator()
+        return question(subject, self._path(machine), estimator, self.set, self.dtype, calibration=fitted)
 
     def _read_calibration(self, machine: str) -> Fitted | None:
         if not self.calibration_file:
@@ -206,14 +208,17 @@ class Study(Record):
         from slipstick.experiments.calibrate.calibrated import read_calibration
 
         anchors = None if self.anchors is None else self._folder / self.anchors
-        trusted = self._trusted | ({self.estimator} if self.estimator else set())
-        return read_calibration(self._folder / self.calibration_file, anchors, machine, trusted)
+        return read_calibration(self._folder / self.calibration_file, anchors, machine, self._trusted)
+
+    def _estimator(self) -> str | None:
+        """The estimator's name; one of code only where the user named the same."""
+        return self._located(lambda: self.estimator and named_here(self.estimator, self._trusted, "estimator"))
 
     def fitted_question(self, workload: str | Workload, machine: str) -> Question:
         """The question whose estimator's parameters are to be fitted: a model as it is, no calibration that ships."""
         subject = self._subject(workload)
         model = workload_by_name(subject) if isinstance(subject, str) else subject
-        estimator = self.estimator or estimator_to_fit(model)
+        estimator = self._estimator() or estimator_to_fit(model)
         return question(model, self._path(machine), estimator, self.set, self.dtype)
 
     def calibration(self, question: Question) -> Calibration:
@@ -242,7 +247,7 @@ class Study(Record):
         symbols = {name: value for name, value in stays.items() if name.startswith("workload.")}
         settings = {name: value for name, value in stays.items() if name not in symbols}
         workload, machine = self.fit.workload or self.workloads[0], self.fit.machine or self.machines[0]
-        estimator = self.estimator or estimator_to_fit(workload_by_name(self._path(workload)))
+        estimator = self._estimator() or estimator_to_fit(workload_by_name(self._path(workload)))
         query = question(self._path(workload), self._path(machine), estimator, settings, self.dtype)
         result = read_measurements(str(self._folder / self.fit.measured), query.workload, query.machine)
         # what a row says of the workload goes before what stays, which is for the question
@@ -266,10 +271,9 @@ class Study(Record):
         for name, values in self.vary.items():
             made = counts_values(name, values, machine) if isinstance(values, str) else values_of(name, values, machine)
             axes[name] = tuple(made.tolist())
-        if self.sample is None:
+        if (sample := self.sample) is None:
             return self._located(lambda: Space(Table(axes), where=self.where))
-        ranges = {name: self._range(name, limits, machine) for name, limits in self.sample.ranges.items()}
-        sample = self.sample
+        ranges = {name: self._range(name, limits, machine) for name, limits in sample.ranges.items()}
         return self._located(
             lambda: Space(Table(axes), Table(ranges), sample.count, sample.method, sample.seed, self.where)
         )
@@ -293,13 +297,9 @@ class Study(Record):
         document = {"schema": SCHEMA, **document}
         for key in ("workloads", "machines"):
             document[key] = [self._relative(name, folder) for name in document[key]]
-        for key in ("calibration", "anchors"):
-            if key in document:
-                document[key] = self._relative(document[key], folder)
-        if "fit" in document:
-            for key in ("measured", "workload", "machine"):
-                if key in document["fit"]:
-                    document["fit"][key] = self._relative(document["fit"][key], folder)
+        fit = document.get("fit", {})
+        for part, keys in ((document, ("calibration", "anchors")), (fit, ("measured", "workload", "machine"))):
+            part |= {key: self._relative(part[key], folder) for key in keys if key in part}
         with atomic_write(path) as stream:
             stream.write(toml_text(document))
 
@@ -341,8 +341,8 @@ def load_study(path: str | os.PathLike[str], trusted: Collection[str] = ()) -> S
     2
     """
     study = validated(Study, read_toml(path), str(path))
-    require_trusted(study.estimator, trusted, path)
     study._folder, study._file, study._trusted = Path(path).parent, str(path), frozenset(trusted)
+    study._estimator()
     return study
 
 

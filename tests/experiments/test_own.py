@@ -11,6 +11,7 @@ import pytest
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.studies.runner import plan
 from slipstick.experiments.studies.study import load_study
+from slipstick.hwmodels.files.own_names import OwnName
 from slipstick.hwmodels.files.readers import InputError
 
 OWN = """
@@ -87,10 +88,10 @@ def test_other_code_is_another_study(folder: Path) -> None:
     ],
 )
 def test_what_is_no_estimator_is_said(name: str, words: str) -> None:
-    from slipstick.experiments.question.registry import estimator
+    from slipstick.experiments.question.registry import named_estimator
 
     with pytest.raises(InputError, match=words):
-        estimator(name)
+        named_estimator(OwnName(name))
 
 
 def test_a_program_on_several_machines(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ from slipstick.experiments.commands.cli import run
 from slipstick.experiments.subjects.tuning.instrumented import instrumented, knob_of, own_parameters
 from slipstick.experiments.subjects.tuning.program_job import ProgramJob, load_program
 from slipstick.experiments.subjects.tuning.tuner import tune
+from slipstick.hwmodels.files.own_names import OwnName
 from slipstick.hwmodels.files.readers import InputError
 
 PIPELINE = """
@@ -194,9 +195,9 @@ def test_what_is_no_pipeline_is_refused(program: ModuleType) -> None:
     with pytest.raises(InputError, match="nothing to tune"):
         ProgramJob(program.short, 8).knobs()
     with pytest.raises(InputError, match="needs arguments path"):
-        load_program("own_pipeline:needs", 8, 0.0)
+        load_program(OwnName("own_pipeline:needs"), 8, 0.0)
     with pytest.raises(InputError, match="no_such"):
-        load_program("own_pipeline:no_such", 8, 0.0)
+        load_program(OwnName("own_pipeline:no_such"), 8, 0.0)
     with pytest.raises(InputError, match="a batch holds a"):
         ProgramJob(lambda: iter([object()] * 9), 8).stretch({})
     assert np.isfinite(ProgramJob(program.picky, 8).stretch({}).time)

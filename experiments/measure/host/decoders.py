@@ -8,17 +8,15 @@ the quality that gives the length), and what the programs of the TPUPoint study 
 from __future__ import annotations
 
 import io
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from slipstick.experiments.measure.clocks.timing import Protocol, measure
+from slipstick.hwmodels.files.own_names import found_here
 from slipstick.hwmodels.files.readers import InputError
 
 Floats = npt.NDArray[np.float32]
@@ -76,18 +74,15 @@ def own_decoder(target: str) -> Decoder:
     InputError
         Where there is no such function, or it fails.
     """
-    module, _, attribute = target.partition(":")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    print(f"slipstick: imports {module} and runs its code ({target})", file=sys.stderr)
     try:
-        function = getattr(import_module(module), attribute)
+        function = found_here(target)
         first = function()
         make = function
         if isinstance(first, Iterator):
             make = _one_by_one(function)
             first = make()
+    except InputError:
+        raise
     except Exception as error:  # whatever the code raises is the user's to read
         raise InputError(f"decoder {target!r}: want MODULE:FUNCTION: {type(error).__name__}: {error}") from error
     return Decoder(target, make, float(_bytes(first)))

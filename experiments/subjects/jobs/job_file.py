@@ -17,6 +17,7 @@ from slipstick.experiments.subjects.jobs import SHIPPED, is_job, shipped_jobs
 from slipstick.experiments.subjects.jobs.job_records import JobFile, StageFile
 from slipstick.experiments.subjects.jobs.stage_times import is_fed, stage_time, workers_of
 from slipstick.hwmodels.files.expressions import parse_expression, symbol
+from slipstick.hwmodels.files.own_names import OwnName, named_here
 from slipstick.hwmodels.files.readers import InputError, read_yaml, require_mapping, unknown_name
 from slipstick.hwmodels.files.records import validated
 from slipstick.workloads.catalog import workload_names
@@ -129,7 +130,10 @@ class JobQuestion:
         if machine is None or stage.workload is None:
             raise InputError(f"{self.where}: stage {stage.name!r}: on which machine? Give machine, or --on MACHINE")
         latest = {text.partition("=")[0].strip(): text for text in (*stage.set, *others)}
-        estimator = stage.estimator or self.estimator
+        estimator = self.estimator
+        if stage.estimator is not None:
+            trusted = {estimator} if isinstance(estimator, OwnName) else ()
+            estimator = named_here(stage.estimator, trusted, f"{self.where}: stage {stage.name!r}: estimator")
         answer = stage_time(stage.workload, machine, estimator, tuple(latest.values()), stage.dtype, stage.part)
         note = "" if stage.scatter is None else f" (set: {stage.scatter:.1%})"
         return (answer.seconds,), answer.scatter, [f"{stage.name}: {answer.assumed}{note}"]

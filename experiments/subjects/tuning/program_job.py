@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import copy
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from importlib import import_module
 from inspect import getsourcefile, signature
 from pathlib import Path
 from typing import Any
 
 from slipstick.experiments.subjects.tuning.instrumented import Tunable, instrumented, knob_of, own_parameters
 from slipstick.experiments.subjects.tuning.tuner import Knob, Settings, Trial
+from slipstick.hwmodels.files.own_names import found_here
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.runs.step_profiles import Operation, StepProfile
 
@@ -193,13 +192,10 @@ def load_program(target: str, steps: int, step_seconds: float) -> ProgramJob:
     InputError
         Where there is no such function, or it needs arguments.
     """
-    module, _, attribute = target.partition(":")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)  # stays: workers import the same module
-    print(f"slipstick: imports {module} and runs its code ({target})", file=sys.stderr)
     try:
-        build = getattr(import_module(module), attribute)
+        build = found_here(target)
+    except InputError:
+        raise
     except Exception as error:  # whatever the code raises is the user's to read
         raise InputError(f"job {target!r}: want MODULE:ATTRIBUTE: {type(error).__name__}: {error}") from error
     if not callable(build):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 import sysconfig
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any
 
+from slipstick.hwmodels.files.own_names import import_own
 from slipstick.hwmodels.files.readers import InputError, whole_number
 from slipstick.workloads.importers.torch.constants import without_constants
 from slipstick.workloads.importers.torch.torch_recorder import Input
@@ -23,23 +23,25 @@ def build_by_name(target: str) -> tuple[Any, Inputs | None]:
 
     Numbers among its inputs stay what they are.
 
-    This is your own code, and it is run; modules of the current folder are found.
+    This is your own code, and it is run; modules of the current folder are found. A name from a file is refused.
 
     Raises
     ------
     InputError
         Where there is no such function, it fails, or it returns something else.
     """
-    module_name, _, attribute = target.rpartition(":")
+    module_name = target.rpartition(":")[0]
     folder = Path.cwd()
     if module_name.endswith(".py"):
         file = Path(module_name)
         if not file.is_file():
             raise InputError(f"{target!r}: no file {module_name}")
-        folder, module_name = file.resolve().parent, file.stem
+        folder = file.resolve().parent
     sys.path.insert(0, str(folder))
     try:
-        built = getattr(import_module(module_name), attribute)()
+        built = import_own(target)()
+    except InputError:
+        raise
     except Exception as error:  # whatever the function raises is the user's to read
         raise InputError(
             f"{target!r}: want MODULE:FUNCTION that builds a model or (model, inputs): {own_failure(error)}"
