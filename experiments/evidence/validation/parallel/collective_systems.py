@@ -125,5 +125,5 @@ def system(name: str) -> Machine:
     """A system of the collections as a machine with links."""
     device, links = {**NCCL_SYSTEMS, **SYSTEMS}[name]
     bare = machine(device)
-    data = bare.model_dump() | {"name": name, "links": links}
-    return Machine.model_validate(data)
+    kept = {path: source for path, source in bare.sources.items() if not path.startswith("links")}
+    return Machine.model_validate(bare.model_dump() | {"name": name, "links": links, "sources": kept})
