@@ -82,7 +82,7 @@ class ServingWork:
 class ServingPower:
     """The law of the module's first lines; parameters pooled over A100, H100 and B200.
 
-    Fitted to 800 metered vLLM runs (ML.ENERGY leaderboard and its version 2); the command that fits it anew and scores
+    Fitted to 931 metered vLLM runs (ML.ENERGY leaderboard and its version 2); the command that fits it anew and scores
     models and GPUs left out is ``slipstick validate energy``.
     """
 

@@ -64,13 +64,13 @@ class TrainingTerms:
 
 
 MEGATRON_TERMS = TrainingTerms(
-    bf16=0.641, fp8=0.706, fp4=0.535, routed=0.528, attention=0.418, passes=5.78, overhead=1.15e-4, routing=1.39e-3,
-    tensor=0.547, handed=0.368, expert=0.908, data=0.209, stragglers=4.62e-3, narrow=313.0, few=143.0, throttle=0.263,
+    bf16=0.614, fp8=0.712, fp4=0.52, routed=0.578, attention=0.46, passes=5.12, overhead=1.16e-4, routing=2.22e-3,
+    tensor=0.57, handed=0.388, expert=0.843, data=0.213, stragglers=5.08e-3, narrow=245.0, few=140.0, throttle=0.286,
 )  # fmt: skip
-"""Fitted to 87 public runs: MLPerf training v5.0 (Llama 3.1 405B) and Megatron-Bridge 26.02 to 26.08."""
+"""Fitted to 107 public runs: MLPerf training v5.0, v5.1 (Llama 3.1 405B) and Megatron-Bridge 26.02 to 26.08."""
 FSDP_TERMS = TrainingTerms(
     bf16=0.975, fp8=0.706, fp4=0.45, routed=0.5, attention=0.302, passes=7.25, overhead=1.03e-4, routing=5e-4,
-    tensor=0.7, handed=0.3, expert=0.7, data=1.16, stragglers=4.58e-3, narrow=716.0, few=100.0, throttle=0.584,
+    tensor=0.7, handed=0.3, expert=0.7, data=1.16, stragglers=4.58e-3, narrow=716.0, few=100.0, throttle=0.585,
 )  # fmt: skip
 """Fitted to 216 public runs of llm-foundry (eager PyTorch FSDP, dense models); terms of other traffic as started."""
 

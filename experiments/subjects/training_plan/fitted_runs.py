@@ -29,11 +29,13 @@ FITTED: Mapping[str, FittedRuns] = {
             "h200-sxm": frozenset({"fp8"}),
             "b200-sxm": frozenset({"bf16", "mxfp8"}),
             "gb200": frozenset({"bf16", "fp8", "mxfp8", "nvfp4"}),
+            "b300-sxm": frozenset({"bf16", "mxfp8"}),
+            "gb300": frozenset({"nvfp4"}),
         },
         experts=True,
         devices=2048,
         sequences=(4096, 8192),
-        runs=87,
+        runs=107,
     ),
     "fsdp": FittedRuns(
         {

@@ -1,8 +1,8 @@
 """Published training runs as layouts on machines: MLPerf training, Megatron-Bridge, llm-foundry.
 
 Left out, and why: rows marked suspicious; LoRA and fine-tuning; models whose configuration does not ship (Nemotron,
-DeepSeek V4); MLPerf rows without a layout of their own folder ("folder and size"); the v5.1 row that says GB200 and ran
-a GB300 configuration in NVFP4; the same submitter's step time repeated in a later round; layouts that do not divide.
+DeepSeek V4); MLPerf rows without a layout of their own folder ("folder and size"); the same submitter's step time
+repeated in a later round; layouts that do not divide.
 """
 
 from __future__ import annotations
@@ -147,12 +147,12 @@ def unplaced_runs(path: Path) -> list[TrainingRun]:
             model = GPT3 if name == "gpt3" else language_model(MODELS[name]) if name in MODELS else None
         except InputError:
             continue
-        if model is None or (row["round"] == "v5.1" and system == "gb200"):
+        if model is None:
             continue
         devices, batch = int(row["accelerators"]), int(row["global_batch_size"])
         run = TrainingRun(
-            "mlperf", system, model, TrainingLayout(data=devices), batch, int(row["sequence_length"]), "fp8", devices,
-            row["step_s"], row["round"],
+            "mlperf", system, model, TrainingLayout(data=devices), batch, int(row["sequence_length"]),
+            _precision(row), devices, row["step_s"], row["round"],
         )  # fmt: skip
         if not any(_same(run, other) for other in result):
             result.append(run)
@@ -184,8 +184,6 @@ def _mlperf(row: dict[str, Any]) -> TrainingRun | None:
     if "suspicious" in row or row["benchmark"] not in MODELS or not layout or "step_s" not in row:
         return None
     system = _system(row["accelerator"])
-    if row["round"] == "v5.1" and system == "gb200":
-        return None
     t, p, c = (int(row[f"{name}_parallel"]) for name in ("tensor", "pipeline", "context"))
     devices, batch = int(row["accelerators"]), int(row["global_batch_size"])
     data = devices // (t * p * c)
@@ -193,8 +191,14 @@ def _mlperf(row: dict[str, Any]) -> TrainingRun | None:
     at = TrainingLayout(t, p, data, c, 1, CHUNKS_OF_MLPERF if p > 1 else 1, micro, 1)
     model = language_model(MODELS[row["benchmark"]])
     return TrainingRun(
-        "mlperf", system, model, at, batch, int(row["sequence_length"]), "fp8", devices, row["step_s"], row["round"]
-    )
+        "mlperf", system, model, at, batch, int(row["sequence_length"]), _precision(row), devices, row["step_s"],
+        row["round"],
+    )  # fmt: skip
+
+
+def _precision(row: dict[str, Any]) -> str:
+    """What a submission's products ran in: its configuration's name ends in fp4, or the reference's FP8 holds."""
+    return "nvfp4" if "fp4" in str(row.get("config", "")).lower() else "fp8"
 
 
 def _bridge(row: dict[str, Any]) -> TrainingRun | None:
