@@ -21,7 +21,7 @@ from .workloads.graph.workload_file import load_workload as load_workload
 from .workloads.importers.detect import import_file as import_file
 from .workloads.importers.onnx.onnx_import import import_onnx as import_onnx
 from .workloads.importers.torch.torch_import import import_torch as import_torch
-from .workloads.importers.torch.torch_recorder import Input as Input
+from .workloads.importers.torch.arguments import Input as Input
 from .workloads.layers.single import convolution as convolution
 from .workloads.layers.single import dense as dense
 from .workloads.layers.single import elementwise as elementwise

@@ -126,6 +126,14 @@ def default(
     return _unmeasured(converted, machine, kind)
 
 
+def as_executed(workload: Workload, machine: Machine, chosen: Collection[str] = ()) -> Machine:
+    """The machine with the runtime that the workload's user chose, as by `torch.compile`; a runtime that is set stays."""
+    compiled = workload.metadata.get("execution") == "compiled"
+    if compiled and machine.runtime.mode == "eager" and "runtime.mode" not in chosen:
+        return machine.using({"runtime.mode": "compiled"})
+    return machine
+
+
 def is_torch_program(workload: Workload) -> bool:
     """Whether a graph is a forward pass that torch traced, in float32 and without a cache of keys and values."""
     facts = workload.metadata

@@ -13,7 +13,7 @@ from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.core.schedule_model import check_run_number
 from slipstick.experiments.question import registry
 from slipstick.experiments.question.axes import Values, axes_of
-from slipstick.experiments.question.defaults import default, in_type, kept_open
+from slipstick.experiments.question.defaults import as_executed, default, in_type, kept_open
 from slipstick.experiments.question.settings import Value, by_namespace, number_of, run_number
 from slipstick.experiments.question.space import Space
 from slipstick.hwmodels.catalog import machine as machine_by_name
@@ -112,7 +112,7 @@ def question(
     dtype = number_type(dtype) if dtype is not None else None
     graph = workload_by_name(workload) if isinstance(workload, str) else workload
     base = machine_by_name(machine) if isinstance(machine, str) else machine
-    target = base.using(values["machine"]) if values["machine"] else base
+    target = as_executed(graph, base.using(values["machine"]) if values["machine"] else base, values["machine"])
     run = {name: run_number(graph, name, value) for name, value in values["run"].items()}
     for name, value in run.items():
         if name not in graph.symbols:

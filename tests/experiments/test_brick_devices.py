@@ -67,7 +67,7 @@ def test_a_batch_is_the_first_size_of_every_input_and_a_model_of_its_own(monkeyp
     torch = pytest.importorskip("torch", reason="bricks of torch models need the extra torch")
     from slipstick.experiments.measure.bricks import brick_runs
     from slipstick.workloads.importers.torch import torch_by_name
-    from slipstick.workloads.importers.torch.torch_recorder import Input
+    from slipstick.workloads.importers.torch.arguments import Input
 
     for shape in ((1, 8), ("batch", 8)):
         own = (torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU()), [Input(shape)])

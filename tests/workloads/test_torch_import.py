@@ -15,8 +15,9 @@ from slipstick.workloads.graph.workload_file import load_workload
 torch = pytest.importorskip("torch", reason="the torch extra is not installed")
 nn = torch.nn
 
+from slipstick.workloads.importers.torch.arguments import Input  # noqa: E402
 from slipstick.workloads.importers.torch.torch_import import import_torch  # noqa: E402
-from slipstick.workloads.importers.torch.torch_recorder import Input, make_recorder  # noqa: E402
+from slipstick.workloads.importers.torch.torch_recorder import make_recorder  # noqa: E402
 
 
 def matrix_flop(graph: Workload, phase: str) -> Any:
@@ -279,3 +280,42 @@ def test_operations_that_are_not_known_are_listed() -> None:
     graph = import_torch(lambda x: torch.linalg.inv(x), [Input(("batch", 4, 4))], purpose="inference")
     assert graph.uncounted == ("linalg_inv_ex",)
     assert next(op for op in graph if op.kind == "uncounted").cost["read"] != 0
+
+
+def test_tensors_stand_for_their_shapes_and_what_else_is_given_is_named() -> None:
+    model = nn.Linear(10, 20)
+    by_tensor = import_torch(model, (torch.zeros(3, 10),))
+    assert by_tensor.identity == import_torch(model, [Input((3, 10))]).identity
+    assert by_tensor.identity == import_torch(model, torch.zeros(3, 10)).identity
+    assert by_tensor.identity == import_torch(model, {"input": torch.zeros(3, 10, device="meta")}).identity
+    scaled = import_torch(lambda x, by: x * by, (torch.zeros(3, 10), 0.5), purpose="inference")
+    assert [op.name for op in scaled] == ["mul"]
+    with pytest.raises(InputError, match=r"import_torch.Linear.: its inputs are a str, not tensors: want .tensor, "):
+        import_torch(model, "batch,10")
+    with pytest.raises(InputError, match=r"its inputs are .int, int., not tensors"):
+        import_torch(model, (3, 10))
+    with pytest.raises(InputError, match=r"its inputs are .., not tensors"):
+        import_torch(model, [])
+
+
+@pytest.mark.parametrize(
+    "compiled",
+    [
+        lambda model: torch.compile(model),
+        lambda model: torch.compile(model.forward),
+        lambda model: nn.Sequential(torch.compile(model)),
+        lambda model: model.compile() or model,
+    ],
+    ids=["module", "its forward", "a part", "in place"],
+)
+def test_a_module_that_its_user_compiled_is_answered_as_compiled(compiled: Any) -> None:
+    import slipstick as ss
+
+    written = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64))
+    eager = import_torch(written, (torch.zeros(8, 64),), purpose="inference")
+    graph = import_torch(compiled(written), (torch.zeros(8, 64),), purpose="inference")
+    assert [op.dims for op in graph] == [op.dims for op in eager]
+    assert ss.question(eager, "H100").machine.runtime.mode == "eager"
+    assert ss.question(graph, "H100").machine.runtime.mode == "compiled"
+    assert ss.question(graph, "H100", settings={"machine.runtime.mode": "eager"}).machine.runtime.mode == "eager"
+    assert "H100 SXM5 80 GB, compiled runtime" in ss.question(graph, "H100").answer().assumptions

@@ -120,7 +120,7 @@ def symbolic_lengths() -> list[ValidationRow]:
     from slipstick.experiments.evidence.validation.models.workload_arrays import compile_workload
     from slipstick.experiments.measure.bricks import small_models
     from slipstick.workloads.catalog import workload
-    from slipstick.workloads.importers.torch.torch_recorder import Input
+    from slipstick.workloads.importers.torch.arguments import Input
 
     rows = [
         *symbolic_case("transformer block", small_models.qanet_block(), lambda n: Input((2, n, 128)), 10),

@@ -19,7 +19,7 @@ from slipstick.workloads.transforms.bricks import Brick
 
 if TYPE_CHECKING:
     from slipstick.workloads.importers.torch.torch_by_name import Inputs
-    from slipstick.workloads.importers.torch.torch_recorder import Input
+    from slipstick.workloads.importers.torch.arguments import Input
 
 FREE = (
     *("view", "reshape", "flatten", "unflatten", "permute", "transpose", "t.", "squeeze", "unsqueeze", "expand"),

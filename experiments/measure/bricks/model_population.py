@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.workloads.importers.torch.torch_recorder import Input
+from slipstick.workloads.importers.torch.arguments import Input
 
 Inputs = Sequence[Input] | Mapping[str, Input]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from slipstick.workloads.importers.assembly import Piece
+from slipstick.workloads.importers.torch.aten_contractions import read_distances, read_trilinear, read_weight_norm
 from slipstick.workloads.importers.torch.aten_readers import (
     Call,
     Reader,
@@ -49,6 +50,9 @@ READERS: Mapping[str, Reader] = _table(
     {
         "mm addmm bmm baddbmm mv addmv dot vdot addbmm": read_mm,
         "linear": read_linear,
+        "_trilinear": read_trilinear,
+        "_cdist_forward": read_distances,
+        "_weight_norm_interface _weight_norm_interface_backward": read_weight_norm,
         "convolution _convolution convolution_overrideable": read_convolution,
         "convolution_backward": read_convolution_backward,
         """

@@ -11,11 +11,9 @@ from typing import Any
 
 from slipstick.hwmodels.files.own_names import import_own
 from slipstick.hwmodels.files.readers import InputError, whole_number
-from slipstick.workloads.importers.torch.constants import without_constants
-from slipstick.workloads.importers.torch.torch_recorder import Input
+from slipstick.workloads.importers.torch.arguments import Input, Inputs, described, without_constants
 
 LAYERS = ("hwmodels", "workloads", "estimators", "experiments")
-Inputs = Sequence[Input] | Mapping[str, Input]
 
 
 def build_by_name(target: str) -> tuple[Any, Inputs | None]:
@@ -53,7 +51,7 @@ def build_by_name(target: str) -> tuple[Any, Inputs | None]:
         raise InputError(f"{target!r}: returns {type(model).__name__}, want a model or (model, inputs)")
     if isinstance(example, (tuple, list, Mapping)):
         model, example = without_constants(model, example)
-    return model, _described(target, example) if example is not None else None
+    return model, described(example, f"{target!r}") if example is not None else None
 
 
 def own_failure(error: BaseException) -> str:
@@ -78,25 +76,6 @@ def _is_own(filename: str) -> bool:
         or path.is_relative_to(Path(sysconfig.get_path("stdlib")))
         or any(path.resolve().is_relative_to(root / layer) for layer in LAYERS)
     )
-
-
-def _described(target: str, example: Any) -> Inputs:
-    import torch
-
-    entries = example.values() if isinstance(example, Mapping) else example
-    if isinstance(entries, torch.Tensor):
-        return [_input(entries)]
-    inputs = list(entries) if isinstance(entries, Sequence) or isinstance(example, Mapping) else [entries]
-    if not inputs or not all(isinstance(value, torch.Tensor) for value in inputs):
-        raise InputError(
-            f"{target!r}: its inputs are not tensors: want (model, (tensor, ...)) or (model, {{name: tensor}})"
-        )
-    described = [_input(value) for value in inputs]
-    return dict(zip(example, described, strict=True)) if isinstance(example, Mapping) else described
-
-
-def _input(tensor: Any) -> Input:
-    return Input(tuple(int(size) for size in tensor.shape), str(tensor.dtype).removeprefix("torch."))
 
 
 def inputs_from_text(shapes: Sequence[str]) -> Inputs:

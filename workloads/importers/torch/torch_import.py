@@ -6,6 +6,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import Any
 
 import sympy as sp
@@ -16,11 +17,12 @@ from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.importers.assembly import Assembly, Node, Piece, Tensor, assemble
+from slipstick.workloads.importers.torch.arguments import Input, described, without_constants
 from slipstick.workloads.importers.torch.aten import Call, read_call
 from slipstick.workloads.importers.torch.torch_by_name import own_failure
 from slipstick.workloads.importers.torch.torch_recorder import (
-    Input,
     RecordedNode,
+    before_compilation,
     fake_subject,
     make_recorder,
     plain_attention,
@@ -47,7 +49,7 @@ class Recording:
 
 def import_torch(
     model: Any,
-    inputs: Sequence[Input] | Mapping[str, Input],
+    inputs: Sequence[object] | Mapping[str, object],
     name: str = "",
     *,
     purpose: str = "training",
@@ -62,9 +64,13 @@ def import_torch(
     Parameters
     ----------
     inputs
-        Shapes and dtypes of the arguments, by position or by name, e.g. ``[Input(("batch", 3, 224, 224))]``.
+        The arguments by position or by name: tensors, ``(torch.zeros(8, 3, 224, 224),)``, or shapes and types,
+        ``[Input(("batch", 3, 224, 224))]``, whose named sizes stay open.
     purpose
-        "training" (forward, backward, optimizer) or "inference" (forward, in evaluation mode).
+        "training" (forward, backward, optimizer) or "inference" (forward, in evaluation mode under ``no_grad``).
+        Parameters need gradients as the module says in both, since PyTorch chooses kernels by that: a dense layer
+        behind a transpose is one product where its weight may be trained, and one a position where it is frozen.
+        A module that went through ``torch.compile`` has ``metadata["execution"] == "compiled"``.
     optimizer
         "sgd", "momentum", "adam", "adamw", ...; None leaves the update out.
     loss
@@ -80,7 +86,14 @@ def import_torch(
     """
     if purpose not in ("training", "inference"):
         raise InputError(f"purpose = {purpose!r}: want 'training' or 'inference'")
-    keyed = dict(inputs) if isinstance(inputs, Mapping) else {str(i): value for i, value in enumerate(inputs)}
+    if find_spec("torch") is None:
+        raise InputError("reading torch models needs torch: pip install 'slipstick[torch]'")
+    model, compiled = before_compilation(model)
+    label = name or getattr(type(model), "__name__", "callable")
+    if isinstance(inputs, (list, tuple, Mapping)):
+        model, inputs = without_constants(model, inputs)
+    given = described(inputs, f"import_torch({label})")
+    keyed = dict(given) if isinstance(given, Mapping) else {str(i): value for i, value in enumerate(given)}
     names = list(dict.fromkeys(s for given in keyed.values() for s in given.shape if isinstance(s, str)))
     values = {n: HINTS[i % len(HINTS)] for i, n in enumerate(names)} | {
         n: v for n, v in (hints or {}).items() if n in names
@@ -89,7 +102,7 @@ def import_torch(
         "training": purpose == "training",
         "optimizer": optimizer,
         "loss": loss,
-        "positional": not isinstance(inputs, Mapping),
+        "positional": not isinstance(given, Mapping),
     }
     first, way, branches = decided_branches(lambda way: _record(model, keyed, values, (), way, **options), values)
     graph = assemble(first.nodes)
@@ -103,7 +116,6 @@ def import_torch(
             notes = [*branches, *(note for note in first.assumptions if name_again not in note)]
             notes.append(f"{name_again}: interpolated, checked at {fixed.pop(name_again)} and three other values")
     notes += [f"{n} = {value} (specialised by torch)" for n, value in fixed.items()]
-    label = name or getattr(type(model), "__name__", "callable")
     return Workload(
         label,
         graph.operations,
@@ -115,6 +127,7 @@ def import_torch(
                 "parameter_bytes": first.parameter_bytes,
                 "purpose": purpose,
                 "source": f"torch {_torch_version()}",
+                **({"execution": "compiled"} if compiled else {}),
                 "assumptions": tuple(notes[:MAX_ASSUMPTIONS]),
             }
         ),
@@ -144,10 +157,7 @@ def _record(
     loss: Any,
     positional: bool,
 ) -> Recording:
-    try:
-        import torch
-    except ImportError:
-        raise InputError("reading torch models needs torch: pip install 'slipstick[torch]'") from None
+    import torch
     from torch._dynamo.source import ConstantSource
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
@@ -176,7 +186,8 @@ def _record(
             for k, given in inputs.items()
         }
         subject = fake_subject(model, recorder, stack, training=training)
-        for block in (plain_attention(), recurrent_macros(recorder), recorder, torch.set_grad_enabled(training)):
+        eager = torch.compiler.set_stance("force_eager")  # modules that their user compiled run as they were written
+        for block in (eager, plain_attention(), recurrent_macros(recorder), recorder, torch.set_grad_enabled(training)):
             stack.enter_context(block)
         try:
             out = subject.call(*arguments.values()) if positional else subject.call(**arguments)

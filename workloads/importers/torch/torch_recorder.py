@@ -14,18 +14,11 @@ from typing import Any
 
 from slipstick.workloads.importers.assembly import Piece, Tensor
 from slipstick.workloads.importers.torch.aten import Call
+from slipstick.workloads.importers.torch.aten_contractions import trilinear_shape
 
 # What says nothing about work: aliases of a whole tensor.
 _ALIASES = frozenset({"detach", "alias", "lift_fresh"})
 _VIEWS = frozenset({"_unsafe_view", "_reshape_alias"})
-
-
-@dataclass(frozen=True)
-class Input:
-    """One tensor given to the callable: sizes are numbers, or names that become symbols."""
-
-    shape: tuple[int | str, ...]
-    dtype: str = "float32"
 
 
 @dataclass
@@ -147,6 +140,8 @@ def make_recorder(environment: Any, truth: Callable[[], bool] | None = None) -> 
                 # torch's own shape rule expands by numbers, which symbolic sizes are not.
                 _, left, right = args[:3]
                 out = left.new_empty((left.shape[0], left.shape[1], right.shape[2]))
+            elif func._opname == "_trilinear":
+                out = args[0].new_empty(trilinear_shape([tuple(t.shape) for t in args[:3]], args[3:6], args[6]))
             elif truth and func._opname == "_local_scalar_dense" and _is_unknown_truth(args[0]):
                 out = truth()
             else:
@@ -248,13 +243,14 @@ def fake_subject(model: Any, recorder: Any, stack: contextlib.ExitStack, *, trai
     for name, tensor in model.named_parameters(remove_duplicate=False):
         if id(tensor) not in twins:
             twin = torch.empty_strided(tuple(tensor.shape), tensor.stride(), dtype=tensor.dtype)
-            twins[id(tensor)] = parameters[name] = twin.requires_grad_(tensor.requires_grad and training)
+            twins[id(tensor)] = parameters[name] = twin.requires_grad_(tensor.requires_grad)
         replaced[name] = twins[id(tensor)]
     for name, tensor in model.named_buffers(remove_duplicate=False):
         if id(tensor) not in twins:
             twins[id(tensor)] = torch.empty_strided(tuple(tensor.shape), tensor.stride(), dtype=tensor.dtype)
         replaced[name] = twins[id(tensor)]
-    for path, module in model.named_modules():
+    for given, module in model.named_modules():
+        path = given.replace("_orig_mod.", "").removesuffix("._orig_mod")
         stack.callback(module.register_forward_pre_hook(lambda _m, _x, path=path: recorder.layers.append(path)).remove)
         stack.callback(module.register_forward_hook(lambda _m, _x, _y: _popped(recorder.layers)).remove)
     stack.callback(model.train, model.training)
@@ -266,6 +262,19 @@ def fake_subject(model: Any, recorder: Any, stack: contextlib.ExitStack, *, trai
         return torch.func.functional_call(model, replaced, args, kwargs)
 
     return Subject(call, parameters, count, size)
+
+
+def before_compilation(model: Any) -> tuple[Any, bool]:
+    """What its user wrote, and whether that or a part of it went through `torch.compile`."""
+    import torch
+    from torch._dynamo.eval_frame import OptimizedModule
+
+    written = getattr(model, "_orig_mod", None) or getattr(model, "_torchdynamo_orig_callable", None) or model
+    if getattr(written, "__name__", "") == "forward" and isinstance(getattr(written, "__self__", None), torch.nn.Module):
+        written = written.__self__  # torch.compile(model.forward)
+    parts = written.modules() if isinstance(written, torch.nn.Module) else ()
+    inside = any(isinstance(part, OptimizedModule) or part._compiled_call_impl is not None for part in parts)
+    return written, hasattr(model, "_orig_mod") or hasattr(model, "_torchdynamo_orig_callable") or inside
 
 
 def _popped(stack: list[str]) -> None:
