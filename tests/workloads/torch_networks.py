@@ -123,9 +123,7 @@ def images() -> Iterator[Network]:
     yield "convolutional network", nn.Sequential(*stem, *head), (image,)
     yield "Conv1d", nn.Sequential(nn.Conv1d(3, 8, 5), nn.GELU(), nn.Conv1d(8, 8, 1)), (zeros(2, 3, 16),)
     yield "Conv3d", nn.Sequential(nn.Conv3d(3, 4, 3), nn.ReLU(), nn.MaxPool3d(2)), (zeros(2, 3, 8, 8, 8),)
-    transposed = nn.Sequential(
-        nn.ConvTranspose2d(3, 8, 4, 2, 1), nn.InstanceNorm2d(8, affine=True), nn.LeakyReLU()
-    )
+    transposed = nn.Sequential(nn.ConvTranspose2d(3, 8, 4, 2, 1), nn.InstanceNorm2d(8, affine=True), nn.LeakyReLU())
     yield "ConvTranspose2d", transposed, (image,)
     last = nn.Conv2d(3, 8, 3).to(memory_format=torch.channels_last)
     yield "channels last", last, (image.to(memory_format=torch.channels_last),)
@@ -153,7 +151,11 @@ def others() -> Iterator[Network]:
     yield "cosine_similarity", Written(lambda _, a, b: F.cosine_similarity(a, b)), (zeros(4, 8), zeros(4, 8))
     regression = Written(lambda m, x, y: F.mse_loss(m.l(x), y) + F.smooth_l1_loss(x, x * 2), l=nn.Linear(8, 4))
     yield "losses of two tensors", regression, (zeros(4, 8), zeros(4, 4))
-    yield "cross entropy", Written(lambda m, x, y: F.cross_entropy(m.l(x), y), l=nn.Linear(8, 4)), (zeros(4, 8), words(4))
+    yield (
+        "cross entropy",
+        Written(lambda m, x, y: F.cross_entropy(m.l(x), y), l=nn.Linear(8, 4)),
+        (zeros(4, 8), words(4)),
+    )
 
 
 def networks() -> Iterator[Network]:

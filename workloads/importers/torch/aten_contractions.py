@@ -85,6 +85,7 @@ def read_weight_norm(call: Call) -> list[Piece]:
     """A weight divided by the norms of its rows, times a length each; backward reads the gradient as well."""
     reads = sum(tensor.elements for tensor in call.tensors())
     elements = call.results[0].elements
-    norms = Piece("reduction", {"elements": elements, "outputs": call.results[1].elements}, {"function": "norm"}, "norm")
+    sums = {"elements": elements, "outputs": call.results[1].elements}
+    norms = Piece("reduction", sums, {"function": "norm"}, "norm")
     dims = {"elements": elements, "reads": reads, "writes": elements}
     return [norms, Piece("elementwise", dims, {"function": "weight_norm"}, "scale", (0,))]

@@ -270,8 +270,9 @@ def before_compilation(model: Any) -> tuple[Any, bool]:
     from torch._dynamo.eval_frame import OptimizedModule
 
     written = getattr(model, "_orig_mod", None) or getattr(model, "_torchdynamo_orig_callable", None) or model
-    if getattr(written, "__name__", "") == "forward" and isinstance(getattr(written, "__self__", None), torch.nn.Module):
-        written = written.__self__  # torch.compile(model.forward)
+    owner = getattr(written, "__self__", None)
+    if getattr(written, "__name__", "") == "forward" and isinstance(owner, torch.nn.Module):
+        written = owner  # torch.compile(model.forward)
     parts = written.modules() if isinstance(written, torch.nn.Module) else ()
     inside = any(isinstance(part, OptimizedModule) or part._compiled_call_impl is not None for part in parts)
     return written, hasattr(model, "_orig_mod") or hasattr(model, "_torchdynamo_orig_callable") or inside

@@ -44,8 +44,8 @@ def table(scored: Path | None) -> list[ValidationRow]:
     """Parameters and FLOPs of image models against the table of their authors, in its convention."""
     from slipstick.experiments.evidence.validation.models.model_names import model_name
     from slipstick.experiments.measure.bricks.model_population import pytorchcv_model
-    from slipstick.workloads.importers.torch.torch_import import import_torch
     from slipstick.workloads.importers.torch.arguments import Input
+    from slipstick.workloads.importers.torch.torch_import import import_torch
 
     path = scored_file(TABLE, scored)
     if path is None:
