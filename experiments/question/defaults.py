@@ -127,7 +127,7 @@ def default(
 
 
 def as_executed(workload: Workload, machine: Machine, chosen: Collection[str] = ()) -> Machine:
-    """The machine with the runtime that the workload's user chose, as by `torch.compile`; a runtime that is set stays."""
+    """The machine with the runtime that the workload's user chose, as by `torch.compile`; one that is set stays."""
     compiled = workload.metadata.get("execution") == "compiled"
     if compiled and machine.runtime.mode == "eager" and "runtime.mode" not in chosen:
         return machine.using({"runtime.mode": "compiled"})

@@ -18,8 +18,7 @@ from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.transforms.bricks import Brick
 
 if TYPE_CHECKING:
-    from slipstick.workloads.importers.torch.arguments import Input
-    from slipstick.workloads.importers.torch.torch_by_name import Inputs
+    from slipstick.workloads.importers.torch.arguments import Input, Inputs
 
 FREE = (
     *("view", "reshape", "flatten", "unflatten", "permute", "transpose", "t.", "squeeze", "unsqueeze", "expand"),

@@ -33,8 +33,7 @@ from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.transforms.bricks import Brick, find_bricks
 
 if TYPE_CHECKING:
-    from slipstick.workloads.importers.torch.arguments import Input
-    from slipstick.workloads.importers.torch.torch_by_name import Inputs
+    from slipstick.workloads.importers.torch.arguments import Input, Inputs
 
 BATCH = 8
 SHEET_BATCH = 128

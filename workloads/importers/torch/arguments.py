@@ -1,4 +1,4 @@
-"""What a program is called with: tensors are described by shape and type, numbers, words and None stay what they are."""
+"""What a program is called with: tensors are described by shape and type, what is no tensor stays what it is."""
 
 from __future__ import annotations
 
