@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slipstick.experiments.evidence.rows import ReproductionRow
 from slipstick.hwmodels.files.readers import unknown_name
+
+if TYPE_CHECKING:
+    from slipstick.experiments.evidence.score import Board
 
 HERE = Path(__file__).parent
 
@@ -36,17 +39,21 @@ def paper(name: str) -> Any:
     return import_module(f"slipstick.experiments.evidence.papers.{stem}.{stem}_rows")
 
 
-def scoreboard(name: str) -> Any:
-    """The module of a scoreboard.
+def scoreboard(name: str) -> Board:
+    """A scoreboard's declaration.
 
     Raises
     ------
     InputError
         Where no scoreboard has this name.
     """
+    from slipstick.experiments.evidence.score import Board
+
     if name not in scoreboards():
         raise unknown_name("scoreboard", name, scoreboards())
-    return import_module(f"slipstick.experiments.evidence.boards.{name.replace('-', '_')}")
+    module = import_module(f"slipstick.experiments.evidence.boards.{name.replace('-', '_')}")
+    board = getattr(module, "BOARD", None)
+    return board or Board("", {name: lambda data: module.rows(data.scored)})
 
 
 def reproduce(name: str) -> list[ReproductionRow]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from slipstick.experiments.calibrate.public_data import training_file
-from slipstick.experiments.evidence.boards.serving import rows
+from slipstick.experiments.evidence.boards.serving import BOARD
 from slipstick.experiments.evidence.validation.serving.refit import FILE, trained_on
 from slipstick.experiments.evidence.validation.serving.silicon import COLUMNS, read_cases
 from slipstick.experiments.evidence.validation.serving.step_fit import fit, predict
@@ -60,15 +60,15 @@ def test_a_file_elsewhere_is_scored_and_not_learnt(tmp_path: Path) -> None:
     if training_file(FILE) is None:
         pytest.skip("no public measurements here (set SLIPSTICK_DATA)")
     (tmp_path / "empty").mkdir()
-    absent = rows(tmp_path / "empty")
+    absent = BOARD.rows(tmp_path / "empty")
     assert all(row.case == "skipped" for row in absent)
     assert all("is not in" in row.reason for row in absent)
 
 
 def test_local_rows_beat_bytes_over_bandwidth() -> None:
-    from slipstick.experiments.evidence.boards.local_llm import rows as local_rows
+    from slipstick.experiments.evidence.boards.local_llm import BOARD as LOCAL
 
     if training_file("local_llm/localscore.csv") is None:
         pytest.skip("no public measurements here (set SLIPSTICK_DATA)")
-    newest = [row for row in local_rows() if row.held_out == "newest unseen" and "generation" in row.case]
+    newest = [row for row in LOCAL.rows() if row.held_out == "newest unseen" and "generation" in row.case]
     assert all(row.ours is not None and row.ours < row.baselines["bytes over bandwidth"] for row in newest)

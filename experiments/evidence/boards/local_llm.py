@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.tuned.tuned_local import ANCHORED
-from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
-from slipstick.experiments.evidence.rows import ValidationRow, skipped
-from slipstick.experiments.evidence.validation.serving.bench_scores import bench_rows
+from slipstick.experiments.evidence.score import PERCENT, Board, Data, Scored
+from slipstick.experiments.evidence.validation.serving.bench_scores import bench_scores
 from slipstick.experiments.evidence.validation.serving.local_rows import (
     FILE,
     LocalRow,
@@ -28,7 +26,6 @@ from slipstick.experiments.evidence.validation.serving.local_rows import (
 from slipstick.experiments.serve.local import local_calibration
 
 FloatArray = npt.NDArray[np.float64]
-DATASET = "local_llm/localscore"
 NEWEST = re.compile(r"RTX (40|50)|RTX PRO|M[345]\b|RX [79]0?\d{2,3}|\bL40|Ada|H100", re.IGNORECASE)
 """Accelerators of 2022 and later."""
 GOALS = {"newest unseen": (18.0, 50.0), "14B from 8B on one machine": (4.0, 16.0)}
@@ -36,31 +33,17 @@ NOISE = 2.4
 ENOUGH = 20
 
 
-def rows(scored: Path | None = None) -> list[ValidationRow]:
-    """The scoreboard: LocalScore, then LLM-Inference-Bench."""
-    return localscore_rows(scored) + bench_rows(scored)
-
-
-def localscore_rows(scored: Path | None) -> list[ValidationRow]:
+def _localscore(data: Data) -> Iterator[Scored]:
     """One user's generation and prompts."""
-    known, path = training_file(FILE), scored_file(FILE, scored)
-    if known is None or path is None:
-        return [skipped(DATASET, why_missing(FILE, scored))]
-    public, (targets, refused) = read_local(known)[0], read_local(path)
+    public, (targets, refused) = read_local(data.known(FILE))[0], read_local(data.judged(FILE))
     note = "left out: " + "; ".join(f"{reason}: {count}" for reason, count in sorted(refused.items()))
-    if not targets:
-        return [skipped(DATASET, note)]
-    rows: list[ValidationRow] = []
-    if scored is None:
-        rows += _pair("accelerator unseen", *_left_out(public, lambda r: r.accelerator), note)
-        rows += _pair("newest unseen", *_newest(public), "known: accelerators before 2022")
-        rows += _pair("14B from 8B on one machine", *_anchored(public), "by one run of the 8B model")
-        return rows
-    names = {r.accelerator for r in targets}
-    rest = [r for r in public if r.accelerator not in names]
-    rows += _pair("rows given", *_given(rest, targets), note)
-    rows += _pair("14B from 8B on one machine", *_anchored(targets), "by one run of the 8B model")
-    return rows
+    if data.scored is None:
+        yield from _pair("accelerator unseen", *_left_out(public, lambda r: r.accelerator), note)
+        yield from _pair("newest unseen", *_newest(public), "known: accelerators before 2022")
+    else:
+        names = {r.accelerator for r in targets}
+        yield from _pair("rows given", *_given([r for r in public if r.accelerator not in names], targets), note)
+    yield from _pair("14B from 8B on one machine", *_anchored(targets), "by one run of the 8B model")
 
 
 Errors = tuple[list[LocalRow], FloatArray, FloatArray, FloatArray]
@@ -80,7 +63,7 @@ def _newest(known: Sequence[LocalRow]) -> Errors:
 def _given(known: Sequence[LocalRow], scored: Sequence[LocalRow]) -> Errors:
     """Rows predicted by a fit to others; a backend without any takes the shipped figures."""
     order: list[LocalRow] = []
-    tokens, prompts, base = [], [], []
+    tokens, prompts, base = ([np.empty(0)] for _ in range(3))
     for backend in sorted({r.backend for r in scored}):
         training, wanted = [r for r in known if r.backend == backend], [r for r in scored if r.backend == backend]
         if not training:
@@ -102,7 +85,7 @@ def _ratio(known: Sequence[LocalRow], row: LocalRow) -> float:
 def _anchored(known: Sequence[LocalRow]) -> Errors:
     """Qwen2.5-14B from Llama-3.1-8B on the same accelerator, both Q4_K_M; the baseline scales by bytes."""
     scored: list[LocalRow] = []
-    tokens, base = [], []
+    tokens, base = [np.empty(0)], [np.empty(0)]
     for name in sorted({r.accelerator for r in known}):
         candidates = [r for r in known if r.accelerator == name and r.stored == "q4_k_m"]
         small, large = ([r for r in candidates if r.model.name == model] for model in ("llama-3.1-8b", "qwen2.5-14b"))
@@ -114,48 +97,25 @@ def _anchored(known: Sequence[LocalRow]) -> Errors:
         scored += large
         tokens.append(measured * predicted(fitted, large)[0] / predicted(fitted, small)[0][0])
         base.append(np.array([measured * r.work.memory / small[0].work.memory for r in large]))
-    if not scored:
-        return [], np.empty(0), np.empty(0), np.empty(0)
     return scored, np.concatenate(tokens), np.empty(0), np.concatenate(base)
 
 
 def _pair(
     held: str, scored: Sequence[LocalRow], tokens: FloatArray, prompts: FloatArray, base: FloatArray, note: str
-) -> Iterator[ValidationRow]:
-    if not scored:
-        yield skipped(DATASET, f"{held}: no rows")
-        return
-    measured = np.array([r.token for r in scored])
+) -> Iterator[Scored]:
+    """Rates: one over the seconds of the rows."""
     widths = np.array([local_calibration().half_width.get(r.backend, np.log(2)) for r in scored])
-    if held.startswith("14B"):
-        widths = widths * ANCHORED
-    inside = float((np.abs(np.log(tokens / measured)) <= widths).mean())
-    span = float(np.exp(2 * np.median(widths)))
-    for place, name in ((50, "median error"), (90, "90th percentile of the error")):
-        value, other = _error(tokens, measured, place), _error(base, measured, place)
-        goal = GOALS[held][place == 90] if held in GOALS else None
-        ok = None if goal is None or len(scored) < ENOUGH else value <= goal
-        yield ValidationRow(
-            DATASET, "tokens/s of generation", held, len(scored), name, "%", value, {"bytes over bandwidth": other},
-            goal, ok, 0.8, inside, span, NOISE, note,
-        )  # fmt: skip
-    if not len(prompts):
-        return
-    prompts_measured = np.array([r.prompt for r in scored])
-    for place, name in ((50, "median error"), (90, "90th percentile of the error")):
-        yield ValidationRow(
-            DATASET,
-            "tokens/s of prompts",
-            held,
-            len(scored),
-            name,
-            "%",
-            _error(prompts, prompts_measured, place),
-            {},
-            reason=note,
-        )
+    yield Scored(
+        "tokens/s of generation", held, 1 / np.array([r.token for r in scored]), 1 / tokens, PERCENT,
+        GOALS.get(held, ()), {"bytes over bandwidth": 1 / base}, enough=ENOUGH, noise=NOISE, reason=note,
+        half=widths * ANCHORED if held.startswith("14B") else widths,
+    )  # fmt: skip
+    if len(prompts):
+        measured = 1 / np.array([r.prompt for r in scored])
+        yield Scored("tokens/s of prompts", held, measured, 1 / prompts, reason=note)
 
 
-def _error(ours: FloatArray, measured: FloatArray, place: float) -> float:
-    """Of tokens/s: one over the seconds here."""
-    return float(100 * np.percentile(np.abs(measured / ours - 1), place))
+BOARD = Board(
+    "How many tokens/s does a local language model make for one user on a machine that nobody measured?",
+    {"local_llm/localscore": _localscore, "local_llm/llm_inference_bench": bench_scores},
+)

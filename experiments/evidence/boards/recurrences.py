@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,15 +12,14 @@ from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.operation.gpu.kernel_classes import KERNELS, KernelParameters
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.estimators.operation.roofline import Roofline
-from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
-from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.score import Board, Data, Scored, logarithmic
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.frames import csv_frame
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op
 
 FILE = "gpu/deepbench/deepbench_long.csv"
-DATASET = "deepbench recurrent layers"
+METRICS = (logarithmic(0.5, "median |log ratio|"),)
 MACHINES: Mapping[str, str] = {
     "DeepBench_AMD_VegaFE": "vega-fe",
     "DeepBench_AMD_MI25": "mi25",
@@ -86,8 +85,12 @@ def model(values: Mapping[str, float]) -> TiledRoofline:
 
 def log_errors(model: TiledRoofline | Roofline, steps: Sequence[Steps]) -> FloatArray:
     """log(predicted / measured) of every step."""
-    parts = [np.log(model.times(one.operations, machine(one.machine)) / one.seconds) for one in steps]
-    return np.concatenate(parts)
+    return np.asarray(np.log(seconds(model, steps) / np.concatenate([one.seconds for one in steps])))
+
+
+def seconds(model: TiledRoofline | Roofline, steps: Sequence[Steps]) -> FloatArray:
+    """Predicted seconds of every step, shape (steps,)."""
+    return np.concatenate([model.times(one.operations, machine(one.machine)) for one in steps])
 
 
 def fitted(steps: Sequence[Steps]) -> dict[str, float]:
@@ -113,42 +116,30 @@ def families(steps: Sequence[Steps]) -> dict[str, list[Steps]]:
     return result
 
 
-def rows(scored: Path | None = None) -> list[ValidationRow]:
+def _families(data: Data) -> Iterator[Scored]:
     """Each family left out of the fit; with `--data`, its rows from a fit to the machines that it has not."""
-    known_path, path = training_file(FILE), scored_file(FILE, scored)
-    if path is None or known_path is None:
-        return [skipped(DATASET, why_missing(FILE, scored))]
-    known, scores = read_steps(known_path), []
-    for family, members in families(read_steps(path)).items():
+    known = read_steps(data.known(FILE))
+    for family, members in families(read_steps(data.judged(FILE))).items():
         names = {one.machine for one in members}
         others = [one for one in known if one.machine not in names and one.machine not in _kin(known, names)]
         if not others:
             continue
         values = fitted(others)
+        measured = np.concatenate([one.seconds for one in members])
+        ours, plain, unfitted = (seconds(by, members) for by in (model(values), Roofline(), model({})))
         errors = np.abs(log_errors(model(values), members))
-        plain = {
-            "roofline and launches": float(np.median(np.abs(log_errors(Roofline(), members)))),
-            "products of unfitted tiles": float(np.median(np.abs(log_errors(model({}), members)))),
-        }
         reason = f"{', '.join(sorted(names))}; 90th percentile {np.quantile(errors, 0.9):.2f}; fit to the others: "
         reason += ", ".join(f"{name} {value:.3g}" for name, value in values.items())
-        metric = "median |log ratio|"
-        scores.append(
-            ValidationRow(
-                DATASET,
-                "a step, forward",
-                family,
-                len(errors),
-                metric,
-                "1",
-                float(np.median(errors)),
-                plain,
-                reason=reason,
-            )
-        )
-    return scores
+        baselines = {"roofline and launches": plain, "products of unfitted tiles": unfitted}
+        yield Scored("a step, forward", family, measured, ours, METRICS, (), baselines, reason=reason)
 
 
 def _kin(known: Sequence[Steps], names: set[str]) -> set[str]:
     """Machines of the families that some names belong to."""
     return {one.machine for group in families(known).values() if {o.machine for o in group} & names for one in group}
+
+
+BOARD = Board(
+    "How long does a step of a recurrent layer take on a GPU whose family was never measured?",
+    {"deepbench recurrent layers": _families},
+)

@@ -18,8 +18,7 @@ import numpy.typing as npt
 
 from slipstick.estimators.operation.serving.step_amounts import Batch, Shares
 from slipstick.estimators.operation.serving.step_time import StepTime
-from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
-from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.score import PERCENT, Data, Scored
 from slipstick.experiments.serve.oracle import serving_calibration
 from slipstick.hwmodels.catalog import machine, machine_names
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows
@@ -28,7 +27,7 @@ from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.weight_types import weight_type
 
 FloatArray = npt.NDArray[np.float64]
-FILE, DATASET = "local_llm/llm_inference_bench.csv.gz", "local_llm/llm_inference_bench"
+FILE = "local_llm/llm_inference_bench.csv.gz"
 DEVICES = {
     "Nvidia A100 GPU": "a100-sxm-40gb", "Nvidia H100 GPU": "h100-sxm", "Habana Gaudi2": "gaudi2",
     "Nvidia GH200": "gh200", "Nvidia GH200 GPU": "gh200", "AMD MI300X GPU": "mi300x", "AMD MI300X": "mi300x",
@@ -58,48 +57,26 @@ class Whole:
     roof: float
 
 
-def bench_rows(scored: Path | None) -> list[ValidationRow]:
+def bench_scores(data: Data) -> Iterator[Scored]:
     """Devices unseen and models unseen."""
-    known, path = training_file(FILE), scored_file(FILE, scored)
-    if known is None or path is None:
-        return [skipped(DATASET, why_missing(FILE, scored))]
-    public, (targets, refused) = read_batches(known)[0], read_batches(path)
+    public, (targets, refused) = read_batches(data.known(FILE))[0], read_batches(data.judged(FILE))
     note = "left out: " + "; ".join(f"{reason}: {count}" for reason, count in sorted(refused.items()))
-    rows: list[ValidationRow] = []
-    rows += _scores("device unseen", targets, public, lambda a, b: a.device != b.device, note)
-    rows += _scores("model unseen", targets, public, lambda a, b: a.device == b.device and a.model != b.model, note)
-    return rows
+    yield _scored("device unseen", targets, public, lambda a, b: a.device != b.device, note)
+    yield _scored("model unseen", targets, public, lambda a, b: a.device == b.device and a.model != b.model, note)
 
 
-def _scores(
+def _scored(
     held: str, scored: Sequence[Whole], known: Sequence[Whole], other: Callable[[Whole, Whole], bool], note: str
-) -> Iterator[ValidationRow]:
-    ours, roofs, measured = [], [], []
-    factors: dict[tuple[str, int, str, str], tuple[float, float] | None] = {}
-    for row in scored:
-        key = (row.engine, row.devices, row.device, row.model)
-        if key not in factors:
-            factors[key] = _factors(row, known, other)
-        both = factors[key]
-        if both is not None:
-            ours.append(row.ours * both[0])
-            roofs.append(row.roof * both[1])
-            measured.append(row.seconds)
-    if not measured:
-        yield skipped(DATASET, f"{held}: nothing to ask")
-        return
-    for place, name in ((50, "median error"), (90, "90th percentile of the error")):
-        value, base = (_error(measured, given, place) for given in (ours, roofs))
-        goal = GOALS[held][place == 90]
-        ok = value <= goal if len(measured) >= ENOUGH else None
-        yield ValidationRow(
-            DATASET, "tokens/s of whole batches", held, len(measured), name, "%", value, {"one efficiency": base}, goal,
-            ok, noise_floor=NOISE, reason=note,
-        )  # fmt: skip
-
-
-def _error(measured: Sequence[float], given: Sequence[float], place: float) -> float:
-    return float(100 * np.percentile(np.abs(np.array(measured) / np.array(given) - 1), place))
+) -> Scored:
+    keys = [(row.engine, row.devices, row.device, row.model) for row in scored]
+    factors = {key: _factors(row, known, other) for key, row in dict(zip(keys, scored, strict=True)).items()}
+    some = [(row, *both) for key, row in zip(keys, scored, strict=True) if (both := factors[key]) is not None]
+    rates = np.array([(1 / row.seconds, 1 / (row.ours * a), 1 / (row.roof * b)) for row, a, b in some]).reshape(-1, 3)
+    measured, ours, roofs = rates.T
+    return Scored(
+        "tokens/s of whole batches", held, measured, ours, PERCENT, GOALS[held], {"one efficiency": roofs},
+        enough=ENOUGH, noise=NOISE, reason=note,
+    )  # fmt: skip
 
 
 def _factors(row: Whole, known: Sequence[Whole], other: Callable[[Whole, Whole], bool]) -> tuple[float, float] | None:

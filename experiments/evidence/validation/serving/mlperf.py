@@ -7,7 +7,7 @@ prompts are not in the table; those assumed here matter little beside that facto
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,8 +16,7 @@ import numpy as np
 
 from slipstick.estimators.schedule.serving.closed_loop import Load, steady
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
-from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
-from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.score import PERCENT, Data, Scored
 from slipstick.experiments.serve.oracle import Deployment
 from slipstick.hwmodels.catalog import machine, machine_names
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows
@@ -59,12 +58,9 @@ class Result:
         return self.rate / self.accelerators
 
 
-def mlperf_rows(scored: Path | None) -> list[ValidationRow]:
+def mlperf_scores(data: Data) -> Iterator[Scored]:
     """Each accelerator from the others."""
-    known, path = training_file(FILE), scored_file(FILE, scored)
-    if known is None or path is None:
-        return [skipped(DATASET, why_missing(FILE, scored))]
-    public, (targets, refused) = read_results(known)[0], read_results(path)
+    public, (targets, refused) = read_results(data.known(FILE))[0], read_results(data.judged(FILE))
     ours, peaks, measured = [], [], []
     for result in targets:
         others = [r for r in public if r.benchmark == result.benchmark and r.machine != result.machine]
@@ -75,32 +71,12 @@ def mlperf_rows(scored: Path | None) -> list[ValidationRow]:
         ours.append(factor * model_rate(result))
         peaks.append(scaled * peak_rate(result))
         measured.append(result.each)
-    if not measured:
-        return [skipped(DATASET, "no Offline result that can be evaluated")]
-    rows = []
-    reasons = "; ".join(f"{reason}: {count}" for reason, count in sorted(refused.items()))
-    for place, name, goal in zip((50, 90), ("median error", "90th percentile of the error"), GOALS, strict=True):
-        error, base = (
-            float(100 * np.percentile(np.abs(np.array(v) / np.array(measured) - 1), place)) for v in (ours, peaks)
-        )
-        ok = error <= goal if len(measured) >= 20 else None
-        rows.append(
-            ValidationRow(
-                DATASET,
-                "Offline tokens/s",
-                "accelerator unseen",
-                len(measured),
-                name,
-                "%",
-                error,
-                {"others, by peak flop/s": base},
-                goal,
-                ok,
-                noise_floor=0.6,
-                reason=f"left out: {reasons}",
-            )
-        )
-    return rows
+    reason = f"left out: {'; '.join(f'{reason}: {count}' for reason, count in sorted(refused.items()))}"
+    baselines = {"others, by peak flop/s": np.array(peaks)}
+    yield Scored(
+        "Offline tokens/s", "accelerator unseen", np.array(measured), np.array(ours), PERCENT, GOALS, baselines,
+        enough=20, noise=0.6, reason=reason,
+    )  # fmt: skip
 
 
 def _factor(others: Sequence[Result], rate: Callable[[Result], float]) -> float | None:

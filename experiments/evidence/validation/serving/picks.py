@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -16,22 +17,27 @@ ENOUGH = 20
 MISS_GOAL, REGRET_GOALS = 10.0, (5.0, 20.0)
 
 
-def pick_rows(
-    cases: Sequence[Case],
-    further: FloatArray,
-    first: FloatArray,
-    seven: FloatArray,
-    kind: str,
-    held: str,
-    half: FloatArray,
-) -> Iterator[ValidationRow]:
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Rows that are scored, and seconds by ours and by the baselines, shape (rows,): of a further token but `first`."""
+
+    scored: Sequence[Case]
+    further: FloatArray
+    first: FloatArray
+    seven: FloatArray
+    one: FloatArray
+    nearest: FloatArray
+
+
+def picks(predicted: Predictions, kind: str, held: str, half: float) -> Iterator[ValidationRow]:
     """For each limit: how often the pick misses it, and what it gives away; picks keep a margin."""
+    cases, further, first, seven = predicted.scored, predicted.further, predicted.first, predicted.seven
     users = np.array([c.load.users for c in cases])
     outputs = np.array([c.load.output_tokens for c in cases])
     devices = np.array([c.layout.devices for c in cases])
     measured = np.array([c.tpot for c in cases])
     truth = np.array([c.per_gpu for c in cases])
-    margin = np.exp(half / 2)
+    margin = float(np.exp(half / 2))
 
     def rate(tpot: FloatArray) -> FloatArray:
         return np.asarray(users * outputs / (first + tpot * (outputs - 1)) / devices)

@@ -6,6 +6,7 @@ Both runs serve Llama-3.1-8B in bfloat16 to 300 requests of ShareGPT lengths tha
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +16,8 @@ import numpy.typing as npt
 from slipstick.estimators.schedule.serving.requests import Request
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
 from slipstick.estimators.schedule.serving.server import simulate
-from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.score import PERCENT, Data, Scored, relative
 from slipstick.experiments.evidence.validation.serving.profiled_step import ProfiledStep
 from slipstick.experiments.serve.oracle import Deployment
 from slipstick.hwmodels.catalog import machine, machine_names
@@ -34,6 +35,8 @@ SEQUENCES = {OWN: 256, OTHER: 128}
 """vLLM's options of the runs (request_cases.json)."""
 GOALS = {(OWN, "tpot"): (2, 5), (OWN, "ttft"): (3, 10), (OTHER, "tpot"): (18, 35), (OTHER, "ttft"): (None, None)}
 
+METRICS = (relative(0.5, "median error of a request", "%"), PERCENT[1])
+
 
 @dataclass(frozen=True)
 class Run:
@@ -46,28 +49,20 @@ class Run:
     theirs_tpot: FloatArray
 
 
-def request_rows(scored: Path | None) -> list[ValidationRow]:
+def request_scores(data: Data) -> Iterator[Scored | ValidationRow]:
     """Errors of both runs."""
-    path = scored_file(FILE, scored)
-    if path is None:
-        return [skipped(DATASET, why_missing(FILE, scored))]
-    rows: list[ValidationRow] = []
-    for case, run in recorded_runs(path).items():
+    for case, run in recorded_runs(data.judged(FILE)).items():
         if case == OWN:
-            profile = training_file("serving/profile_dense.csv.gz")
-            if profile is None:
-                rows.append(skipped(DATASET, why_missing("serving/profile_dense.csv.gz")))
-                continue
+            profile = data.known("serving/profile_dense.csv.gz")
             step = ProfiledStep(profile.parent, language_model(MODEL).layers).seconds
             rules = Scheduler(BUDGET, SEQUENCES[case], BLOCK, CACHE_TOKENS)
-            rows += _rows(case, run, "its own profile, nothing fitted", *_simulated(run, step, rules))
+            yield from _scored(case, run, "its own profile, nothing fitted", *_simulated(run, step, rules))
         elif case == OTHER and OTHER_MACHINE in machine_names():
             rules = Scheduler(BUDGET, SEQUENCES[case], BLOCK)
             one = Deployment(language_model(MODEL), machine(OTHER_MACHINE), Layout(), "bf16", rules=rules)
-            rows += _rows(case, run, "data sheet, no profile", *_simulated(run, one.step.seconds, one.scheduler))
+            yield from _scored(case, run, "data sheet, no profile", *_simulated(run, one.step.seconds, one.scheduler))
         else:
-            rows.append(skipped(DATASET, f"{case}: no machine here (validate --machines DIR adds one)"))
-    return rows
+            yield skipped(DATASET, f"{case}: no machine here (validate --machines DIR adds one)")
 
 
 def _simulated(run: Run, step: object, rules: Scheduler) -> tuple[FloatArray, FloatArray]:
@@ -100,28 +95,10 @@ def _run(rows: list[dict[str, str]]) -> Run:
     return Run(requests, ttft, further, column("sim_ttft_s")[order], column("sim_tpot_s")[order])
 
 
-def _rows(case: str, run: Run, held: str, ttft: FloatArray, tpot: FloatArray) -> list[ValidationRow]:
-    rows = []
+def _scored(case: str, run: Run, held: str, ttft: FloatArray, tpot: FloatArray) -> Iterator[Scored]:
     for name, ours, measured, theirs in (
         ("tpot", tpot, run.tpot, run.theirs_tpot),
         ("ttft", ttft, run.ttft, run.theirs_ttft),
     ):
-        for place, metric in ((50, "median error of a request"), (90, "90th percentile of the error")):
-            error = float(100 * np.percentile(np.abs(ours / measured - 1), place))
-            other = float(100 * np.percentile(np.abs(theirs / measured - 1), place))
-            limit = GOALS[case, name][place == 90]
-            rows.append(
-                ValidationRow(
-                    DATASET,
-                    f"{case}, {name}",
-                    held,
-                    len(measured),
-                    metric,
-                    "%",
-                    error,
-                    {"LLMServingSim with its profile": other},
-                    limit,
-                    None if limit is None else error <= limit,
-                )
-            )
-    return rows
+        baselines = {"LLMServingSim with its profile": theirs}
+        yield Scored(f"{case}, {name}", held, measured, ours, METRICS, GOALS[case, name], baselines)

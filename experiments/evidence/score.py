@@ -1,0 +1,235 @@
+"""A scoreboard is a declaration: what is predicted, what is held out, by which metrics it is judged, and the goals.
+
+A board's module gives `BOARD`: parts, each a function of the data that yields `Scored` records (predictions beside
+measurements) or finished rows. Everything else stands here once: percentiles, baselines, coverage and width of bands,
+verdicts, and what happens where a file is missing or cannot be read (a skipped row with its reason).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from slipstick.estimators.learning import scores
+from slipstick.experiments.calibrate.public_data import data_folder, scored_file, training_file, why_missing
+from slipstick.experiments.evidence.predictors.cases import Input
+from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.hwmodels.files.readers import InputError
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A figure of predictions beside measurements, by the name that is printed.
+
+    Parameters
+    ----------
+    of
+        (predicted, measured), each of shape (n,) -> a share, or a number without unit.
+    unit
+        "%" prints a share times 100.
+    """
+
+    name: str
+    of: Callable[[FloatArray, FloatArray], float]
+    unit: str = "1"
+
+    def __call__(self, predicted: FloatArray, measured: FloatArray) -> float:
+        """The figure in its unit, over the rows that have a prediction."""
+        there = np.isfinite(predicted)
+        return (100 if self.unit == "%" else 1) * self.of(predicted[there], measured[there])
+
+
+def relative(share: float, name: str, unit: str = "1") -> Metric:
+    """A quantile of |predicted / measured - 1|."""
+    return Metric(name, partial(scores.relative_quantile, share), unit)
+
+
+def logarithmic(share: float, name: str, unit: str = "1") -> Metric:
+    """A quantile of |log(predicted / measured)|."""
+    return Metric(name, partial(scores.log_quantile, share), unit)
+
+
+PERCENT = (relative(0.5, "median error", "%"), relative(0.9, "90th percentile of the error", "%"))
+MAPE = Metric("MAPE", scores.mean_error)
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """Predictions of one part of a board beside what was measured, arrays of shape (n,) in one unit (mostly seconds).
+
+    Parameters
+    ----------
+    baselines
+        Predictions by name; not a number where a baseline has none, and a baseline without any is left out.
+    metrics, goals
+        One row a metric; the goals in its unit, None where there is none.
+    half
+        Half-width of the band in log time, one number or shape (n,); or else its ends are `low` and `high`.
+    enough
+        Rows from which a goal is judged.
+    noise
+        What no model can know, in the unit of each metric.
+    groups, inputs
+        What is held out with each row, and what any predictor may know of it (SI units): for other people's models.
+    """
+
+    case: str
+    held_out: str
+    measured: FloatArray
+    ours: FloatArray
+    metrics: Sequence[Metric] = PERCENT
+    goals: Sequence[float | None] = ()
+    baselines: Mapping[str, FloatArray] = field(default_factory=dict)
+    half: npt.ArrayLike | None = None
+    low: FloatArray | None = None
+    high: FloatArray | None = None
+    level: float = scores.LEVEL
+    enough: int = 0
+    noise: Sequence[float | None] | float | None = None
+    reason: str = ""
+    dataset: str = ""
+    groups: Sequence[str] = ()
+    inputs: Sequence[Mapping[str, Input]] = ()
+
+    def rows(self, dataset: str) -> Iterator[ValidationRow]:
+        """One row a metric."""
+        if not len(self.measured):
+            yield skipped(self.dataset or dataset, f"{self.case}, {self.held_out}: no rows to score")
+            return
+        band = self._band()
+        known = {name: values for name, values in self.baselines.items() if np.isfinite(values).any()}
+        for place, metric in enumerate(self.metrics):
+            ours, goal = metric(self.ours, self.measured), _at(self.goals, place)
+            yield ValidationRow(
+                self.dataset or dataset,
+                self.case,
+                self.held_out,
+                len(self.measured),
+                metric.name,
+                metric.unit,
+                ours,
+                {name: metric(values, self.measured) for name, values in known.items()},
+                goal,
+                None if goal is None or len(self.measured) < self.enough else bool(ours <= goal),
+                *band,
+                self.noise if isinstance(self.noise, float) else _at(self.noise or (), place),
+                self.reason,
+            )
+
+    def _band(self) -> tuple[float | None, float | None, float | None]:
+        """Level, coverage and width; None without a band."""
+        if self.half is not None:
+            half = np.broadcast_to(np.asarray(self.half, dtype=float), self.measured.shape)
+            covered = float(np.mean(scores.log_errors(self.ours, self.measured) <= half))
+            return self.level, covered, float(np.median(np.exp(2 * half)))
+        if self.low is not None and self.high is not None:
+            return self.level, scores.coverage(self.low, self.high, self.measured), scores.width(self.low, self.high)
+        return None, None, None
+
+
+def _at(values: Sequence[float | None], place: int) -> float | None:
+    return values[place] if place < len(values) else None
+
+
+class MissingError(InputError):
+    """A file of public measurements is not here; the message is the reason of the skipped row."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """Where a board reads: public measurements to learn from, and the files to score (the same ones, or `scored`)."""
+
+    scored: Path | None = None
+
+    @property
+    def folder(self) -> Path:
+        """The folder of public measurements.
+
+        Raises
+        ------
+        MissingError
+            Where there is none.
+        """
+        if (folder := data_folder()) is None:
+            raise MissingError("no public measurements here (set SLIPSTICK_DATA; docs/validation.md says where)")
+        return folder
+
+    def known(self, relative: str) -> Path:
+        """A file to learn from.
+
+        Raises
+        ------
+        MissingError
+            Where it is not there.
+        """
+        if (path := training_file(relative)) is None:
+            raise MissingError(why_missing(relative))
+        return path
+
+    def judged(self, relative: str) -> Path:
+        """A file to score.
+
+        Raises
+        ------
+        MissingError
+            Where it is not there.
+        """
+        if (path := scored_file(relative, self.scored)) is None:
+            raise MissingError(why_missing(relative, self.scored))
+        return path
+
+
+Score = Callable[[Data], Iterable[Scored | ValidationRow]]
+
+
+@dataclass(frozen=True)
+class Board:
+    """A scoreboard.
+
+    Parameters
+    ----------
+    question
+        What a user asks that this board answers for things never seen, in a sentence.
+    parts
+        Data set -> its scores; each part is skipped by itself where its files are missing or cannot be read.
+    """
+
+    question: str
+    parts: Mapping[str, Score]
+
+    def scored(self, data: Data) -> Iterator[tuple[str, Scored | ValidationRow]]:
+        """(data set, scores or a finished row) of every part, in order.
+
+        A file that a user gave and that breaks a reader is a skipped row too, whatever error the reader raises; on the
+        public files only errors of input are.
+        """
+        for dataset, score in self.parts.items():
+            try:
+                for one in score(data):
+                    yield dataset, one
+            except InputError as error:
+                yield dataset, skipped(dataset, str(error))
+            except Exception as error:
+                if data.scored is None:
+                    raise
+                yield dataset, skipped(dataset, f"{data.scored} cannot be scored: {type(error).__name__}: {error}")
+
+    def rows(self, scored: Path | None = None) -> list[ValidationRow]:
+        """All rows; `scored` names a folder whose files are scored instead of the held-out public rows."""
+        rows: list[ValidationRow] = []
+        for dataset, one in self.scored(Data(scored)):
+            rows += one.rows(dataset) if isinstance(one, Scored) else [one]
+        return rows
+
+
+def progress(text: str) -> None:
+    """A line on stderr: a board of minutes shows that it moves."""
+    print(f"slipstick: {text}", file=sys.stderr, flush=True)
