@@ -35,11 +35,14 @@ class Metric:
         (predicted, measured), each of shape (n,) -> a share, or a number without unit.
     unit
         "%" prints a share times 100.
+    label
+        What is added to the name of the case.
     """
 
     name: str
     of: Callable[[FloatArray, FloatArray], float]
     unit: str = "1"
+    label: str = ""
 
     def __call__(self, predicted: FloatArray, measured: FloatArray) -> float:
         """The figure in its unit, over the rows that have a prediction."""
@@ -47,14 +50,21 @@ class Metric:
         return (100 if self.unit == "%" else 1) * self.of(predicted[there], measured[there])
 
 
-def relative(share: float, name: str, unit: str = "1") -> Metric:
+def relative(share: float, name: str, unit: str = "1", label: str = "") -> Metric:
     """A quantile of |predicted / measured - 1|."""
-    return Metric(name, partial(scores.relative_quantile, share), unit)
+    return Metric(name, partial(scores.relative_quantile, share), unit, label)
 
 
 def logarithmic(share: float, name: str, unit: str = "1") -> Metric:
     """A quantile of |log(predicted / measured)|."""
     return Metric(name, partial(scores.log_quantile, share), unit)
+
+
+def labelled(after: str = "") -> tuple[Metric, Metric]:
+    """Median and 90th percentile of |predicted / measured - 1|, which are part of the case's name."""
+    of = f"of |predicted / measured - 1|{after}"
+    labels = ((0.5, "median"), (0.9, "90th percentile"))
+    return tuple(relative(share, f"{label} {of}", label=label) for share, label in labels)  # type: ignore[return-value]
 
 
 PERCENT = (relative(0.5, "median error", "%"), relative(0.9, "90th percentile of the error", "%"))
@@ -110,7 +120,7 @@ class Scored:
             ours, goal = metric(self.ours, self.measured), _at(self.goals, place)
             yield ValidationRow(
                 self.dataset or dataset,
-                self.case,
+                f"{self.case}, {metric.label}" if metric.label else self.case,
                 self.held_out,
                 len(self.measured),
                 metric.name,
@@ -129,7 +139,7 @@ class Scored:
         if self.half is not None:
             half = np.broadcast_to(np.asarray(self.half, dtype=float), self.measured.shape)
             covered = float(np.mean(scores.log_errors(self.ours, self.measured) <= half))
-            return self.level, covered, float(np.median(np.exp(2 * half)))
+            return self.level, covered, float(np.exp(2 * np.median(half)))
         if self.low is not None and self.high is not None:
             return self.level, scores.coverage(self.low, self.high, self.measured), scores.width(self.low, self.high)
         return None, None, None
@@ -185,6 +195,12 @@ class Data:
         if (path := scored_file(relative, self.scored)) is None:
             raise MissingError(why_missing(relative, self.scored))
         return path
+
+
+def of_errors(case: str, held_out: str, errors: FloatArray, baselines: Mapping[str, npt.ArrayLike]) -> Scored:
+    """Scores of log(predicted / measured), shape (n,), ours and each baseline's; `replace` sets the rest."""
+    ratios = {name: np.exp(np.asarray(values, dtype=float)) for name, values in baselines.items()}
+    return Scored(case, held_out, np.ones(len(errors)), np.exp(errors), baselines=ratios)
 
 
 Score = Callable[[Data], Iterable[Scored | ValidationRow]]

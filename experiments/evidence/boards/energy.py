@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from slipstick.experiments.evidence.score import Board
+from slipstick.experiments.evidence.validation.energy.power_limit_scores import limit_scores
+from slipstick.experiments.evidence.validation.energy.serving_power_scores import serving_power
 
-from slipstick.experiments.evidence.rows import ValidationRow
-from slipstick.experiments.evidence.validation.energy import power_limit_scores
-from slipstick.experiments.evidence.validation.energy.serving_power_scores import serving_rows
-
-
-def rows(scored: Path | None = None) -> list[ValidationRow]:
-    """All rows of this scoreboard."""
-    return [*power_limit_scores.rows(scored), *serving_rows(scored)]
+BOARD = Board(
+    "What do training under a power limit and serving a language model draw, on a device or model never measured?",
+    {"energy: training under power limits (Zeus)": limit_scores, "energy: serving (ML.ENERGY)": serving_power},
+)

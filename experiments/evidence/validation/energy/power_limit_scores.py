@@ -6,9 +6,8 @@ measured once each, so that runs that no limit touches show the noise.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,8 +16,8 @@ from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.parameters import parameters, with_parameters
 from slipstick.estimators.operation.power.power_limit import PowerLimit
-from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.score import Data, Scored, labelled, of_errors
 from slipstick.hwmodels.catalog import machine_of_device
 from slipstick.hwmodels.files.frames import csv_frame
 
@@ -29,6 +28,7 @@ FILE = "energy/zeus_power_limit.csv.gz"
 RUN = ["gpu", "dataset", "network", "batch_size", "optimizer"]
 RATED = {"p100": 250.0, "v100": 250.0, "rtx6000": 260.0, "a40": 300.0, "a100": 250.0, "t4": 70.0}
 """Rated power of the boards [W] (data sheets: Tesla P100 and V100 PCIe 250 W, Quadro RTX 6000 260 W, A40 300 W)."""
+METRICS = labelled()
 GOALS = {"time": (0.03, 0.12), "power": (0.03, 0.10)}
 STARTS = (
     (0.12, 0.7, 0.8, 0.05, 5.0, -1.0),
@@ -39,25 +39,17 @@ SOFT = 0.05
 """Log error beyond which a run's weight in the fit falls."""
 
 
-def rows(scored: Path | None = None) -> list[ValidationRow]:
+def limit_scores(data: Data) -> Iterator[Scored | ValidationRow]:
     """Time and power, each device left out, median and 90th percentile."""
-    known_path, scored_path = training_file(FILE), scored_file(FILE, scored)
-    if known_path is None or scored_path is None:
-        return [skipped("energy", why_missing(FILE, scored if known_path is not None else None))]
-    known = limited_runs(csv_frame(known_path))
-    tested = limited_runs(csv_frame(scored_path)) if scored else known
-    result: list[ValidationRow] = []
+    known, tested = (limited_runs(csv_frame(path)) for path in (data.known(FILE), data.judged(FILE)))
     for device in sorted(tested.gpu.unique()):
-        mine = tested[tested.gpu == device]
+        mine, others = tested[tested.gpu == device], known[known.gpu != device]
         if mine.rated_w.isna().any():
-            result.append(skipped(f"energy: power limits, {device}", "the rated power of this board is not known"))
-            continue
-        others = known[known.gpu != device]
-        if others.empty:
-            result.append(skipped(f"energy: power limits, {device}", "no other device to learn from"))
-            continue
-        result += device_rows(device, mine, fitted(others))
-    return result
+            yield skipped(f"energy: power limits, {device}", "the rated power of this board is not known")
+        elif others.empty:
+            yield skipped(f"energy: power limits, {device}", "no other device to learn from")
+        else:
+            yield from device_scores(device, mine, fitted(others))
 
 
 def limited_runs(frame: pd.DataFrame) -> pd.DataFrame:
@@ -113,45 +105,25 @@ def errors(model: PowerLimit, runs: pd.DataFrame) -> tuple[FloatArray, FloatArra
     return np.log(time) - np.asarray(measured[0]), np.log(power) - np.asarray(measured[1])
 
 
-def device_rows(device: str, runs: pd.DataFrame, model: PowerLimit) -> list[ValidationRow]:
-    """Four rows of one device: time and power, median and 90th percentile."""
+def device_scores(device: str, runs: pd.DataFrame, model: PowerLimit) -> Iterator[Scored]:
+    """Time and power of one device."""
     unchanged = np.asarray(np.log(runs.epoch_s_free / runs.epoch_s))
     capped = np.asarray(np.log(np.minimum(runs.mean_power_w_free, runs.power_limit_w) / runs.mean_power_w))
     touched = np.asarray(runs.power_limit_w < runs.mean_power_w_free)
     spreads = model.spreads(runs.mean_power_w_free, runs.power_limit_w)
-    width = quantile(DEFAULT_LEVEL, None)
-    statistics: tuple[tuple[str, Callable[[FloatArray], float]], ...] = (
-        ("median", lambda e: float(np.median(e))),
-        ("90th percentile", lambda e: float(np.quantile(e, 0.9))),
-    )
-    result = []
     for quantity, error, trivial, name, spread in zip(
         ("time", "power"), errors(model, runs), (unchanged, capped), ("unchanged", "the limit or unchanged"), spreads,
         strict=True,
     ):  # fmt: skip
-        noise = np.abs(np.expm1(trivial[~touched])) if (~touched).any() else np.empty(0)
-        for (label, statistic), goal in zip(statistics, GOALS[quantity], strict=True):
-            ours = statistic(np.abs(np.expm1(error)))
-            result.append(
-                ValidationRow(
-                    dataset="energy: training under power limits (Zeus)",
-                    case=f"{quantity} of an epoch, {device}, {label}",
-                    held_out="device",
-                    n=len(runs),
-                    metric=f"{label} of |predicted / measured - 1|",
-                    unit="1",
-                    ours=ours,
-                    baselines={name: statistic(np.abs(np.expm1(trivial)))},
-                    goal=goal,
-                    ok=ours <= goal,
-                    interval_level=DEFAULT_LEVEL,
-                    interval_coverage=float(np.mean(np.abs(error) <= width * spread)),
-                    interval_width=float(np.exp(2 * width * np.median(spread))),
-                    noise_floor=statistic(noise) if len(noise) else None,
-                    reason=f"{int(touched.sum())} runs are held back by their limit; the others show the noise",
-                )
-            )
-    return result
+        free = np.exp(trivial[~touched])
+        yield replace(
+            of_errors(f"{quantity} of an epoch, {device}", "device", error, {name: trivial}),
+            metrics=METRICS,
+            goals=GOALS[quantity],
+            half=quantile(DEFAULT_LEVEL, None) * spread,
+            noise=[metric(free, np.ones(len(free))) for metric in METRICS] if len(free) else None,
+            reason=f"{int(touched.sum())} runs are held back by their limit; the others show the noise",
+        )
 
 
 def _scale(error: FloatArray) -> float:

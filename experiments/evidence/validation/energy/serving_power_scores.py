@@ -6,19 +6,19 @@ are one family and are left out together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.operation.power.energy import PowerModel
 from slipstick.estimators.tuned.tuned_serving_power import FACTORS_HALF_WIDTH, HALF_WIDTH
 from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
-from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.score import Data, MissingError, Scored, labelled, of_errors
 from slipstick.experiments.evidence.validation.energy.metered_runs import FILES, metered_runs
 from slipstick.experiments.evidence.validation.energy.serving_fit import (
     PowerFit,
@@ -38,10 +38,6 @@ GOALS = {"power": (0.09, 0.20), "step": (0.18, 0.45)}
 POWER, FACTORS = "power of a device", "power of a device by idle, flop and bytes, engines of 2025 (estimate's energy)"
 SHIPPED = {POWER: HALF_WIDTH, FACTORS: FACTORS_HALF_WIDTH}
 """Half of the 80 % bands of log power that answers show."""
-STATISTICS: tuple[tuple[str, Callable[[FloatArray], float]], ...] = (
-    ("median", lambda e: float(np.median(e))),
-    ("90th percentile", lambda e: float(np.quantile(e, 0.9))),
-)
 
 
 @dataclass(frozen=True)
@@ -57,21 +53,21 @@ class Predicted:
     roofline: FloatArray
 
 
-def serving_rows(scored: Path | None = None) -> list[ValidationRow]:
+def serving_power(data: Data) -> Iterator[Scored]:
     """Power, step time and energy of a token; median and 90th percentile."""
     known_paths = [path for path in map(training_file, FILES) if path]
-    scored_paths = [path for name in FILES if (path := scored_file(name, scored))]
+    scored_paths = [path for name in FILES if (path := scored_file(name, data.scored))]
     if not known_paths or not scored_paths:
-        return [skipped(DATASET, why_missing(FILES[0], scored if known_paths else None))]
+        raise MissingError(why_missing(FILES[0], data.scored if known_paths else None))
     known, _ = metered_runs(known_paths)
-    runs, refused = metered_runs(scored_paths) if scored else metered_runs(known_paths)
+    runs, refused = metered_runs(scored_paths)
     note = "; ".join(f"{reason}: {count} rows left out" for reason, count in refused.items())
     if runs.empty:
-        return [skipped(DATASET, note or "no rows")]
-    if scored is not None:
+        raise MissingError(note or "no rows")
+    if data.scored is not None:
         others = known[~known.set_index(KEY).index.isin(runs.set_index(KEY).index)]
-        return list(_both(runs, predicted(others, runs), "rows given", None, note))
-    scores: list[ValidationRow] = []
+        yield from _both(runs, predicted(others, runs), "rows given", note)
+        return
     for held, column in (("model", "family_name"), ("GPU", "gpu")):
         order, parts = [], []
         for name in sorted(runs[column].unique()):
@@ -79,8 +75,7 @@ def serving_rows(scored: Path | None = None) -> list[ValidationRow]:
             order.append(mine)
             parts.append(predicted(runs[runs[column] != name], mine))
         joined = Predicted(*(np.concatenate(each) for each in zip(*(vars(p).values() for p in parts), strict=True)))
-        scores += _both(_stacked(order), joined, held, joined, note)
-    return scores
+        yield from _both(_stacked(order), joined, held, note)
 
 
 def _stacked(tables: list[pd.DataFrame]) -> pd.DataFrame:
@@ -146,56 +141,39 @@ def _nearest(known: pd.DataFrame, runs: pd.DataFrame) -> FloatArray:
     return np.asarray((known.mean_power_w / known.gpus / known.cap).to_numpy()[index])
 
 
-def _both(
-    runs: pd.DataFrame, predicted: Predicted, held: str, spread: Predicted | None, note: str
-) -> Iterator[ValidationRow]:
-    """Rows of power, step time and energy of a token."""
+def _both(runs: pd.DataFrame, predicted: Predicted, held: str, note: str) -> Iterator[Scored]:
+    """Power, step time and energy of a token.
+
+    A left-out family's half-width is that of the other families' errors; that of rows given is the one that ships.
+    """
     shares = {"share of the cap": predicted.cap_share, "nearest": predicted.nearest}
     newer = (runs.older == 0).to_numpy()
     newer = newer if newer.any() else ~newer
     plain = {name: values[newer] for name, values in shares.items()}
-    cases: tuple[tuple[str, FloatArray, tuple[float | None, float | None], dict[str, FloatArray]], ...] = (
-        (POWER, predicted.power, GOALS["power"], shares),
-        (FACTORS, predicted.factors[newer], (None, None), plain),
-        ("time of a further token", predicted.step, GOALS["step"], {"fitted roofline": predicted.roofline}),
+    everything = np.ones(len(runs), dtype=bool)
+    cases: tuple[tuple[str, FloatArray, tuple[float, ...], dict[str, FloatArray], npt.NDArray[np.bool_]], ...] = (
+        (POWER, predicted.power, GOALS["power"], shares, everything),
+        (FACTORS, predicted.factors[newer], (), plain, newer),
+        ("time of a further token", predicted.step, GOALS["step"], {"fitted roofline": predicted.roofline}, everything),
         (
             "energy of a token at this pace",
             predicted.joules,
-            (None, None),
+            (),
             {"both": predicted.cap_share + predicted.roofline},
+            everything,
         ),
     )
-    for case, error, goals, others in cases:
-        half = SHIPPED.get(case) if spread is None else float(np.quantile(np.abs(error), DEFAULT_LEVEL))
-        covered = None
-        if half is not None:
-            mine = runs[newer] if len(error) < len(runs) else runs
-            covered = float(np.mean(np.abs(error) <= half)) if spread is None else _covered(mine, error)
-        for (label, statistic), goal in zip(STATISTICS, goals, strict=True):
-            ours = statistic(np.abs(np.expm1(error)))
-            yield ValidationRow(
-                dataset=DATASET,
-                case=f"{case}, {label}",
-                held_out=held,
-                n=len(error),
-                metric=f"{label} of |predicted / measured - 1|",
-                unit="1",
-                ours=ours,
-                baselines={name: statistic(np.abs(np.expm1(values))) for name, values in others.items()},
-                goal=goal,
-                ok=None if goal is None else ours <= goal,
-                interval_level=DEFAULT_LEVEL if half is not None else None,
-                interval_coverage=covered,
-                interval_width=float(np.exp(2 * half)) if half is not None else None,
-                reason=note,
-            )
+    for case, error, goals, others, chosen in cases:
+        given = held == "rows given"
+        half = SHIPPED.get(case) if given else _half(runs.family_name.to_numpy()[chosen], error)
+        scored = of_errors(case, held, error, others)
+        yield replace(scored, metrics=labelled(), goals=goals, half=half, reason=note)
 
 
-def _covered(runs: pd.DataFrame, error: FloatArray) -> float:
-    """Share of errors within the band that the other families' errors give."""
-    names = runs.family_name.to_numpy()
-    inside = 0
-    for name in np.unique(names):
-        mine = names == name
-        inside += int(np.sum(np.abs(error[mine]) <= np.quantile(np.abs(error[~mine]), DEFAULT_LEVEL)))
-    return inside / len(error)
+def _half(families: npt.NDArray[np.object_], error: FloatArray) -> FloatArray:
+    """Half-width of each row's band: the errors of the other families."""
+    half = np.empty(len(error))
+    for name in np.unique(families):
+        mine = families == name
+        half[mine] = np.quantile(np.abs(error[~mine]), DEFAULT_LEVEL)
+    return half

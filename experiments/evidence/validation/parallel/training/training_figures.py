@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.schedule.pipelines.training_step import PRECISIONS
-from slipstick.experiments.evidence.rows import ValidationRow
+from slipstick.experiments.evidence.score import Scored, labelled, of_errors
 from slipstick.experiments.evidence.validation.parallel.training.training_rows import TrainingRun
 from slipstick.workloads.language.training_layout import training_flop
+
+METRICS = labelled(" of a step")
 
 
 def baseline_errors(runs: Sequence[TrainingRun], known: Sequence[TrainingRun]) -> dict[str, list[float]]:
@@ -55,33 +58,9 @@ def figures(
     goals: tuple[float, float],
     reason: str = "",
     noise: tuple[float, float] | None = None,
-) -> list[ValidationRow]:
-    """Median and 90th percentile of one case."""
-    width = quantile(DEFAULT_LEVEL, None)
-    result = []
-    for place, (label, share) in enumerate((("median", 0.5), ("90th percentile", 0.9))):
-
-        def statistic(values: Sequence[float] | FloatArray, share: float = share) -> float:
-            return float(np.quantile(np.abs(np.expm1(np.asarray(values))), share))
-
-        ours = statistic(errors)
-        result.append(
-            ValidationRow(
-                dataset=f"training: {source}",
-                case=f"{case}, {label}",
-                held_out=held_out,
-                n=len(errors),
-                metric=f"{label} of |predicted / measured - 1| of a step",
-                unit="1",
-                ours=ours,
-                baselines={name: statistic(values) for name, values in baselines.items()},
-                goal=goals[place],
-                ok=ours <= goals[place],
-                interval_level=DEFAULT_LEVEL,
-                interval_coverage=float(np.mean(np.abs(errors) <= width * spreads)),
-                interval_width=float(np.median(np.exp(2 * width * spreads))),
-                noise_floor=noise[place] if noise else None,
-                reason=reason,
-            )
-        )
-    return result
+) -> Scored:
+    """Median and 90th percentile of one case, from log errors and announced log spreads, shape (runs,)."""
+    return replace(
+        of_errors(case, held_out, errors, baselines), dataset=f"training: {source}", metrics=METRICS, goals=goals,
+        half=quantile(DEFAULT_LEVEL, None) * spreads, noise=noise, reason=reason,
+    )  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from slipstick.estimators.schedule.pipelines.training_known import KnownStep, calibrated
-from slipstick.experiments.evidence.rows import ValidationRow
+from slipstick.experiments.evidence.score import Scored
 from slipstick.experiments.evidence.validation.parallel.training.training_figures import baseline_errors, figures
 from slipstick.experiments.evidence.validation.parallel.training.training_fit import fitted_terms
 from slipstick.experiments.evidence.validation.parallel.training.training_rows import TrainingRun
@@ -17,7 +17,7 @@ MOST_KNOWN = {"mlperf": 512}
 """Devices up to which a source's steps are known; else the smaller half of each run's sizes."""
 
 
-def grown_rows(source: str, runs: Sequence[TrainingRun], stack: Sequence[TrainingRun]) -> list[ValidationRow]:
+def grown(source: str, runs: Sequence[TrainingRun], stack: Sequence[TrainingRun]) -> Scored:
     """Each model on each system: steps at its smaller sizes calibrate, the larger are predicted.
 
     The terms that are calibrated are fitted without any step that is predicted.

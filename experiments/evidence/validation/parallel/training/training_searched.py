@@ -7,7 +7,7 @@ the published one. GPT-3 is in no fit. Left out: LoRA, TPUs and Gaudi (other sta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.schedule.pipelines.training_step import TrainingTerms
-from slipstick.experiments.evidence.rows import ValidationRow
+from slipstick.experiments.evidence.score import Scored
 from slipstick.experiments.evidence.validation.parallel.training.training_figures import (
     baseline_errors,
     figures,
@@ -40,7 +40,7 @@ def searched(run: TrainingRun, terms: TrainingTerms) -> TrainingRun:
     return replace(run, layout=search.run(1).best[0].layout)
 
 
-def searched_rows(path: Path, stack: Sequence[TrainingRun], most: int) -> list[ValidationRow]:
+def searched_scores(path: Path, stack: Sequence[TrainingRun], most: int) -> Iterator[Scored]:
     """Scale, accelerator and model left out, each with terms fitted without them.
 
     Parameters
@@ -55,7 +55,7 @@ def searched_rows(path: Path, stack: Sequence[TrainingRun], most: int) -> list[V
     terms = fitted_terms(small)
     near = [run for run in runs if run.devices <= most]
     spread = spread_of(_errors(near, terms))
-    scores = figures(
+    yield figures(
         "mlperf", f"above {most} accelerators, {SEARCHED}", "scale", _errors(large, terms),
         np.full(len(large), spread), baseline_errors(large, near), (0.08, 0.20), _who(large),
     )  # fmt: skip
@@ -71,11 +71,10 @@ def searched_rows(path: Path, stack: Sequence[TrainingRun], most: int) -> list[V
             members += mine
         spreads = {one: spread_of(np.concatenate([errors[two] for two in errors if two != one])) for one in errors}
         widths = np.concatenate([np.full(len(errors[one]), spreads[one]) for one in errors])
-        scores += figures(
+        yield figures(
             "mlperf", f"{case}, {SEARCHED}", case, np.concatenate(list(errors.values())), widths, base, goals,
             "; ".join(f"{one}: {np.median(np.abs(np.expm1(error))):.1%} median" for one, error in errors.items()),
         )  # fmt: skip
-    return scores
 
 
 def _errors(runs: Sequence[TrainingRun], terms: TrainingTerms) -> FloatArray:
