@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from slipstick.estimators.learning import scores
 from slipstick.experiments.calibrate.public_data import data_folder, scored_file, training_file, why_missing
-from slipstick.experiments.evidence.predictors.cases import Input
+from slipstick.experiments.evidence.cases import Input
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.hwmodels.files.readers import InputError
 

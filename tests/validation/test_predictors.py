@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from slipstick.experiments.calibrate.public_data import training_file
-from slipstick.experiments.evidence.predictors.cases import Answer, Case, CaseSet, Measured, Prediction
+from slipstick.experiments.evidence.cases import Answer, Case, CaseSet, Measured, Prediction
 from slipstick.experiments.evidence.predictors.prediction_files import read_predictions, write_cases
 from slipstick.experiments.evidence.predictors.predictor_scores import Run, run, scores
 from slipstick.hwmodels.files.readers import InputError

@@ -7,7 +7,7 @@ import pytest
 from slipstick.estimators.schedule.pipelines.training_step import MEGATRON_TERMS
 from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.evidence.boards.training import FSDP, MEGATRON
-from slipstick.experiments.evidence.validation.parallel.training.training_coverage import facts_of, memory_rows
+from slipstick.experiments.evidence.validation.parallel.training.training_coverage import facts_of, memory_row
 from slipstick.experiments.evidence.validation.parallel.training.training_rows import (
     FILES,
     TrainingRun,
@@ -31,7 +31,7 @@ def test_what_a_plan_knows_of_the_fitted_runs_is_what_they_were(software: str, s
 
 
 def test_layouts_that_ran_are_counted_by_what_the_band_says_of_them() -> None:
-    (row,) = memory_rows({"mlperf": rows("mlperf")})
+    row = memory_row("mlperf", rows("mlperf"))
     assert row.n == 12 and row.ours == 1.0 and row.reason.endswith("does not fit: 0")
 
 

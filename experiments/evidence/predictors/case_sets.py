@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 
-from slipstick.experiments.evidence.predictors.cases import CaseSet
+from slipstick.experiments.evidence.cases import CaseSet
 from slipstick.hwmodels.files.readers import unknown_name
 
 SETS = {

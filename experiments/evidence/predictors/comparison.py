@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from slipstick.experiments.evidence.predictors.cases import CaseSet, Predictor
+from slipstick.experiments.evidence.cases import CaseSet, Predictor
 from slipstick.experiments.evidence.predictors.prediction_files import read_predictions
 from slipstick.experiments.evidence.predictors.predictor_scores import PredictorScore, Run, reference, run, scores
 from slipstick.experiments.question.own import own_function

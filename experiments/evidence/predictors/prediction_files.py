@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from slipstick.experiments.evidence.predictors.cases import CaseSet, Input, Prediction
+from slipstick.experiments.evidence.cases import CaseSet, Input, Prediction
 from slipstick.experiments.pages.output import csv_text
 from slipstick.hwmodels.files.readers import InputError, atomic_write, read_csv_rows
 

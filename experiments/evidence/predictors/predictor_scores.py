@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from slipstick.estimators.learning.scores import coverage, interval_score, width
-from slipstick.experiments.evidence.predictors.cases import (
+from slipstick.experiments.evidence.cases import (
     LEVEL,
     CaseSet,
     Measured,

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from slipstick.experiments.evidence.boards.defaults import Answered, answered
-from slipstick.experiments.evidence.predictors.cases import Case, CaseSet, Input, Measured, Prediction
+from slipstick.experiments.evidence.cases import Case, CaseSet, Input, Measured, Prediction
 from slipstick.experiments.evidence.validation.defaults.figures import Figure, figures
 from slipstick.hwmodels.files.readers import InputError
 

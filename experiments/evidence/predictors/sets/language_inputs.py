@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slipstick.experiments.evidence.predictors.cases import Input
+from slipstick.experiments.evidence.cases import Input
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
 

@@ -15,7 +15,7 @@ from slipstick.experiments.evidence.boards.scaling import (
     predictions,
     read_collection,
 )
-from slipstick.experiments.evidence.predictors.cases import Case, CaseSet, Input, Measured, Prediction
+from slipstick.experiments.evidence.cases import Case, CaseSet, Input, Measured, Prediction
 from slipstick.hwmodels.files.readers import InputError
 
 FILES = ("scaling/index.csv", "scaling/series.csv")

@@ -11,7 +11,7 @@ from slipstick.estimators.extrapolation.surfaces import extrapolate_surface
 from slipstick.estimators.extrapolation.surfaces.splits import distances
 from slipstick.experiments.calibrate.public_data import scored_file, why_missing
 from slipstick.experiments.evidence.boards.surfaces import BINS, TABLES, TableCut, table_cuts
-from slipstick.experiments.evidence.predictors.cases import LEVEL, Case, CaseSet, Input, Measured, Prediction
+from slipstick.experiments.evidence.cases import LEVEL, Case, CaseSet, Input, Measured, Prediction
 from slipstick.hwmodels.files.readers import InputError
 
 
