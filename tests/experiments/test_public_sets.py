@@ -14,7 +14,7 @@ from slipstick.experiments.commands.cli import run
 from slipstick.experiments.evidence.catalog import scoreboards
 from slipstick.hwmodels.files.readers import InputError
 
-OF_OUR_OWN = {"calibrations", "cpu-layers", "defaults", "megatron", "shipped"}
+OF_OUR_OWN = {"abroad", "calibrations", "cpu-layers", "defaults", "megatron", "shipped"}
 """Scoreboards without a set of their own: synthetic, published in a paper, measured here, or made of other sets."""
 
 
