@@ -123,11 +123,14 @@ def asked(arguments: list[str]) -> Any:
     InputError
         With the command's own line where it refuses.
     """
-    from slipstick.experiments.commands.cli import run
+    from slipstick import main
 
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = run([*arguments, "--format", "json"])
+        try:
+            main([*arguments, "--format", "json"])
+        except SystemExit as leave:
+            code = leave.code
     if code != 0:
         lines = err.getvalue().strip().splitlines()
         raise InputError(lines[-1] if lines else f"exit code {code}")
