@@ -145,8 +145,8 @@ def answered(figure: Figure) -> Answer:
     InputError
         Where the command refuses, or its answer lacks the key.
     """
-    found = asked(figure.arguments)
-    row = found[0] if isinstance(found, list) else found
+    reply = asked(figure.arguments)
+    row = reply[0] if isinstance(reply, list) else reply
     remarks = tuple(row.get("remarks") or ())
     measure, _, statistic = figure.answer.partition(".")
     if statistic:
