@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from slipstick.experiments.evidence.validation.abroad.published import answered, asked, figures
+from slipstick.experiments.evidence.validation.abroad.published import answer_json, answered, figures
 from slipstick.hwmodels.catalog import machine_names
 from slipstick.hwmodels.files.errors import InputError
 
@@ -41,4 +41,4 @@ def test_a_figure_of_each_verb_is_answered_with_a_band(name: str) -> None:
 
 def test_a_refusal_is_the_commands_own_line() -> None:
     with pytest.raises(InputError, match="unknown machine 'no-such-machine'"):
-        asked(["estimate", "gemm", "--on", "no-such-machine"])
+        answer_json(["estimate", "gemm", "--on", "no-such-machine"])

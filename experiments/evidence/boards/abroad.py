@@ -14,7 +14,7 @@ import numpy as np
 
 from slipstick.estimators.learning import scores
 from slipstick.experiments.evidence.rows import ValidationRow
-from slipstick.experiments.evidence.validation.abroad.published import Answer, Figure, answered, asked, figures
+from slipstick.experiments.evidence.validation.abroad.published import Answer, Figure, answer_json, answered, figures
 from slipstick.hwmodels.files.errors import InputError
 
 DATASET = "published figures, asked abroad"
@@ -24,7 +24,7 @@ LEVEL = scores.LEVEL
 
 
 @dataclass(frozen=True)
-class Told:
+class Judged:
     """A figure beside its answer and the roofline's, as times: a rate of tokens counts as the time of one."""
 
     figure: Figure
@@ -49,27 +49,27 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
     scored
         Not read: the figures are part of the board.
     """
-    told: list[Told] = []
+    judged: list[Judged] = []
     refused: list[tuple[Figure, str]] = []
     for figure in figures().figures:
         try:
-            told.append(_told(figure, answered(figure)))
+            judged.append(_judged(figure, answered(figure)))
         except InputError as error:
             refused.append((figure, str(error)))
     count = len(figures().figures)
-    share = len(told) / count
+    share = len(judged) / count
     classes = dict.fromkeys(figure.device_class for figure in figures().figures)
     kinds = dict.fromkeys(figure.kind for figure in figures().figures)
     note = f"{len(refused)} of {count} refused"
     return [
-        *_scores("all", told, note, MEDIAN_GOAL, NINETIETH_GOAL),
+        *_scores("all", judged, note, MEDIAN_GOAL, NINETIETH_GOAL),
         ValidationRow(
             DATASET, "all", HELD_OUT, count, "share answered", "1", share, goal=ANSWERED_GOAL, ok=share >= ANSWERED_GOAL
         ),
-        *_warnings(told),
-        *(row for name in classes for row in _scores(name, [one for one in told if one.figure.device_class == name])),
-        *(row for name in kinds for row in _scores(name, [one for one in told if one.figure.kind == name])),
-        *map(_row, told),
+        *_warnings(judged),
+        *(row for name in classes for row in _scores(name, [one for one in judged if one.figure.device_class == name])),
+        *(row for name in kinds for row in _scores(name, [one for one in judged if one.figure.kind == name])),
+        *map(_row, judged),
         *(
             ValidationRow(DATASET, figure.id, "", 0, "ours / published", "1", None, reason=f"refused: {why}")
             for figure, why in refused
@@ -77,39 +77,45 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
     ]
 
 
-def _told(figure: Figure, answer: Answer) -> Told:
+def _judged(figure: Figure, answer: Answer) -> Judged:
     low = answer.value if answer.low is None else answer.low
     high = answer.value if answer.high is None else answer.high
     ours, least, most = (1 / answer.value, 1 / high, 1 / low) if figure.is_rate else (answer.value, low, high)
     published = 1 / figure.published if figure.is_rate else figure.published
-    return Told(figure, published, ours, least, most, _roofline(figure), bool(answer.remarks))
+    return Judged(figure, published, ours, least, most, _roofline(figure), bool(answer.remarks))
 
 
 def _roofline(figure: Figure) -> float | None:
     """The data sheet's bound of a question to `estimate`; None of other commands, which take no estimator."""
     if figure.arguments[0] != "estimate":
         return None
-    return float(asked([*figure.arguments, "--estimator", "roofline"])[0]["time_s"])
+    return float(answer_json([*figure.arguments, "--estimator", "roofline"])[0]["time_s"])
 
 
 def _scores(
-    case: str, told: Sequence[Told], note: str = "", median_goal: float | None = None, ninetieth: float | None = None
+    case: str,
+    judged: Sequence[Judged],
+    note: str = "",
+    median_goal: float | None = None,
+    ninetieth: float | None = None,
 ) -> list[ValidationRow]:
-    if not told:
+    if not judged:
         return []
-    published, ours = ([getattr(one, name) for one in told] for name in ("published", "ours"))
-    plain = [(one.roofline, one.published) for one in told if one.roofline is not None]
-    low, high = [one.low for one in told], [one.high for one in told]
+    published, ours = ([getattr(one, name) for one in judged] for name in ("published", "ours"))
+    plain = [(one.roofline, one.published) for one in judged if one.roofline is not None]
+    low, high = [one.low for one in judged], [one.high for one in judged]
     made = []
     for metric, share, goal in (("median error", 0.5, median_goal), ("90th percentile", 0.9, ninetieth)):
         value = scores.relative_quantile(share, ours, published)
-        baselines = {"roofline": scores.relative_quantile(share, *np.array(plain).T)} if len(plain) == len(told) else {}
+        baselines = (
+            {"roofline": scores.relative_quantile(share, *np.array(plain).T)} if len(plain) == len(judged) else {}
+        )
         made.append(
             ValidationRow(
                 DATASET,
                 case,
                 HELD_OUT,
-                len(told),
+                len(judged),
                 f"{metric} of |ours / published - 1| in time",
                 "1",
                 value,
@@ -125,17 +131,17 @@ def _scores(
     return made
 
 
-def _warnings(told: Sequence[Told]) -> list[ValidationRow]:
+def _warnings(judged: Sequence[Judged]) -> list[ValidationRow]:
     """Whether remarks stand where answers are worse: the median error with one over that without."""
-    groups = [[one.error for one in told if one.warned is warned] for warned in (True, False)]
+    groups = [[one.error for one in judged if one.warned is warned] for warned in (True, False)]
     if not all(groups):
         return []
     ratio = float(np.median(groups[0]) / np.median(groups[1]))
     metric = "median error with a remark over without"
-    return [ValidationRow(DATASET, "remarks", HELD_OUT, len(told), metric, "1", ratio, goal=1.5, ok=ratio >= 1.5)]
+    return [ValidationRow(DATASET, "remarks", HELD_OUT, len(judged), metric, "1", ratio, goal=1.5, ok=ratio >= 1.5)]
 
 
-def _row(one: Told) -> ValidationRow:
+def _row(one: Judged) -> ValidationRow:
     figure = one.figure
     reason = "; ".join(
         filter(None, (figure.device_class, figure.kind, figures().sources[figure.source].name, figure.note))

@@ -115,7 +115,7 @@ def figures() -> Figures:
     return validated(Figures, read_yaml(FILE), str(FILE.name))
 
 
-def asked(arguments: list[str]) -> Any:
+def answer_json(arguments: list[str]) -> Any:
     """The JSON of a command, run in this process.
 
     Raises
@@ -145,7 +145,7 @@ def answered(figure: Figure) -> Answer:
     InputError
         Where the command refuses, or its answer lacks the key.
     """
-    reply = asked(figure.arguments)
+    reply = answer_json(figure.arguments)
     row = reply[0] if isinstance(reply, list) else reply
     remarks = tuple(row.get("remarks") or ())
     measure, _, statistic = figure.answer.partition(".")
