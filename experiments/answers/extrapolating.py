@@ -1,49 +1,26 @@
-"""What `slipstick extrapolate` does: read, predict, say."""
+"""What `slipstick extrapolate` prints and draws of predictions."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from slipstick.estimators.extrapolation import Prediction, Series, extrapolate_many
+from slipstick.estimators.extrapolation import Prediction
 from slipstick.estimators.extrapolation.next_point import next_points
 from slipstick.estimators.extrapolation.regions import rank
-from slipstick.estimators.extrapolation.repeats import Statistic
 from slipstick.estimators.extrapolation.speedup import SCALING_KINDS, advise, gain_rows, plot_gains
+from slipstick.estimators.extrapolation.surfaces import SurfacePrediction
+from slipstick.experiments.extrapolate.predictions import Request, conflicts, predict
 from slipstick.experiments.extrapolate.readings import Readings
 from slipstick.experiments.extrapolate.series_files import read
-from slipstick.experiments.extrapolate.surface_rows import headline, predict_surfaces, say_surfaces
-from slipstick.experiments.pages.output import emit, visible
+from slipstick.experiments.extrapolate.surfaces import predict_surfaces
+from slipstick.experiments.pages.output import emit
 from slipstick.experiments.pages.plots import si_ticks
-from slipstick.hwmodels.catalog import machine as load_machine
-from slipstick.hwmodels.files.readers import InputError, atomic_write, unknown_name
-
-MAX_TARGETS = 10_000
-CONFLICT = 3.0
-"""Repeats of one point farther apart than this factor are warned of."""
-MAX_WARNINGS = 5
-
-
-@dataclass(frozen=True)
-class Request:
-    """The command's arguments; `statistic` None: as the file's kind has it."""
-
-    file: str
-    to: str
-    kind: str | None = None
-    parameter: str | None = None
-    time: str | None = None
-    region: str | None = None
-    machine: str | None = None
-    family: str | None = None
-    level: float = 0.80
-    next: int = 0
-    plot: str | None = None
-    report: str | None = None
-    statistic: Statistic | None = None
+from slipstick.hwmodels.files.readers import InputError, atomic_write
+from slipstick.hwmodels.files.shown import shown, visible
 
 
 def answer(request: Request, form: str) -> None:
@@ -70,57 +47,6 @@ def answer(request: Request, form: str) -> None:
         rows = [{"region": p.series.name, **row} for p in predictions for row in rows_of(p)]
         assumed = "; ".join([*predictions[0].assumptions, *readings.notes])
         rows_page(rows, request.report, f"{Path(request.file).name} to {request.to}", f"Assuming: {assumed}.")
-
-
-def conflicts(readings: Readings) -> list[str]:
-    """A line for each point whose repeats differ by more than `CONFLICT`: one of them measured something else."""
-    names = readings.regions or ("",) * len(readings.times)
-    groups: dict[tuple[Any, ...], list[float]] = {}
-    for name, point, time in zip(names, readings.points.tolist(), readings.times.tolist(), strict=True):
-        groups.setdefault((name, *point), []).append(time)
-    lines = []
-    for (name, *point), times in groups.items():
-        low, high = min(times), max(times)
-        if low > 0 and high / low > CONFLICT:
-            where = ", ".join(f"{label} = {value:g}" for label, value in zip(readings.parameters, point, strict=True))
-            lines.append(
-                f"{f'{name}, ' if name else ''}{where}: repeats from {low:.4g} s to {high:.4g} s, a factor of "
-                f"{high / low:.3g}; their {readings.statistic} counts, but they cannot be the same thing measured twice"
-            )
-    more = len(lines) - MAX_WARNINGS
-    return [*lines[:MAX_WARNINGS], *([f"{more} more points with such repeats"] if more > 0 else [])]
-
-
-def predict(readings: Readings, request: Request) -> list[Prediction]:
-    """One prediction a region.
-
-    Raises
-    ------
-    InputError
-        Where a name is unknown or a target is no number.
-    """
-    series = readings.series(request.parameter)
-    if request.region is not None:
-        known = [one.name for one in series]
-        if request.region not in known:
-            raise unknown_name("region", request.region, known)
-        series = [one for one in series if one.name == request.region]
-    machine = load_machine(request.machine) if request.machine else None
-    targets = _targets(request.to, series)
-    return extrapolate_many(series, targets, request.kind, machine, request.family, request.level)
-
-
-def _targets(text: str, series: Sequence[Series]) -> list[float]:
-    name, equals, rest = text.partition("=")
-    if equals and name.strip() != series[0].parameter:
-        raise unknown_name("parameter", name.strip(), [series[0].parameter])
-    words = (rest if equals else text).split(",")
-    if len(words) > MAX_TARGETS:
-        raise InputError(f"--to: {len(words)} targets, want at most {MAX_TARGETS}")
-    try:
-        return [float(word) for word in words]
-    except ValueError:
-        raise InputError(f"--to {text[:60]!r}: want numbers, such as 480,3840") from None
 
 
 def _say(predictions: Sequence[Prediction], notes: Sequence[str], request: Request) -> None:
@@ -192,12 +118,59 @@ def _surface(readings: Readings, request: Request, form: str) -> None:
     if unused:
         raise InputError(f"--{unused[0]} is for one parameter, but {', '.join(readings.varying())} vary")
     predictions = predict_surfaces(readings, request.to, request.kind, request.region, request.level)
-    say_surfaces(predictions, tuple(readings.notes), form)
+    _say_surfaces(predictions, tuple(readings.notes), form)
     if request.report:
         from slipstick.experiments.pages.report import rows_page
 
         rows = [{"region": name, **row} for name, prediction in predictions.items() for row in prediction.rows()]
         rows_page(rows, request.report, f"{Path(request.file).name} to {request.to}", "; ".join(readings.notes))
+
+
+def _say_surfaces(predictions: Mapping[str, SurfacePrediction], notes: tuple[str, ...], form: str) -> None:
+    """Print predictions in a format."""
+    if form == "json":
+        emit([row for name, prediction in predictions.items() for row in _whole_rows(name, prediction)], form)
+        return
+    rows = [{"region": name, **row} for name, prediction in predictions.items() for row in prediction.rows()]
+    if form != "table":
+        emit(rows, form)
+        return
+    if len(predictions) > 1:
+        emit(sorted(rows, key=lambda row: -float(str(row["time_s"]))), notes=[*notes, "slowest first"])
+        return
+    (prediction,) = predictions.values()
+    last = prediction.answers[-1]
+    shares = ", ".join(f"{name} {share:.0%}" for name, share in last.shares)
+    assumed = ["assuming: " + "; ".join([*prediction.assumptions, *notes])]
+    heads = [
+        headline(prediction.rows()[-1], len(prediction.parameters)),
+        f"time [s] = {last.law.text(last.point)}",
+        f"laws averaged: {shares}",
+    ]
+    emit([{key: value for key, value in row.items() if key != "region"} for row in rows], notes=heads, below=assumed)
+
+
+def headline(row: Mapping[str, Any], parameters: int = 1) -> str:
+    """``at threads = 64, size = 3200: 52.5 ms (80 %: 45.1 ms .. 71.3 ms), do not extrapolate``.
+
+    Parameters
+    ----------
+    parameters
+        How many of the row's first cells are the point.
+    """
+    point = ", ".join(f"{name} = {row[name]:g}" for name in list(row)[:parameters])
+    low, high = row["low_s"], row["high_s"]
+    level = f"{100 * row['interval_level']:g} %" if low is not None else ""
+    band = f" ({level}: {shown(low, 's')} .. {shown(high, 's')})" if level else "; no band"
+    verdict = f", {row['verdict']}" if row["verdict"] else ""
+    return f"at {point}: {shown(row['time_s'], 's')}{band}{verdict}"
+
+
+def _whole_rows(region: str, prediction: SurfacePrediction) -> list[dict[str, Any]]:
+    whole = prediction.to_dict()
+    kinds = ", ".join(f"{name}: {kind}" for name, kind in whole["kinds"].items())
+    more = {"kinds": kinds, "points": whole["points"], "assumptions": whole["assumptions"]}
+    return [{"region": region, **row, **more} for row in whole["predictions"]]
 
 
 def _plot(predictions: Sequence[Prediction], path: str) -> None:
@@ -208,17 +181,17 @@ def _plot(predictions: Sequence[Prediction], path: str) -> None:
 
     if Path(path).suffix.lower() not in (".png", ".svg", ".pdf"):
         raise InputError(f"--plot {path}: want a name that ends in .png, .svg or .pdf")
-    shown = predictions[:12]
-    gains = len(shown) == 1 and shown[0].kind in SCALING_KINDS
-    columns = 3 if gains else min(len(shown), 3)
-    lines = -(-len(shown) // columns)
+    first = predictions[:12]
+    gains = len(first) == 1 and first[0].kind in SCALING_KINDS
+    columns = 3 if gains else min(len(first), 3)
+    lines = -(-len(first) // columns)
     figure, axes = plt.subplots(lines, columns, figsize=(6 * columns, 4.2 * lines), squeeze=False)
-    for prediction, axis in zip(shown, axes.flat, strict=False):
+    for prediction, axis in zip(first, axes.flat, strict=False):
         prediction.plot(axis)
     if gains:
-        plot_gains(shown[0], axes[0, 1], axes[0, 2])
+        plot_gains(first[0], axes[0, 1], axes[0, 2])
     else:
-        for axis in axes.flat[len(shown) :]:
+        for axis in axes.flat[len(first) :]:
             axis.set_visible(False)
     si_ticks(figure)
     figure.tight_layout()

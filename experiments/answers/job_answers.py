@@ -8,7 +8,7 @@ from typing import Any
 
 from slipstick.experiments.pages.output import emit
 from slipstick.experiments.subjects.jobs.job_file import JobQuestion, job_question
-from slipstick.experiments.subjects.jobs.simulated import Simulated, simulate, sweep
+from slipstick.experiments.subjects.jobs.simulated import Simulated, axis_of, simulate, sweep
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.shown import format_quantity
 
@@ -90,35 +90,6 @@ def print_sweep(request: JobRequest, vary: Sequence[str]) -> None:
         simulated = simulate(question, runs=request.runs, seed=request.seed)
         notes.append(f"report: {write_job_page(simulated, question.file, request.report, frame)[0].resolve()}")
     emit(rows, request.form, notes=notes)
-
-
-def axis_of(text: str) -> tuple[str, tuple[str, ...]]:
-    """``name=v1,v2`` or ``name=low..high:n`` (even steps) or ``:nlog`` (equal ratios) as texts of values.
-
-    Raises
-    ------
-    InputError
-        Where the text has another form.
-    """
-    import numpy as np
-
-    name, equals, written = (part.strip() for part in text.partition("="))
-    if not equals or "." not in name or not written:
-        raise InputError(f"{text[:60]!r}: want NAME=VALUES, such as job.copies=1,4,16 or job.population=1..240:9log")
-    low, dots, rest = written.partition("..")
-    if not dots:
-        return name, tuple(part.strip() for part in written.split(","))
-    high, _, steps = rest.partition(":")
-    log = steps.endswith("log")
-    try:
-        first, last, count = float(low), float(high), int(steps.removesuffix("log") or 2)
-    except ValueError:
-        raise InputError(f"{text[:60]!r}: want plain numbers, name=low..high:n") from None
-    if not (last > first and 2 <= count <= 1000 and (first > 0 or not log)):
-        raise InputError(f"{text[:60]!r}: want high > low and 2 to 1000 steps, and low > 0 for equal ratios")
-    values = np.geomspace(first, last, count) if log else np.linspace(first, last, count)
-    whole = first == round(first) and last == round(last)
-    return name, tuple(dict.fromkeys(f"{round(v)}" if whole else f"{v:.6g}" for v in values))
 
 
 def _page(request: JobRequest, question: JobQuestion, simulated: Simulated) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 from slipstick.estimators.composites.consumption import COST
 from slipstick.estimators.core.estimate import Estimate
 from slipstick.experiments.answers import lines, several
+from slipstick.experiments.explain.operation_counters import counter_rows
 from slipstick.experiments.pages.output import emit, emit_line, line_width
 from slipstick.experiments.question.domain import remarks
 from slipstick.experiments.question.facts import Facts, facts
@@ -54,6 +55,16 @@ def print_answers(
         doubts = several.shared({one.machine.name: _doubts(one, answer, verbose=verbose) for one, answer, _ in known})
         for text in [*refusals, *dict.fromkeys(line for some in models for line in some), *doubts]:
             emit_line(text)
+
+
+def print_counters(question: Question, form: str) -> None:
+    """What a GPU's counters would show, by kind of operation, with what the rows stand for."""
+    rows, per_cycle = counter_rows(question)
+    notes = [
+        f"{question.workload.name} on {question.machine.name}: {per_cycle:.3g} vector instructions a cycle, all cores",
+        "predicted: instructions of 64 elements, bytes out of each level of the memory; a level that is off shows none",
+    ]
+    emit(rows, form, notes=notes)
 
 
 def _doubts(question: Question, answer: Estimate, *, verbose: bool) -> list[str]:

@@ -159,7 +159,7 @@ def _one_line_each(usual: Callable[..., None]) -> Callable[..., None]:
 
 
 def _one_line(text: str) -> str:
-    from slipstick.experiments.pages.output import visible
+    from slipstick.hwmodels.files.shown import visible
 
     line = visible(" ".join(text[:LONGEST_LINE].split()))
     return f"{line} ..." if len(text) > LONGEST_LINE else line

@@ -59,7 +59,7 @@ def register(app: typer.Typer) -> None:
         Any size of the workload and any number of the run is an option too: --batch 256, --seq-len 1024, --threads 240;
         --mode eager|compiled|graphs is the runtime.
         """
-        from slipstick.experiments.answers.printed import print_answers
+        from slipstick.experiments.answers.printed import print_answers, print_counters
         from slipstick.experiments.commands.numbers import as_settings
         from slipstick.experiments.question.own import own_or_none
         from slipstick.experiments.question.question import Question, question
@@ -115,8 +115,6 @@ def register(app: typer.Typer) -> None:
 
             questions = [with_kernel(questions[0], workload, calibration, threads)]
         if counters:
-            from slipstick.experiments.explain.operation_counters import print_counters
-
             print_counters(questions[0], format)
             return
         print_answers(questions, format, parts, verbose=verbose, refused=refused)

@@ -37,7 +37,8 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Times beyond what was measured, with band, formula, verdict, speed-up; many regions are ranked by growth."""
         from slipstick.estimators.extrapolation.repeats import statistic_of
-        from slipstick.experiments.answers.extrapolating import Request, answer
+        from slipstick.experiments.answers.extrapolating import answer
+        from slipstick.experiments.extrapolate.predictions import Request
 
         statistic = None if repeats is None else statistic_of(repeats)
         answer(

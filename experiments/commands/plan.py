@@ -48,7 +48,7 @@ def register(app: typer.Typer) -> None:
             limits(slo) if slo else Table(), prices(price or "", names), Scheduler(budget, 1024),
         ).run()  # fmt: skip
         if everything:
-            from slipstick.experiments.pages.output import write_csv
+            from slipstick.hwmodels.files.frames import write_csv
 
             write_csv(best_plan.to_frame(), everything)
         if report:

@@ -24,8 +24,9 @@ def register(app: typer.Typer) -> None:
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
         """What a file is, what it holds, and which command goes on."""
-        from slipstick.experiments.pages.output import emit, visible
+        from slipstick.experiments.pages.output import emit
         from slipstick.experiments.traces.files_read import With, read_any
+        from slipstick.hwmodels.files.shown import visible
 
         result = read_any(file, With(on, model, gpus, dtype, engine, rows))
         if format == "json":

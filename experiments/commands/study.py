@@ -95,7 +95,7 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Write report.html and report.png of a study's results; the front of --objective to front.parquet."""
         from slipstick.experiments.pages.front_report import marked
-        from slipstick.experiments.pages.output import emit, visible
+        from slipstick.experiments.pages.output import emit
         from slipstick.experiments.pages.study_report import write
         from slipstick.experiments.question.objectives import FRONT, known_only
         from slipstick.experiments.studies.runner import plan
@@ -103,6 +103,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.studies.store import load
         from slipstick.experiments.studies.study import load_study
         from slipstick.experiments.studies.whatif import frame_rows
+        from slipstick.hwmodels.files.shown import visible
 
         chosen = load_study(study_path(file), trusted or ())
         made = plan(chosen)
@@ -143,13 +144,13 @@ def _add(study: typer.Typer, name: str, text: str, check: Callable[[Path, str, s
         part: Part = None,
         trusted: Trusted = None,
     ) -> None:
-        from slipstick.experiments.pages.output import visible
         from slipstick.experiments.pages.progress import shown
         from slipstick.experiments.studies.engines import engine, run_on
         from slipstick.experiments.studies.runner import plan
         from slipstick.experiments.studies.share import share_of
         from slipstick.experiments.studies.shipped_studies import study_path
         from slipstick.experiments.studies.study import load_study
+        from slipstick.hwmodels.files.shown import visible
 
         chosen = load_study(study_path(file), trusted or ())
         made, share, workers_of = plan(chosen), share_of(part), engine(executor, workers, scheduler)

@@ -10,7 +10,6 @@ from slipstick.estimators.calibration.calibration import Calibration
 from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.operation.gpu.counters import Counters, counters
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
-from slipstick.experiments.pages.output import emit
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.files.readers import InputError
 
@@ -66,13 +65,3 @@ def selected_counters(
     whole = math.fsum(weights)
     mean = {name: math.fsum(w * row[name] for w, row in zip(weights, rows, strict=True)) / whole for name in rows[0]}
     return rows, {**mean, "instructions_per_cycle": mean["instructions"] / mean["cycles"]}
-
-
-def print_counters(question: Question, form: str) -> None:
-    """The rows, with what they stand for."""
-    rows, per_cycle = counter_rows(question)
-    notes = [
-        f"{question.workload.name} on {question.machine.name}: {per_cycle:.3g} vector instructions a cycle, all cores",
-        "predicted: instructions of 64 elements, bytes out of each level of the memory; a level that is off shows none",
-    ]
-    emit(rows, form, notes=notes)

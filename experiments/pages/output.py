@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import math
-import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,37 +12,30 @@ from shutil import get_terminal_size
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal
 
-from slipstick.hwmodels.files.readers import atomic_write, unknown_name
-from slipstick.hwmodels.files.shown import count_shown, shown
+from slipstick.hwmodels.files.frames import csv_cell, csv_text
+from slipstick.hwmodels.files.readers import unknown_name
+from slipstick.hwmodels.files.shown import count_shown, shown, visible
 
 SCHEMA_VERSION = 1
 """Of all JSON answers: it grows when a key leaves or changes its meaning, not when one is added (docs/json.md)."""
 if TYPE_CHECKING:
-    import pandas as pd
     from rich.console import Console
     from rich.table import Table
 
 FORMATS = ("table", "json", "csv")
 FORMAT_HELP = "table | json | csv"
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _QUANTITY = re.compile(r"-?[\d.,]+( [%$\wµ/]{1,8})?")
 """A number with its unit: ``1.53 GHz``."""
 LONG = 20
 """Characters that a text keeps where a table is too wide for the terminal; shorter ones are not broken."""
 SIDE_BY_SIDE = 6
 """Rows that may stand side by side where they are too wide."""
-_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 _UNIT_OF_KEY = re.compile(r"(.+?)_(B_per_s|flop_per_s|per_s|bytes|gb|[sJWB]|Hz)")
 _UNITS = {"B_per_s": "byte/s", "flop_per_s": "flop/s", "bytes": "byte", "gb": "byte", "B": "byte"}
 """Unit at the end of a key -> unit in a cell; others are spelled alike."""
 _GLUED = re.compile(r"(?<=\d) (?=[%$µ\w/]{1,3}\b|%)|(?<=\.\.) | (?=\.\. )")
-
-
-def visible(text: str) -> str:
-    """A text for a terminal: what would steer it, or turn the direction of writing, is shown as ``\\x1b``."""
-    return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def emit(
@@ -72,7 +64,7 @@ def emit(
         names = {name: csv_text(name) for name in rows[0]} if rows else {}
         writer = csv.DictWriter(sys.stdout, list(names), lineterminator="\n")
         writer.writerow(names)
-        writer.writerows({key: _csv_value(value) for key, value in row.items()} for row in rows)
+        writer.writerows({key: csv_cell(value) for key, value in row.items()} for row in rows)
     elif form == "table":
         _table(_for_people(rows), title, notes, digits)
         for text in below:
@@ -92,24 +84,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(entry) for entry in value]
     return value
-
-
-def write_csv(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
-    """A frame as a CSV file, whole or not at all; texts as in `emit`."""
-    texts = frame.select_dtypes(exclude="number").columns
-    safe = frame.assign(**{name: frame[name].map(_csv_value) for name in texts}).rename(columns=csv_text)
-    with atomic_write(path) as stream:
-        safe.to_csv(stream, index=False)
-
-
-def csv_text(text: str) -> str:
-    """A text for a cell: one that a spreadsheet would take for a formula begins with an apostrophe."""
-    seen = visible(text)
-    return f"'{seen}" if seen[:1] in _FORMULA else seen
-
-
-def _csv_value(value: Any) -> Any:
-    return "" if value is None else csv_text(value) if isinstance(value, str) else value
 
 
 def _for_people(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

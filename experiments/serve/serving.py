@@ -14,10 +14,10 @@ from slipstick.estimators.operation.serving.prompts import prompt_seconds
 from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.estimators.schedule.serving.served import Served
 from slipstick.estimators.schedule.serving.server import simulate
-from slipstick.experiments.pages.output import write_csv
 from slipstick.experiments.serve.oracle import Deployment, serving_calibration
 from slipstick.experiments.serve.serving_energy import NO_POWER, drawn_power, held_back
 from slipstick.experiments.serve.traffic import Traffic
+from slipstick.hwmodels.files.frames import write_csv
 from slipstick.hwmodels.files.readers import InputError, atomic_write
 from slipstick.hwmodels.files.records import Table
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import io
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from slipstick.hwmodels.files.errors import InputError
 from slipstick.hwmodels.files.opener import MEGABYTE, read_bytes
+from slipstick.hwmodels.files.shown import visible
+from slipstick.hwmodels.files.writer import atomic_write
 
 if TYPE_CHECKING:
     import pandas as pd
 
 LIMIT_BYTES = 512 * MEGABYTE
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def csv_frame(path: str | os.PathLike[str], limit_bytes: int = LIMIT_BYTES) -> pd.DataFrame:
@@ -50,3 +53,22 @@ def parquet_frame(path: str | os.PathLike[str], limit_bytes: int = LIMIT_BYTES) 
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise InputError(f"{path}: not Parquet ({str(error).strip().splitlines()[0][:100]})") from None
     return frame
+
+
+def write_csv(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
+    """A frame as a CSV file, whole or not at all; texts as in `csv_text`."""
+    texts = frame.select_dtypes(exclude="number").columns
+    safe = frame.assign(**{name: frame[name].map(csv_cell) for name in texts}).rename(columns=csv_text)
+    with atomic_write(path) as stream:
+        safe.to_csv(stream, index=False)
+
+
+def csv_text(text: str) -> str:
+    """A text for a cell: one that a spreadsheet would take for a formula begins with an apostrophe."""
+    seen = visible(text)
+    return f"'{seen}" if seen[:1] in _FORMULA else seen
+
+
+def csv_cell(value: Any) -> Any:
+    """A value for a cell: nothing where there is none, a text as in `csv_text`, a number as it is."""
+    return "" if value is None else csv_text(value) if isinstance(value, str) else value

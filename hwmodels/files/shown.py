@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _SCALES = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15))
 _SMALL = (("", 1.0), ("m", 1e-3), ("µ", 1e-6), ("n", 1e-9), ("p", 1e-12))
 
@@ -39,3 +41,8 @@ def count_shown(value: float) -> str:
             return f"{value / scale:.3g} {name}" if name else f"{value:.3g}"
     rounded = float(f"{value:.3g}")
     return f"{rounded:,.0f}" if abs(rounded) >= 100 else f"{rounded:.3g}"
+
+
+def visible(text: str) -> str:
+    """A text for a terminal: what would steer it, or turn the direction of writing, is shown as ``\\x1b``."""
+    return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)

@@ -11,6 +11,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LAYERS = ("hwmodels", "workloads", "estimators", "experiments")
+PLUGIN = "experiments/measure/pytest_budget.py"
+"""Of no room: pytest loads it by the place that the installed metadata names."""
 FILES = sorted(path.relative_to(ROOT) for layer in LAYERS for path in (ROOT / layer).rglob("*.py"))
 MODULES = {"slipstick." + ".".join(path.with_suffix("").parts).removesuffix(".__init__"): path for path in FILES}
 MOST_LINES, MEDIAN_LINES = 350, 150
@@ -23,18 +25,8 @@ KNOT = {
     "estimators/extrapolation/laws",
     "estimators/schedule",
     "estimators/schedule/pipelines",
-    "experiments/calibrate",
     "experiments/evidence/validation/gpu",
     "experiments/evidence/validation/models",
-    "experiments/explain",
-    "experiments/extrapolate",
-    "experiments/measure",
-    "experiments/pages",
-    "experiments/question",
-    "experiments/serve",
-    "experiments/studies",
-    "experiments/subjects",
-    "experiments/traces",
     "hwmodels",
     "hwmodels/files",
     "workloads/importers",
@@ -82,7 +74,9 @@ def test_no_circles_of_folders(depth: int) -> None:
     def folder(path: Path) -> str:
         return Path(*path.parts[:-1][:depth]).as_posix()
 
-    graph = nx.DiGraph((folder(path), folder(MODULES[other])) for path in FILES for other in imports(path))
+    graph = nx.DiGraph(
+        (folder(path), folder(MODULES[other])) for path in FILES for other in imports(path) if str(path) != PLUGIN
+    )
     circles = [group for group in nx.strongly_connected_components(graph) if len(group) > 1]
     assert [sorted(group) for group in circles if not group <= KNOT] == []
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from slipstick.experiments.evidence.cases import CaseSet, Input, Prediction
-from slipstick.experiments.pages.output import csv_text
+from slipstick.hwmodels.files.frames import csv_text
 from slipstick.hwmodels.files.readers import InputError, atomic_write, read_csv_rows
 
 SHOWN = 5

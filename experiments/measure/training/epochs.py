@@ -23,7 +23,6 @@ from statistics import median
 from types import TracebackType
 from typing import Any, Literal, Self, cast
 
-import slipstick
 from slipstick.experiments.measure.training.training_worker import BATCH
 from slipstick.hwmodels.files.readers import (
     InputError,
@@ -96,7 +95,7 @@ class Worker:
         if network not in NETWORKS:
             raise unknown_name("network", network, list(NETWORKS))
         threads = str(configuration.threads)
-        root = str(Path(slipstick.__file__).resolve().parents[1])
+        root = str(Path(__file__).absolute().parents[4])  # where the package lies, not where its links lead
         environment = {
             **os.environ,
             "OMP_NUM_THREADS": threads,

@@ -1,17 +1,12 @@
-"""`slipstick extrapolate` where several parameters vary: threads=64,size=3200."""
+"""Predictions where several parameters vary: threads=64,size=3200."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from slipstick.estimators.extrapolation.surfaces import SurfacePrediction, extrapolate_surface
 from slipstick.experiments.extrapolate.readings import Readings
-from slipstick.experiments.pages.output import emit
 from slipstick.hwmodels.files.readers import InputError, unknown_name
-from slipstick.hwmodels.files.shown import shown
 
 MAX_TARGETS = 10_000
 
@@ -74,53 +69,6 @@ def predict_surfaces(
         x, y = readings.points[chosen][:, columns], readings.times[chosen]
         predictions[name] = extrapolate_surface(x, y, varying, targets, kinds, level, readings.statistic)
     return predictions
-
-
-def say_surfaces(predictions: Mapping[str, SurfacePrediction], notes: tuple[str, ...], form: str) -> None:
-    """Print predictions in a format."""
-    if form == "json":
-        emit([row for name, prediction in predictions.items() for row in _full_rows(name, prediction)], form)
-        return
-    rows = [{"region": name, **row} for name, prediction in predictions.items() for row in prediction.rows()]
-    if form != "table":
-        emit(rows, form)
-        return
-    if len(predictions) > 1:
-        emit(sorted(rows, key=lambda row: -float(str(row["time_s"]))), notes=[*notes, "slowest first"])
-        return
-    (prediction,) = predictions.values()
-    last = prediction.answers[-1]
-    shares = ", ".join(f"{name} {share:.0%}" for name, share in last.shares)
-    assumed = ["assuming: " + "; ".join([*prediction.assumptions, *notes])]
-    heads = [
-        headline(prediction.rows()[-1], len(prediction.parameters)),
-        f"time [s] = {last.law.text(last.point)}",
-        f"laws averaged: {shares}",
-    ]
-    emit([{key: value for key, value in row.items() if key != "region"} for row in rows], notes=heads, below=assumed)
-
-
-def headline(row: Mapping[str, Any], parameters: int = 1) -> str:
-    """``at threads = 64, size = 3200: 52.5 ms (80 %: 45.1 ms .. 71.3 ms), do not extrapolate``.
-
-    Parameters
-    ----------
-    parameters
-        How many of the row's first cells are the point.
-    """
-    point = ", ".join(f"{name} = {row[name]:g}" for name in list(row)[:parameters])
-    low, high = row["low_s"], row["high_s"]
-    level = f"{100 * row['interval_level']:g} %" if low is not None else ""
-    band = f" ({level}: {shown(low, 's')} .. {shown(high, 's')})" if level else "; no band"
-    verdict = f", {row['verdict']}" if row["verdict"] else ""
-    return f"at {point}: {shown(row['time_s'], 's')}{band}{verdict}"
-
-
-def _full_rows(region: str, prediction: SurfacePrediction) -> list[dict[str, Any]]:
-    whole = prediction.to_dict()
-    kinds = ", ".join(f"{name}: {kind}" for name, kind in whole["kinds"].items())
-    more = {"kinds": kinds, "points": whole["points"], "assumptions": whole["assumptions"]}
-    return [{"region": region, **row, **more} for row in whole["predictions"]]
 
 
 def _pairs(text: str, where: str) -> dict[str, str]:

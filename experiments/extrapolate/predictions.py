@@ -1,0 +1,88 @@
+"""Predictions of one varying parameter, a region each, and what is wrong with the measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slipstick.estimators.extrapolation import Prediction, Series, extrapolate_many
+from slipstick.estimators.extrapolation.repeats import Statistic
+from slipstick.experiments.extrapolate.readings import Readings
+from slipstick.hwmodels.catalog import machine as load_machine
+from slipstick.hwmodels.files.readers import InputError, unknown_name
+
+MAX_TARGETS = 10_000
+CONFLICT = 3.0
+"""Repeats of one point farther apart than this factor are warned of."""
+MAX_WARNINGS = 5
+
+
+@dataclass(frozen=True)
+class Request:
+    """The command's arguments; `statistic` None: as the file's kind has it."""
+
+    file: str
+    to: str
+    kind: str | None = None
+    parameter: str | None = None
+    time: str | None = None
+    region: str | None = None
+    machine: str | None = None
+    family: str | None = None
+    level: float = 0.80
+    next: int = 0
+    plot: str | None = None
+    report: str | None = None
+    statistic: Statistic | None = None
+
+
+def conflicts(readings: Readings) -> list[str]:
+    """A line for each point whose repeats differ by more than `CONFLICT`: one of them measured something else."""
+    names = readings.regions or ("",) * len(readings.times)
+    groups: dict[tuple[Any, ...], list[float]] = {}
+    for name, point, time in zip(names, readings.points.tolist(), readings.times.tolist(), strict=True):
+        groups.setdefault((name, *point), []).append(time)
+    lines = []
+    for (name, *point), times in groups.items():
+        low, high = min(times), max(times)
+        if low > 0 and high / low > CONFLICT:
+            where = ", ".join(f"{label} = {value:g}" for label, value in zip(readings.parameters, point, strict=True))
+            lines.append(
+                f"{f'{name}, ' if name else ''}{where}: repeats from {low:.4g} s to {high:.4g} s, a factor of "
+                f"{high / low:.3g}; their {readings.statistic} counts, but they cannot be the same thing measured twice"
+            )
+    more = len(lines) - MAX_WARNINGS
+    return [*lines[:MAX_WARNINGS], *([f"{more} more points with such repeats"] if more > 0 else [])]
+
+
+def predict(readings: Readings, request: Request) -> list[Prediction]:
+    """One prediction a region.
+
+    Raises
+    ------
+    InputError
+        Where a name is unknown or a target is no number.
+    """
+    series = readings.series(request.parameter)
+    if request.region is not None:
+        known = [one.name for one in series]
+        if request.region not in known:
+            raise unknown_name("region", request.region, known)
+        series = [one for one in series if one.name == request.region]
+    machine = load_machine(request.machine) if request.machine else None
+    targets = _targets(request.to, series)
+    return extrapolate_many(series, targets, request.kind, machine, request.family, request.level)
+
+
+def _targets(text: str, series: Sequence[Series]) -> list[float]:
+    name, equals, rest = text.partition("=")
+    if equals and name.strip() != series[0].parameter:
+        raise unknown_name("parameter", name.strip(), [series[0].parameter])
+    words = (rest if equals else text).split(",")
+    if len(words) > MAX_TARGETS:
+        raise InputError(f"--to: {len(words)} targets, want at most {MAX_TARGETS}")
+    try:
+        return [float(word) for word in words]
+    except ValueError:
+        raise InputError(f"--to {text[:60]!r}: want numbers, such as 480,3840") from None

@@ -1,0 +1,170 @@
+"""A study's measurements fitted: values, intervals, correlations, and the score on groups left out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slipstick.estimators.calibration.calibration import Calibration, fingerprint, from_objective
+from slipstick.estimators.calibration.fitting import Fit
+from slipstick.estimators.calibration.identifiability import correlations
+from slipstick.estimators.calibration.leave_one_out import HeldOut, leave_one_group_out
+from slipstick.estimators.calibration.objective import Objective
+from slipstick.estimators.calibration.parameter_intervals import bootstrap, profile
+from slipstick.estimators.core.estimate import quantile
+from slipstick.estimators.core.parameters import parameters
+from slipstick.experiments.question.registry import estimator_to_fit
+from slipstick.experiments.studies.study import load_study
+from slipstick.hwmodels.files.readers import InputError
+
+INTERVALS = ("covariance", "profile", "bootstrap")
+
+
+@dataclass(frozen=True)
+class FittedStudy:
+    """What a study's [fit] gave.
+
+    Parameters
+    ----------
+    estimator
+        The name under which the calibration is saved.
+    method
+        Loss and number of starts, in words.
+    bands
+        Parameter -> its interval, in the parameter's unit; none where it is not known.
+    """
+
+    estimator: str
+    method: str
+    calibration: Calibration
+    objective: Objective
+    fit: Fit
+    bands: Mapping[str, tuple[float, float]]
+    level: float
+    held_out: tuple[HeldOut, ...]
+
+    @property
+    def errors(self) -> tuple[float, float]:
+        """Median |log(estimated / measured)| as fitted, and before."""
+        before, after = self.objective.residuals(self.objective.start), self.fit.residuals
+        return float(np.median(np.abs(after))), float(np.median(np.abs(before)))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a parameter, in its unit."""
+        notes = {name: note for name, (_, note) in parameters(self.calibration.estimator).items()}
+        return [
+            {
+                "parameter": name,
+                "value": value,
+                "unit": notes[name].unit,
+                "low": self.bands[name][0] if name in self.bands else None,
+                "high": self.bands[name][1] if name in self.bands else None,
+                "interval_level": self.level if name in self.bands else None,
+                "held": name in self.fit.held,
+                "start": start,
+                "bounds": f"{notes[name].low:g} .. {notes[name].high:g}",
+                "meaning": notes[name].meaning,
+            }
+            for name, value, start in zip(self.fit.names, self.fit.values, self.objective.start.tolist(), strict=True)
+        ]
+
+    def correlation_rows(self) -> list[dict[str, Any]]:
+        """One row a parameter that was not held; None where a correlation is unknown."""
+        fit = self.fit
+        table = correlations(fit)
+        free = [i for i, name in enumerate(fit.names) if name not in fit.held]
+        return [
+            {
+                "parameter": fit.names[i],
+                **{fit.names[j]: round(float(table[i, j]), 4) if np.isfinite(table[i, j]) else None for j in free},
+            }
+            for i in free
+        ]
+
+    def held_out_rows(self) -> list[dict[str, Any]]:
+        """One row a group, fitted to the others; errors are of logarithms of times."""
+        return [
+            {
+                "group": one.group,
+                "measurements": one.measurements,
+                "median_log_error": one.median,
+                "worst_log_error": one.worst,
+                "one_factor_log_error": one.baseline,
+            }
+            for one in self.held_out
+        ]
+
+
+def fit_study(path: str, intervals: str | None, level: float, trusted: Sequence[str] = ()) -> FittedStudy:
+    """Fit the parameters that a study names to its measurements.
+
+    Parameters
+    ----------
+    intervals
+        covariance, profile or bootstrap; None: as the study says.
+    level
+        Probability of the intervals.
+
+    Raises
+    ------
+    InputError
+        Where the study has no [fit], or a name or number cannot be used.
+    """
+    study = load_study(path, trusted)
+    if study.fit is None:
+        raise InputError(f"{path}: no [fit]: want measured = FILE.csv and parameters = [...]")
+    question = study.fitted_question(study.workloads[0], study.machines[0])
+    inner = question.estimator.model
+    measured = study.measurements()
+    names = [name.removeprefix("estimator.") for name in study.fit.parameters]
+    objective = Objective.of(inner, measured, names)
+    loss, starts = study.fit.loss, study.fit.starts
+    fit = objective.fit(loss, starts)
+    source = f"{study.fit.source or study.fit.measured} ({len(measured)} measurements)"
+    return FittedStudy(
+        study.estimator or estimator_to_fit(question.workload),
+        f"{loss} loss, {starts} start{'s' if starts > 1 else ''}",
+        from_objective(inner, objective, fit, fingerprint(measured), source, loss),
+        objective,
+        fit,
+        _bands(objective, fit, intervals or study.fit.intervals, level),
+        level,
+        tuple(_left_out(objective, loss, starts)),
+    )
+
+
+def _bands(objective: Objective, fit: Fit, how: str, level: float) -> Mapping[str, tuple[float, float]]:
+    if how == "profile":
+        return profile(objective, fit, level)
+    if how == "bootstrap":
+        return bootstrap(objective, fit, level=level)
+    if fit.degrees_of_freedom < 1:
+        return {}
+    reach = quantile(level, float(fit.degrees_of_freedom))
+    bands = {}
+    for name, value, error, low, high in zip(
+        fit.names, fit.values, fit.standard_errors, objective.low, objective.high, strict=True
+    ):
+        if name in fit.held or not np.isfinite(error):
+            continue
+        if low >= 0 and 0 < error <= value:  # of its logarithm: a positive parameter has a positive interval
+            factor = math.exp(min(reach * error / value, 700.0))
+            ends = value / factor, value * factor
+        else:
+            ends = value - reach * error, value + reach * error
+        bands[name] = (float(max(ends[0], low)), float(min(ends[1], high)))
+    return bands
+
+
+def _left_out(objective: Objective, loss: str, starts: int) -> list[HeldOut]:
+    """Empty where there are no groups, or too few measurements beside one."""
+    if len(set(objective.groups)) < 2:
+        return []
+    largest = max(objective.groups.count(group) for group in set(objective.groups))
+    if len(objective.groups) - largest < len(objective.names):
+        return []
+    return leave_one_group_out(objective, loss, starts)
