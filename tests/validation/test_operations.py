@@ -23,7 +23,7 @@ from slipstick.estimators.operation.power.energy import PowerModel, fit_power
 from slipstick.estimators.tuned.tuned_devices import LARGEST, SHARE, TAILS
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.validation.gpu import gpu_data, gpu_scores
-from slipstick.experiments.evidence.validation.gpu.gpu_cases import cases
+from slipstick.experiments.evidence.validation.gpu.gpu_cases import BLACKWELL, HOPPER, cases
 from slipstick.experiments.evidence.validation.models.model_graphs import graph
 from slipstick.experiments.evidence.validation.models.switch_transformer import (
     MODELS,
@@ -237,7 +237,9 @@ def test_what_users_load_is_what_the_board_scores(tmp_path: Path) -> None:
         loaded = devices_file.load_device_calibration(tmp_path / "made.json")
         form = board.rows(name, chosen)
         assert loaded.forecast(machine(name)).predict([form]).time == pytest.approx(told.time, rel=1e-9)
-        assert gpu_scores.mape(told.time, form.times) < gpu_scores.mape(board.roofline(name, chosen), form.times)
+        assert gpu_scores.mean_error(told.time, form.times) < gpu_scores.mean_error(
+            board.roofline(name, chosen), form.times
+        )
         row = chosen.iloc[0]
         op = operation("norm", "norm", {"elements": row["elements"], "groups": row["groups"]}, "float32")
         net = Workload("norm", (op,))
@@ -296,10 +298,21 @@ def test_a_class_has_one_place_for_what_is_known_of_it() -> None:
 
 
 def test_products_in_blocks_are_scored_from_other_generations_alone() -> None:
-    """Of Hopper the rows in blocks, of an L40S those scaled a tensor: nothing of Hopper is left to fit."""
+    """Of Hopper and Blackwell the rows in blocks, of an L40S those scaled a tensor: no other's."""
     case = next(case for case in cases() if case.name == "FP8 gemm in blocks, one generation left out")
-    machines = ["h100-sxm", "h100-sxm", "h200-sxm", "l40s", "l40s"]
+    machines = ["h100-sxm", "h100-sxm", "b200-sxm", "l40s", "l40s"]
     dtypes = ["float8_block", "float8", "float8_block", "float8", "bfloat16"]
     frame = pd.DataFrame({"machine": machines, "dtype": dtypes})
     assert case.keep is not None and list(case.keep(frame)) == [True, False, True, True, False]
-    assert case.held_out == (("h100-sxm", "h200-sxm"),)
+    assert case.held_out == (HOPPER, BLACKWELL)
+
+
+@pytest.mark.skipif(data_folder() is None, reason="no public measurements here (set SLIPSTICK_DATA)")
+@pytest.mark.parametrize(("folder", "word"), [("gemm", "BF16 gemm"), ("attention", "generation attention")])
+def test_every_system_of_the_serving_tables_is_left_out_once(folder: str, word: str) -> None:
+    """Whoever adds a system's tables to the data adds it to a generation of the board."""
+    root = data_folder()
+    assert root is not None
+    measured = {path.parts[-5] for path in root.glob(f"gpu/aiconfigurator/*/{folder}/sglang/0.5.10/*.parquet")}
+    case = next(case for case in cases() if case.name.startswith(word))
+    assert {gpu_data.machine_of(name) for name in measured} <= {name for group in case.held_out for name in group}

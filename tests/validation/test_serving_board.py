@@ -22,10 +22,10 @@ ROW = {
 }  # fmt: skip
 
 
-def written(path: Path, changes: list[dict[str, str]]) -> Path:
+def written(path: Path, changes: list[dict[str, str]], columns: tuple[str, ...] = COLUMNS) -> Path:
     """A file of rows."""
-    lines = [",".join(COLUMNS)]
-    lines += [",".join({**ROW, **change}[name] for name in COLUMNS) for change in changes]
+    lines = [",".join(columns)]
+    lines += [",".join({**ROW, **change}[name] for name in columns) for change in changes]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(gzip.compress("\n".join(lines).encode()))
     return path
@@ -42,6 +42,24 @@ def test_rows_and_their_traps(tmp_path: Path) -> None:
     assert [c.scored for c in cases] == [True, True, True, False]
     assert cases[0].load.input_tokens == pytest.approx(0.9 * 1024)
     assert refused == {"disaggregated pools are not modelled": 1, "system abacus: no machine here": 1}
+
+
+def test_speculation_is_read_beside_the_rows_and_integers_are_no_bfloat16(tmp_path: Path) -> None:
+    deepseek = {"model_key": "deepseek-ai/DeepSeek-R1", "tpot_s": "0.02", "ttft_s": "0.4"}
+    kimi = {"model_key": "moonshotai/Kimi-K2.5", "precision": "int4"}
+    rows = [{"id": "a", **deepseek}, {"id": "b", **deepseek}, {"id": "c", **deepseek}, {"id": "d", **kimi}]
+    path = written(tmp_path / "rows.csv.gz", rows, ("id", *COLUMNS))
+    (tmp_path / "silicon_speculation.csv").write_text(
+        "id,speculative,tpot_median_s,ttft_median_s\na,1,0.019,0.3\nb,0,0.019,0.3\n"
+    )
+    cases, _ = read_cases(path)
+    assert [case.speculative for case in cases] == [True, False, None, None]
+    assert [case.tpot for case in cases[:3]] == [0.019, 0.019, 0.02]
+    assert [case.scored for case in cases] == [False, True, False, True]
+    assert trained_on(cases) == cases[1:]  # what may have speculated is known by no row
+    assert cases[3].stored == "int4_experts"
+    _, refused = read_cases(written(tmp_path / "odd.csv.gz", [{"precision": "int3"}]))
+    assert refused == {"precision int3: want fp4, int4, fp8, bf16, fp16": 1}
 
 
 def test_a_fit_finds_the_pace_of_an_engine() -> None:

@@ -61,6 +61,21 @@ def test_deepseek_v3() -> None:
     assert model.active_parameters == pytest.approx(37.55e9, rel=1e-3)
 
 
+@pytest.mark.parametrize(("name", "total", "active"), [("kimi-k2.5", 1.03e12, 32e9), ("glm-5", 744e9, 40e9)])
+def test_latent_attention_before_many_experts(name: str, total: float, active: float) -> None:
+    """The publishers' cards: a trillion and 744 billion parameters; the indexer of GLM-5's attention is not counted."""
+    model = language_model(name)
+    assert model.parameters == pytest.approx(total, rel=0.005)
+    assert model.active_parameters == pytest.approx(active, rel=0.03)
+
+
+def test_experts_of_four_bit_integers_are_read_from_the_configuration() -> None:
+    """Kimi-K2.5's checkpoint is 595 GB: routed experts at 4.5 bits, all else at 16 (the publisher's files)."""
+    model = language_model("kimi-k2.5")
+    assert model.weights == "int4_experts"
+    assert weight_bytes(model, weight_type(model.weights)) == pytest.approx(595e9, rel=0.03)
+
+
 @pytest.mark.parametrize(
     ("name", "total", "active"), [("llama-4-scout-17b-16e", 109e9, 17e9), ("llama-4-maverick-17b-128e", 400e9, 17e9)]
 )

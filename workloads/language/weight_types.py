@@ -2,7 +2,8 @@
 
 Sources: NVFP4, 4-bit numbers with an 8-bit scale for each 16 (NVIDIA, "Introducing NVFP4", 2025); MXFP4, an 8-bit scale
 for each 32 (OCP Microscaling Formats Specification v1.0, 2023); FP8 by blocks of 128 x 128 with a float32 scale
-(DeepSeek-AI, arXiv 2412.19437, section 3.3); GPTQ and AWQ, 16-bit scale and 4-bit zero for each 128; GGUF types:
+(DeepSeek-AI, arXiv 2412.19437, section 3.3); GPTQ and AWQ, 16-bit scale and 4-bit zero for each 128; routed
+experts alone in 4-bit integers, a 16-bit scale for each 32 (moonshotai/Kimi-K2-Thinking, config.json); GGUF types:
 ggml/src/ggml-common.h of ggml-org/llama.cpp (bytes of a block over its numbers); GGUF mixtures (Q4_K_M, ...), whole
 files of Llama 2 7B: examples/quantize/README.md of the same at commit b8c1476e.
 """
@@ -46,6 +47,7 @@ WEIGHT_TYPES: Mapping[str, WeightType] = {
         WeightType("fp8_block", 8 + 32 / 128**2, 8 + 32 / 128**2, 16, "float8"),
         WeightType("int8", 8 + 16 / 128, 8 + 16 / 128, 16, "int8"),
         WeightType("int4", 4 + 20 / 128, 4 + 20 / 128, 16, "bfloat16"),
+        WeightType("int4_experts", 16, 4 + 16 / 32, 16, "bfloat16"),
         WeightType("nvfp4", 4.5, 4.5, 16, "nvfp4"),
         WeightType("nvfp4_experts", 16, 4.5, 16, "nvfp4"),
         WeightType("mxfp4", 16, 4.25, 16, "mxfp4"),

@@ -6,6 +6,7 @@ configuration does not say (a norm of queries and keys, biases) stands in `_HABI
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -37,6 +38,8 @@ _HABITS: Mapping[str, Mapping[str, int]] = {
     "deepseek_v2": {},
     "deepseek_v3": {},
     "kimi_k2": {},
+    "kimi_k25": {},
+    "glm_moe_dsa": {},
     "glm4_moe": {"qkv_bias": 1},
     "phi3": {},
     "llama4_text": {},
@@ -44,7 +47,7 @@ _HABITS: Mapping[str, Mapping[str, int]] = {
 """What each architecture has beside what its configuration states (transformers, models/NAME/modeling_NAME.py)."""
 
 _SHARED_GATE = ("qwen2_moe", "qwen3_next", "qwen3_5_moe_text")
-_SCORE_BIAS = ("deepseek_v3", "kimi_k2", "glm4_moe")
+_SCORE_BIAS = ("deepseek_v3", "kimi_k2", "kimi_k25", "glm4_moe", "glm_moe_dsa")
 _SHARED_AS_ROUTED = ("llama4_text",)
 """Architectures with a shared expert as wide as a routed one; their dense layers are `intermediate_size_mlp` wide."""
 
@@ -205,6 +208,8 @@ def _stored(document: Mapping[str, Any]) -> str:
             return scheme
     if method in ("awq", "gptq") and bits in (4, 8):
         return f"int{bits}"
+    if method == "compressed-tensors" and '"num_bits": 4' in json.dumps(quantised):
+        return "int4_experts" if "self_attn" in str(quantised.get("ignore", "")) else "int4"
     return "bf16"
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 SGLANG = "sglang 0.5.10"
 HOPPER = ("h100-sxm", "h200-sxm")
+BLACKWELL = ("b200-sxm", "b300-sxm", "gb200", "gb300")
 UNSEEN_VENDOR = {"all": 0.25}
 """Goal of the mean error where no machine of the vendor is known."""
 
@@ -84,16 +85,17 @@ def _of_width(frame: pd.DataFrame, width: str) -> pd.Series[bool]:
     return kept
 
 
-def _blocks_on_hopper(frame: pd.DataFrame) -> pd.Series[bool]:
-    """Rows in blocks of Hopper, which alone ran them, and rows scaled a tensor of the other generations."""
-    return (frame["dtype"] == "float8_block").where(frame["machine"].isin(HOPPER), frame["dtype"] == "float8")
+def _blocks_where_run(frame: pd.DataFrame) -> pd.Series[bool]:
+    """Rows in blocks of Hopper and Blackwell, and rows scaled a tensor of the generation that ran no others."""
+    blocks = frame["machine"].isin(HOPPER + BLACKWELL)
+    return (frame["dtype"] == "float8_block").where(blocks, frame["dtype"] == "float8")
 
 
 def cases() -> tuple[Case, ...]:
     """The lines of the scoreboard, with their goals."""
     products = gpu_data.neusight_products
     unseen = (("l4",), ("a100-pcie-80gb",))
-    left = (("a100-sxm-80gb",), ("l40s",), ("h100-sxm",), ("h200-sxm",))
+    left = (("a100-sxm-80gb",), ("l40s",), ("h100-sxm",), ("h200-sxm",), BLACKWELL)
     neusight = partial(Case, kind="gemm", dtype="float32", test="test")
     bfloat16 = partial(_of_width, width="bfloat16")
     attention = partial(
@@ -171,23 +173,23 @@ def cases() -> tuple[Case, ...]:
         served(
             "BF16 gemm, one generation left out",
             dtype="bfloat16",
-            held_out=(("a100-sxm-80gb",), ("l40s",), ("h100-sxm", "h200-sxm")),
+            held_out=(("a100-sxm-80gb",), ("l40s",), HOPPER, BLACKWELL),
             goals={"all": 0.14, "long": 0.08},
             keep=bfloat16,
         ),
         served(
             "FP8 gemm a tensor, one generation left out",
             dtype="float8",
-            held_out=(("l40s",), ("h100-sxm", "h200-sxm")),
+            held_out=(("l40s",), HOPPER, BLACKWELL),
             goals={},
             keep=partial(_of_width, width="float8"),
         ),
         served(
             "FP8 gemm in blocks, one generation left out",
             dtype="float8",
-            held_out=(HOPPER,),
+            held_out=(HOPPER, BLACKWELL),
             goals={},
-            keep=_blocks_on_hopper,
+            keep=_blocks_where_run,
         ),
         served(
             "FP8 gemm in blocks, its twin known",

@@ -11,7 +11,7 @@ import numpy as np
 
 from slipstick.estimators.operation.serving.engines import ServingCalibration
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
-from slipstick.experiments.evidence.validation.serving.silicon import QUEUE_SECONDS, Case, read_cases
+from slipstick.experiments.evidence.validation.serving.silicon import Case, read_cases
 from slipstick.experiments.evidence.validation.serving.step_fit import fit, predict, predict_first, with_first
 from slipstick.hwmodels.files.readers import InputError, atomic_write
 from slipstick.hwmodels.files.records import Table
@@ -22,9 +22,8 @@ LEVEL = 80.0
 
 
 def trained_on(cases: Sequence[Case]) -> list[Case]:
-    """Rows to fit: DeepSeek's among them, those with doubts or without a precision not."""
-    known = [c for c in cases if c.precision or c.model.name.startswith("qwen3.5")]
-    return [c for c in known if not c.doubt and c.ttft < QUEUE_SECONDS]
+    """Rows to fit: without doubts, of known precision, not known to speculate."""
+    return [c for c in cases if c.fit_for_training]
 
 
 def left_out(

@@ -1,14 +1,16 @@
-"""Request by request against two public vLLM runs: one with the device's own profile, one from data sheets alone.
+"""Request by request against public vLLM runs: one with the device's own profile, the others from data sheets alone.
 
-Both runs serve Llama-3.1-8B in bfloat16 to 300 requests of ShareGPT lengths that come at 10 a second; the one on an RTX
-4090 is overloaded on purpose. Errors are |simulated / measured - 1| of each request.
+The runs serve 300 requests of ShareGPT lengths that come at 10 a second; what each served, on what and under which
+options stands in a file beside them. The one on an RTX 4090 is overloaded on purpose. Errors are
+|simulated / measured - 1| of each request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,21 +21,20 @@ from slipstick.estimators.schedule.serving.server import simulate
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.score import PERCENT, Data, Scored, relative
 from slipstick.experiments.evidence.validation.serving.profiled_step import ProfiledStep
+from slipstick.experiments.evidence.validation.serving.silicon import model_named
 from slipstick.experiments.serve.oracle import Deployment
 from slipstick.hwmodels.catalog import machine, machine_names
-from slipstick.hwmodels.files.readers import read_csv_rows
-from slipstick.workloads.language.language_catalog import language_model
+from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_json, require_mapping
 from slipstick.workloads.language.layout import Layout
 
 FloatArray = npt.NDArray[np.float64]
-FILE, DATASET = "serving/requests.csv.gz", "serving/requests"
+FILE, CASES, DATASET = "serving/requests.csv.gz", "serving/request_cases.json", "serving/requests"
 OWN, OTHER = "RTX4090/Llama-3.1-8B", "RTXPRO6000/Llama-3.1-8B"
-OTHER_MACHINE = "rtx-pro-6000-server"
-MODEL = "llama-3.1-8b"
-BUDGET, BLOCK, CACHE_TOKENS = 2048, 16, 41_408
-SEQUENCES = {OWN: 256, OTHER: 128}
-"""vLLM's options of the runs (request_cases.json)."""
-GOALS = {(OWN, "tpot"): (2, 5), (OWN, "ttft"): (3, 10), (OTHER, "tpot"): (18, 35), (OTHER, "ttft"): (None, None)}
+"""The run whose device's profile is there too, and one from data sheets that has a goal."""
+MACHINES = {"RTX4090": "rtx-4090", "RTXPRO6000": "rtx-pro-6000-server"}
+STORED = {"bfloat16": "bf16", "float16": "fp16", "auto": "bf16"}
+BLOCK, CACHE_TOKENS = 16, 41_408
+GOALS = {(OWN, "tpot"): (2, 5), (OWN, "ttft"): (3, 10), (OTHER, "tpot"): (18, 35)}
 
 METRICS = (relative(0.5, "median error of a request", "%"), PERCENT[1])
 
@@ -50,23 +51,41 @@ class Run:
 
 
 def request_scores(data: Data) -> Iterator[Scored | ValidationRow]:
-    """Errors of both runs."""
+    """Errors of every run."""
+    path = data.judged(CASES)
+    options = require_mapping(read_json(path), path, "the document")
     for case, run in recorded_runs(data.judged(FILE)).items():
-        if case == OWN:
-            profile = data.known("serving/profile_dense.csv.gz")
-            step = ProfiledStep(profile.parent, language_model(MODEL).layers).seconds
-            rules = Scheduler(BUDGET, SEQUENCES[case], BLOCK, CACHE_TOKENS)
-            yield from _scored(case, run, "its own profile, nothing fitted", *_simulated(run, step, rules))
-        elif case == OTHER and OTHER_MACHINE in machine_names():
-            rules = Scheduler(BUDGET, SEQUENCES[case], BLOCK)
-            one = Deployment(language_model(MODEL), machine(OTHER_MACHINE), Layout(), "bf16", rules=rules)
-            yield from _scored(case, run, "data sheet, no profile", *_simulated(run, one.step.seconds, one.scheduler))
-        else:
-            yield skipped(DATASET, f"{case}: no machine here (validate --machines DIR adds one)")
+        try:
+            yield from _of_case(data, case, run, options)
+        except InputError as error:
+            yield skipped(DATASET, f"{case}: {error}")
 
 
-def _simulated(run: Run, step: object, rules: Scheduler) -> tuple[FloatArray, FloatArray]:
-    served = simulate(run.requests, step, rules)  # type: ignore[arg-type]
+def _of_case(data: Data, case: str, run: Run, known: Mapping[str, Any]) -> Iterator[Scored]:
+    if case not in known:
+        raise InputError(f"no options of this run in {CASES}")
+    engine = f"vllm {known[case]['vllm']['vllm_version']}"
+    options = known[case]["vllm"]["engine_kwargs"]
+    model, ranks = model_named(options["model"]), int(options["data_parallel_size"])
+    # vLLM's limits are those of each data-parallel rank
+    budget, most = options["max_num_batched_tokens"] * ranks, options["max_num_seqs"] * ranks
+    if case == OWN:
+        step = ProfiledStep(data.known("serving/profile_dense.csv.gz").parent, model.layers).seconds
+        rules = Scheduler(budget, most, BLOCK, CACHE_TOKENS)
+        return _scored(case, run, "its own profile, nothing fitted", *_simulated(run, step, rules))
+    device = case.partition("/")[0]
+    name = MACHINES.get(device, device.lower())
+    if name not in machine_names():
+        raise InputError(f"no machine {name} here (validate --machines DIR adds one)")
+    tensor = int(options["tensor_parallel_size"])
+    expert = tensor * ranks if options["enable_expert_parallel"] and model.experts else 1
+    layout, rules = Layout(tensor, data=ranks, expert=expert), Scheduler(budget, most, BLOCK)
+    one = Deployment(model, machine(name), layout, STORED[options["dtype"]], engine=engine, rules=rules)
+    return _scored(case, run, "data sheet, no profile", *_simulated(run, one.step.seconds, one.scheduler, ranks))
+
+
+def _simulated(run: Run, step: object, rules: Scheduler, groups: int = 1) -> tuple[FloatArray, FloatArray]:
+    served = simulate(run.requests, step, rules, groups=groups)  # type: ignore[arg-type]
     return served.ttft, served.tpot
 
 
@@ -101,4 +120,4 @@ def _scored(case: str, run: Run, held: str, ttft: FloatArray, tpot: FloatArray) 
         ("ttft", ttft, run.ttft, run.theirs_ttft),
     ):
         baselines = {"LLMServingSim with its profile": theirs}
-        yield Scored(f"{case}, {name}", held, measured, ours, METRICS, GOALS[case, name], baselines)
+        yield Scored(f"{case}, {name}", held, measured, ours, METRICS, GOALS.get((case, name), (None, None)), baselines)

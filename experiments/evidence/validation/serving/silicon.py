@@ -1,4 +1,8 @@
-"""Measured serving rows (`serving/silicon.csv.gz`): what each ran, on what, and what can be predicted for it."""
+"""Measured serving rows (`serving/silicon.csv.gz`): what each ran, on what, and what can be predicted for it.
+
+`serving/silicon_speculation.csv` beside them says of some rows whether they ran speculative decoding, and gives the
+medians of their times where the rows hold means.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +42,7 @@ COLUMNS = (
 )  # fmt: skip
 DASHBOARD_SPREAD = 0.2
 """The public dashboard draws lengths uniformly from 0.8-1.0 x nominal."""
+SPECULATION = "silicon_speculation.csv"
 QUEUE_SECONDS = 30.0
 UNRECORDED = "unrecorded"
 """The version of rows that state none: a group of its own in the fit, not a user's."""
@@ -61,6 +66,7 @@ class Case:
     repeat_group: str
     doubt: str
     precision: str
+    speculative: bool | None
 
     @property
     def kind(self) -> str:
@@ -74,9 +80,15 @@ class Case:
 
     @property
     def scored(self) -> bool:
-        """Whether its label is free of doubt and its precision is known."""
+        """Whether its label is free of doubt, and precision and speculation are known: DeepSeek's often speculates."""
+        plain = self.speculative is False or not self.model.name.startswith("deepseek")
+        return self.fit_for_training and plain
+
+    @property
+    def fit_for_training(self) -> bool:
+        """The same, where it may have speculated without saying so."""
         known = bool(self.precision) or self.model.name.startswith("qwen3.5")
-        return not self.doubt and known and self.ttft < QUEUE_SECONDS and not self.model.name.startswith("deepseek")
+        return not self.doubt and known and self.ttft < QUEUE_SECONDS and not self.speculative
 
     @property
     def family(self) -> str:
@@ -99,9 +111,12 @@ def read_cases(path: Path) -> tuple[list[Case], dict[str, int]]:
         Where a line cannot be read; names it.
     """
     cases, refused = [], dict[str, int]()
+    beside = path.with_name(SPECULATION)
+    columns = ("id", "speculative", "tpot_median_s", "ttft_median_s")
+    known = {row["id"]: row for _, row in read_csv_rows(beside, columns)} if beside.exists() else {}
     for line, row in read_csv_rows(path, COLUMNS):
         try:
-            cases.append(_case(row))
+            cases.append(_case(row, known.get(row.get("id", ""))))
         except InputError as error:
             reason = str(error)
             refused[reason] = refused.get(reason, 0) + 1
@@ -110,12 +125,12 @@ def read_cases(path: Path) -> tuple[list[Case], dict[str, int]]:
     return cases, refused
 
 
-def _case(row: dict[str, str]) -> Case:
+def _case(row: dict[str, str], known: dict[str, str] | None) -> Case:
     if row["mode"] != "agg":
         raise InputError("disaggregated pools are not modelled")
     if not row["concurrency"]:
         raise InputError("no concurrency")
-    model, at = _model(row["model_key"]), _machine(row["system"])
+    model, at = model_named(row["model_key"]), _machine(row["system"])
     gpus, tensor, data = int(row["gpus"]), _degree(row["tp_size"]), _degree(row["attention_dp_size"])
     pipeline = _degree(row["pp_size"])
     if tensor * data * pipeline < gpus:  # the expert degrees say more than the tensor degree of these rows
@@ -124,21 +139,27 @@ def _case(row: dict[str, str]) -> Case:
     public = row["source"] == "public_dashboard"
     mean = 1 - DASHBOARD_SPREAD / 2 if public else 1.0
     load = Load(float(row["input_tokens"]) * mean, float(row["output_tokens"]) * mean, int(float(row["concurrency"])))
+    ttft, tpot = (row["ttft_s"], row["tpot_s"]) if known is None else (known["ttft_median_s"], known["tpot_median_s"])
     return Case(
         model, at, row["system"], layout, _stored(model, row["precision"]), row["engine"],
         row["engine_version"] or UNRECORDED, load,
-        DASHBOARD_SPREAD if public else 0.0, float(row["ttft_s"]), float(row["tpot_s"]), row["repeat_group"],
-        row["suspicious"], row["precision"],
+        DASHBOARD_SPREAD if public else 0.0, float(ttft), float(tpot), row["repeat_group"],
+        row["suspicious"], row["precision"], None if known is None else known["speculative"] == "1",
     )  # fmt: skip
 
 
 def _stored(model: LanguageModel, precision: str) -> str:
-    """The type of weights: gpt-oss is labelled fp4 and has MXFP4 experts; NVFP4 of experts leaves attention alone."""
+    """The type of weights: gpt-oss is labelled fp4 and has MXFP4 experts; four bits are those of experts."""
     if model.weights == "mxfp4":
         return "mxfp4"
     if precision == "fp4":
         return "nvfp4_experts" if model.experts else "nvfp4"
-    return {"fp8": "fp8", "bf16": "bf16", "": "bf16", "fp16": "fp16"}.get(precision, "bf16")
+    if precision == "int4":
+        return "int4_experts" if model.experts else "int4"
+    stored = {"fp8": "fp8", "bf16": "bf16", "": "bf16", "fp16": "fp16"}
+    if precision not in stored:
+        raise InputError(f"precision {precision}: want fp4, int4, {', '.join(filter(None, stored))}")
+    return stored[precision]
 
 
 def _degree(text: str) -> int:
@@ -157,8 +178,14 @@ def _machine(system: str) -> Machine:
     return machine(name)
 
 
-def _model(key: str) -> LanguageModel:
-    """The shipped model of a published name: its own entry, or the name without maker, tuning and precision."""
+def model_named(key: str) -> LanguageModel:
+    """The shipped model of a published name: its own entry, or the name without maker, tuning and precision.
+
+    Raises
+    ------
+    InputError
+        Where no configuration of it ships.
+    """
     plain = key.rpartition("/")[2].lower()
     for word in TUNINGS:
         plain = plain.replace(word, "")
