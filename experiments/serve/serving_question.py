@@ -22,7 +22,15 @@ _PREEMPTIONS: Mapping[str, Literal["cached", "recompute", "swap"]] = {
     "recompute": "recompute",
     "swap": "swap",
 }
-_SPELLINGS = {"bfloat16": "bf16", "float16": "fp16", "float8": "fp8", "float32": "fp32", "fp4": "nvfp4"}
+_SPELLINGS = {
+    "f16": "fp16",
+    "f32": "fp32",
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "float8": "fp8",
+    "float32": "fp32",
+    "fp4": "nvfp4",
+}
 
 
 @dataclass(frozen=True)
