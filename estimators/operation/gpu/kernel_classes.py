@@ -120,6 +120,15 @@ def convolution(dtype: str, has: Resources, prefix: str, *, winograd: bool) -> F
     return Least(time, "s", SOURCE, menu=CONVOLUTIONS)
 
 
+def convolution_bytes(dtype: str) -> sp.Expr:
+    """Bytes of a convolution's images, filters and results."""
+    batch, inputs, outputs, groups = (
+        symbol(f"operation.{name}") for name in ("batch", "channels_in", "channels_out", "groups")
+    )
+    filters = inputs * outputs / groups * _axes("kernel")
+    return _size(dtype) * (batch * (inputs * _axes("in") + outputs * _axes("out")) + filters)
+
+
 def attention(dtype: str, has: Resources, prefix: str, mask: str, kv_dtype: str, *, writes_cache: bool) -> Formula:
     """softmax(Q K') V in one kernel: blocks of query rows walk the keys; few blocks split the keys among cores.
 

@@ -161,12 +161,14 @@ def _kernel(op: Op, has: Resources, prefix: str, flop_time: sp.Expr) -> Formula:
 
 
 def _joined(op: Op) -> bool:
-    """Whether a product has others in its kernel that may read and write more than it does."""
-    return op.kind == "gemm" and bool(op.attributes.get("fused"))
+    """Whether a product or a convolution has others in its kernel that may read and write more than it does."""
+    return op.kind in ("gemm", "convolution") and bool(op.attributes.get("fused"))
 
 
 def _beside(op: Op) -> sp.Expr:
-    """Bytes of a product's kernel beyond its operands and its result: what joined it reads, and keeps for later."""
+    """Bytes of a kernel beyond its operands and its result: what joined it reads (a residual), and keeps for later."""
+    if op.kind == "convolution":
+        return Largest(0, symbol("operation.bytes_moved") - kernel_classes.convolution_bytes(op.dtype))
     batch, m, n, k = (symbol(f"operation.{name}") for name in ("batch", "m", "n", "k"))
     of_weights, of_inputs, of_results = kernel_classes.operand_sizes(op.dtype, _stored(op))
     alone = batch * (of_weights * m * k + of_inputs * k * n + of_results * m * n)
