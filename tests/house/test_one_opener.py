@@ -25,8 +25,20 @@ OWN = {
     "experiments/measure/threads/shared_cores.py": "/sys",
     "hwmodels/importers/cpuinfo.py": "/proc and /sys",
     "experiments/measure/host/decoders.py": "pictures in memory that it packed itself",
+    "hwmodels/files/sqlite_files.py": "the opener of SQLite files",
 }
-CALLS = {"open", "read_text", "read_bytes", "read_csv", "read_parquet", "loadtxt", "GzipFile", "ZipFile", "mmread"}
+CALLS = {
+    "open",
+    "connect",
+    "read_text",
+    "read_bytes",
+    "read_csv",
+    "read_parquet",
+    "loadtxt",
+    "GzipFile",
+    "ZipFile",
+    "mmread",
+}
 OF_MODULES = {"read_text", "read_bytes", "read_csv"}  # also names of our own functions
 
 

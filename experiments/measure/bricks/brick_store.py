@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 import json
-import math
-import sqlite3
 import statistics
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from slipstick.experiments.measure.clocks.timing import Timing
 from slipstick.hwmodels.files.opener import require_regular
 from slipstick.hwmodels.files.readers import InputError, parse_json, require_mapping
 from slipstick.hwmodels.files.records import Table, validated
+from slipstick.hwmodels.files.sqlite_files import OwnKind, own_tables, written
 from slipstick.hwmodels.machine import Machine
 
+MOST_SECONDS, MOST_COUNT = 1e9, 10**9
+"""Of one brick, and how often it stands in a model: beyond them sums are no numbers any more."""
 COLD, WARM = ", cold", ", warm"
 """Ends of the protocol's text where a brick was timed after its neighbours' work, and again at once."""
 COLUMNS = """identity TEXT, machine TEXT, software TEXT, protocol TEXT,
     seconds REAL, median REAL, standard_error REAL, load REAL, flags TEXT, what TEXT, reference REAL"""
-
-MODEL_COLUMNS = "name TEXT, granularity INTEGER, whole TEXT, bricks TEXT"
+STORE = OwnKind(
+    "store of bricks",
+    0x534C4950,  # "SLIP"
+    1,
+    {
+        "bricks": f"({COLUMNS}, PRIMARY KEY (identity, machine, software, protocol))",
+        "machines": "(fingerprint TEXT PRIMARY KEY, description TEXT)",
+        "models": "(name TEXT, granularity INTEGER, whole TEXT, bricks TEXT, PRIMARY KEY (name, granularity))",
+    },
+)
 
 
 @dataclass(frozen=True)
@@ -69,6 +79,17 @@ class Measured:
     warm: Table[float]
 
 
+class _Brick(NamedTuple):
+    """One row of the table of results."""
+
+    identity: str
+    machine: str
+    software: str
+    protocol: str
+    seconds: float
+    reference: float | None
+
+
 class BrickStore:
     """Results keyed by (identity, machine, software, protocol); each is written whole or not at all.
 
@@ -81,18 +102,12 @@ class BrickStore:
     def __init__(self, path: Path) -> None:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
-        with self._connection() as database:
-            database.execute(
-                f"CREATE TABLE IF NOT EXISTS bricks ({COLUMNS}, PRIMARY KEY (identity, machine, software, protocol))"
-            )
-            if "reference" not in {row[1] for row in database.execute("PRAGMA table_info(bricks)")}:
-                database.execute("ALTER TABLE bricks ADD COLUMN reference REAL")  # a store of an earlier version
-            database.execute("CREATE TABLE IF NOT EXISTS machines (fingerprint TEXT PRIMARY KEY, description TEXT)")
-            database.execute(f"CREATE TABLE IF NOT EXISTS models ({MODEL_COLUMNS}, PRIMARY KEY (name, granularity))")
+        with written(path, STORE):
+            pass
 
     @classmethod
     def existing(cls, path: Path) -> BrickStore:
-        """The store in a file, for reading: none is made.
+        """The store in a file, for reading: none is made, and nothing is written.
 
         Raises
         ------
@@ -102,19 +117,10 @@ class BrickStore:
         if not path.is_file():
             require_regular(path) if path.exists() else None
             raise InputError(f"{path}: no such store of bricks (slipstick measure bricks MODEL ... makes one)")
-        return cls(path)
-
-    @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        try:
-            database = sqlite3.connect(self.path, timeout=30)
-            try:
-                with database:
-                    yield database
-            finally:
-                database.close()
-        except sqlite3.DatabaseError as error:
-            raise InputError(f"{self.path}: no store of bricks ({error})") from None
+        store = cls.__new__(cls)
+        store.path = path
+        with own_tables(path, STORE):
+            return store
 
     def add(self, where: Where, results: Sequence[Result], reference: float | None = None) -> None:
         """Keep results together, all or none; older ones of the same keys are replaced.
@@ -137,7 +143,7 @@ class BrickStore:
             )
             for result in results
         ]
-        with self._connection() as database:
+        with written(self.path, STORE) as database:
             database.executemany(f"INSERT OR REPLACE INTO bricks VALUES ({','.join('?' * 11)})", rows)
 
     def missing(self, identities: Sequence[str], machine: str, software: str, protocol: str) -> list[str]:
@@ -147,45 +153,35 @@ class BrickStore:
 
     def seconds(self, machine: str, software: str, protocol: str) -> Table[float]:
         """Seconds by identity, at the speed of the machine's middle session where a reference ran beside them."""
-        question = "SELECT identity, seconds, reference FROM bricks WHERE machine = ? AND software = ? AND protocol = ?"
-        with self._connection() as database:
-            rows = database.execute(question, (machine, software, protocol)).fetchall()
-        for identity, value, reference in rows:
-            self._check_seconds(f"brick {identity!r}: seconds", value)
-            if reference is not None:
-                self._check_seconds(f"brick {identity!r}: reference", reference)
-        references = [reference for _, _, reference in rows if reference]
-        middle = statistics.median(references) if references else 1.0
-        return Table(
-            {identity: value * (middle / reference if reference else 1.0) for identity, value, reference in rows}
-        )
+        key = machine, software, protocol
+        return self._at_one_speed([one for one in self._bricks() if (one.machine, one.software, one.protocol) == key])
 
     def add_machine(self, machine: Machine) -> None:
         """Keep the description of a machine, so that the store knows what its results are of."""
         row = (machine.fingerprint, machine.model_dump_json())
-        with self._connection() as database:
+        with written(self.path, STORE) as database:
             database.execute("INSERT OR REPLACE INTO machines VALUES (?, ?)", row)
 
     def add_model(self, granularity: int, composition: Composition) -> None:
         """Keep of which bricks a model is made: what the framework adds is found from models known as a whole."""
         row = (composition.name, granularity, composition.whole, json.dumps(dict(composition.bricks)))
-        with self._connection() as database:
+        with written(self.path, STORE) as database:
             database.execute("INSERT OR REPLACE INTO models VALUES (?, ?, ?, ?)", row)
 
     def models(self, granularity: int) -> list[Composition]:
         """The models known at a granularity."""
-        question = "SELECT name, whole, bricks FROM models WHERE granularity = ? ORDER BY name"
-        with self._connection() as database:
-            rows = database.execute(question, (granularity,)).fetchall()
+        with own_tables(self.path, STORE) as tables:
+            rows = tables.rows("models", ["name", "whole", "bricks", "granularity"])
         return [
-            Composition(str(name), str(whole), self._counts(bricks, f"{self.path}: model {name!r}"))
-            for name, whole, bricks in rows
+            Composition(str(name), str(whole), self._counts(bricks, f"{self.path}: model {str(name)[:40]!r}"))
+            for name, whole, bricks, size in sorted(rows, key=lambda row: str(row[0]))
+            if size == granularity
         ]
 
     def granularities(self) -> list[int]:
         """At which granularities models are known, smallest first."""
-        with self._connection() as database:
-            return [int(row[0]) for row in database.execute("SELECT DISTINCT granularity FROM models ORDER BY 1")]
+        with own_tables(self.path, STORE) as tables:
+            return sorted(set(tables.integers("models", ["granularity"])[:, 0].tolist()))
 
     def take_in(self, other: BrickStore) -> int:
         """Copy what another store knows and this one does not; how many results that were.
@@ -197,18 +193,15 @@ class BrickStore:
         InputError
             Where a time, a machine or a model of the other store cannot be used: nothing is copied then.
         """
-        for machine, software, protocol, _ in other.contents():
-            other.seconds(machine.fingerprint, software, protocol)
-        with other._connection() as database:
-            results = database.execute("SELECT * FROM bricks").fetchall()
-            machines = database.execute("SELECT fingerprint, description FROM machines").fetchall()
-            models = database.execute("SELECT name, granularity, whole, bricks FROM models").fetchall()
+        other.measured()
+        with own_tables(other.path, STORE) as tables:
+            results, machines, models = (tables.rows(name, tables.columns[name]) for name in STORE.tables)
         for fingerprint, description in machines:
             if other._machine(fingerprint, description).fingerprint != fingerprint:
                 raise InputError(f"{other.path}: machine {str(fingerprint)[:40]}: its description is another machine's")
         for name, _, _, bricks in models:
-            self._counts(bricks, f"{other.path}: model {name!r}")
-        with self._connection() as database:
+            self._counts(bricks, f"{other.path}: model {str(name)[:40]!r}")
+        with written(self.path, STORE) as database:
             before = database.total_changes
             database.executemany(f"INSERT OR IGNORE INTO bricks VALUES ({','.join('?' * 11)})", results)
             taken = database.total_changes - before
@@ -216,44 +209,63 @@ class BrickStore:
             database.executemany("INSERT OR IGNORE INTO models VALUES (?, ?, ?, ?)", models)
         return taken
 
-    def _check_seconds(self, what: str, value: object) -> None:
-        if not (isinstance(value, (int, float)) and 0 < value < math.inf):
-            raise InputError(f"{self.path}: {what} = {str(value)[:40]!r}: want a finite time > 0 s")
+    def _bricks(self) -> list[_Brick]:
+        """Results, checked."""
+        with own_tables(self.path, STORE) as tables:
+            rows = tables.rows("bricks", [*_Brick.__annotations__])
+        for row in rows:
+            *texts, seconds, reference = row
+            if not all(isinstance(text, str) for text in texts):
+                raise InputError(f"{self.path}: brick {str(texts)[:60]}: want text as identity, machine and software")
+            for name, value in (("seconds", seconds), ("reference", 1.0 if reference is None else reference)):
+                if not (isinstance(value, (int, float)) and 0 < value < MOST_SECONDS):
+                    wanted = f"want a finite time > 0 s and < {MOST_SECONDS:g} s"
+                    raise InputError(f"{self.path}: brick {str(row[0])[:60]!r}: {name} = {str(value)[:40]!r}: {wanted}")
+        return [_Brick(*row) for row in rows]  # type: ignore[arg-type]
+
+    def _at_one_speed(self, bricks: Sequence[_Brick]) -> Table[float]:
+        references = [brick.reference for brick in bricks if brick.reference]
+        middle = statistics.median(references) if references else 1.0
+        return Table({one.identity: one.seconds * (middle / one.reference if one.reference else 1.0) for one in bricks})
 
     @staticmethod
     def _counts(text: object, where: str) -> Table[int]:
         """How often each brick stands in a model."""
         counts = require_mapping(parse_json(str(text), where), where, "bricks")
         for identity, count in counts.items():
-            if not (type(count) is int and count > 0):
+            if not (type(count) is int and 0 < count <= MOST_COUNT):
                 raise InputError(f"{where}: bricks.{identity[:40]} = {str(count)[:40]!r}: want a whole number > 0")
         return Table(counts)
 
     def measured(self) -> list[Measured]:
         """The results by machine, software and protocol, cold and warm together."""
-        ways: dict[tuple[str, str, str], Machine] = {}
-        for machine, software, protocol, _ in self.contents():
-            ways[machine.fingerprint, software, protocol.removesuffix(COLD).removesuffix(WARM)] = machine
+        held: dict[tuple[str, str, str], list[_Brick]] = {}
+        for brick in self._bricks():
+            held.setdefault((brick.machine, brick.software, brick.protocol), []).append(brick)
+        known = self._machines({machine for machine, _, _ in held})
+        ways = {(machine, software, how.removesuffix(COLD).removesuffix(WARM)): None for machine, software, how in held}
         rows = []
-        for (fingerprint, software, protocol), machine in ways.items():
-            cold = self.seconds(fingerprint, software, protocol + COLD)
-            warm = self.seconds(fingerprint, software, protocol + WARM) or self.seconds(fingerprint, software, protocol)
-            rows.append(Measured(machine, software, protocol, cold, warm))
+        for machine, software, protocol in ways:
+            if machine in known:
+                cold, warm, plain = (
+                    self._at_one_speed(held.get((machine, software, protocol + state), []))
+                    for state in (COLD, WARM, "")
+                )
+                rows.append(Measured(known[machine], software, protocol, cold, warm or plain))
         return rows
 
     def contents(self) -> list[tuple[Machine, str, str, int]]:
         """(machine, software, protocol, results) of everything in the store."""
-        counts = "SELECT machine, software, protocol, COUNT(*) FROM bricks GROUP BY machine, software, protocol"
-        with self._connection() as database:
-            known = dict(database.execute("SELECT fingerprint, description FROM machines").fetchall())
-            rows = database.execute(counts).fetchall()
-        return [
-            (self._machine(machine, known[machine]), str(software), str(protocol), count)
-            for machine, software, protocol, count in rows
-            if machine in known
-        ]
+        counts = Counter((brick.machine, brick.software, brick.protocol) for brick in self._bricks())
+        known = self._machines({machine for machine, _, _ in counts})
+        return [(known[key[0]], *key[1:], count) for key, count in sorted(counts.items()) if key[0] in known]
 
-    def _machine(self, fingerprint: str, description: object) -> Machine:
+    def _machines(self, fingerprints: Collection[str]) -> dict[str, Machine]:
+        with own_tables(self.path, STORE) as tables:
+            rows = tables.rows("machines", ["fingerprint", "description"])
+        return {str(key): self._machine(key, description) for key, description in rows if key in fingerprints}
+
+    def _machine(self, fingerprint: object, description: object) -> Machine:
         where = f"{self.path}: machine {str(fingerprint)[:40]}"
         machine: Machine = validated(Machine, parse_json(str(description), where), where)
         return machine

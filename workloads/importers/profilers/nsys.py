@@ -9,15 +9,15 @@ Source: "SQLite Schema Reference", https://docs.nvidia.com/nsight-systems/UserGu
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.sqlite_files import Tables, tables
 from slipstick.workloads.importers.profilers.columns import Part, Whole, event_table
-from slipstick.workloads.importers.profilers.safe_sqlite import Tables, tables
 from slipstick.workloads.runs.event_table import EventTable, TraceNotes
 
 KERNELS, COPIES, FILLS = (f"CUPTI_ACTIVITY_KIND_{kind}" for kind in ("KERNEL", "MEMCPY", "MEMSET"))
@@ -77,17 +77,13 @@ def read_nsys(path: Path) -> EventTable:
 class _Processes:
     """Numbers of processes as they are met; a file of one process keeps its correlation numbers as they are."""
 
-    known: list[int] | None = None
+    known: dict[int, int] = field(default_factory=dict)
 
     def correlated(self, correlation: Whole, process: Whole) -> npt.NDArray[np.float64]:
         """Correlation numbers that differ between processes; NaN where there is none."""
-        known = self.known = self.known or []
-        offset = np.zeros(len(correlation))
-        for number in np.unique(process).tolist():
-            if number not in known:
-                known.append(number)
-            offset[process == number] = known.index(number) * 2.0**32
-        return np.where(correlation < 0, np.nan, correlation + offset)
+        numbers, places = np.unique(process, return_inverse=True)
+        order = np.array([self.known.setdefault(number, len(self.known)) for number in numbers.tolist()], dtype=float)
+        return np.where(correlation < 0, np.nan, correlation + order[places.reshape(-1)] * 2.0**32)
 
 
 def _device(tables: Tables, processes: _Processes) -> Iterator[Part]:
@@ -153,9 +149,9 @@ def _host(tables: Tables, processes: _Processes) -> Iterator[Part]:
         held = tables.columns[RANGES]
         rows = tables.integers(
             RANGES,
-            ["rowid", "start", "end", "globalTid", *(["textId"] if "textId" in held else [])],
-            f'WHERE eventType IN ({PUSH_POP}, {START_END}) AND "end" IS NOT NULL',
+            ["rowid", "start", "end", "globalTid", *(["textId"] if "textId" in held else []), "eventType"],
         )
+        rows = rows[np.isin(rows[:, -1], (PUSH_POP, START_END)) & (rows[:, 2] >= 0), :-1]
         texts = rows[:, 4] if "textId" in held else np.full(len(rows), -1, dtype=np.int64)
         registered = texts >= 0
         yield _ranges(rows[registered], texts[registered], None)
