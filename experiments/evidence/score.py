@@ -68,6 +68,7 @@ def labelled(after: str = "") -> tuple[Metric, Metric]:
 
 
 PERCENT = (relative(0.5, "median error", "%"), relative(0.9, "90th percentile of the error", "%"))
+LOGARITHMIC = (logarithmic(0.5, "median |log ratio|"), logarithmic(0.9, "90th percentile |log ratio|"))
 MAPE = Metric("MAPE", scores.mean_error)
 
 

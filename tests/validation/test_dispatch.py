@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.evidence.boards import dispatch as dispatch
+from slipstick.experiments.evidence.boards import dispatch
 from slipstick.experiments.measure.training.step_files import Step, read_steps
 from slipstick.hwmodels.catalog import machine
 

@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 
 from slipstick.experiments.calibrate.public_data import training_file
-from slipstick.experiments.evidence.boards import collectives as collectives
-from slipstick.experiments.evidence.boards import megatron as megatron
+from slipstick.experiments.evidence.boards import collectives, megatron
 from slipstick.experiments.evidence.validation.parallel.collective_systems import FOLDER
 
 

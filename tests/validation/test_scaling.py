@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from slipstick.experiments.calibrate.public_data import training_file
-from slipstick.experiments.evidence.boards import scaling as scaling
+from slipstick.experiments.evidence.boards import scaling
 
 INDEX = "series,parameter,points,kind,source\na/1,threads,7,strong,me/a:x\nb/1,n,5,problem_size,me/b:y\n"
 

@@ -12,7 +12,7 @@ import pytest
 
 from slipstick.estimators.operation.spmv.spmv_devices import load_devices
 from slipstick.experiments.calibrate.public_data import data_folder, training_file
-from slipstick.experiments.evidence.boards import spmv as spmv
+from slipstick.experiments.evidence.boards import spmv
 from slipstick.experiments.evidence.validation.spmv import pagerank_scores as pagerank
 from slipstick.experiments.measure.spmv.label_folds import errors, held_out
 from slipstick.experiments.measure.spmv.labels import LabelledBlocks, shipped_labels

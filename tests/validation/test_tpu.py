@@ -7,7 +7,7 @@ import pytest
 
 from slipstick.estimators.core.parameters import parameters
 from slipstick.experiments.calibrate.public_data import training_file
-from slipstick.experiments.evidence.boards import tpu as tpu
+from slipstick.experiments.evidence.boards import tpu
 from slipstick.experiments.evidence.validation.tpu import tpu_fit
 from slipstick.experiments.evidence.validation.tpu.tpu_data import STEPS, TRACES, read_steps, read_traces
 from slipstick.experiments.question import registry

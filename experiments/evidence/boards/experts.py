@@ -6,9 +6,8 @@ One set of parameters a kernel library and data type, fitted to the other machin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,8 +16,8 @@ from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.operation.gpu.expert_layers import LayerParameters
-from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.score import Board, Data, MissingError, Scored, relative
 from slipstick.experiments.evidence.validation.models.expert_data import Case, fitted, frames, standing_in
 from slipstick.experiments.evidence.validation.models.expert_transfer import predicted
 from slipstick.hwmodels.catalog import machine
@@ -29,7 +28,9 @@ if TYPE_CHECKING:
 
 DATASET = "experts and latent attention"
 GOALS = {"experts": (0.22, 0.60), "prefill": (0.20, 0.45), "decode": (0.20, 0.45)}
-SCORED = 4000
+METRICS = (relative(0.5, "median |relative error|"), relative(0.9, "90th percentile |relative error|"))
+FEWEST, SCORED = 30, 4000
+"""Rows of a machine and case: below the one nothing is scored, above the other a sample is."""
 KEYS = {
     "experts": [
         "num_tokens",
@@ -46,96 +47,66 @@ KEYS = {
 }
 
 
-def rows(scored: Path | None = None) -> list[ValidationRow]:
-    """Each generation left out in turn; with `scored`, the rows below that folder, from all public ones of others."""
-    folder = data_folder()
-    if folder is None:
-        return [skipped(DATASET, "no public measurements here (set SLIPSTICK_DATA; docs/validation.md says where)")]
-    training = frames(folder)
-    tested = training if scored is None else frames(scored)
+def _generations(data: Data) -> Iterator[Scored | ValidationRow]:
+    """Each generation left out in turn; with `--data`, the rows below that folder, from all public ones of others."""
+    training = frames(data.folder)
+    tested = training if data.scored is None else frames(data.scored)
     if not tested:
-        return [skipped(DATASET, f"no layers of experts or latent attention in {scored or folder}")]
-    scores = []
+        raise MissingError(f"no layers of experts or latent attention in {data.scored or data.folder}")
     for case, frame in sorted(tested.items(), key=lambda pair: repr(pair[0])):
-        known = training.get(case)
         for name in sorted(set(frame["machine"])):
             if not name:
-                scores.append(skipped(DATASET, f"the catalogue lacks a machine of {case.library}'s tables"))
+                yield skipped(DATASET, f"the catalogue lacks a machine of {case.library}'s tables")
                 continue
             measured = frame[frame["machine"] == name]
-            family = machine(name).family
-            others = (
-                known[[shared_words(machine(m).family, family) < 2 for m in known["machine"]]]
-                if known is not None
-                else None
-            )
-            if others is None or others.empty:
-                scores.append(skipped(DATASET, f"{_title(case)}: no other generation ran it"))
-                if scored is not None and len(measured) >= 30:
-                    scores += _stand_in(case, name, measured, training)
-            elif len(measured) >= 30:
-                scores += _scores(case, name, measured, others)
-    return scores
+            enough = len(measured) >= FEWEST
+            measured = measured.sample(min(SCORED, len(measured)), random_state=2)
+            others = _strangers(training[case], name) if case in training else None
+            if others is not None and len(others):
+                if enough:
+                    yield _scored(case, name, measured, others)
+                continue
+            yield skipped(DATASET, f"{_title(case)}: no other generation ran it")
+            if data.scored is not None and enough and (stand := _stand_in(case, name, measured, training)):
+                yield stand
 
 
-def _stand_in(case: Case, name: str, frame: pd.DataFrame, training: Mapping[Case, pd.DataFrame]) -> list[ValidationRow]:
-    """A library or data type that no other generation ran, by the parameters of the nearest one that some did."""
+def _strangers(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Rows of machines of other generations."""
     family = machine(name).family
-    other_generations = {
-        other: part[[shared_words(machine(m).family, family) < 2 for m in part["machine"]]]
-        for other, part in training.items()
-        if other != case
-    }
-    other = standing_in(case, {one: part for one, part in other_generations.items() if len(part)})
+    return frame[[shared_words(machine(m).family, family) < 2 for m in frame["machine"]]]
+
+
+def _stand_in(case: Case, name: str, frame: pd.DataFrame, training: Mapping[Case, pd.DataFrame]) -> Scored | None:
+    """A library or data type that no other generation ran, by the parameters of the nearest one that some did."""
+    elsewhere = {other: _strangers(part, name) for other, part in training.items() if other != case}
+    other = standing_in(case, {one: part for one, part in elsewhere.items() if len(part)})
     if other is None:
-        return []
-    frame = frame.sample(min(SCORED, len(frame)), random_state=2)
-    logs = np.log(case.predicted(frame, machine(name), fitted(other, other_generations[other])))
-    stands = f"parameters of {other.library}, {other.dtype}"
-    return _rows(case, name, stands, frame, logs, None, {})
+        return None
+    seconds = case.predicted(frame, machine(name), fitted(other, elsewhere[other]))
+    return _row(case, name, f"parameters of {other.library}, {other.dtype}", frame, seconds)
 
 
-def _scores(case: Case, name: str, frame: pd.DataFrame, others: pd.DataFrame) -> list[ValidationRow]:
-    frame = frame.sample(min(SCORED, len(frame)), random_state=2)
-    target, measured = machine(name), frame["time"].to_numpy()
+def _scored(case: Case, name: str, frame: pd.DataFrame, others: pd.DataFrame) -> Scored:
+    target = machine(name)
     logs, mixed = predicted(case, frame, target, others)
-    bases: dict[str, FloatArray] = {}
-    copied = _nearest(case, frame, others, target)
-    if np.isfinite(copied).any():
-        bases["nearest machine by bandwidth, where it ran the same"] = (copied / measured)[np.isfinite(copied)]
-    held = " ".join(target.family.split("-")[:2])
-    return _rows(case, name, held, frame, logs, mixed.spread, bases)
+    copied = {"nearest machine by bandwidth, where it ran the same": _nearest(case, frame, others, target)}
+    half = None if mixed.spread is None else quantile(DEFAULT_LEVEL, None) * mixed.spread
+    return _row(case, name, " ".join(target.family.split("-")[:2]), frame, np.exp(logs), copied, half)
 
 
-def _rows(
+def _row(
     case: Case,
     name: str,
     held: str,
     frame: pd.DataFrame,
-    logs: FloatArray,
-    spread: float | None,
-    bases: Mapping[str, FloatArray],
-) -> list[ValidationRow]:
-    target, measured = machine(name), frame["time"].to_numpy()
-    ours = np.exp(logs)
-    plain = case.predicted(frame, target, LayerParameters(1e-7, 1.0, 1.0, 1.0, 1e-3, 1e-3))
-    bases = {"roofline": plain / measured, **bases}
-    errors = {"ours": np.abs(ours / measured - 1), **{key: np.abs(ratio - 1) for key, ratio in bases.items()}}
-    rows = []
-    for place, (share, metric) in enumerate(
-        ((0.5, "median |relative error|"), (0.9, "90th percentile |relative error|"))
-    ):
-        value = {key: float(np.quantile(error, share)) for key, error in errors.items()}
-        mine, goal = value.pop("ours"), GOALS[case.kind][place]
-        title = f"{_title(case)}, {name}"
-        row = ValidationRow(DATASET, title, held, len(frame), metric, "1", mine, value, goal, mine <= goal)
-        if spread is not None:
-            half = quantile(DEFAULT_LEVEL, None) * spread
-            inside = float(np.mean(np.abs(logs - np.log(measured)) <= half))
-            width = float(np.exp(2 * half))
-            row = replace(row, interval_level=DEFAULT_LEVEL, interval_coverage=inside, interval_width=width)
-        rows.append(row)
-    return rows
+    seconds: FloatArray,
+    bases: Mapping[str, FloatArray] = MappingProxyType({}),
+    half: float | None = None,
+) -> Scored:
+    plain = case.predicted(frame, machine(name), LayerParameters(1e-7, 1.0, 1.0, 1.0, 1e-3, 1e-3))
+    title, bases = f"{_title(case)}, {name}", {"roofline": plain, **bases}
+    return Scored(title, held, frame["time"].to_numpy(), seconds, METRICS, GOALS[case.kind], bases, half)
 
 
 def _nearest(case: Case, frame: pd.DataFrame, others: pd.DataFrame, target: Machine) -> FloatArray:
@@ -156,3 +127,9 @@ def _title(case: Case) -> str:
         "decode": "latent attention, decode",
     }
     return f"{words[case.kind]}, {case.library}, {case.dtype}"
+
+
+BOARD = Board(
+    "How long do layers of experts and latent attention take on a generation of GPUs that nobody measured?",
+    {DATASET: _generations},
+)

@@ -7,8 +7,8 @@ changed on the others. Baselines: always faster, and the change on the nearest d
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +17,7 @@ from slipstick.estimators.calibration.mixing import Mixture
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.tuned.tuned_unseen import CHANGES
 from slipstick.experiments.evidence.rows import ValidationRow
+from slipstick.experiments.evidence.score import Scored, logarithmic, of_errors
 from slipstick.experiments.evidence.validation.models.programs.program_data import Program, machine_of
 from slipstick.experiments.evidence.validation.models.programs.program_fit import (
     Rows,
@@ -36,6 +37,10 @@ FOLDS = 10
 CHANGED = 0.05
 """Log change of the time below which there is no direction; a slowdown predicted below it is none."""
 GOAL = 0.88
+METRICS = tuple(
+    logarithmic(*one)
+    for one in ((0.5, "median |log ratio| of the change"), (0.9, "90th percentile |log ratio| of the change"))
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,17 +104,17 @@ def compiled_point(data: Sequence[Both], keep: FloatArray, eager: FloatArray, na
     return fit_compiled(pairs, eager, names)
 
 
-def compile_rows(data: Sequence[Both], names: Sequence[str]) -> list[ValidationRow]:
+def compile_scores(data: Sequence[Both], names: Sequence[str]) -> Iterator[Scored | ValidationRow]:
     """Programs left out in folds, and each device left out."""
     if not data:
-        return []
+        return
     programs = data[0].eager.rows.programs
     fold = np.random.default_rng(0).integers(0, FOLDS, programs)
     estimated = [np.full(programs, np.nan) for _ in data]
     for number in range(FOLDS):
         for place, change in enumerate(predicted(data, fold != number, data, names)):
             estimated[place][fold == number] = change[fold == number]
-    result = _scores("program unseen", "program", estimated, data, {})
+    yield from _scores("program unseen", "program", estimated, data, {})
     copied, mixed = [], []
     for one in data:
         others = [o for o in data if o.eager.device != one.eager.device]
@@ -120,21 +125,20 @@ def compile_rows(data: Sequence[Both], names: Sequence[str]) -> list[ValidationR
             copied.append(near.change())
             mixed.append(Mixture(CHANGES, None).log(ways))
     if len(mixed) == len(data):
-        result += _scores("device unseen, a relative known", "each in turn", mixed, data, {"nearest device": copied})
-    return result
+        yield from _scores("device unseen, a relative known", "each in turn", mixed, data, {"nearest device": copied})
 
 
-def sealed_rows(tested: Sequence[Both], learnt: Sequence[Both], names: Sequence[str]) -> list[ValidationRow]:
+def sealed_scores(
+    tested: Sequence[Both], learnt: Sequence[Both], names: Sequence[str]
+) -> Iterator[Scored | ValidationRow]:
     """Devices of another folder, predicted from those here; what they share with these leaves the training data."""
-    result = []
     for one in tested:
         others = [o for o in learnt if o.eager.host != one.eager.host]
         if others:
             (formula,) = predicted(others, np.ones(one.eager.rows.programs, bool), [one], names)
             near = others[[o.eager.host for o in others].index(nearest(one.eager, [o.eager for o in others]).host)]
             estimated = Mixture(CHANGES, None).log({"formula": formula, "nearest": near.change()})
-            result += _scores(one.eager.host, "scored rows", [estimated], [one], {"nearest device": [near.change()]})
-    return result
+            yield from _scores(one.eager.host, "scored rows", [estimated], [one], {"nearest device": [near.change()]})
 
 
 def _scores(
@@ -143,19 +147,12 @@ def _scores(
     predicted: Sequence[FloatArray],
     data: Sequence[Both],
     copied: Mapping[str, Sequence[FloatArray]],
-) -> list[ValidationRow]:
+) -> Iterator[Scored | ValidationRow]:
     true, ours = np.concatenate([one.change() for one in data]), np.concatenate(predicted)
     others = {name: np.concatenate(changes) for name, changes in copied.items()}
     timed = np.isfinite(true) & np.isfinite(ours)
-    result = []
-    for share, metric in (
-        (0.5, "median |log ratio| of the change"),
-        (0.9, "90th percentile |log ratio| of the change"),
-    ):
-        base = {"no change": true[timed]} | {n: (o - true)[timed & np.isfinite(o)] for n, o in others.items()}
-        sizes = {name: float(np.quantile(np.abs(errors), share)) for name, errors in base.items() if len(errors)}
-        value = float(np.quantile(np.abs(ours - true)[timed], share))
-        result.append(ValidationRow(DATASET, case, held_out, int(timed.sum()), metric, "1", value, sizes))
+    base = {"no change": -true[timed]} | {name: (other - true)[timed] for name, other in others.items()}
+    yield replace(of_errors(case, held_out, (ours - true)[timed], base), metrics=METRICS)
     changed = timed & (np.abs(np.where(timed, true, 0.0)) > CHANGED)
     right = {"always faster": float(np.mean(true[changed] < 0))}
     for name, other in others.items():
@@ -163,6 +160,4 @@ def _scores(
         right[name] = float(np.mean((other > 0)[there] == (true > 0)[there]))
     value = float(np.mean((ours > CHANGED)[changed] == (true > 0)[changed]))
     metric = f"share of the right direction, of changes by more than {CHANGED:.0%}"
-    count = int(changed.sum())
-    result.append(ValidationRow(DATASET, case, held_out, count, metric, "1", value, right, GOAL, value >= GOAL))
-    return result
+    yield ValidationRow(DATASET, case, held_out, int(changed.sum()), metric, "1", value, right, GOAL, value >= GOAL)
