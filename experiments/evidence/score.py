@@ -84,8 +84,8 @@ class Scored:
         One row a metric; the goals in its unit, None where there is none.
     half
         Half-width of the band in log time, one number or shape (n,); or else its ends are `low` and `high`.
-    enough
-        Rows from which a goal is judged.
+    enough, holds
+        Rows from which a goal is judged; whether what else it demands (the worst row, say) holds.
     noise
         What no model can know, in the unit of each metric.
     groups, inputs
@@ -104,6 +104,7 @@ class Scored:
     high: FloatArray | None = None
     level: float = scores.LEVEL
     enough: int = 0
+    holds: bool = True
     noise: Sequence[float | None] | float | None = None
     reason: str = ""
     dataset: str = ""
@@ -129,7 +130,7 @@ class Scored:
                 ours,
                 {name: metric(values, self.measured) for name, values in known.items()},
                 goal,
-                None if goal is None or len(self.measured) < self.enough else bool(ours <= goal),
+                None if goal is None or len(self.measured) < self.enough else bool(ours <= goal) and self.holds,
                 *band,
                 self.noise if isinstance(self.noise, float) else _at(self.noise or (), place),
                 self.reason,

@@ -161,7 +161,7 @@ def test_kerncraft_cases_to_the_printed_digits() -> None:
     path = training_file(scoreboard.FILE)
     if path is None:
         pytest.skip(why_missing(scoreboard.FILE))
-    rows = scoreboard.rows(None)
+    rows = scoreboard.BOARD.rows(None)
     followed = [row for row in rows if row.goal is not None]
     assert sum(row.n for row in followed) >= 110
     assert all(row.ours == 1.0 for row in followed), [row.reason for row in followed]

@@ -47,5 +47,5 @@ def test_the_bundled_steps_are_whole() -> None:
 
 
 def test_without_a_file_the_board_says_how_to_make_one(tmp_path: Path) -> None:
-    (row,) = dispatch.rows(tmp_path)
+    (row,) = dispatch.BOARD.rows(tmp_path)
     assert row.ok is None and "slipstick measure steps" in row.reason

@@ -39,7 +39,7 @@ def test_ends_are_levels_and_latency() -> None:
 def test_left_out_devices() -> None:
     if training_file(cache_scores.FILE) is None:
         pytest.skip(why_missing(cache_scores.FILE))
-    rows = {row.case: row for row in cache_scores.rows()}
+    rows = {row.case: row for row in cache_scores.BOARD.rows()}
     assert rows["plateaus and knees, all"].ok
     flight = rows["main memory by bytes in flight"]
     assert flight.ours is not None and flight.ours < 0.5 * flight.baselines["data sheet"]

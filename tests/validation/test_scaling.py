@@ -38,7 +38,7 @@ def test_the_split_is_the_first_five_and_more_or_four_of_five(tmp_path: Path) ->
 
 
 def test_rows_of_other_sources_are_scored(tmp_path: Path) -> None:
-    found = {(row.case, row.metric): row for row in scaling.rows(collection(tmp_path))}
+    found = {(row.case, row.metric): row for row in scaling.BOARD.rows(collection(tmp_path))}
     row = found["strong 2x", "median relative error"]
     assert row.n == 2 and row.ok is None and "1 sources: me/a" in row.reason
     assert set(row.baselines) == {"amdahl_nnls", "four_terms_nnls", "last_value"}
@@ -46,14 +46,14 @@ def test_rows_of_other_sources_are_scored(tmp_path: Path) -> None:
 
 
 def test_missing_files_are_skipped_with_the_reason(tmp_path: Path) -> None:
-    (row,) = scaling.rows(tmp_path)
+    (row,) = scaling.BOARD.rows(tmp_path)
     assert row.case == "skipped" and "scaling/series.csv is not in" in row.reason
 
 
 def test_public_measurements_are_predicted_better_than_by_the_simple_methods() -> None:
     if training_file("scaling/series.csv") is None:
         pytest.skip("no public measurements here (set SLIPSTICK_DATA)")
-    found = {(row.case, row.metric): row for row in scaling.rows()}
+    found = {(row.case, row.metric): row for row in scaling.BOARD.rows()}
     for case, rival in (
         *((f"strong {ratio}", "amdahl_nnls") for ratio in ("2x", "4x")),
         *((f"problem_size {ratio}", "four_terms_nnls") for ratio in ("2x", "4x", "8x", ">11x")),

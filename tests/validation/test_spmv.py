@@ -108,13 +108,13 @@ def test_sealed_devices_are_scored_by_a_model_fitted_to_the_others(
     write_public(tmp_path / "known", {"V100_SXM2": 450e9, "titanV": 326e9, "K40m": 144e9})
     write_public(tmp_path / "sealed", {"P100_PCIE": 366e9, "Unheard_Of": 1e9})
     monkeypatch.setenv("SLIPSTICK_DATA", str(tmp_path / "known"))
-    rows = spmv.rows(tmp_path / "sealed")
+    rows = spmv.BOARD.rows(tmp_path / "sealed")
     by_case = {row.case: row for row in rows if row.case != "skipped"}
     assert {case.partition(",")[0] for case in by_case} == {"P100_PCIE"}
     assert by_case["P100_PCIE"].n == 60
     assert (by_case["P100_PCIE"].ours or 1.0) < 0.05  # half the peak, as all the others reach
     assert any("Unheard_Of" in row.dataset and "no such machine" in row.reason for row in rows)
-    empty = spmv.rows(tmp_path)
+    empty = spmv.BOARD.rows(tmp_path)
     assert [row.case for row in empty] == ["skipped"]
 
 
@@ -123,7 +123,7 @@ def test_a_device_under_another_name_is_still_held_out(tmp_path: Path, monkeypat
     write_public(tmp_path / "known", {"V100_SXM2": 90e9, "titanV": 326e9})
     write_public(tmp_path / "sealed", {"V100": 90e9})
     monkeypatch.setenv("SLIPSTICK_DATA", str(tmp_path / "known"))
-    assert (spmv.rows(tmp_path / "sealed")[0].ours or 0.0) > 0.5
+    assert (spmv.BOARD.rows(tmp_path / "sealed")[0].ours or 0.0) > 0.5
 
 
 def test_stored_nonzeros_are_read_from_the_bytes_or_are_the_column(tmp_path: Path) -> None:

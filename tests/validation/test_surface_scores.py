@@ -33,7 +33,7 @@ def test_laws_have_a_grid_a_source_and_positive_times() -> None:
 
 def test_missing_tables_are_skipped_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(board, "LAWS", ())
-    rows = board.rows(tmp_path)
+    rows = board.BOARD.rows(tmp_path)
     assert [row.case for row in rows] == ["skipped"] * 2 and "multi_hommexx.csv is not in" in rows[1].reason
 
 

@@ -61,7 +61,7 @@ def test_the_defaults_of_the_model_are_the_fitted_values() -> None:
 
 def test_missing_files_are_skipped_with_the_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
     monkeypatch.setenv("SLIPSTICK_DATA", str(tmp_path))
-    (row,) = tpu.rows()
+    (row,) = tpu.BOARD.rows()
     assert row.case == "skipped" and "no public measurements" in row.reason
 
 

@@ -6,9 +6,8 @@ without the machine that is scored. Streams from a data sheet alone are scored b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +15,8 @@ import numpy.typing as npt
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL
 from slipstick.estimators.learning.scores import inside, interval_scores
 from slipstick.estimators.operation.cpu.bandwidth import FittedSaturation, Points, fit_saturation, learn_prior, lesson
-from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.score import Board, Data
 from slipstick.experiments.evidence.validation.cpu.bandwidth_data import FILE, MeasuredMachine, read_bandwidths
 from slipstick.experiments.evidence.validation.cpu.loop_scores import loop_rows
 
@@ -42,23 +41,20 @@ class CurveScore:
     baselines: dict[str, FloatArray]
 
 
-def rows(scored: Path | None) -> list[ValidationRow]:
+def _machines(data: Data) -> Iterator[ValidationRow]:
     """Mean and worst error of the curves, one and two threads a core, and beyond the first domain."""
-    train, path = training_file(FILE), scored_file(FILE, scored)
-    if train is None or path is None:
-        return [skipped(DATASET, why_missing(FILE, scored if train is not None else None))]
-    training, targets = read_bandwidths(train), read_bandwidths(path)
+    training, targets = read_bandwidths(data.known(FILE)), read_bandwidths(data.judged(FILE))
     flagged = {name: m.suspicious for name, m in {**training, **targets}.items() if m.suspicious}
-    result = [skipped(DATASET, f"left out, the measurements are another machine's: {why}") for why in flagged.values()]
-    usable = {name: m for name, m in training.items() if name not in flagged}
+    for why in flagged.values():
+        yield skipped(DATASET, f"left out, the measurements are another machine's: {why}")
+    usable, judged = ({k: m for k, m in some.items() if k not in flagged} for some in (training, targets))
     for threads in (1, 2):
-        inside, beyond = scores(usable, {k: m for k, m in targets.items() if k not in flagged}, threads)
-        result += _summaries(f"{threads} thread a core", inside, goals=threads == 1)
-        result += [
-            _of_machine(f"{threads} thread a core", name, inside) for name in sorted({s.machine for s in inside})
-        ]
-        result += _summaries(f"{threads} thread a core, beyond the first domain", beyond, goals=False)
-    return result + loop_rows(usable, {k: m for k, m in targets.items() if k not in flagged}, DATASET)
+        case = f"{threads} thread a core"
+        within, beyond = scores(usable, judged, threads)
+        yield from _summaries(case, within, goals=threads == 1)
+        yield from (_of_machine(case, name, within) for name in sorted({s.machine for s in within}))
+        yield from _summaries(f"{case}, beyond the first domain", beyond, goals=False)
+    yield from loop_rows(usable, judged, DATASET)
 
 
 def scores(
@@ -205,3 +201,6 @@ BASELINES: dict[str, Callable[[Points, FloatArray], FloatArray]] = {
     "last value": _flat,
     "soft minimum": _soft_minimum,
 }
+
+
+BOARD = Board("Which memory bandwidth do more cores reach, and which does a CPU never measured?", {DATASET: _machines})

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.estimators.schedule.sequential import Sequential
 from slipstick.experiments.evidence.rows import ValidationRow
+from slipstick.experiments.evidence.score import Board, Data
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import dense
@@ -47,8 +47,8 @@ class Score:
     ratios: FloatArray
 
 
-def rows(scored: Path | None = None) -> list[ValidationRow]:
-    """One row a case, and the whole; `scored` is not read, nothing here is public data."""
+def _cases(_: Data) -> list[ValidationRow]:
+    """One row a case, and the whole; nothing here is public data."""
     scores = {case: score(*case, np.random.default_rng([SEED, i])) for i, case in enumerate(CASES)}
     result = [_row(f"{count} measurements, {noise:.0%} noise", one) for (count, noise), one in scores.items()]
     every = Score(*(np.concatenate([getattr(one, name) for one in scores.values()]) for name in Score.__annotations__))
@@ -158,3 +158,6 @@ def _row(case: str, one: Score) -> ValidationRow:
         interval_width=float(np.exp(np.median(one.widths))),
         reason=f"the binomial 95 % interval of the coverage is {holds.low:.3f} .. {holds.high:.3f}",
     )
+
+
+BOARD = Board("Does the band of a calibration hold what it promises?", {"synthetic calibrations": _cases})

@@ -8,9 +8,8 @@ the same is shown without it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +18,8 @@ from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.operation.links.collectives import Collectives
-from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.score import Board, Data, MissingError
 from slipstick.experiments.evidence.validation.parallel.collective_fit import fitted, looped, predicted
 from slipstick.experiments.evidence.validation.parallel.collective_systems import (
     FOLDER,
@@ -47,30 +46,29 @@ GENERATIONS = (("a100_sxm",), ("h100_sxm", "h200_sxm"))
 """Of NCCL's own timings, left out together."""
 
 
-def rows(scored: Path | None = None) -> list[ValidationRow]:
-    """Each machine left out in turn, or, with `scored`, the machines below that folder."""
-    folder = data_folder()
-    training = timings(folder) if folder else None
-    own_timings = nccl_timings(folder) if folder else None
-    if training is None or own_timings is None or training.empty:
-        return [skipped("collectives", f"no {FOLDER} here (set SLIPSTICK_DATA; docs/validation.md says where)")]
-    if scored is None:
+def _systems(data: Data) -> Iterator[ValidationRow]:
+    """Each machine left out in turn, or, with `--data`, the machines below that folder."""
+    training, own_timings = timings(data.folder), nccl_timings(data.folder)
+    if training.empty:
+        raise MissingError(f"no {FOLDER} here (set SLIPSTICK_DATA; docs/validation.md says where)")
+    if data.scored is None:
         turns = [(training[training["machine"] != name], part) for name, part in training.groupby("machine")]
-        return _board(turns, LEFT, own_timings) + _generations(training, own_timings)
-    frame, others = timings(scored), nccl_timings(scored)
+        yield from _board(turns, LEFT, own_timings)
+        yield from _generations(training, own_timings)
+        return
+    frame, others = timings(data.scored), nccl_timings(data.scored)
     if frame.empty and others.empty:
-        return [skipped("collectives", f"{FOLDER} is not in {scored}")]
-    unknown = sorted(set(frame["machine"]) - set(SYSTEMS))
-    scores = [skipped("collectives", f"no description of {name}'s links") for name in unknown]
-    frame = frame[frame["machine"].isin(list(SYSTEMS))]
+        raise MissingError(f"{FOLDER} is not in {data.scored}")
+    unknown = sorted({*frame["machine"], *others["machine"]} - {*SYSTEMS, *NCCL_SYSTEMS})
+    yield from (skipped("collectives", f"no description of {name}'s links") for name in unknown)
+    frame, others = (part[~part["machine"].isin(unknown)] for part in (frame, others))
     files = set(zip(frame["machine"], frame["function"], strict=True))
     kept = [pair not in files for pair in zip(training["machine"], training["function"], strict=True)]
-    turns = [(training[kept], part) for _, part in frame.groupby("machine")]
-    scores += _board(turns, "scored files", own_timings) if turns else []
+    if turns := [(training[kept], part) for _, part in frame.groupby("machine")]:
+        yield from _board(turns, "scored files", own_timings)
     for name, part in others.groupby("machine"):
         kin = machine_by_name(NCCL_SYSTEMS[str(name)][0]).family
-        scores += _own_scores([str(name)], "scored files", kin, training, own_timings, part)
-    return scores
+        yield from _own_scores([str(name)], "scored files", kin, training, own_timings, part)
 
 
 def anchored(model: Collectives, machine: Machine, frame: pd.DataFrame) -> tuple[Machine, list[Any]]:
@@ -250,3 +248,6 @@ def _line(part: pd.DataFrame) -> tuple[float, float]:
     design = np.stack([1 / measured, bytes_ / measured], axis=1)
     alpha, beta = np.linalg.lstsq(design, np.ones(len(part)), rcond=None)[0]
     return max(float(alpha), 1e-6), max(float(beta), 0.0)
+
+
+BOARD = Board("How long does a collective take between GPUs of a machine never measured?", {"collectives": _systems})

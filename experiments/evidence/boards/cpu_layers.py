@@ -17,11 +17,10 @@ from scipy.optimize import least_squares
 
 from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula, joined_times
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.learning.scores import mean_error
+from slipstick.estimators.learning.scores import log_quantile
 from slipstick.estimators.operation.cpu.cpu_roofline import CpuRoofline
 from slipstick.experiments.calibrate.devices_left_out import roofline
-from slipstick.experiments.calibrate.public_data import data_folder
-from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.score import MAPE, Board, Data, Scored
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.frames import csv_frame
 from slipstick.workloads.graph.workload import Attribute
@@ -50,45 +49,35 @@ FITTED = ("compute_efficiency", "memory_efficiency", "overhead", "lowering")
 STARTS = tuple(np.log([efficiency, 0.7, 1e-5, 1.0]) for efficiency in (0.01, 0.5))
 
 
-def rows(scored: Path | None = None) -> list[ValidationRow]:
-    """The scoreboard; skipped kinds say why."""
-    folder = data_folder()
-    if scored is not None:
-        return [skipped(DATASET, "layers of one machine only: its models are held out within the file")]
-    if folder is None or not (folder / FILE).exists():
-        return [skipped(DATASET, "no public measurements here (set SLIPSTICK_DATA; docs/validation.md says where)")]
-    frame = _frame(folder)
-    scores = []
+def _kinds(data: Data) -> Iterator[Scored]:
+    """Five folds by model; models of another file by those here that are not in it."""
+    known, judged = _frame(data.known(FILE)), _frame(data.judged(FILE))
+    folds = range(FOLDS) if data.scored is None else (None,)
     for kind, name in KINDS.items():
-        part = frame[frame["kind"] == name]
-        part = part[part["function"].fillna("").isin(["", "Ramp"])]
-        pieces = [_held_out(kind, part, fold) for fold in range(FOLDS)]
-        time, measured, plain, factor = (np.concatenate([piece[i] for piece in pieces]) for i in range(4))
-        error = np.abs(np.log(time / measured))
-        note = f"median |log ratio| {np.median(error):.3f}, 90th percentile {np.quantile(error, 0.9):.3f}"
-        baselines = {"roofline": mean_error(plain, measured), "roofline times one factor": mean_error(factor, measured)}
-        ours = mean_error(time, measured)
-        scores.append(
-            ValidationRow(
-                DATASET,
-                kind,
-                "models, five folds",
-                len(time),
-                "MAPE",
-                "1",
-                ours,
-                baselines,
-                noise_floor=_floor(part),
-                reason=note,
-            )
+        learned, scored = (
+            part[(part["kind"] == name) & part["function"].fillna("").isin(["", "Ramp"])] for part in (known, judged)
         )
-    return scores
+        pieces = [_held_out(kind, *_split(learned, scored, fold)) for fold in folds]
+        time, measured, plain, factor = (np.concatenate([piece[i] for piece in pieces]) for i in range(4))
+        note = f"median |log ratio| {log_quantile(0.5, time, measured):.3f}, "
+        note += f"90th percentile {log_quantile(0.9, time, measured):.3f}"
+        held = "models, five folds" if data.scored is None else "models"
+        baselines = {"roofline": plain, "roofline times one factor": factor}
+        yield Scored(kind, held, measured, time, (MAPE,), (), baselines, noise=_floor(scored), reason=note)
 
 
-def _held_out(kind: str, frame: pd.DataFrame, fold: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Of one fold: fitted to the others, measured, data sheet, data sheet times one factor."""
-    inside = frame["fold"] == fold
-    known, new = (list(_forms(kind, frame[chosen])) for chosen in (~inside, inside))
+def _split(known: pd.DataFrame, judged: pd.DataFrame, fold: int | None) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Layers to learn from and layers to score: of one fold, or (None) of files with models apart."""
+    if fold is None:
+        return known[~known["model_name"].isin(judged["model_name"])], judged
+    return known[known["fold"] != fold], judged[judged["fold"] == fold]
+
+
+def _held_out(
+    kind: str, learned: pd.DataFrame, judged: pd.DataFrame
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Of layers that no fit saw: fitted to the others, measured, data sheet, data sheet times one factor."""
+    known, new = list(_forms(kind, learned)), list(_forms(kind, judged))
     formula, measured = RowFormula.of(CpuRoofline(), known), joined_times(known)
     stated = {f"parameter.{name}": value for name, value in asdict(CpuRoofline()).items()}
 
@@ -127,11 +116,11 @@ def _form(kind: str, frame: pd.DataFrame, dims: dict[str, pd.Series[float]]) -> 
     return OperationTimes.of(machine("ec2-c5-2xlarge"), kind, "float32", dims, frame["mean_time"], source=FILE)
 
 
-def _frame(folder: Path) -> pd.DataFrame:
+def _frame(path: Path) -> pd.DataFrame:
     """Layers with whole sizes, one row a model and topology."""
     import pandas as pd
 
-    frame = csv_frame(folder / FILE)
+    frame = csv_frame(path)
     for name in (*SIDES, "mad_flops", "kernel_1", "kernel_2", "stride_1", "mean_time"):
         frame[name] = pd.to_numeric(frame[name], errors="coerce")
     frame = frame.dropna(subset=[*SIDES, "mean_time"])
@@ -154,3 +143,6 @@ def _floor(frame: pd.DataFrame) -> float | None:
         return None
     means = groups.transform("mean")[repeated.index]
     return float(np.mean(np.abs(repeated["mean_time"] / means - 1)))
+
+
+BOARD = Board("How long do layers of an image network take on a CPU?", {DATASET: _kinds})

@@ -6,7 +6,7 @@ that cannot be evaluated counts as refused. Errors are of time: |ours / publishe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from slipstick.estimators.learning.scores import binomial_interval
 from slipstick.experiments.evidence.rows import ValidationRow
+from slipstick.experiments.evidence.score import Board, Data
 from slipstick.experiments.evidence.validation.defaults.figures import Figure, figures
 from slipstick.experiments.question.question import Question, question
 from slipstick.hwmodels.catalog import machine_names
@@ -69,33 +70,28 @@ def answered(figure: Figure, scored: Path | None = None) -> Answered:
     return Answered(figure, measured, float(ours), float(low), float(high), float(plain))
 
 
-def rows(scored: Path | None = None) -> list[ValidationRow]:
+def _figures(data: Data) -> Iterator[ValidationRow]:
     """Over all figures and by group; then every figure as ours / published."""
     answers: list[Answered] = []
     refused: list[tuple[Figure, str]] = []
     missing: list[tuple[Figure, str]] = []
     for figure in figures().figures:
         try:
-            figure.measured(scored)
+            figure.measured(data.scored)
         except InputError as error:
             missing.append((figure, str(error)))
             continue
         try:
-            answers.append(answered(figure, scored))
+            answers.append(answered(figure, data.scored))
         except InputError as error:
             refused.append((figure, str(error)))
     groups = list(dict.fromkeys(figure.group for figure in figures().figures))
-    note = f"{len(refused)} refused, {len(missing)} not here"
-    scores = _scores("all", answers, note, goals=True)
+    yield from _scores("all", answers, f"{len(refused)} refused, {len(missing)} not here", goals=True)
     for group in groups:
-        scores += _scores(group, [one for one in answers if one.figure.group == group], "", goals=False)[:1]
-    return [
-        *scores,
-        *_bounds(),
-        *map(_row, answers),
-        *(_skipped(figure, f"refused: {why}") for figure, why in refused),
-        *(_skipped(figure, why) for figure, why in missing),
-    ]
+        yield from _scores(group, [one for one in answers if one.figure.group == group], "", goals=False)[:1]
+    yield from map(_row, answers)
+    yield from (_skipped(figure, f"refused: {why}") for figure, why in refused)
+    yield from (_skipped(figure, why) for figure, why in missing)
 
 
 def _parts(figure: Figure) -> list[tuple[str, dict[str, float], float]]:
@@ -169,8 +165,10 @@ def _scores(case: str, answers: Sequence[Answered], note: str, *, goals: bool) -
     return made
 
 
-def _bounds() -> list[ValidationRow]:
+def _bounds(data: Data) -> list[ValidationRow]:
     """Every machine of the catalogue by its default against the data sheet's bound, of a product and of a sum."""
+    if data.scored is not None:
+        return []
     made = []
     for name, sizes in KERNELS.items():
         ratios, refused = {}, []
@@ -224,3 +222,9 @@ def _row(one: Answered) -> ValidationRow:
 
 def _skipped(figure: Figure, why: str) -> ValidationRow:
     return ValidationRow(DATASET, figure.id, "", 0, "ours / published", "1", None, reason=why)
+
+
+BOARD = Board(
+    "How long does a whole model take, by the answer that is given where nothing but model and machine is named?",
+    {DATASET: _figures, "default estimators on every machine": _bounds},
+)

@@ -17,7 +17,8 @@ from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.core.estimate import Measurement
 from slipstick.estimators.operation.measured import MeasuredTimes
 from slipstick.estimators.schedule.dispatch import AsynchronousDispatch
-from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.rows import ValidationRow
+from slipstick.experiments.evidence.score import Board, Data, MissingError
 from slipstick.experiments.measure.training.step_files import Step, read_steps
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.records import Table
@@ -29,15 +30,13 @@ GOAL = 0.08
 PARAMETERS = ("schedule.issue", "schedule.begin")
 
 
-def rows(scored: Path | None = None) -> list[ValidationRow]:
+def _networks(data: Data) -> list[ValidationRow]:
     """The median error over the networks, each left out of the calibration, then each by itself."""
     known = read_steps(BUNDLED)
-    tested = known
-    if scored is not None:
-        path = scored / "steps.csv"
-        if not path.exists():
-            return [skipped("dispatch", f"no steps.csv in {scored} (slipstick measure steps --save steps.csv)")]
-        tested = read_steps(path)
+    path = BUNDLED if data.scored is None else data.scored / BUNDLED.name
+    if not path.exists():
+        raise MissingError(f"no {path.name} in {data.scored} (slipstick measure steps --save {path.name})")
+    tested = read_steps(path)
     target = machine(HOST)
     scores = [_predicted(step, [other for other in known if other.name != step.name], target) for step in tested]
     errors = [abs(row.ours or 0.0) for row in scores]
@@ -83,3 +82,6 @@ def _predicted(step: Step, others: list[Step], machine: Machine) -> ValidationRo
         noise_floor=step.repeat,
         reason="; ".join(f"{name.partition('.')[2]} {value * 1e6:.1f} us" for name, value in fitted.values.items()),
     )
+
+
+BOARD = Board("How long does an eager training step take, from its operations measured alone?", {"dispatch": _networks})

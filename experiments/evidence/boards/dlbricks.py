@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slipstick.estimators.learning.scores import log_errors
 from slipstick.experiments.calibrate.public_data import why_missing
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.score import Board, Data, Metric, MissingError, Scored, of_errors
 from slipstick.experiments.evidence.validation.bricks import dlbricks_own
 from slipstick.experiments.evidence.validation.bricks.dlbricks_data import SEQUENCES, Timings, timings
 
@@ -18,28 +21,23 @@ if TYPE_CHECKING:
 AGREEMENT = 0.67
 """Share of a model's residual that is carried to another machine; 1 would trust two machines wholly."""
 LEVEL = 0.80
+WORST = 0.12
+METRICS = (Metric("mean |log error|", lambda ours, measured: float(np.mean(log_errors(ours, measured))), "%"),)
 
 
-def rows(scored: Path | None = None) -> list[ValidationRow]:
-    """Each machine from the others, and our own measurement; with `scored`, each machine there from the shared ones."""
-    shared = timings()
-    if scored is None:
-        return [*_each_from_the_others(shared), *dlbricks_own.rows()]
-    if shared is None:
-        return [skipped("dlbricks", why_missing(SEQUENCES))]
-    other = timings(scored)
-    if other is None:
-        return [skipped("dlbricks", why_missing(SEQUENCES, scored))]
-    names = sorted(set(other.composed.index.get_level_values(0)))
+def _machines(data: Data) -> Iterator[Scored | ValidationRow]:
+    """Each machine from the others; with `--data`, each machine there from the shared ones."""
+    shared, judged = timings(), timings(data.scored)
+    if shared is None or judged is None:
+        raise MissingError(why_missing(SEQUENCES, data.scored if shared is not None else None))
     known = sorted(set(shared.composed.index.get_level_values(0)))
-    return [_row(shared, other, name, [bricks for bricks in known if bricks != name]) for name in names]
+    for name in sorted(set(judged.composed.index.get_level_values(0))):
+        yield _scored(shared, judged, name, [other for other in known if other != name])
 
 
-def _each_from_the_others(shared: Timings | None) -> list[ValidationRow]:
-    if shared is None:
-        return [skipped("dlbricks", why_missing(SEQUENCES))]
-    names = sorted(set(shared.composed.index.get_level_values(0)))
-    return [_row(shared, shared, name, [other for other in names if other != name]) for name in names]
+def _own(data: Data) -> list[ValidationRow]:
+    """The project's own measurement, which is scored as it is."""
+    return dlbricks_own.rows() if data.scored is None else []
 
 
 def log_residuals(data: Timings, instance: str) -> dict[str, float]:
@@ -62,37 +60,27 @@ def carried(residuals: list[dict[str, float]], model: str) -> float:
     return AGREEMENT * min(values, key=abs)
 
 
-def _row(training: Timings, scored: Timings, instance: str, others: list[str]) -> ValidationRow:
+def _scored(training: Timings, judged: Timings, instance: str, others: list[str]) -> Scored | ValidationRow:
     known = [log_residuals(training, other) for other in others]
-    truth = log_residuals(scored, instance)
-    single = of_instance(scored.composed[min(scored.composed.columns)], instance)
-    measured = of_instance(scored.end_to_end, instance)
+    truth = log_residuals(judged, instance)
+    single = of_instance(judged.composed[min(judged.composed.columns)], instance)
+    measured = of_instance(judged.end_to_end, instance)
     errors = np.array([truth[model] - carried(known, model) for model in truth])
-    plain = np.array([truth[model] for model in truth])
-    layer_sum = np.array([np.log(measured[model] / single[model]) for model in truth if model in single])
     if not len(errors):
         return skipped("dlbricks", f"{instance}: no model with both composed and end-to-end latency")
-    half = _half_width(training, others)
-    mean = 100 * float(np.mean(np.abs(errors)))
-    return ValidationRow(
-        dataset="dlbricks",
-        case=f"whole models on {instance}",
-        held_out="machine",
-        n=len(errors),
-        metric="mean |log error|",
-        unit="%",
-        ours=mean,
-        baselines={
-            "sum of single layers": 100 * float(np.mean(np.abs(layer_sum))),
-            "median over granularities": 100 * float(np.mean(np.abs(plain))),
-        },
-        goal=4.0,
-        ok=mean <= 4.0 and float(np.max(np.abs(errors))) <= 0.12,
-        interval_level=LEVEL,
-        interval_coverage=float(np.mean(np.abs(errors) <= half)),
-        interval_width=float(np.exp(2 * half)),
-        noise_floor=None,
-        reason=f"worst model {100 * float(np.max(np.abs(errors))):.1f} % (goal 12 %)",
+    baselines = {
+        "sum of single layers": [np.log(measured[model] / single.get(model, np.nan)) for model in truth],
+        "median over granularities": list(truth.values()),
+    }
+    worst = float(np.max(np.abs(errors)))
+    return replace(
+        of_errors(f"whole models on {instance}", "machine", errors, baselines),
+        metrics=METRICS,
+        goals=(4.0,),
+        holds=worst <= WORST,
+        half=_half_width(training, others),
+        level=LEVEL,
+        reason=f"worst model {100 * worst:.1f} % (goal 12 %)",
     )
 
 
@@ -111,3 +99,9 @@ def _half_width(training: Timings, others: list[str]) -> float:
         if errors:
             halves.append(float(np.quantile(errors, LEVEL)))
     return float(np.mean(halves)) if halves else float("nan")
+
+
+BOARD = Board(
+    "How long does a network take on a machine where only its layers were measured elsewhere?",
+    {"dlbricks": _machines, "own bricks": _own},
+)

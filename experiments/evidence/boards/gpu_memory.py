@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slipstick.estimators.operation.gpu.hierarchy import GpuMemory
-from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
-from slipstick.hwmodels.catalog import machine
+from slipstick.experiments.evidence.score import Board, Data
+from slipstick.hwmodels.catalog import machine, machine_of_device
 from slipstick.hwmodels.files.frames import csv_frame
 from slipstick.hwmodels.machine import Machine
 
@@ -112,14 +111,16 @@ def fitted(known: Mapping[str, Seen], machines: Mapping[str, Machine]) -> GpuMem
     return GpuMemory(**result)
 
 
-def rows(scored: Path | None = None) -> list[ValidationRow]:
+def _quantities(data: Data) -> Iterator[ValidationRow]:
     """One row a quantity over devices, each predicted from other chips (the two A100 are left out together)."""
-    known_path, path = training_file(FILE), scored_file(FILE, scored)
-    if path is None or known_path is None:
-        return [skipped(DATASET, why_missing(FILE, scored))]
     machines = {device: machine(name) for device, name in DEVICES.items()}
-    known, frame = csv_frame(known_path), csv_frame(path)
+    known, frame = csv_frame(data.known(FILE)), csv_frame(data.judged(FILE))
     every = {device: seen(known, device, target) for device, target in machines.items()}
+    for device in sorted(set(frame["device"]) - set(machines)):
+        if (target := machine_of_device(str(device))) is None:
+            yield skipped(DATASET, f"the catalogue lacks {device}")
+        else:
+            machines[device] = target
     errors: dict[str, list[tuple[str, float, float]]] = {}
     for device in sorted(set(frame["device"]) & set(machines)):
         target = machines[device]
@@ -127,11 +128,10 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
         model = fitted(others, machines)
         for name, value, ours, plain in _compared(seen(frame, device, target), target, model):
             errors.setdefault(name, []).append((device, math.log(ours / value), math.log(plain / value)))
-    result = [_row(name, entries) for name, entries in errors.items()]
+    yield from (_row(name, entries) for name, entries in errors.items())
     level = [entry for name, entries in errors.items() if name.startswith(("plateau", "knee")) for entry in entries]
-    result.append(_row("plateaus and knees, all", level, GOAL))
-    unknown = sorted(set(frame["device"]) - set(machines))
-    return [*result, *(skipped(DATASET, f"the catalogue lacks {device}") for device in unknown)]
+    if level:
+        yield _row("plateaus and knees, all", level, GOAL)
 
 
 def _compared(one: Seen, machine: Machine, model: GpuMemory) -> list[tuple[str, float, float, float]]:
@@ -165,3 +165,6 @@ def _row(name: str, entries: list[tuple[str, float, float]], goal: float | None 
     return ValidationRow(
         DATASET, name, "each chip", len(entries), metric, "%", ours, {"data sheet": plain}, goal, ok, reason=reason
     )
+
+
+BOARD = Board("What do the levels of a GPU's memory reach that nobody measured?", {DATASET: _quantities})

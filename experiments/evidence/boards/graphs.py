@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sympy as sp
 
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.score import Board, Data, MissingError, Score
 from slipstick.experiments.evidence.validation.models.published_flops import exact_row, progress, table
 from slipstick.hwmodels.files.expressions import parse_expression
-from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.graph.compare import matrix_flop
 
 if TYPE_CHECKING:
@@ -21,15 +20,16 @@ if TYPE_CHECKING:
 LENGTHS = 200
 
 
-def rows(scored: Path | None) -> list[ValidationRow]:
-    """All rows; those that need collections which are not installed are skipped with the reason."""
-    scores: list[ValidationRow] = []
-    for part in (anchors, built_in_against_imported, symbolic_lengths, population_rows, lambda: table(scored)):
+def _guarded(part: Callable[[Data], list[ValidationRow]]) -> Score:
+    """A part whose models may need a collection that is not installed."""
+
+    def rows(data: Data) -> list[ValidationRow]:
         try:
-            scores += part()
-        except (InputError, ImportError) as error:
-            scores.append(skipped(getattr(part, "__name__", "table"), " ".join(str(error).split())[:200]))
-    return scores
+            return part(data)
+        except ImportError as error:
+            raise MissingError(" ".join(str(error).split())[:200]) from None
+
+    return rows
 
 
 def installed(entry: Entry) -> Any:
@@ -272,3 +272,15 @@ def torch_counter(model: Any, inputs: Any, sizes: dict[str, int]) -> int | None:
             else:
                 torch.func.functional_call(model, tensors, tuple(given.values()))
     return int(counter.get_total_flops())
+
+
+BOARD = Board(
+    "Does an imported network count the flop that others count?",
+    {
+        "anchors": _guarded(lambda _: anchors()),
+        "built_in_against_imported": _guarded(lambda _: built_in_against_imported()),
+        "symbolic_lengths": _guarded(lambda _: symbolic_lengths()),
+        "population_rows": _guarded(lambda _: population_rows()),
+        "pytorchcv table": _guarded(lambda data: table(data.scored)),
+    },
+)

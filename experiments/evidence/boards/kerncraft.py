@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from slipstick.estimators.operation.cpu.stencil import data_cycles, roofline
-from slipstick.experiments.calibrate.public_data import data_folder, scored_file, why_missing
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.score import Board, Data
 from slipstick.experiments.evidence.validation.cpu.bandwidth_data import (
     CATALOG,
     STREAMS,
@@ -122,13 +122,10 @@ class Inputs:
         return max(rate for count, rate in points.items() if count <= machine.cores_per_numa)
 
 
-def rows(scored: Path | None) -> list[ValidationRow]:
+def _conventions(data: Data) -> list[ValidationRow]:
     """The share of printed numbers that ours equal, by model and convention."""
-    path = scored_file(FILE, scored)
-    if path is None:
-        return [skipped(DATASET, why_missing(FILE, scored))]
-    cases, unknown = read_cases(path)
-    inputs = Inputs([folder for folder in (scored, data_folder()) if folder is not None])
+    cases, unknown = read_cases(data.judged(FILE))
+    inputs = Inputs([folder for folder in (data.scored, data.folder) if folder is not None])
     scores: dict[str, list[tuple[Case, Agreement]]] = {}
     for convention in CONVENTIONS:
         first: dict[tuple[str, tuple[int, ...]], str] = {}
@@ -287,3 +284,6 @@ def _case(entry: Mapping[str, Any], kernel: str, path: Path) -> Case | None:
 def _same(ours: float, printed: float, digit: float) -> bool:
     """Equal in the printed digits; a value half-way between two may be rounded either way."""
     return abs(ours - printed) <= 0.5 * digit * (1 + 1e-6)
+
+
+BOARD = Board("What does kerncraft print of a loop on a CPU?", {DATASET: _conventions})

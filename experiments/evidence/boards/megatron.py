@@ -8,11 +8,10 @@ A100 80 GB, collectives to the systems of the scoreboard "collectives".
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
-from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.rows import ValidationRow
+from slipstick.experiments.evidence.score import Board, Data, MissingError
 from slipstick.experiments.question import registry
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.catalog import workload
@@ -34,10 +33,10 @@ MEAN_GOAL, LARGEST_GOAL = 0.05, 0.12
 TRANSFER = "no row of these is in any fit"
 
 
-def rows(scored: Path | None = None) -> list[ValidationRow]:
+def _iterations(data: Data) -> list[ValidationRow]:
     """Each published iteration, their mean and largest error, and the ratio of the two ways to train."""
-    if scored is not None:
-        return [skipped("megatron", "published times stand in the module; there is no file to score")]
+    if data.scored is not None:
+        raise MissingError("published times stand in the module; there is no file to score")
     target, model = machine(ON_MACHINE), registry.estimator("parallel-training")
     peak = target.peak("matrix", "float16")
     scores, ours, roofline, published, inside, widths, ratios = [], [], [], [], [], [], []
@@ -108,3 +107,9 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
             )
         )
     return scores
+
+
+BOARD = Board(
+    "How long does an iteration of a large transformer take, from single kernels and transfers alone?",
+    {"megatron": _iterations},
+)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from slipstick.estimators.across_devices.operation_times import OperationTimes
 from slipstick.estimators.across_devices.physics import Violation, violations
 from slipstick.experiments.calibrate.operation_measurements import read_operation_times
-from slipstick.experiments.calibrate.public_data import data_folder
-from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.rows import ValidationRow
+from slipstick.experiments.evidence.score import Board, Data, MissingError
 from slipstick.experiments.evidence.validation.gpu import gpu_data
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
@@ -27,45 +27,28 @@ if TYPE_CHECKING:
 DATASET = "physics of public measurements"
 
 
-def rows(scored: Path | None = None) -> list[ValidationRow]:
-    """The scoreboard; skipped files say why.
-
-    Parameters
-    ----------
-    scored
-        A folder of public files, or one table of measured operations (docs/devices.md), whose rows all have to hold.
+def _files(data: Data) -> Iterator[ValidationRow]:
+    """One row a file and machine, of a folder of public files or of one table of measured operations (docs/devices.md),
+    whose rows all have to hold.
     """
-    folder = scored or data_folder()
-    if folder is None:
-        return [skipped(DATASET, "no public measurements here (set SLIPSTICK_DATA; docs/validation.md says where)")]
+    folder = data.scored or data.folder
     table = folder.is_file()
     forms = read_operation_times(folder) if table else [form for read in READERS for form in read(folder)]
     if not forms:
-        return [skipped(DATASET, f"no GPU measurements in {folder}")]
+        raise MissingError(f"no GPU measurements in {folder}")
 
     def place(form: OperationTimes) -> tuple[str, str]:
         return form.source, form.machine.name
 
-    scores = []
     for (source, name), group in groupby(sorted(forms, key=place), key=place):
         members = list(group)
         flagged = violations(members)
         count, total = len({(one.operation, row) for one in flagged for row in one.rows}), sum(map(len, members))
-        scores.append(
-            ValidationRow(
-                DATASET,
-                f"{source}, {name}",
-                "",
-                total,
-                "faster than physics",
-                "1",
-                count / total,
-                goal=0.0 if table else None,
-                ok=count == 0 if table else None,
-                reason=_reason(flagged),
-            )
-        )
-    return scores
+        goal, ok = (0.0, count == 0) if table else (None, None)
+        yield ValidationRow(
+            DATASET, f"{source}, {name}", "", total, "faster than physics", "1", count / total, goal=goal, ok=ok,
+            reason=_reason(flagged),
+        )  # fmt: skip
 
 
 def neusight(folder: Path) -> list[OperationTimes]:
@@ -132,3 +115,6 @@ def _reason(flagged: list[Violation]) -> str:
 
 
 READERS = (neusight, aiconfigurator, deepbench)
+
+
+BOARD = Board("Which measured rows are faster than their machine can be?", {DATASET: _files})

@@ -19,8 +19,8 @@ from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.extrapolation.extrapolate import extrapolate_many
 from slipstick.estimators.extrapolation.series import KINDS, Series
 from slipstick.estimators.learning import scores
-from slipstick.experiments.calibrate.public_data import scored_file, why_missing
-from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.rows import ValidationRow
+from slipstick.experiments.evidence.score import Board, Data
 from slipstick.hwmodels.files.frames import csv_frame
 from slipstick.hwmodels.files.readers import InputError
 
@@ -66,12 +66,9 @@ class Target:
         return next((name for name, low, high in BINS if low <= self.ratio < high), None)
 
 
-def rows(scored: Path | None = None) -> list[ValidationRow]:
-    """The scoreboard."""
-    index, series = scored_file("scaling/index.csv", scored), scored_file("scaling/series.csv", scored)
-    if index is None or series is None:
-        return [skipped("scaling", why_missing("scaling/series.csv", scored))]
-    targets = predictions(read_collection(index, series))
+def _series(data: Data) -> list[ValidationRow]:
+    """Every later value of every series."""
+    targets = predictions(read_collection(data.judged("scaling/index.csv"), data.judged("scaling/series.csv")))
     return [
         *_medians(targets),
         *_five(targets),
@@ -344,3 +341,8 @@ def _sources(scored: Sequence[Target]) -> Iterator[ValidationRow]:
                 interval_coverage=float(np.mean(inside)) if enough else None,
                 interval_width=float(np.median([one.high / one.low for one in some])) if enough else None,
             )
+
+
+BOARD = Board(
+    "How long does my program take at sizes or numbers of threads far beyond those measured?", {"scaling": _series}
+)

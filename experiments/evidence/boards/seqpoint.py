@@ -5,13 +5,11 @@ Chosen on some runs (or on the base configuration), scored on others: the error 
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from slipstick.experiments.evidence.rows import ValidationRow
+from slipstick.experiments.evidence.score import Board
 from slipstick.experiments.evidence.validation.sequences.seqpoint_cpu import bundled, measured
 from slipstick.experiments.evidence.validation.sequences.seqpoint_gpu import gnmt, rnnt
 
-
-def rows(scored: Path | None) -> list[ValidationRow]:
-    """All rows; `scored` names a folder of files to score instead."""
-    return [*rnnt(scored), *gnmt(scored), *measured(scored), *bundled(scored)]
+BOARD = Board(
+    "How long does a training epoch take, from a few of its iterations?",
+    {"rnnt": rnnt, "gnmt": gnmt, "measured_cpu": measured, "own epochs": bundled},
+)

@@ -22,7 +22,8 @@ from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.learning.scores import coverage, mean_error, width
 from slipstick.experiments.calibrate.devices_left_out import roofline
 from slipstick.experiments.calibrate.public_data import data_folder
-from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.rows import ValidationRow
+from slipstick.experiments.evidence.score import Board, Data, MissingError
 from slipstick.experiments.evidence.validation.gpu.gpu_cases import Case, cases
 from slipstick.experiments.question.registry import CALIBRATIONS
 from slipstick.hwmodels.files.readers import InputError
@@ -87,14 +88,11 @@ def bundle() -> Path:
     return path
 
 
-def rows(scored: Path | None = None) -> list[ValidationRow]:
-    """By class of operations: error and band where the machine is left out; skipped where the data are not here."""
-    if scored is not None:
-        return [skipped(DATASET, "machines are held out within the public rows")]
-    try:
-        whole = fitted(public_times())
-    except InputError as error:
-        return [skipped(DATASET, str(error))]
+def _classes(data: Data) -> list[ValidationRow]:
+    """By class of operations: error and band where the machine is left out."""
+    if data.scored is not None:
+        raise MissingError("machines are held out within the public rows")
+    whole = fitted(public_times())
     return [_row(whole, one) for one in whole.classes]
 
 
@@ -131,3 +129,6 @@ def _score(whole: DeviceCalibration, one: KernelClass, name: str) -> FloatArray:
     predicted = others.forecast(scored[0].machine).predict(scored)
     held, wide = coverage(predicted.low, predicted.high, measured), width(predicted.low, predicted.high)
     return np.array([mean_error(predicted.time, measured), mean_error(roofline(scored), measured), held, wide])
+
+
+BOARD = Board("What is the calibration across GPUs that ships worth on a GPU that it never saw?", {DATASET: _classes})

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +15,10 @@ from slipstick.estimators.operation.spmv.reuse import LabelKind
 from slipstick.estimators.operation.spmv.spmv_training import Recipe, train
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.score import Board, Score
+from slipstick.experiments.evidence.validation.spmv.ginkgo import DATASET, public_products
+from slipstick.experiments.evidence.validation.spmv.kernel_scores import rows as own_kernels
+from slipstick.experiments.evidence.validation.spmv.pagerank_scores import rows as own_pagerank
 from slipstick.experiments.measure.spmv.label_folds import (
     FOLDS,
     Model,
@@ -37,20 +40,9 @@ GOALS: Mapping[LabelKind, Mapping[str, float]] = {
 }
 
 
-def rows(scored: Path | None = None) -> list[ValidationRow]:
-    """All scores; with `scored` only what that folder's public times can be scored on."""
-    from slipstick.experiments.evidence.validation.spmv.ginkgo import rows as public_products
-    from slipstick.experiments.evidence.validation.spmv.kernel_scores import rows as own_kernels
-    from slipstick.experiments.evidence.validation.spmv.pagerank_scores import rows as own_pagerank
-
-    if scored is not None:
-        return public_products(scored)
-    scores = public_products(None)
-    _say("public products scored")
-    scores += own_kernels()
-    scores += own_pagerank()
-    _say("PageRank scored")
-    return [*own_labels(), *scores]
+def _ours(score: Callable[[], list[ValidationRow]]) -> Score:
+    """Measurements of the project's own, which are scored as they are."""
+    return lambda data: score() if data.scored is None else ()
 
 
 def own_labels() -> list[ValidationRow]:
@@ -187,3 +179,14 @@ def _score(kind: LabelKind, blocks: LabelledBlocks, chosen: Mapping[str, Model])
             )
         )
     return result
+
+
+BOARD = Board(
+    "How long does a sparse product take of a matrix, or on a device, never measured?",
+    {
+        "own labels": _ours(own_labels),
+        DATASET: public_products,
+        "own products by kernel": _ours(own_kernels),
+        "own PageRank runs": _ours(own_pagerank),
+    },
+)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +23,8 @@ import numpy.typing as npt
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.extrapolation.surfaces import extrapolate_surface
 from slipstick.estimators.extrapolation.surfaces.candidates import powers
-from slipstick.experiments.calibrate.public_data import scored_file, why_missing
-from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.rows import ValidationRow
+from slipstick.experiments.evidence.score import Board, Data
 from slipstick.experiments.evidence.validation.scaling.published_laws import LAWS, PublishedLaw
 from slipstick.hwmodels.files.frames import csv_frame
 
@@ -55,19 +56,16 @@ class SurfaceCase:
     nearest: float
 
 
-def rows(scored: Path | None = None) -> list[ValidationRow]:
-    """The scoreboard."""
-    scores: list[ValidationRow] = []
-    for file, name in TABLES.items():
-        path = scored_file(file, scored)
-        if path is None:
-            scores.append(skipped("surfaces", why_missing(file, scored)))
-        else:
-            scores += _scores(name, "farthest levels of one parameter or two", list(table_cases(path, name)))
+def _table(file: str, data: Data) -> Iterator[ValidationRow]:
+    name = TABLES[file]
+    yield from _scores(name, "farthest levels of one parameter or two", list(table_cases(data.judged(file), name)))
+
+
+def _laws(_: Data) -> Iterator[ValidationRow]:
+    """Published laws with noise."""
     for part, noise in itertools.product(("tuning", "held out"), NOISES):
         some = [one for law in LAWS if law.part == part for one in law_cases(law, noise)]
-        scores += _scores(f"published laws ({part}), noise {noise:.0%}", "beyond the grid", some)
-    return scores
+        yield from _scores(f"published laws ({part}), noise {noise:.0%}", "beyond the grid", some)
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,3 +206,9 @@ def _trusted(some: Sequence[SurfaceCase]) -> str:
     if not trusted:
         return "none trusted"
     return f"{len(trusted)} trusted: median {np.median(_errors(trusted)):.1f} %, {_coverage(trusted):.0%} in the band"
+
+
+BOARD = Board(
+    "How long does my program take beyond a table of several parameters?",
+    {f"surfaces: {name}": partial(_table, file) for file, name in TABLES.items()} | {"published laws": _laws},
+)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import numpy as np
 
 from slipstick.estimators.operation.tpu.systolic import SHORT_NAMES, cycles
-from slipstick.experiments.calibrate.public_data import scored_file, why_missing
-from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.rows import ValidationRow
+from slipstick.experiments.evidence.score import Board, Data
 from slipstick.hwmodels.files.readers import read_csv_rows, read_number
 
 FILE = "tpu/scalesim_v3_layers.csv"
@@ -17,11 +16,9 @@ DATASET = "scalesim 3.0.0 layers"
 GOAL_LAYERS_PER_SECOND = 1e6
 
 
-def rows(scored: Path | None) -> list[ValidationRow]:
+def _dataflows(data: Data) -> list[ValidationRow]:
     """The share of rows that are equal for each dataflow, and layers a second."""
-    path = scored_file(FILE, scored)
-    if path is None:
-        return [skipped(DATASET, why_missing(FILE, scored))]
+    path = data.judged(FILE)
     hits: dict[str, list[bool]] = {name: [] for name in SHORT_NAMES}
     ideal: dict[str, list[bool]] = {name: [] for name in SHORT_NAMES}
     columns = ("R", "C", "dataflow", "M", "N", "K", "compute_cycles")
@@ -79,3 +76,6 @@ def layers_per_second(count: int = 1_000_000) -> float:
         cycles(m, n, k, r, c)
         taken.append(time.thread_time() - start)
     return count / float(np.median(taken))
+
+
+BOARD = Board("How many cycles does a layer take on a systolic array?", {DATASET: _dataflows})

@@ -5,9 +5,8 @@ The model is fitted to step rates alone; what is scored was held out by batch, b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,12 @@ import numpy as np
 from slipstick.estimators.calibration.calibration import Calibration
 from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.core.parameters import with_parameters
+from slipstick.estimators.learning.scores import log_errors, mean_error
 from slipstick.estimators.operation.tpu.tpu_step import TpuOperations
 from slipstick.estimators.schedule.infeed import Lane
 from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.score import Board, Data, Metric, Scored
 from slipstick.experiments.evidence.validation.tpu.tpu_data import BOUND, STEPS, TRACES, Row, read_steps, read_traces
 from slipstick.experiments.evidence.validation.tpu.tpu_fit import (
     Floats,
@@ -31,24 +32,27 @@ from slipstick.experiments.evidence.validation.tpu.tpu_fit import (
 
 DATASET = "ParaDnn, TPU v2-8"
 LEVEL = 0.9
+METRICS = (Metric("mean |predicted/measured - 1|", mean_error),)
 FEW = 8
 READING = 0.5
 """Percentage points: a profile shows up to 0.4 of infeed where nothing waits for it."""
 
 
-def rows(scored: Path | None = None) -> list[ValidationRow]:
-    """The scoreboard: three rules of holding out, shares on the traced runs."""
-    known_path, traced_path = training_file(STEPS), training_file(TRACES)
-    steps_path, shares_path = scored_file(STEPS, scored), scored_file(TRACES, scored)
-    if known_path is None:
-        return [skipped(DATASET, why_missing(STEPS))]
-    known = read_steps(known_path)
+def _rules(data: Data) -> Iterator[Scored | ValidationRow]:
+    """Three rules of holding out, shares on the traced runs."""
+    known = read_steps(data.known(STEPS))
+    traced_path, steps_path, shares_path = (
+        training_file(TRACES),
+        scored_file(STEPS, data.scored),
+        scored_file(TRACES, data.scored),
+    )
     judged = read_steps(steps_path) if steps_path else {}
     traced = read_traces(traced_path) if traced_path else {}
     looked_at = read_traces(shares_path) if shares_path else {}
-    if scored is not None:
+    if data.scored is not None:
         known = {key: value for key, value in known.items() if key not in judged and key not in looked_at}
-    result = [] if steps_path else [skipped(DATASET, why_missing(STEPS, scored))]
+    if not steps_path:
+        yield skipped(DATASET, why_missing(STEPS, data.scored))
     rules: list[tuple[str, str, float, Any]] = [
         ("step time, batch >= 4096 unseen", "fitted to batches below 4096", 0.08, lambda key: key[4] >= 4096),
         ("step time, width >= 2048 unseen", "fitted to widths below 2048", 0.06, lambda key: key[1] >= 2048),
@@ -57,55 +61,37 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
         train = {key: value for key, value in known.items() if not inside(key)}
         test = {key: value for key, value in judged.items() if inside(key)}
         if test:
-            result.append(_score_times(case, held_out, goal, train, test))
+            yield _scored(case, held_out, goal, train, test)
     either = set(traced) | set(looked_at)
     train = {key: value for key, value in known.items() if key not in either}
-    test = {key: value for key, value in judged.items() if key in (looked_at if scored else traced)}
+    test = {key: value for key, value in judged.items() if key in (looked_at if data.scored else traced)}
     held_out = "no traced network in the fit"
     if test:
-        result.append(_score_times("step time, traced networks", held_out, 0.10, train, test))
+        yield _scored("step time, traced networks", held_out, 0.10, train, test)
     if looked_at:
         fitted = fit(list(train), np.array(list(train.values())))
         others = {key: pair for key, pair in traced.items() if key not in looked_at}
-        result += _score_shares(held_out, fitted, looked_at, others)
+        yield from _score_shares(held_out, fitted, looked_at, others)
     else:
-        result.append(skipped(DATASET, why_missing(TRACES, scored)))
-    if scored is not None and judged:
-        result.append(_score_times("step time, all scored rows", "scored rows taken out", None, known, judged))
-    return result
+        yield skipped(DATASET, why_missing(TRACES, data.scored))
+    if data.scored is not None and judged:
+        yield _scored("step time, all scored rows", "scored rows taken out", None, known, judged)
 
 
-def _score_times(
+def _scored(
     case: str, held_out: str, goal: float | None, train: Mapping[Row, float], test: Mapping[Row, float]
-) -> ValidationRow:
+) -> Scored:
     fitted = fit(list(train), np.array(list(train.values())))
-    measured = np.array(list(test.values()))
-    predicted = times(fitted.estimator, list(test))
-    error = np.abs(np.log(predicted / measured))
-    half = half_width(fitted, list(test), LEVEL)
-    constant = np.exp(np.mean(np.log(list(train.values()))))
-    mape = float(np.mean(np.abs(predicted / measured - 1)))
-    return ValidationRow(
-        DATASET,
-        case,
-        held_out,
-        len(test),
-        "mean |predicted/measured - 1|",
-        "1",
-        mape,
-        {
-            "roofline": float(np.mean(np.abs(_roofline(list(test)) / measured - 1))),
-            "constant": float(np.mean(np.abs(constant / measured - 1))),
-            "8-parameter fit with unphysical constants": {0.08: 0.118, 0.06: 0.072, 0.10: 0.133}.get(goal or 0, np.nan),
-        },
-        goal,
-        None if goal is None or len(test) < FEW else mape <= goal,
-        LEVEL,
-        float(np.mean(error <= half)),
-        float(np.mean(np.exp(2 * half))),
+    measured, predicted = np.array(list(test.values())), times(fitted.estimator, list(test))
+    error = log_errors(predicted, measured)
+    constant = np.full(len(test), np.exp(np.mean(np.log(list(train.values())))))
+    return Scored(
+        case, held_out, measured, predicted, METRICS, (goal,),
+        {"roofline": _roofline(list(test)), "constant": constant},
+        half=half_width(fitted, list(test), LEVEL), level=LEVEL, enough=FEW,
         reason=f"median |log| {np.median(error):.4f}, 90th percentile {np.quantile(error, 0.9):.4f}; "
         "the runs were not repeated: noise floor unknown",
-    )
+    )  # fmt: skip
 
 
 def _score_shares(
@@ -200,3 +186,6 @@ def _roofline(keys: Sequence[Row]) -> Floats:
         },
     )
     return times(perfect, keys)
+
+
+BOARD = Board("How long does a training step take on a Cloud TPU, and does its infeed bound it?", {DATASET: _rules})

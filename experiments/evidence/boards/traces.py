@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from slipstick.estimators.schedule.replay import replay
-from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.score import Board, Data, MissingError
 from slipstick.experiments.evidence.validation.parallel.moved_kernels import moved_kernels
 from slipstick.experiments.traces.trace_whatif import Change, trace_whatif
 from slipstick.hwmodels.catalog import machine_of_device
@@ -32,14 +32,12 @@ LOOKED_AT = (
 NONE, FOUR = "resnet50_num_workers_0", "resnet50_num_workers_4"
 
 
-def rows(scored: Path | None = None) -> list[ValidationRow]:
+def _traces(data: Data) -> list[ValidationRow]:
     """Replay of every trace below traces/, then the what-if on the number of workers where both sides are there."""
-    folder = scored if scored is not None else data_folder()
-    files = sorted(p for p in (folder / "traces").rglob("*.json*") if "chakra" not in p.name) if folder else []
+    folder = data.scored or data.folder
+    files = sorted(p for p in (folder / "traces").rglob("*.json*") if "chakra" not in p.name)
     if not files:
-        return [
-            skipped("traces", "no traces/*/*.json.gz (set SLIPSTICK_DATA; docs/validation.md says where to get them)")
-        ]
+        raise MissingError("no traces/*/*.json.gz (set SLIPSTICK_DATA; docs/validation.md says where to get them)")
     scores: list[ValidationRow] = []
     graphs: dict[Path, TraceGraph] = {}
     for path in files:
@@ -49,8 +47,7 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
             scores.append(skipped("traces", str(error).replace(str(path), path.name)))
             continue
         scores += _replayed(path, graphs[path])
-    moved = moved_kernels(folder) if folder else []
-    return [*scores, *_workers(graphs), *_pairs(graphs), *moved]
+    return [*scores, *_workers(graphs), *_pairs(graphs)]
 
 
 def _replayed(path: Path, graph: TraceGraph) -> list[ValidationRow]:
@@ -204,3 +201,9 @@ def _moved(here: Path, there: Path, graphs: dict[Path, TraceGraph]) -> Validatio
         interval_width=answer.high / answer.low,
         reason=LOOKED_AT if _model(here) in SAME.values() else "",
     )
+
+
+BOARD = Board(
+    "How long would a recorded training step take with other workers, or on another machine?",
+    {"traces": _traces, "moved kernels": lambda data: moved_kernels(data.scored or data.folder)},
+)

@@ -10,8 +10,8 @@ import numpy as np
 
 from slipstick.estimators.run.groups import times_by_length
 from slipstick.estimators.run.representative import select
-from slipstick.experiments.calibrate.public_data import data_folder, scored_file, why_missing
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.score import Data
 from slipstick.experiments.evidence.validation.sequences.seqpoint_error import LEVEL, SEEDS, Chooser, Score
 from slipstick.hwmodels.files.opener import head
 from slipstick.workloads.runs.iterations import FloatArray, Iterations
@@ -22,16 +22,13 @@ MEASURED = "sequences/measured_cpu"
 BUNDLED = Path(__file__).parent / "measured"
 
 
-def measured(scored: Path | None) -> Iterator[ValidationRow]:
+def measured(data: Data) -> Iterator[ValidationRow]:
     """Scores on logs of epochs measured on a CPU."""
-    folder, training = scored_file(MEASURED, scored), data_folder()
-    if folder is None or training is None or not (training / MEASURED).is_dir():
-        yield skipped("measured_cpu", why_missing(MEASURED, scored))
-        return
-    for base_path in sorted((training / MEASURED).glob("epoch_*_c1.csv")):
+    training, folder = data.known(MEASURED), data.judged(MEASURED)
+    for base_path in sorted(training.glob("epoch_*_c1.csv")):
         network = base_path.name.removeprefix("epoch_").removesuffix("_c1.csv")
         base = Iterations(*_columns(base_path, "cpu_s"))
-        repeat = training / MEASURED / f"epoch_{network}_c1_repeat.csv"
+        repeat = training / f"epoch_{network}_c1_repeat.csv"
         floor = _floor(base, _columns(repeat, "cpu_s")[1]) if repeat.exists() else None
         same = {}
         for path in sorted(folder.glob(f"epoch_{network}_*.csv")):
@@ -52,9 +49,9 @@ def measured(scored: Path | None) -> Iterator[ValidationRow]:
             yield skipped("measured_cpu", f"{network}: no other configuration in {folder.name}")
 
 
-def bundled(scored: Path | None) -> Iterator[ValidationRow]:
+def bundled(data: Data) -> Iterator[ValidationRow]:
     """Scores on the project's own bundled epochs."""
-    if scored is not None:
+    if data.scored is not None:
         return
     for path in sorted(BUNDLED.glob("epoch_*.csv")):
         network, order = path.stem.split("_")[1:3]

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from slipstick.estimators.run.groups import times_by_length
-from slipstick.experiments.calibrate.public_data import data_folder, scored_file, why_missing
+from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.score import Data
 from slipstick.experiments.evidence.validation.sequences.seqpoint_error import Score, choosers
 from slipstick.workloads.runs.iterations import FloatArray, Iterations
 
@@ -32,17 +33,13 @@ CHOSEN_ON = 3
 # RNN-T on A100 systems: no lengths are logged, but the same index is the same batch in every run of a system
 
 
-def rnnt(scored: Path | None) -> Iterator[ValidationRow]:
+def rnnt(data: Data) -> Iterator[ValidationRow]:
     """Scores on MLPerf's RNN-T logs."""
-    path = scored_file(RNNT, scored)
-    if path is None:
-        yield skipped("rnnt", why_missing(RNNT, scored))
-        return
+    path = data.judged(RNNT)
     systems = read_rnnt(path)
     known: dict[str, dict[int, FloatArray]] = {}
-    folder = data_folder()
-    if scored is not None and folder is not None and (folder / RNNT).exists():
-        known = {name: runs for name, runs in read_rnnt(folder / RNNT).items() if name not in systems}
+    if data.scored is not None and (public := training_file(RNNT)):
+        known = {name: runs for name, runs in read_rnnt(public).items() if name not in systems}
     if not systems:
         yield skipped("rnnt", f"{path.name}: no system with every iteration of two or more runs")
     for name, epochs in systems.items():
@@ -114,13 +111,9 @@ def same_order(one: Mapping[int, FloatArray], other: Mapping[int, FloatArray]) -
 # GNMT: tokens (time x tokens/s) stand for the length; every run has an order of its own
 
 
-def gnmt(scored: Path | None) -> Iterator[ValidationRow]:
+def gnmt(data: Data) -> Iterator[ValidationRow]:
     """Scores on MLPerf's GNMT logs."""
-    path = scored_file(GNMT, scored)
-    if path is None:
-        yield skipped("gnmt", why_missing(GNMT, scored))
-        return
-    for system, runs in read_gnmt(path).items():
+    for system, runs in read_gnmt(data.judged(GNMT)).items():
         names = list(runs)
         if len(names) < 2:
             continue

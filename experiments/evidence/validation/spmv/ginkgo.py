@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
 
 import numpy as np
 
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
+from slipstick.estimators.learning.scores import mean_error, relative_quantile
 from slipstick.estimators.operation.spmv.spmv_anchors import anchored
 from slipstick.estimators.operation.spmv.spmv_devices import (
     TERMS,
     TrainedDevices,
     fit_device,
 )
-from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
+from slipstick.experiments.calibrate.public_data import scored_file, training_file
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.score import MAPE, Data, Scored
 from slipstick.experiments.subjects.spmv.device_fits import left_out, predict
 from slipstick.experiments.subjects.spmv.product_times import MATRICES, TIMES, Floats, Products, read_products
 
@@ -24,60 +26,47 @@ ANCHORS, ANCHOR_DRAWS = (1, 8), 40
 """How many products measured on the new device are tried as anchors, and how many draws of them are averaged."""
 
 
-def rows(scored: Path | None) -> list[ValidationRow]:
+def public_products(data: Data) -> Iterator[Scored | ValidationRow]:
     """Every device of the scored file by costs fitted to the others."""
-    known_path, asked_path = training_file(TIMES), scored_file(TIMES, scored)
-    statistics = (scored_file(MATRICES, scored) if scored else None) or training_file(MATRICES)
-    if known_path is None or asked_path is None or statistics is None:
-        missing = why_missing(TIMES, scored) if asked_path is None else why_missing(TIMES)
-        return [skipped(DATASET, missing)]
+    known_path, judged_path = data.known(TIMES), data.judged(TIMES)
+    statistics = (scored_file(MATRICES, data.scored) if data.scored else None) or data.known(MATRICES)
     known, _ = read_products(known_path, training_file(MATRICES) or statistics)
-    targets, unknown = read_products(asked_path, statistics) if scored else (known, [])
-    result = [skipped(f"{DATASET}: {name}", "the catalogue has no such machine") for name in unknown]
+    targets, unknown = read_products(judged_path, statistics) if data.scored else (known, [])
+    yield from (skipped(f"{DATASET}: {name}", "the catalogue has no such machine") for name in unknown)
     costs = {name: fit_device(products.amount, products.seconds, products.machine) for name, products in known.items()}
     for test in targets.values():
         train = {name: products for name, products in known.items() if products.machine.name != test.machine.name}
         if not train:
-            result.append(skipped(f"{DATASET}: {test.device}", "no other device to learn from"))
+            yield skipped(f"{DATASET}: {test.device}", "no other device to learn from")
             continue
         trained = left_out(train, costs)
         predicted = predict(trained.model, test)
-        result.append(_row(test, trained, predicted))
-        result += [_anchored_row(test, trained, predicted, count) for count in ANCHORS]
-    return result
+        yield _scored(test, trained, predicted)
+        yield from (_anchored_row(test, trained, predicted, count) for count in ANCHORS)
 
 
-def _row(test: Products, trained: TrainedDevices, predicted: Floats) -> ValidationRow:
-    error = np.abs(predicted / test.seconds - 1)
-
-    def hindsight(terms: list[int]) -> float:
+def _scored(test: Products, trained: TrainedDevices, predicted: Floats) -> Scored:
+    def hindsight(terms: list[int]) -> Floats:
         amount = test.amount * terms
         cost = fit_device(amount, test.seconds, test.machine).cost
-        return float(np.mean(np.abs(amount @ [cost[term] for term in TERMS] / test.seconds - 1)))
+        return np.asarray(amount @ [cost[term] for term in TERMS])
 
-    goal = GOALS.get(test.device)
-    value = float(error.mean())
     half = quantile(DEFAULT_LEVEL, None) * float(np.hypot(trained.machine_spread, trained.matrix_spread))
-    return ValidationRow(
-        DATASET,
+    median = relative_quantile(0.5, predicted, test.seconds)
+    return Scored(
         test.device,
         "device unseen",
-        len(error),
-        "MAPE",
-        "1",
-        value,
+        test.seconds,
+        predicted,
+        (MAPE,),
+        (GOALS.get(test.device),),
         {
-            "roofline x median efficiency of the other devices": _error(test.roofline * trained.model.usual, test),
+            "roofline x median efficiency of the other devices": test.roofline * trained.model.usual,
             "start + bytes / bandwidth fitted on this device": hindsight([1, 1, 0, 0, 0]),
             "all five costs fitted on this device": hindsight([1, 1, 1, 1, 1]),
         },
-        goal,
-        None if goal is None else value <= goal,
-        DEFAULT_LEVEL if half else None,
-        float(np.mean(np.abs(np.log(predicted / test.seconds)) <= half)) if half else None,
-        2 * half if half else None,
-        None,
-        f"median {float(np.median(error)):.3f}; the band is from the other devices, each left out in turn",
+        half or None,
+        reason=f"median {median:.3f}; the band is from the other devices, each left out in turn",
     )
 
 
@@ -101,9 +90,5 @@ def _anchored_row(test: Products, trained: TrainedDevices, ours: Floats, count: 
         "MAPE",
         "1",
         float(np.mean(result)),
-        {"without": _error(ours, test), "roofline with the same anchors": float(np.mean(plain))},
+        {"without": mean_error(ours, test.seconds), "roofline with the same anchors": float(np.mean(plain))},
     )
-
-
-def _error(predicted: Floats, test: Products) -> float:
-    return float(np.mean(np.abs(predicted / test.seconds - 1)))

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
+from slipstick.estimators.learning.scores import mean_error
 from slipstick.estimators.operation.spmv.kernels.host_kernels import HostKernels
 from slipstick.estimators.operation.spmv.kernels.kernel_costs import State
 from slipstick.estimators.operation.spmv.kernels.row_chunks import SPLIT_OF
@@ -46,10 +47,10 @@ def _row(labels: KernelLabels, host: HostKernels, kernel: str, state: State, thr
     half = quantile(DEFAULT_LEVEL, host.of(kernel, state).freedom) * host.spread(kernel, state, threads)
     logs = np.log(measured / ours)
     coverage = float(np.mean(np.abs(logs) <= half))
-    baselines = {"constant a non-zero": _error(_constant(labels.calibration, scored, key), measured)}
+    baselines = {"constant a non-zero": mean_error(_constant(labels.calibration, scored, key), measured)}
     if threads > 1:
         alone = np.array([predicted(host, one, kernel, state, 1) for one in scored])
-        baselines["one thread / threads"] = _error(alone / threads, measured)
+        baselines["one thread / threads"] = mean_error(alone / threads, measured)
     return ValidationRow(
         DATASET,
         f"{kernel}, {state} caches, {threads} thread{'s' if threads > 1 else ''}",
@@ -57,7 +58,7 @@ def _row(labels: KernelLabels, host: HostKernels, kernel: str, state: State, thr
         len(scored),
         "MAPE",
         "1",
-        _error(ours, measured),
+        mean_error(ours, measured),
         baselines,
         None,
         COVERAGE_GOAL[0] <= coverage <= COVERAGE_GOAL[1],
@@ -72,7 +73,3 @@ def _row(labels: KernelLabels, host: HostKernels, kernel: str, state: State, thr
 def _constant(known: Sequence[MeasuredProduct], scored: Sequence[MeasuredProduct], key: Key) -> Floats:
     each = [one.seconds[key] / one.counts["nonzeros"] for one in known if key in one.seconds]
     return float(np.exp(np.mean(np.log(each)))) * np.array([one.counts["nonzeros"] for one in scored])
-
-
-def _error(ours: Floats, measured: Floats) -> float:
-    return float(np.mean(np.abs(ours / measured - 1)))
