@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from slipstick.hwmodels.files.records import Record, Table
-from slipstick.hwmodels.units import PerCycle
+from slipstick.hwmodels.files.units import PerCycle
 
 
 class Engine(Record):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from slipstick.hwmodels.files.records import Record
-from slipstick.hwmodels.units import BytesPerSecond, Seconds
+from slipstick.hwmodels.files.units import BytesPerSecond, Seconds
 
 
 class Link(Record):

@@ -12,11 +12,11 @@ from slipstick.hwmodels.compute import Engine
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Record, Table, content_digest, short, unit_at, validated
 from slipstick.hwmodels.files.shown import format_quantity
+from slipstick.hwmodels.files.units import DollarsPerHour, Hertz, PerCycle
 from slipstick.hwmodels.link import Link
 from slipstick.hwmodels.memory import Level
 from slipstick.hwmodels.power import Power
 from slipstick.hwmodels.runtime import Runtime
-from slipstick.hwmodels.units import DollarsPerHour, Hertz, PerCycle
 
 NOT_TIMED = {"name", "description", "family", "aliases", "price", "sources", "base_clock", "peak_clock"}
 """Fields that change no measured time."""

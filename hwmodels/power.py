@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slipstick.hwmodels.files.records import Record
-from slipstick.hwmodels.units import JoulesPerByte, JoulesPerFlop, Seconds, Watts
+from slipstick.hwmodels.files.units import JoulesPerByte, JoulesPerFlop, Seconds, Watts
 
 
 class Power(Record):

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from slipstick.hwmodels.files.records import Record
-from slipstick.hwmodels.units import Seconds
+from slipstick.hwmodels.files.units import Seconds
 
 CacheState = Literal["cold", "warm", "hot"]
 

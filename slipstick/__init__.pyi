@@ -40,8 +40,8 @@ from .estimators.named.products.kernel_products import estimate_product as estim
 from .estimators.named.products.sparse_products import estimate_spmv as estimate_spmv
 
 # Language models and serving
-from .workloads.language.language_catalog import language_model as language_model
-from .workloads.language.language_catalog import language_model_names as language_model_names
+from .workloads.language_catalog import language_model as language_model
+from .workloads.language_catalog import language_model_names as language_model_names
 from .workloads.language.language_model import LanguageModel as LanguageModel
 from .workloads.language.language_step import language_step as language_step
 from .experiments.serve.by_name import plan_serving as plan_serving

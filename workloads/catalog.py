@@ -248,8 +248,8 @@ def _graph(name: str) -> Path:
 
 def _served(name: str) -> Workload:
     """A step of serving a language model on one device."""
-    from slipstick.workloads.language.language_catalog import language_model
     from slipstick.workloads.language.language_step import language_step, on_one_device
+    from slipstick.workloads.language_catalog import language_model
 
     model = language_model(name.removeprefix("decode:").removeprefix("prompt:"))
     return on_one_device(language_step(model, purpose="prompt" if name.startswith("prompt:") else "decode"))

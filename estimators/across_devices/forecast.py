@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from slipstick.estimators.across_devices.anchors.acceptance import Accepted, accepted
+from slipstick.estimators.across_devices.acceptance import Accepted, accepted
 from slipstick.estimators.across_devices.bands import Scatter, at_least, of_one_source, scatter, widened
 from slipstick.estimators.across_devices.beliefs import NORMAL, Belief, believed
 from slipstick.estimators.across_devices.kernel_class import SAMPLED, KernelClass, kind_of, times

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.across_devices.anchors.fade import fading
+from slipstick.estimators.across_devices.fade import fading
 from slipstick.estimators.across_devices.kernel_class import KernelClass, kind_of, times
 from slipstick.estimators.across_devices.operation_times import OperationTimes
 from slipstick.estimators.composites.compiled import Compiled

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import sympy as sp
 
-from slipstick.estimators.core.extrema import Largest
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray, evaluate
+from slipstick.estimators.core.lambdified.extrema import Largest
 from slipstick.estimators.core.operation_model import Clock, machine_values
 from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.operation.gpu.tiled import MATRIX_ENERGY

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from slipstick.estimators.core.extrema import Largest, Smallest
 from slipstick.estimators.core.lambdified import FloatArray, compiled, names_of
+from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
 
 LARGEST, SMALLEST = (sp.Max, Largest), (sp.Min, Smallest)
 STEPS = (sp.floor, sp.ceiling, sp.Mod)

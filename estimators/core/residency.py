@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import sympy as sp
 
-from slipstick.estimators.core.extrema import Largest, Smallest
+from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.runtime import CacheState

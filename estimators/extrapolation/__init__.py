@@ -8,7 +8,7 @@
 """
 
 from slipstick.estimators.extrapolation.extrapolate import extrapolate, extrapolate_many
-from slipstick.estimators.extrapolation.laws.line import fit_line, fit_power
+from slipstick.estimators.extrapolation.line import fit_line, fit_power
 from slipstick.estimators.extrapolation.prediction import Prediction
 from slipstick.estimators.extrapolation.series import KINDS, Series
 from slipstick.estimators.extrapolation.verdict import Verdict

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.extrapolation.intervals import doubt
 from slipstick.estimators.extrapolation.laws.families import FAMILIES, borders, thread_issue
-from slipstick.estimators.extrapolation.laws.line import fit_line, fit_power
 from slipstick.estimators.extrapolation.laws.selection import POOLS, Mixture, Pool, counted_in, select
+from slipstick.estimators.extrapolation.line import fit_line, fit_power
 from slipstick.estimators.extrapolation.prediction import Prediction, shares_of
 from slipstick.estimators.extrapolation.repeats import noise_at, widened
 from slipstick.estimators.extrapolation.series import Series, check_series, kind_of

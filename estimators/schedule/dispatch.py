@@ -20,7 +20,7 @@ from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.parameters import Parameter, check_parameters
 from slipstick.estimators.core.schedule_model import Outcome, Schedule
 from slipstick.estimators.schedule.device_memory import device_memory
-from slipstick.estimators.schedule.pipelines.recurrence import PrecedenceGraph
+from slipstick.estimators.schedule.recurrence import PrecedenceGraph
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op, Workload

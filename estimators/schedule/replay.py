@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.schedule.dispatch import dispatched
-from slipstick.estimators.schedule.pipelines.recurrence import PrecedenceGraph
+from slipstick.estimators.schedule.recurrence import PrecedenceGraph
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload

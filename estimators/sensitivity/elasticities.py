@@ -12,9 +12,9 @@ import numpy as np
 import sympy as sp
 
 from slipstick.estimators.composites.compiled import Compiled, Group, amount_rows
-from slipstick.estimators.core.extrema import Largest, Smallest
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray, evaluate
+from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.graph.cost import Amount, symbols_of

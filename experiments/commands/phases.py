@@ -70,7 +70,7 @@ def read_steps(path: Path, marker: str) -> tuple[list[StepProfile], list[str]]:
 
     from slipstick.hwmodels.files.readers import InputError
     from slipstick.workloads.importers.mllog.mllog_reader import is_mllog, read_mllog
-    from slipstick.workloads.importers.profilers.timeline import read_timeline
+    from slipstick.workloads.importers.timeline import read_timeline
     from slipstick.workloads.importers.xla.profiles import profiled_steps
     from slipstick.workloads.runs.step_profiles import load_steps, profile_steps, without_stolen_time
 

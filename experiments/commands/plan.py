@@ -94,7 +94,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.subjects.training_plan.training_search import TrainingSearch
         from slipstick.experiments.subjects.training_plan.training_text import training_lines, training_rows_shown
         from slipstick.hwmodels.catalog import machine
-        from slipstick.workloads.language.language_catalog import language_model
+        from slipstick.workloads.language_catalog import language_model
 
         steps = tuple(read_known(known, batch, sequence, precision)) if known else ()
         at = machine(on).using(machine_changes(set or []))

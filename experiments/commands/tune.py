@@ -61,7 +61,7 @@ def _own(
     """A user's pipeline tuned, the gain confirmed in turns with the defaults, and the run gone on with the best."""
     from slipstick.experiments.subjects.tuning.program_job import load_program
     from slipstick.experiments.subjects.tuning.tuner import paired_interval
-    from slipstick.hwmodels.units import parse_quantity
+    from slipstick.hwmodels.files.units import parse_quantity
 
     job = load_program(target, steps, parse_quantity(step_time, "s"))
     row = _tuned(target, job, share, rules, start, exhaustive=exhaustive)

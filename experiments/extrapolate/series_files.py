@@ -30,7 +30,7 @@ from slipstick.experiments.extrapolate.series_formats import (
     read_pytest_benchmark,
 )
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_json, require_mapping, unknown_name
-from slipstick.hwmodels.units import parse_quantity
+from slipstick.hwmodels.files.units import parse_quantity
 from slipstick.workloads.importers.formats.look import look
 from slipstick.workloads.importers.formats.registry import identify
 from slipstick.workloads.importers.serving.llama_bench import read_llama_bench

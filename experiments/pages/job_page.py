@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slipstick.estimators.schedule.pipelines.recurrence import Floats
+from slipstick.estimators.schedule.recurrence import Floats
 from slipstick.experiments.pages.plots import Chart, Line, draw_charts, plotly_chart
 from slipstick.experiments.pages.report import Card, Section, figure_html, table_html, write_page
 from slipstick.experiments.subjects.jobs.job_records import JobFile

@@ -9,8 +9,8 @@ from numbers import Real
 from slipstick.estimators.composites.compiled import NAMESPACES
 from slipstick.estimators.core.schedule_model import AMOUNTS
 from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.hwmodels.files.units import parse_quantity
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.units import parse_quantity
 from slipstick.workloads.graph.workload import Workload
 
 Value = float | str

@@ -17,9 +17,9 @@ from slipstick.hwmodels.files.readers import InputError, read_json, require_mapp
 from slipstick.hwmodels.files.shown import count_shown, format_quantity, shown
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.importers.serving.llama_bench import read_llama_bench
-from slipstick.workloads.language.language_catalog import language_model
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.weight_types import weight_bytes, weight_type
+from slipstick.workloads.language_catalog import language_model
 
 UNFITTED_HALF_WIDTH = math.log(2.0)
 DEFAULT_TYPE = "q4_k_m"

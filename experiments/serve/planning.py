@@ -21,9 +21,9 @@ from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.language.language_catalog import language_model
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.layout import Layout
+from slipstick.workloads.language_catalog import language_model
 
 SURE = 0.9
 """With which probability a plan keeps its limits."""

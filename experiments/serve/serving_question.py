@@ -12,10 +12,10 @@ from slipstick.experiments.serve.oracle import Deployment
 from slipstick.experiments.serve.traffic import Traffic
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError, unknown_name
-from slipstick.workloads.language.language_catalog import language_model
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.weight_types import WEIGHT_TYPES
+from slipstick.workloads.language_catalog import language_model
 
 _PREEMPTIONS: Mapping[str, Literal["cached", "recompute", "swap"]] = {
     "cached": "cached",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from slipstick.estimators.schedule.serving.requests import Request, arriving, drawn
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table
-from slipstick.hwmodels.units import parse_quantity
+from slipstick.hwmodels.files.units import parse_quantity
 
 LIMITED = ("ttft", "tpot", "latency")
 LEAST_REQUESTS, MOST_REQUESTS = 200, 5000

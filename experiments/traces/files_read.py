@@ -73,7 +73,7 @@ _Read = Callable[[str, With], tuple[str, Rows, Sequence[str]]]
 
 
 def _timeline(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
-    from slipstick.workloads.importers.profilers.timeline import read_timeline
+    from slipstick.workloads.importers.timeline import read_timeline
     from slipstick.workloads.importers.traces.activity import CALLS, DEVICE
 
     table = read_timeline(path)
@@ -248,7 +248,7 @@ def _graph(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
 
 
 def _model(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
-    from slipstick.workloads.language.language_catalog import language_model
+    from slipstick.workloads.language_catalog import language_model
 
     model = language_model(path)
     return f"{model.name}, {model.parameters:,} parameters", [], []

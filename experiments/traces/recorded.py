@@ -12,7 +12,7 @@ from slipstick.hwmodels.files.readers import InputError, read_json, require_mapp
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 from slipstick.workloads.importers.formats.registry import identify
-from slipstick.workloads.importers.profilers.timeline import READERS, graph_of_events, read_timeline
+from slipstick.workloads.importers.timeline import READERS, graph_of_events, read_timeline
 from slipstick.workloads.importers.traces.chakra_graph import LIMIT_BYTES, chakra_graph, has_durations
 from slipstick.workloads.importers.traces.kernel_shapes import ARGUMENTS, LISTS, kernel_operations
 from slipstick.workloads.importers.traces.trace_graph import TraceGraph

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationErro
 from pydantic_core import CoreSchema, ErrorDetails, core_schema
 
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.units import Unit
+from slipstick.hwmodels.files.units import Unit
 
 Value = TypeVar("Value")
 Model = TypeVar("Model", bound=BaseModel)

@@ -16,8 +16,8 @@ from typing import Any
 
 from slipstick.hwmodels.files.readers import InputError, read_yaml, require_mapping
 from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.units import parse_quantity
 from slipstick.hwmodels.importers.kerncraft_machine import CacheLevel, Curve, KerncraftMachine, Streams
-from slipstick.hwmodels.units import parse_quantity
 
 LIMIT_BYTES = 4_000_000
 TEXT_TAGS = ("!prefixedunit",)

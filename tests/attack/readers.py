@@ -281,7 +281,7 @@ def _steps_csv(path: Path) -> object:
 
 
 def _timeline(path: Path) -> object:
-    from slipstick.workloads.importers.profilers.timeline import timeline_graph
+    from slipstick.workloads.importers.timeline import timeline_graph
 
     return timeline_graph(path)
 
@@ -372,7 +372,7 @@ _OWN: Mapping[str, Reader] = {
         "slipstick.workloads.importers.configs.gguf.read_gguf": (("model.gguf",), _gguf),
         "slipstick.workloads.importers.xla.xplane.read_xplane": (("profile.xplane.pb",), _xplane),
         "slipstick.hwmodels.importers.cpuinfo.parse_cpuinfo": (("cpuinfo.txt",), _cpuinfo),
-        "slipstick.workloads.importers.profilers.timeline.read_timeline": (TIMELINES, _timeline),
+        "slipstick.workloads.importers.timeline.read_timeline": (TIMELINES, _timeline),
         "slipstick.experiments.traces.files_read.read_any": (MADE, _read_any),
         "slipstick.experiments.measure.training.step_files.read_steps": (("steps.csv",), _steps_csv),
     }.items()

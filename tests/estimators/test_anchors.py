@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from slipstick.estimators.across_devices.anchors.conditioning import AnchorModel
-from slipstick.estimators.across_devices.anchors.fade import fading
 from slipstick.estimators.across_devices.anchors.next_rows import candidates, next_rows
+from slipstick.estimators.across_devices.conditioning import AnchorModel
 from slipstick.estimators.across_devices.devices import DeviceCalibration, fit_devices
+from slipstick.estimators.across_devices.fade import fading
 from slipstick.estimators.across_devices.kernel_class import PREFIX
 from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula
 from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters

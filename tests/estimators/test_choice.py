@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slipstick.estimators.core.choice import Least
-from slipstick.estimators.core.extrema import Largest
 from slipstick.estimators.core.lambdified import menu as blocks
+from slipstick.estimators.core.lambdified.extrema import Largest
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.records import Table
 

@@ -11,7 +11,7 @@ import pytest
 import simpy
 
 from slipstick.estimators.schedule.pipelines.pipeline import Pipeline, tpu_pipeline
-from slipstick.estimators.schedule.pipelines.recurrence import PrecedenceGraph
+from slipstick.estimators.schedule.recurrence import PrecedenceGraph
 
 
 def bare(pipeline: Pipeline, steps: int) -> float:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.schedule.pipelines.recurrence import PrecedenceGraph, tandem
+from slipstick.estimators.schedule.recurrence import PrecedenceGraph, tandem
 from slipstick.hwmodels.files.readers import InputError
 
 edges = st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11)), max_size=40).map(

@@ -11,10 +11,10 @@ from slipstick.estimators.operation.serving.step_amounts import Batch, Shares
 from slipstick.estimators.operation.serving.step_time import Pace, StepParameters, StepTime
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.workloads.language.language_catalog import language_model
 from slipstick.workloads.language.language_step import language_step
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.weight_types import weight_type
+from slipstick.workloads.language_catalog import language_model
 
 ALONE = Layout()
 BATCH = Batch(32, 1000.0, 4096.0, 512.0, 1024.0, 2.0)

@@ -11,8 +11,8 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.core.extrema import Largest, Smallest
 from slipstick.estimators.core.lambdified import evaluate
+from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
 from slipstick.estimators.core.lambdified.lowering import lowered
 from slipstick.estimators.core.lambdified.tape import Tape
 from slipstick.hwmodels.files.expressions import symbol

@@ -8,9 +8,9 @@ from slipstick.estimators.schedule.pipelines.training_network import Network
 from slipstick.estimators.schedule.pipelines.training_step import PARTS, TrainingStep, TrainingTerms
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.workloads.language.language_catalog import language_model
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.training_layout import TrainingLayout
+from slipstick.workloads.language_catalog import language_model
 
 # the head is as good as nothing, so that stages are alike
 EVEN = LanguageModel("even", 48, 4096, 32, 32, 128, 16384, 1)

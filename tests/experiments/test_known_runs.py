@@ -15,8 +15,8 @@ from slipstick.experiments.commands.cli import run
 from slipstick.experiments.subjects.training_plan.known_runs import read_known
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.errors import InputError
-from slipstick.workloads.language.language_catalog import language_model
 from slipstick.workloads.language.training_layout import TrainingLayout
+from slipstick.workloads.language_catalog import language_model
 
 MODEL, AT = language_model("llama-3.1-8b"), machine("h100-dgx")
 

@@ -10,7 +10,7 @@ import pytest
 from slipstick.experiments.subjects.training_plan.training_search import TrainingSearch
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.workloads.language.language_catalog import language_model
+from slipstick.workloads.language_catalog import language_model
 
 CONFIG = {
     "model_type": "llama", "hidden_size": 2048, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,

@@ -17,8 +17,8 @@ from slipstick.experiments.serve.planning import Search
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
-from slipstick.workloads.language.language_catalog import language_model
 from slipstick.workloads.language.layout import Layout
+from slipstick.workloads.language_catalog import language_model
 
 CONFIG = {
     "model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8,

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from slipstick.hwmodels.files.errors import InputError
-from slipstick.hwmodels.units import _registry, _spelling, common_factor, parse_quantity
+from slipstick.hwmodels.files.units import _registry, _spelling, common_factor, parse_quantity
 
 WRITTEN = {
     "Hz": ("Hz", "kHz", "MHz", "GHz", "THz"),

@@ -10,7 +10,7 @@ import pytest
 
 from slipstick.hwmodels.files.expressions import parse_expression
 from slipstick.hwmodels.files.readers import InputError, parse_json, read_toml, read_yaml, whole_number
-from slipstick.hwmodels.units import parse_quantity
+from slipstick.hwmodels.files.units import parse_quantity
 from slipstick.workloads.graph.cost import bind_amount
 
 

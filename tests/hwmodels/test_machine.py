@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from slipstick.hwmodels.catalog import machine, machine_names
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.shown import format_quantity
+from slipstick.hwmodels.files.units import parse_quantity
 from slipstick.hwmodels.machine import Machine, describe
-from slipstick.hwmodels.units import parse_quantity
 
 PAPER_PHI = {  # Viebke et al. 2019, Section III and Table III
     "cores": 61,

@@ -14,8 +14,8 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
 
 import slipstick as ss  # noqa: E402
+from slipstick.workloads.graph.assembly import Tensor  # noqa: E402
 from slipstick.workloads.graph.workload import Workload  # noqa: E402
-from slipstick.workloads.importers.assembly import Tensor  # noqa: E402
 from slipstick.workloads.importers.torch.aten import Call, read_call  # noqa: E402
 from slipstick.workloads.importers.torch.torch_recorder import plain_attention  # noqa: E402
 from tests.workloads.torch_networks import networks  # noqa: E402

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.workloads.kernels.drawn.exact_draws import Draws
-from slipstick.workloads.kernels.drawn.meshes import finite_elements, reverse_cuthill_mckee
+from slipstick.workloads.kernels.exact_draws import Draws
 from slipstick.workloads.kernels.generators import from_recipe, stencil
+from slipstick.workloads.kernels.meshes import finite_elements, reverse_cuthill_mckee
 
 
 def test_words_are_those_of_splitmix64() -> None:

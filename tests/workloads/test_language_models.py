@@ -12,10 +12,10 @@ import pytest
 
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.importers.configs.huggingface import from_config
-from slipstick.workloads.language.language_catalog import language_model, language_model_names, language_model_source
 from slipstick.workloads.language.language_step import language_step
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.weight_types import weight_bytes, weight_type
+from slipstick.workloads.language_catalog import language_model, language_model_names, language_model_source
 
 PARAMETERS = {  # totals of the published checkpoints, and what a token visits
     "llama-2-7b": (6_738_415_616, None),

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.workloads.language.language_catalog import language_model
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.memory_band import with_band
 from slipstick.workloads.language.training_layout import TrainingLayout, training_flop
@@ -15,6 +14,7 @@ from slipstick.workloads.language.training_memory import (
     stage_memory,
     state_parts,
 )
+from slipstick.workloads.language_catalog import language_model
 
 GPT3 = LanguageModel("gpt-3", 96, 12288, 96, 96, 128, 49152, 51200, matrices=2)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.kernels import generators
-from slipstick.workloads.kernels.drawn.meshes import finite_elements
+from slipstick.workloads.kernels.meshes import finite_elements
 from slipstick.workloads.kernels.pagerank import pagerank, pagerank_problem, run_pagerank
 from slipstick.workloads.kernels.sparse import SparseMatrix
 from slipstick.workloads.kernels.sparse_files import read_matrix

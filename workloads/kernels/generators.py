@@ -1,7 +1,7 @@
 """Sparse matrices made to order: the patterns that solvers, graphs and finite elements have, for training and tests.
 
 Every generator takes a seed where it draws, and gives the same matrix for the same seed on every host: draws are of
-integers (`slipstick.workloads.kernels.drawn.exact_draws`), and no float decides where a non-zero lies.
+integers (`slipstick.workloads.kernels.exact_draws`), and no float decides where a non-zero lies.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.hwmodels.files.readers import InputError, unknown_name
-from slipstick.workloads.kernels.drawn.exact_draws import Draws
-from slipstick.workloads.kernels.drawn.meshes import finite_elements
+from slipstick.workloads.kernels.exact_draws import Draws
+from slipstick.workloads.kernels.meshes import finite_elements
 from slipstick.workloads.kernels.sparse import SparseMatrix
 
 RowLengths = Literal["constant", "poisson", "geometric", "lognormal"]

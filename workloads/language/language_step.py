@@ -52,7 +52,7 @@ def language_step(
 
     Examples
     --------
-    >>> from slipstick.workloads.language.language_catalog import language_model
+    >>> from slipstick.workloads.language_catalog import language_model
     >>> step = language_step(language_model("llama-3.1-8b"), purpose="decode")
     >>> step.bind(context=1000).bound().cost["flop.matrix.bfloat16"]
     15533604864

@@ -168,7 +168,7 @@ def training_flop(model: LanguageModel, sequence: int) -> float:
 
     Examples
     --------
-    >>> from slipstick.workloads.language.language_catalog import language_model
+    >>> from slipstick.workloads.language_catalog import language_model
     >>> round(training_flop(language_model("llama-3.1-70b"), 8192) / 1e9, 1)
     449.2
     """

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from slipstick.estimators.across_devices.anchors.acceptance import other_stack
-from slipstick.estimators.across_devices.anchors.conditioning import AnchorModel
+from slipstick.estimators.across_devices.acceptance import other_stack
 from slipstick.estimators.across_devices.beliefs import Belief
+from slipstick.estimators.across_devices.conditioning import AnchorModel
 from slipstick.estimators.across_devices.operation_times import OperationTimes
 from slipstick.hwmodels.machine import Machine
 

@@ -7,7 +7,7 @@ from functools import reduce
 
 import sympy as sp
 
-from slipstick.estimators.core.extrema import Largest, Smallest
+from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
 from slipstick.estimators.core.lambdified.tape import Step, Tape
 from slipstick.hwmodels.files.readers import InputError
 

@@ -15,8 +15,8 @@ from typing import Annotated
 
 import sympy as sp
 
-from slipstick.estimators.core.extrema import Largest
 from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.lambdified.extrema import Largest
 from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.estimators.core.parameters import Parameter, check_parameters
 from slipstick.estimators.core.residency import capacity_of_all, cost_by_level, kept_caches, rated_caches

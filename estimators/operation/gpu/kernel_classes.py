@@ -9,8 +9,8 @@ from typing import Annotated
 import sympy as sp
 
 from slipstick.estimators.core.choice import Least
-from slipstick.estimators.core.extrema import Largest, Smallest
 from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
 from slipstick.estimators.core.parameters import Parameter, check_parameters
 from slipstick.estimators.operation.gpu.tiles import (
     SPLITS,

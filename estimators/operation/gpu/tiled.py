@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import sympy as sp
 
-from slipstick.estimators.core.extrema import Largest
 from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.lambdified.extrema import Largest
 from slipstick.estimators.core.operation_model import Clock, FormulaModel
 from slipstick.estimators.core.residency import capacity_of_all, rated_caches
 from slipstick.estimators.operation.gpu import kernel_classes

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import sympy as sp
 
-from slipstick.estimators.core.extrema import Largest, Smallest
+from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
 from slipstick.estimators.core.residency import is_there, resident_share
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.records import Table

@@ -20,7 +20,7 @@ from typing import Annotated, Literal
 import sympy as sp
 
 from slipstick.estimators.core.choice import Least
-from slipstick.estimators.core.extrema import Largest, Smallest
+from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
 from slipstick.estimators.core.operation_model import FormulaModel, amount_of, machine_values
 from slipstick.estimators.core.parameters import Parameter, check_parameters, parameters
 from slipstick.estimators.operation.links.libraries import PLAIN, Protocol, Terms

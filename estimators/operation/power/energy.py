@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import numpy as np
 import sympy as sp
 
-from slipstick.estimators.core.extrema import Smallest
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.lambdified.extrema import Smallest
 from slipstick.estimators.core.operation_model import machine_values
 from slipstick.estimators.core.parameters import Parameter, check_parameters
 from slipstick.estimators.core.residency import is_there

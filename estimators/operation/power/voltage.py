@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import sympy as sp
 
-from slipstick.estimators.core.extrema import Largest
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.lambdified.extrema import Largest
 from slipstick.hwmodels.files.expressions import symbol
 
 KNEE = 1.4e9

@@ -16,8 +16,8 @@ import numpy as np
 import simpy
 from simpy.events import Timeout
 
-from slipstick.estimators.schedule.pipelines.recurrence import Floats, TandemTimes
 from slipstick.estimators.schedule.pipelines.stage import Stage
+from slipstick.estimators.schedule.recurrence import Floats, TandemTimes
 
 
 class Network:

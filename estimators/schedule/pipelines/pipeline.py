@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.estimators.schedule.pipelines.recurrence import Floats, TandemTimes, tandem
 from slipstick.estimators.schedule.pipelines.stage import Stage
+from slipstick.estimators.schedule.recurrence import Floats, TandemTimes, tandem
 from slipstick.hwmodels.files.readers import InputError
 
 

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 import sympy as sp
 
-from slipstick.estimators.core.extrema import Largest, Smallest
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
 from slipstick.estimators.core.operation_model import machine_values
 from slipstick.estimators.core.schedule_model import FormulaSchedule, Outcome, run_values
 from slipstick.estimators.schedule.device_memory import device_memory
-from slipstick.estimators.schedule.pipelines.recurrence import PrecedenceGraph
+from slipstick.estimators.schedule.recurrence import PrecedenceGraph
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from slipstick.estimators.schedule.pipelines.recurrence import Floats
+from slipstick.estimators.schedule.recurrence import Floats
 from slipstick.hwmodels.files.readers import InputError
 
 Distribution: TypeAlias = Literal["log-normal", "exponential", "gamma"]

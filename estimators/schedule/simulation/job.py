@@ -9,8 +9,8 @@ import numpy as np
 
 from slipstick.estimators.schedule.pipelines.network import Network
 from slipstick.estimators.schedule.pipelines.pipeline import Pipeline, PipelineRun
-from slipstick.estimators.schedule.pipelines.recurrence import Floats
 from slipstick.estimators.schedule.pipelines.stage import Stage, log_normal
+from slipstick.estimators.schedule.recurrence import Floats
 from slipstick.estimators.schedule.simulation.job_run import Attempt, Checkpoint, JobRun
 from slipstick.estimators.schedule.simulation.queueing import seconds_with_failures
 from slipstick.hwmodels.files.readers import InputError

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from slipstick.estimators.schedule.pipelines.pipeline import PipelineRun
-from slipstick.estimators.schedule.pipelines.recurrence import Floats
+from slipstick.estimators.schedule.recurrence import Floats
 from slipstick.hwmodels.files.readers import InputError
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import sympy as sp
 
-from slipstick.estimators.core.extrema import Largest
+from slipstick.estimators.core.lambdified.extrema import Largest
 from slipstick.estimators.core.parameters import Parameter, check_parameters
 from slipstick.hwmodels.files.expressions import symbol
 

@@ -211,8 +211,8 @@ def _work(func: Any, args: Any, kwargs: Any, out: Any) -> tuple[str, float, floa
     import torch
     from torch.utils._pytree import tree_leaves
 
+    from slipstick.workloads.graph.assembly import Tensor
     from slipstick.workloads.graph.kinds import operation
-    from slipstick.workloads.importers.assembly import Tensor
     from slipstick.workloads.importers.torch.aten import Call, read_call
 
     def plain(value: Any) -> Any:

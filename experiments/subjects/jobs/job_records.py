@@ -8,7 +8,7 @@ from pydantic import Field, field_validator
 
 from slipstick.estimators.schedule.pipelines.stage import Distribution, Order
 from slipstick.hwmodels.files.records import Record
-from slipstick.hwmodels.units import Seconds
+from slipstick.hwmodels.files.units import Seconds
 
 Part: TypeAlias = Literal["whole", "host", "infeed", "device"]
 

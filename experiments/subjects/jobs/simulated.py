@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slipstick.estimators.schedule.pipelines.recurrence import Floats
+from slipstick.estimators.schedule.recurrence import Floats
 from slipstick.estimators.schedule.simulation.job import Job
 from slipstick.estimators.schedule.simulation.job_run import JobRun
 from slipstick.experiments.subjects.jobs.job_file import JobQuestion, job_question

@@ -7,7 +7,7 @@ from slipstick.experiments.subjects.training_plan.training_choice import Trainin
 from slipstick.experiments.subjects.training_plan.training_search import TrainingSearch
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.language.language_catalog import language_model
+from slipstick.workloads.language_catalog import language_model
 
 
 def plan_training(

@@ -10,8 +10,8 @@ import sympy as sp
 
 from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.core.choice import Least
-from slipstick.estimators.core.extrema import Largest, Smallest
 from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
 from slipstick.estimators.core.operation_model import machine_values
 from slipstick.estimators.operation.gpu.kernel_classes import KernelParameters
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline

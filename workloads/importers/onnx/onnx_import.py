@@ -8,9 +8,9 @@ from typing import Any
 
 from slipstick.hwmodels.files.readers import MEGABYTE, InputError, read_bytes
 from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.graph.assembly import Node, Tensor, assemble
 from slipstick.workloads.graph.kinds import product
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.importers.assembly import Node, Tensor, assemble
 from slipstick.workloads.importers.onnx.onnx_operations import read_node
 from slipstick.workloads.importers.onnx.onnx_shapes import DTYPES, Shape, result_shapes, stated_shape
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.graph.assembly import Number, Piece, Tensor
 from slipstick.workloads.graph.kinds import AXES, product, stored_norm
-from slipstick.workloads.importers.assembly import Number, Piece, Tensor
 from slipstick.workloads.importers.torch.torch_recurrent import recurrent_pieces
 
 Facts: TypeAlias = Mapping[str, Any]

@@ -9,8 +9,8 @@ import sympy as sp
 
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.graph.assembly import Number
 from slipstick.workloads.graph.kinds import product
-from slipstick.workloads.importers.assembly import Number
 
 Shape: TypeAlias = tuple[Number, ...]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from slipstick.workloads.importers.assembly import Piece
+from slipstick.workloads.graph.assembly import Piece
 from slipstick.workloads.importers.torch.aten_contractions import read_distances, read_trilinear, read_weight_norm
 from slipstick.workloads.importers.torch.aten_readers import (
     Call,

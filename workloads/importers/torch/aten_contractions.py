@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from slipstick.workloads.graph.assembly import Number, Piece, Tensor
 from slipstick.workloads.graph.kinds import product
-from slipstick.workloads.importers.assembly import Number, Piece, Tensor
 from slipstick.workloads.importers.torch.aten_readers import Call
 
 

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import sympy
 
+from slipstick.workloads.graph.assembly import Number, Piece, Tensor
 from slipstick.workloads.graph.kinds import AXES, product, stored_norm
-from slipstick.workloads.importers.assembly import Number, Piece, Tensor
 
 
 @dataclass(frozen=True)

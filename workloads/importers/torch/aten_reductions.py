@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slipstick.workloads.importers.assembly import Piece
+from slipstick.workloads.graph.assembly import Piece
 from slipstick.workloads.importers.torch.aten_readers import Call
 
 LOSSES_OF_TWO = ("mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "_euclidean_dist")

@@ -14,9 +14,9 @@ import sympy as sp
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.graph.assembly import Assembly, Node, Piece, Tensor, assemble
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op, Workload
-from slipstick.workloads.importers.assembly import Assembly, Node, Piece, Tensor, assemble
 from slipstick.workloads.importers.torch.arguments import Input, described, without_constants
 from slipstick.workloads.importers.torch.aten import Call, read_call
 from slipstick.workloads.importers.torch.torch_by_name import own_failure

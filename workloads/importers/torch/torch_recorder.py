@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequenc
 from dataclasses import dataclass, field
 from typing import Any
 
-from slipstick.workloads.importers.assembly import Piece, Tensor
+from slipstick.workloads.graph.assembly import Piece, Tensor
 from slipstick.workloads.importers.torch.aten import Call
 from slipstick.workloads.importers.torch.aten_contractions import trilinear_shape
 

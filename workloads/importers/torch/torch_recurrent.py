@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.workloads.importers.assembly import Number, Piece
+from slipstick.workloads.graph.assembly import Number, Piece
 from slipstick.workloads.layers.sequence_layers import GATES
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.graph.assembly import Node, assemble
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.importers.assembly import Node, assemble
 
 MAX_READS = 500  # of one recording: 64 layers read once each; more is a loop that ends by values
 MAX_BRANCHES = 8  # places in the code, each of which costs one recording more

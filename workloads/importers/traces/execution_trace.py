@@ -14,8 +14,8 @@ from typing import Any
 
 from slipstick.hwmodels.files.readers import MEGABYTE, InputError, read_json, require_mapping
 from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.graph.assembly import DTYPES, Node, Piece, Tensor, assemble
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.importers.assembly import DTYPES, Node, Piece, Tensor, assemble
 from slipstick.workloads.importers.torch.aten import Call, read_call
 
 LIMIT_BYTES = 1024 * MEGABYTE

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.graph.assembly import DTYPES, Tensor
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op
-from slipstick.workloads.importers.assembly import DTYPES, Tensor
 from slipstick.workloads.importers.torch.aten import Call, read_call
 from slipstick.workloads.importers.traces.activity import CALLS, HOST
 from slipstick.workloads.importers.traces.chrome_trace import read_events

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from slipstick.hwmodels.files.opener import MEGABYTE
 from slipstick.hwmodels.files.readers import InputError, read_text
-from slipstick.workloads.importers.assembly import Tensor
+from slipstick.workloads.graph.assembly import Tensor
 
 LIMIT_BYTES = 256 * MEGABYTE
 MAX_LINES = 2_000_000

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.graph.assembly import Node, assemble
 from slipstick.workloads.graph.workload import Attribute, Workload
-from slipstick.workloads.importers.assembly import Node, assemble
 from slipstick.workloads.importers.xla.mlir_text import Function, Statement, read_functions
 from slipstick.workloads.importers.xla.stablehlo_operations import NOTHING, pieces_of
 

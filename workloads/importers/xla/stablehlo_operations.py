@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.graph.assembly import Piece, Tensor
 from slipstick.workloads.graph.kinds import AXES, product
-from slipstick.workloads.importers.assembly import Piece, Tensor
 from slipstick.workloads.importers.xla.mlir_text import Statement
 
 NOTHING = frozenset(

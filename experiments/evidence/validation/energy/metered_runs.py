@@ -21,10 +21,10 @@ from slipstick.hwmodels.catalog import machine_of_device
 from slipstick.hwmodels.files.errors import InputError
 from slipstick.hwmodels.files.frames import csv_frame
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.language.language_catalog import language_model, language_model_names
 from slipstick.workloads.language.language_model import Experts, LanguageModel
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.weight_types import weight_type
+from slipstick.workloads.language_catalog import language_model, language_model_names
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -22,9 +22,9 @@ from slipstick.experiments.evidence.score import PERCENT, Data, Scored
 from slipstick.experiments.serve.oracle import serving_calibration
 from slipstick.hwmodels.catalog import machine, machine_names
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows
-from slipstick.workloads.language.language_catalog import language_model
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.weight_types import weight_type
+from slipstick.workloads.language_catalog import language_model
 
 FloatArray = npt.NDArray[np.float64]
 FILE = "local_llm/llm_inference_bench.csv.gz"

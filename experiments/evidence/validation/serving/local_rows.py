@@ -19,9 +19,9 @@ from slipstick.experiments.calibrate.public_data import training_file, why_missi
 from slipstick.hwmodels.catalog import machine_of_device
 from slipstick.hwmodels.files.readers import InputError, atomic_write, read_csv_rows
 from slipstick.hwmodels.files.records import Table
-from slipstick.workloads.language.language_catalog import language_model
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.weight_types import weight_type
+from slipstick.workloads.language_catalog import language_model
 
 FloatArray = npt.NDArray[np.float64]
 FILE = "local_llm/localscore.csv"

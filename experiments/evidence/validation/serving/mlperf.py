@@ -20,8 +20,8 @@ from slipstick.experiments.evidence.score import PERCENT, Data, Scored
 from slipstick.experiments.serve.oracle import Deployment
 from slipstick.hwmodels.catalog import machine, machine_names
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows
-from slipstick.workloads.language.language_catalog import language_model
 from slipstick.workloads.language.layout import Layout
+from slipstick.workloads.language_catalog import language_model
 
 FILE, DATASET = "serving/mlperf_inference_v51.csv", "serving/mlperf_inference_v51"
 GOALS = (10.0, 25.0)

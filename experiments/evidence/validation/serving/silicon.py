@@ -15,9 +15,9 @@ from slipstick.estimators.schedule.serving.closed_loop import Load
 from slipstick.hwmodels.catalog import machine, machine_names
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.language.language_catalog import language_model, language_model_names
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.layout import Layout
+from slipstick.workloads.language_catalog import language_model, language_model_names
 
 MODELS = {
     "MiniMaxAI/MiniMax-M2.5": "minimax-m2.5",

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from slipstick.hwmodels.catalog import aliases
 from slipstick.hwmodels.catalog.names import exact
 from slipstick.hwmodels.files.frames import csv_frame
+from slipstick.workloads.graph.assembly import Tensor
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op, Workload
-from slipstick.workloads.importers.assembly import Tensor
 from slipstick.workloads.importers.torch.aten import Call, read_call
 from slipstick.workloads.transforms.channels_last import channels_last
 from slipstick.workloads.transforms.fusion import fused

@@ -19,9 +19,9 @@ from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.link import Link
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.language.language_catalog import language_model
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.training_layout import Recompute, TrainingLayout
+from slipstick.workloads.language_catalog import language_model
 
 if TYPE_CHECKING:
     import pandas as pd

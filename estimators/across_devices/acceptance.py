@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from slipstick.estimators.across_devices.anchors.conditioning import FEW, AnchorModel
-from slipstick.estimators.across_devices.anchors.fade import fading
 from slipstick.estimators.across_devices.beliefs import Belief
+from slipstick.estimators.across_devices.conditioning import FEW, AnchorModel
+from slipstick.estimators.across_devices.fade import fading
 from slipstick.estimators.across_devices.operation_times import OperationTimes
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.tuned.tuned_anchors import CAPPED, FALLS, OTHER_FALLS, SHARES, STACKS

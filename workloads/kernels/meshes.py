@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.workloads.kernels.drawn.exact_draws import Draws
+from slipstick.workloads.kernels.exact_draws import Draws
 from slipstick.workloads.kernels.sparse import SparseMatrix
 
 Integers = npt.NDArray[np.int64]
