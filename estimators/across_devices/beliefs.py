@@ -8,7 +8,7 @@ machine counting more,
     covariance = sum_j w_j d_j d_j' + w_0 diag(spread of the prior)^2.
 
 Deviations run over all classes at once: a machine whose memory is slow in one class is slow in the next. Anchors (rows
-measured on the new machine) move it where they predict each other better (`anchors.acceptance`).
+measured on the new machine) move it where they predict each other better (`across_devices.acceptance`).
 """
 
 from __future__ import annotations

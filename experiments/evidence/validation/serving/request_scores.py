@@ -26,7 +26,6 @@ from slipstick.experiments.serve.oracle import Deployment
 from slipstick.hwmodels.catalog import machine, machine_names
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_json, require_mapping
 from slipstick.workloads.language.layout import Layout
-from slipstick.workloads.language_catalog import language_model
 
 FloatArray = npt.NDArray[np.float64]
 FILE, CASES, DATASET = "serving/requests.csv.gz", "serving/request_cases.json", "serving/requests"
