@@ -1,17 +1,20 @@
-# make demo: the main job on a bare machine (Python >= 3.11, pip, make). make test: everything CI checks.
+# make demo: the main job on a bare machine (Python >= 3.11, pip, make). make test: everything CI checks. make slow: the rest.
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 EXTRAS ?= dev,measure,onnx,dask,torch
 
-.PHONY: demo test lint validate bench attack docs clean engines peers
+.PHONY: demo test slow lint validate bench attack docs clean engines peers
 
 demo: $(VENV)/.light
 	$(RUN) -m slipstick demo
 
 test: $(VENV)/.full lint
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(RUN) -m pytest -q -n auto --dist worksteal -m "not timed" $(PYTEST)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(RUN) -m pytest -q -n auto --dist worksteal -m "not timed and not slow" $(PYTEST)
+
+slow: $(VENV)/.full ## what make test leaves out for its length
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(RUN) -m pytest -q -n auto --dist worksteal -m slow $(PYTEST)
 
 lint: $(VENV)/.full
 	$(RUN) -m ruff check .

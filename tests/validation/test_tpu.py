@@ -65,7 +65,6 @@ def test_missing_files_are_skipped_with_the_reason(monkeypatch: pytest.MonkeyPat
     assert row.case == "skipped" and "no public measurements" in row.reason
 
 
-@pytest.mark.slow
 def test_unseen_widths_and_shares_of_unseen_networks_are_met() -> None:
     path, traces = training_file(STEPS), training_file(TRACES)
     if path is None or traces is None:
@@ -88,7 +87,6 @@ def test_unseen_widths_and_shares_of_unseen_networks_are_met() -> None:
     assert np.log(one[1] / one[0]) / 2 == pytest.approx(tpu_fit.half_width(fitted, test[:1], 0.9)[0], rel=0.1)
 
 
-@pytest.mark.slow
 def test_the_bundled_calibration_is_a_fit_of_the_public_measurements() -> None:
     path = training_file(STEPS)
     if path is None:
