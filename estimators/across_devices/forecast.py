@@ -22,7 +22,7 @@ from slipstick.estimators.across_devices.kernel_class import SAMPLED, KernelClas
 from slipstick.estimators.across_devices.operation_times import OperationTimes, joined_times, thinned
 from slipstick.estimators.across_devices.pooling import MachineFit, of_one_chip, pooled, weights
 from slipstick.estimators.across_devices.shaped import Faded, ShapeFactor
-from slipstick.estimators.across_devices.trials import Trial, left, repeats
+from slipstick.estimators.across_devices.trials import DeviceTrial, left, repeats
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.lambdified import FloatArray
@@ -31,7 +31,7 @@ from slipstick.hwmodels.machine import Machine
 
 
 @dataclass(frozen=True, eq=False)
-class Prediction:
+class RowForecast:
     """Forecast of rows of one machine, in seconds."""
 
     time: FloatArray
@@ -71,7 +71,7 @@ class Forecast:
     measured: tuple[OperationTimes, ...] = ()
     libraries: float = 0.0
 
-    def predict(self, forms: Sequence[OperationTimes], level: float = DEFAULT_LEVEL) -> Prediction:
+    def predict(self, forms: Sequence[OperationTimes], level: float = DEFAULT_LEVEL) -> RowForecast:
         """Times of rows of one class on this machine, with a band; the times that the rows hold are not looked at."""
         name = forms[0].name
         rule = self.rule(name)
@@ -79,7 +79,7 @@ class Forecast:
         logs = np.concatenate([rule.factor.logs(form) for form in here])
         time = times(here, self.belief.values(name)) * np.exp(logs)
         wide = np.exp(quantile(level, None) * rule.scatter.of(time))
-        return Prediction(time, time / wide, time * wide)
+        return RowForecast(time, time / wide, time * wide)
 
     @cached_property
     def belief(self) -> Belief:
@@ -178,11 +178,11 @@ class Forecast:
 
     def _trial(
         self, one: KernelClass, fit: MachineFit, others: Sequence[MachineFit], values: Mapping[str, float]
-    ) -> Trial:
+    ) -> DeviceTrial:
         forms = one.sampled[fit.machine]
         factor = _factor(one, others, self.machines[fit.machine], 1.0)
         closeness = max(shared_words(fit.family, other.family) for other in others)
-        return Trial(
+        return DeviceTrial(
             np.log(times(forms, values)),
             np.concatenate([factor.logs(form) for form in forms]),
             np.log(joined_times(forms)),

@@ -14,7 +14,7 @@ from slipstick.hwmodels.files.readers import InputError
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class DeviceTrial:
     """A measured machine predicted from others; arrays of one shape (rows,), log seconds.
 
     Parameters
@@ -36,7 +36,7 @@ class Trial:
     scale: float = 1.0
 
 
-def repeats(trials: Sequence[Trial]) -> float:
+def repeats(trials: Sequence[DeviceTrial]) -> float:
     """The share of residuals at the nearest shapes that repeats, between 0 and 1, drawn towards `SHARE`.
 
     Raises
@@ -63,7 +63,7 @@ def repeats(trials: Sequence[Trial]) -> float:
     return float(least_squares(residuals, [SHARE], bounds=(0.0, 1.0)).x[0])
 
 
-def left(trials: Sequence[Trial], share: float) -> Scatter:
+def left(trials: Sequence[DeviceTrial], share: float) -> Scatter:
     """How far measured times scatter around the forecast with that share.
 
     Raises

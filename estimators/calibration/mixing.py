@@ -41,7 +41,7 @@ class Split:
 
 
 @dataclass(frozen=True)
-class Mixture:
+class MethodWeights:
     """Weights of several ways of predicting.
 
     Parameters
@@ -75,7 +75,7 @@ class Mixture:
         return np.asarray((parts * np.where(there, logs, 0.0)).sum(axis=0) / parts.sum(axis=0))
 
 
-def mixture(expected: Mapping[str, float], splits: Sequence[Split]) -> Mixture:
+def mixture(expected: Mapping[str, float], splits: Sequence[Split]) -> MethodWeights:
     """The weights that groups left out have earned, and how far predictions with them scatter.
 
     Parameters
@@ -96,7 +96,7 @@ def mixture(expected: Mapping[str, float], splits: Sequence[Split]) -> Mixture:
     start = {name: value / total for name, value in expected.items()}
     splits = [split for split in splits if len(split.measured)]
     if not splits:
-        return Mixture(start, None)
+        return MethodWeights(start, None)
     turns = [_fitted(start, splits[:i] + splits[i + 1 :]) for i in range(len(splits))]
     whole = _fitted(start, splits)
     mixed = sum(_loss(turn, split) + _away(turn, start) for turn, split in zip(turns, splits, strict=True))
@@ -108,7 +108,7 @@ def mixture(expected: Mapping[str, float], splits: Sequence[Split]) -> Mixture:
     if single[best] < mixed:
         whole = _alone(start, best)
         turns = [whole] * len(splits)
-    return Mixture(whole, _spread(turns, splits))
+    return MethodWeights(whole, _spread(turns, splits))
 
 
 def _alone(start: Mapping[str, float], name: str) -> dict[str, float]:
@@ -116,7 +116,7 @@ def _alone(start: Mapping[str, float], name: str) -> dict[str, float]:
 
 
 def _errors(weights: Mapping[str, float], split: Split) -> FloatArray:
-    return np.asarray(Mixture(weights, None).log(split.predicted) - split.measured)
+    return np.asarray(MethodWeights(weights, None).log(split.predicted) - split.measured)
 
 
 def _loss(weights: Mapping[str, float], split: Split) -> float:

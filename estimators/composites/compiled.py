@@ -19,7 +19,7 @@ from slipstick.estimators.core.operation_model import amount_of
 from slipstick.estimators.core.parameters import Parameter
 from slipstick.estimators.core.residency import sizes_read
 from slipstick.estimators.core.schedule_model import AMOUNTS
-from slipstick.estimators.core.separated import Chosen, Rows, Tables, Term, separate
+from slipstick.estimators.core.separated import Chosen, Tables, Term, TermRows, separate
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.machine import Machine
@@ -197,13 +197,13 @@ class Compiled:
 
     def _lanes(self, by_symbol: Mapping[str, Any]) -> Lanes:
         """The rows of each lane with the workload's symbols put in: how many operations, and their tables."""
-        lanes: dict[str, tuple[Any, list[Rows]]] = {}
+        lanes: dict[str, tuple[Any, list[TermRows]]] = {}
         for group, terms in zip(self.groups, self._terms, strict=True):
             amounts = {name: amount_rows(column, by_symbol) for name, column in group.amounts.items()}
             for lane, multiplicity in group.multiplicity.items():
                 weights = amount_rows(multiplicity, by_symbol)
                 count, groups = lanes.get(lane, (0.0, []))
-                lanes[lane] = (count + np.sum(weights, axis=0), [*groups, Rows(terms, amounts, weights)])
+                lanes[lane] = (count + np.sum(weights, axis=0), [*groups, TermRows(terms, amounts, weights)])
         return {lane: (count, Tables.of(groups)) for lane, (count, groups) in lanes.items()}
 
     def _check(self, name: str, array: FloatArray) -> None:

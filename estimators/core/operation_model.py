@@ -111,7 +111,7 @@ class FormulaModel(OperationModel, Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class FormulaRows:
     """Operations of one formula.
 
     Parameters
@@ -127,7 +127,7 @@ class Rows:
     amounts: Mapping[str, FloatArray]
 
 
-def rows_of(model: FormulaModel, operations: Sequence[Op], machine: Machine) -> tuple[Rows, ...]:
+def rows_of(model: FormulaModel, operations: Sequence[Op], machine: Machine) -> tuple[FormulaRows, ...]:
     """Bound operations by formula, ready to be evaluated; kept for the last few tuples of operations.
 
     Raises
@@ -163,7 +163,7 @@ def _counted_by(model: FormulaModel) -> Hashable:
 
 
 @lru_cache(maxsize=8)
-def _kept_rows(kind: type, form: Hashable, counted_by: Hashable, operations: Same[tuple[Op, ...]]) -> list[Rows]:
+def _kept_rows(kind: type, form: Hashable, counted_by: Hashable, operations: Same[tuple[Op, ...]]) -> list[FormulaRows]:
     """The place for the rows of some operations; empty at first."""
     return []
 
@@ -174,7 +174,7 @@ def _formulas(kind: type, form: Hashable) -> Formulas:
     return Formulas(f"{kind.__module__}.{kind.__qualname__} {form!r}" if ours else None)
 
 
-def _rows(model: FormulaModel, operations: Sequence[Op], machine: Machine, known: Formulas) -> tuple[Rows, ...]:
+def _rows(model: FormulaModel, operations: Sequence[Op], machine: Machine, known: Formulas) -> tuple[FormulaRows, ...]:
     groups: dict[Hashable, list[int]] = {}
     for index, op in enumerate(operations):
         groups.setdefault(model.key(op, machine), []).append(index)
@@ -188,7 +188,7 @@ def _rows(model: FormulaModel, operations: Sequence[Op], machine: Machine, known
             for name in sorted(names)
             if name.startswith("operation.")
         }
-        rows.append(Rows(formula, np.array(indices, dtype=np.intp), amounts))
+        rows.append(FormulaRows(formula, np.array(indices, dtype=np.intp), amounts))
     known.keep()
     return tuple(rows)
 

@@ -46,7 +46,7 @@ class Maximum:
 
 
 @dataclass(frozen=True)
-class Whole:
+class WholeTerm:
     """Anything else: a formula of both, evaluated row by row."""
 
     expression: sp.Expr
@@ -59,7 +59,7 @@ class Chosen:
     formula: Formula
 
 
-Term: TypeAlias = Product | Maximum | Whole | Chosen
+Term: TypeAlias = Product | Maximum | WholeTerm | Chosen
 
 
 def separate(expression: sp.Expr, is_row: IsRow) -> tuple[Term, ...]:
@@ -86,10 +86,10 @@ def _terms(expression: sp.Expr, is_row: IsRow) -> list[Term]:
         if len(mixed) == 1 and mixed[0].is_Add:
             return [term for part in mixed[0].args for term in _terms(rest * part, is_row)]
         if len(mixed) == 1 and isinstance(mixed[0], sp.Max) and rest.is_positive:
-            return [_maximum([rest * side for side in mixed[0].args], is_row) or Whole(expression)]
+            return [_maximum([rest * side for side in mixed[0].args], is_row) or WholeTerm(expression)]
     if isinstance(expression, sp.Max):
-        return [_maximum(list(expression.args), is_row) or Whole(expression)]
-    return [Whole(expression)]
+        return [_maximum(list(expression.args), is_row) or WholeTerm(expression)]
+    return [WholeTerm(expression)]
 
 
 def _maximum(sides: list[sp.Expr], is_row: IsRow) -> Maximum | None:
@@ -127,7 +127,7 @@ def _merged(products: list[Product]) -> Sum:
 
 
 @dataclass(frozen=True)
-class Rows:
+class TermRows:
     """Terms with the numbers of their rows.
 
     Parameters
@@ -146,7 +146,7 @@ class Rows:
         """A row part, weighted."""
         return np.asarray(self.weights * _at(expression, self.values))
 
-    def whole(self, term: Whole | Chosen, points: Mapping[str, Any]) -> Any:
+    def whole(self, term: WholeTerm | Chosen, points: Mapping[str, Any]) -> Any:
         """The weighted sum of a term over the rows, one after the other; kept for the last points that are one each."""
         given = [points[name] for name in self._outer(term)]
         if any(np.ndim(value) for value in given):
@@ -159,7 +159,7 @@ class Rows:
             total = self._kept[key] = self._whole(term, points)
         return total
 
-    def _outer(self, term: Whole | Chosen) -> tuple[str, ...]:
+    def _outer(self, term: WholeTerm | Chosen) -> tuple[str, ...]:
         """The names of a term that are no columns of the rows."""
         names = self._outers.get(term)
         if names is None:
@@ -167,7 +167,7 @@ class Rows:
         return names
 
     @cached_property
-    def _outers(self) -> dict[Whole | Chosen, tuple[str, ...]]:
+    def _outers(self) -> dict[WholeTerm | Chosen, tuple[str, ...]]:
         """See `_outer`."""
         return {}
 
@@ -181,7 +181,7 @@ class Rows:
         """Sums by term and values of its symbols: where one quantity varies, most terms do not change."""
         return {}
 
-    def _whole(self, term: Whole | Chosen, points: Mapping[str, Any]) -> Any:
+    def _whole(self, term: WholeTerm | Chosen, points: Mapping[str, Any]) -> Any:
         total: Any = 0.0
         shape = np.broadcast_shapes(*(np.shape(points[name]) for name in self._outer(term)))
         columns = [self.values[name] for name in _names(term) if name in self.values]
@@ -208,10 +208,10 @@ class Tables:
     products: tuple[tuple[sp.Expr, Any], ...]
     pairs: tuple[tuple[sp.Expr, sp.Expr, _Sorted], ...]
     maxima: tuple[tuple[Maximum, list[list[FloatArray]]], ...]
-    wholes: tuple[tuple[Whole | Chosen, Rows], ...]
+    wholes: tuple[tuple[WholeTerm | Chosen, TermRows], ...]
 
     @classmethod
-    def of(cls, groups: Sequence[Rows]) -> Tables:
+    def of(cls, groups: Sequence[TermRows]) -> Tables:
         """The tables of some groups of rows."""
         products: dict[sp.Expr, Any] = {}
         pairs: dict[tuple[sp.Expr, sp.Expr], list[tuple[FloatArray, FloatArray]]] = {}
@@ -220,7 +220,7 @@ class Tables:
             for term in group.terms:
                 if isinstance(term, Product):
                     products[term.points] = products.get(term.points, 0.0) + np.sum(group.part(term.rows), axis=0)
-                elif isinstance(term, Whole | Chosen):
+                elif isinstance(term, WholeTerm | Chosen):
                     wholes.append((term, group))
                 else:
                     sides = [[group.part(product.rows) for product in side] for side in term.sides]
@@ -291,7 +291,7 @@ def _row_by_row(term: Maximum, weighted: list[list[FloatArray]], points: Mapping
 
 
 @lru_cache(maxsize=4096)
-def _names(term: Whole | Chosen) -> tuple[str, ...]:
+def _names(term: WholeTerm | Chosen) -> tuple[str, ...]:
     return term.formula.names if isinstance(term, Chosen) else _function(term.expression)[0]
 
 

@@ -13,7 +13,7 @@ from slipstick.estimators.schedule.recurrence import PrecedenceGraph
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.importers.traces.trace_graph import KINDS, Kind, Node, TraceGraph
+from slipstick.workloads.importers.traces.trace_graph import KINDS, Kind, TraceGraph, TraceNode
 
 Floats = npt.NDArray[np.float64]
 DEVICE_KINDS: tuple[Kind, ...] = ("kernel", "copy", "collective")
@@ -79,7 +79,7 @@ def replay_of(graph: TraceGraph, seconds: Floats, done: Floats) -> Replay:
 
 
 def critical_shares(
-    graph: TraceGraph, label: Callable[[Node], str], service: Floats | None = None, ended: Floats | None = None
+    graph: TraceGraph, label: Callable[[TraceNode], str], service: Floats | None = None, ended: Floats | None = None
 ) -> dict[str, float]:
     """Share of the steps' span that each kind of node has on the critical path, largest first; they sum to 1.
 
@@ -151,14 +151,14 @@ def graph_of(workload: Workload, times: Floats, machine: Machine) -> TraceGraph:
     """
     plan = dispatched(workload, machine)
     seconds = {op.name: float(t) * float(op.times) for op, t in zip(workload, times, strict=True)}
-    nodes = [Node("begin", "host", "host", 0.0, 0.0)]
+    nodes = [TraceNode("begin", "host", "host", 0.0, 0.0)]
     edges: list[tuple[int, int]] = []
     host, last_on = 0, dict[int, int]()
     for i, op in enumerate(plan.operations):
         stream = int(plan.streams[i])
-        nodes.append(Node("launch", "host", "host", 0.0, float(plan.issue[i])))
+        nodes.append(TraceNode("launch", "host", "host", 0.0, float(plan.issue[i])))
         kind: Kind = "collective" if op.kind == "collective" else "kernel"
-        nodes.append(Node(op.name, kind, f"stream {stream}", 0.0, seconds[op.name], i))
+        nodes.append(TraceNode(op.name, kind, f"stream {stream}", 0.0, seconds[op.name], i))
         edges += [(host, 2 * i + 1), (2 * i + 1, 2 * i + 2)]
         edges += [(last_on[stream], 2 * i + 2)] if stream in last_on else []
         host, last_on[stream] = 2 * i + 1, 2 * i + 2
@@ -166,7 +166,7 @@ def graph_of(workload: Workload, times: Floats, machine: Machine) -> TraceGraph:
             host = 2 * i + 2
     edges += [(2 * int(a) + 2, 2 * int(b) + 2) for a, b in plan.edges]
     end = len(nodes)
-    nodes.append(Node("end", "wait", "host", 0.0, 0.0))
+    nodes.append(TraceNode("end", "wait", "host", 0.0, 0.0))
     edges += [(place, end) for place in {host, *last_on.values()}]
     pairs = np.array(sorted(set(edges)), dtype=np.int64).reshape(-1, 2)
     empty = np.zeros(len(pairs)), np.zeros(len(nodes))
@@ -257,7 +257,7 @@ def with_workers(graph: TraceGraph, workers: int, fetch: float = FETCH, prefetch
         return graph
     if not loaders or not all("SingleProcess" in graph.nodes[i].name for i in loaders):
         raise InputError(f"{graph.source}: the trace must load in the loop (num_workers = 0) to say what a batch costs")
-    nodes: list[tuple[float, Node]] = [(float(i), node) for i, node in enumerate(graph.nodes)]
+    nodes: list[tuple[float, TraceNode]] = [(float(i), node) for i, node in enumerate(graph.nodes)]
     edges: list[tuple[float, float, float]] = [
         (float(a), float(b), lag) for (a, b), lag in zip(graph.edges.tolist(), graph.lags.tolist(), strict=True)
     ]
@@ -268,7 +268,7 @@ def with_workers(graph: TraceGraph, workers: int, fetch: float = FETCH, prefetch
         if k < ahead:
             continue
         made = loader - 0.5
-        nodes.append((made, Node(f"batch {k}", "loader", f"worker {k % workers}", loaded.start, loaded.service)))
+        nodes.append((made, TraceNode(f"batch {k}", "loader", f"worker {k % workers}", loaded.start, loaded.service)))
         edges.append((made, float(loader), 0.0))
         edges.append((float(loaders[k - ahead]), made, 0.0))
         if k - workers >= ahead:

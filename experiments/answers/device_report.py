@@ -10,7 +10,7 @@ from typing import Any
 from slipstick.estimators.across_devices.files.devices_file import save, summary
 from slipstick.estimators.across_devices.physics import Violation
 from slipstick.experiments.calibrate.device_study import DeviceAnswer, DeviceStudy, calibrate_devices
-from slipstick.experiments.calibrate.devices_left_out import LeftOut
+from slipstick.experiments.calibrate.devices_left_out import DeviceLeftOut
 from slipstick.experiments.pages.output import emit
 
 EXAMPLES = 5
@@ -42,7 +42,7 @@ def report_devices(study: DeviceStudy, folder: Path, out: str | None, form: str)
         print(f"calibration: {out} (slipstick estimate WORKLOAD --on MACHINE --calibration {out})")
 
 
-def left_out_row(one: LeftOut, level: float) -> dict[str, Any]:
+def left_out_row(one: DeviceLeftOut, level: float) -> dict[str, Any]:
     """A row of the table; shares and ratios without unit."""
     row: dict[str, Any] = {
         "machine": one.machine,

@@ -13,7 +13,7 @@ from slipstick.estimators.extrapolation.next_point import next_points
 from slipstick.estimators.extrapolation.regions import rank
 from slipstick.estimators.extrapolation.speedup import SCALING_KINDS, advise, gain_rows, plot_gains
 from slipstick.estimators.extrapolation.surfaces import SurfacePrediction
-from slipstick.experiments.extrapolate.predictions import Request, conflicts, predict
+from slipstick.experiments.extrapolate.predictions import ExtrapolationRequest, conflicts, predict
 from slipstick.experiments.extrapolate.readings import Readings
 from slipstick.experiments.extrapolate.series_files import read
 from slipstick.experiments.extrapolate.surfaces import predict_surfaces
@@ -23,7 +23,7 @@ from slipstick.hwmodels.files.readers import InputError, atomic_write
 from slipstick.hwmodels.files.shown import shown, visible
 
 
-def answer(request: Request, form: str) -> None:
+def answer(request: ExtrapolationRequest, form: str) -> None:
     """Print the answer in a format, and write the picture."""
     readings = read(request.file, request.time)
     readings = replace(readings, statistic=request.statistic or readings.statistic)
@@ -49,7 +49,7 @@ def answer(request: Request, form: str) -> None:
         rows_page(rows, request.report, f"{Path(request.file).name} to {request.to}", f"Assuming: {assumed}.")
 
 
-def _say(predictions: Sequence[Prediction], notes: Sequence[str], request: Request) -> None:
+def _say(predictions: Sequence[Prediction], notes: Sequence[str], request: ExtrapolationRequest) -> None:
     if len(predictions) > 1:
         last = predictions[0].x[-1]
         heads = [
@@ -97,7 +97,7 @@ def _whole(prediction: Prediction) -> dict[str, Any]:
     return prediction.to_dict() | {"predictions": rows_of(prediction)} | more
 
 
-def _next(prediction: Prediction, request: Request) -> dict[str, Any]:
+def _next(prediction: Prediction, request: ExtrapolationRequest) -> dict[str, Any]:
     if not request.next:
         return {}
     rows = [
@@ -113,7 +113,7 @@ def _next(prediction: Prediction, request: Request) -> dict[str, Any]:
     return {"measure_next": rows}
 
 
-def _surface(readings: Readings, request: Request, form: str) -> None:
+def _surface(readings: Readings, request: ExtrapolationRequest, form: str) -> None:
     unused = [name for name in ("machine", "family", "next", "plot") if getattr(request, name)]
     if unused:
         raise InputError(f"--{unused[0]} is for one parameter, but {', '.join(readings.varying())} vary")

@@ -15,7 +15,7 @@ from slipstick.estimators.across_devices.devices import SAMPLE, DeviceCalibratio
 from slipstick.estimators.across_devices.operation_times import OperationTimes
 from slipstick.estimators.across_devices.physics import Violation, possible, violations
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL
-from slipstick.experiments.calibrate.devices_left_out import LeftOut, leave_devices_out
+from slipstick.experiments.calibrate.devices_left_out import DeviceLeftOut, leave_devices_out
 from slipstick.experiments.calibrate.operation_measurements import read_operation_times
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError, unknown_name
@@ -79,7 +79,7 @@ class DeviceAnswer:
     """What calibrating across devices found."""
 
     calibration: DeviceCalibration
-    left_out: list[LeftOut]
+    left_out: list[DeviceLeftOut]
     violations: list[Violation]
     rows: int
 

@@ -27,7 +27,7 @@ SCORED = 1000
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class DeviceLeftOut:
     """One machine and class of operations.
 
     Parameters
@@ -59,7 +59,7 @@ def leave_devices_out(
     level: float = 0.8,
     machines: Sequence[str] | None = None,
     progress: Callable[[str], None] | None = None,
-) -> list[LeftOut]:
+) -> list[DeviceLeftOut]:
     """Every fitted machine (or the named ones) predicted from the others, with and without anchors.
 
     Rows that stand for anchors are not scored.
@@ -78,7 +78,7 @@ def leave_devices_out(
                 continue
             fitted = four_numbers(others)
             scores.append(
-                LeftOut(
+                DeviceLeftOut(
                     name,
                     one.name,
                     sum(map(len, part)),

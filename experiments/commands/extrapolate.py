@@ -38,11 +38,11 @@ def register(app: typer.Typer) -> None:
         """Times beyond what was measured, with band, formula, verdict, speed-up; many regions are ranked by growth."""
         from slipstick.estimators.extrapolation.repeats import statistic_of
         from slipstick.experiments.answers.extrapolating import answer
-        from slipstick.experiments.extrapolate.predictions import Request
+        from slipstick.experiments.extrapolate.predictions import ExtrapolationRequest
 
         statistic = None if repeats is None else statistic_of(repeats)
         answer(
-            Request(
+            ExtrapolationRequest(
                 file, to, kind, parameter, time, region, machine, family, level, next, plot, report, statistic=statistic
             ),
             format,

@@ -31,7 +31,13 @@ def anchors(
     """The operations whose times would teach most about a GPU, the most informative first; --device measures them."""
     from slipstick.estimators.across_devices.anchors.next_rows import GRIDS, candidates, next_rows
     from slipstick.estimators.across_devices.files.devices_file import load_device_calibration
-    from slipstick.experiments.measure.clocks.anchor_times import Wanted, stopwatch, timed, torch_call, write_rows
+    from slipstick.experiments.measure.clocks.anchor_times import (
+        AnchorOperation,
+        stopwatch,
+        timed,
+        torch_call,
+        write_rows,
+    )
     from slipstick.experiments.pages.output import emit
     from slipstick.experiments.question.registry import CALIBRATIONS
     from slipstick.hwmodels.catalog import machine
@@ -55,8 +61,8 @@ def anchors(
     if not offered:
         raise InputError(f"--most-seconds {most_seconds:g}: every operation is predicted to take longer")
     result = next_rows(forecast.belief, offered, count)
-    wanted = [Wanted.of(row.name, row.dims) for row in result]
-    times: dict[Wanted, float] = {}
+    wanted = [AnchorOperation.of(row.name, row.dims) for row in result]
+    times: dict[AnchorOperation, float] = {}
     if watch is not None and device is not None and save is not None:
         _on_terminal(f"{len(wanted)} operations on {place}")
         times = timed(

@@ -19,7 +19,7 @@ MAX_WARNINGS = 5
 
 
 @dataclass(frozen=True)
-class Request:
+class ExtrapolationRequest:
     """The command's arguments; `statistic` None: as the file's kind has it."""
 
     file: str
@@ -56,7 +56,7 @@ def conflicts(readings: Readings) -> list[str]:
     return [*lines[:MAX_WARNINGS], *([f"{more} more points with such repeats"] if more > 0 else [])]
 
 
-def predict(readings: Readings, request: Request) -> list[Prediction]:
+def predict(readings: Readings, request: ExtrapolationRequest) -> list[Prediction]:
     """One prediction a region.
 
     Raises

@@ -11,7 +11,7 @@ from slipstick.experiments.pages import whatif_report
 from slipstick.experiments.pages.front_report import front_section
 from slipstick.experiments.pages.plots import Chart, draw_charts, plotly_chart
 from slipstick.experiments.pages.report import Card, Section, figure_html, write_page
-from slipstick.experiments.studies.runner import Plan
+from slipstick.experiments.studies.runner import PreparedStudy
 from slipstick.experiments.studies.study import Study
 from slipstick.experiments.studies.whatif import WhatIf, columns_of
 from slipstick.hwmodels.files.readers import InputError
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 BEST_ROWS = 200
 
 
-def write(study: Study, made: Plan, frame: pd.DataFrame, names: Sequence[str], path: Path) -> tuple[Path, Path]:
+def write(
+    study: Study, made: PreparedStudy, frame: pd.DataFrame, names: Sequence[str], path: Path
+) -> tuple[Path, Path]:
     """Write the page and its PNG; returns both paths.
 
     Parameters

@@ -8,7 +8,7 @@ import sympy as sp
 from sympy.printing.mathml import MathMLPresentationPrinter
 
 
-class _Printer(MathMLPresentationPrinter):  # type: ignore[misc]
+class _MathPrinter(MathMLPresentationPrinter):  # type: ignore[misc]
     """Piecewise as cases, symbols as words, products as dots."""
 
     def _node(self, name: str, *children: Any) -> Any:
@@ -62,7 +62,7 @@ class _Printer(MathMLPresentationPrinter):  # type: ignore[misc]
 
 def mathml(expression: sp.Expr, left: str = "") -> str:
     """A ``<math>`` element of `left` = expression."""
-    printer = _Printer({"mul_symbol": "\u00b7"})
+    printer = _MathPrinter({"mul_symbol": "\u00b7"})
     node = printer._print(expression)
     text = node.toxml()
     equals = f"<mi>{left}</mi><mo>=</mo>" if left else ""

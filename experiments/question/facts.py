@@ -60,7 +60,7 @@ class MemoryNeed:
 
 
 @dataclass(frozen=True)
-class Group:
+class KindShare:
     """Operations of one kind: how many executions, seconds of the whole, share, and what bounds most of it."""
 
     kind: str
@@ -89,7 +89,7 @@ class Facts:
     mfu_of: str
     bandwidth: float | None
     memory: MemoryNeed | None
-    groups: tuple[Group, ...]
+    groups: tuple[KindShare, ...]
     bounds: tuple[tuple[str, float], ...]
 
 
@@ -122,7 +122,7 @@ def facts(question: Question, answer: Estimate) -> Facts:
     )
 
 
-def groups(answer: Estimate) -> tuple[Group, ...]:
+def groups(answer: Estimate) -> tuple[KindShare, ...]:
     """Kinds of operations by their share of the time, largest first."""
     whole = sum(part.contribution for part in answer.parts) or 1.0
     times: dict[str, float] = {}
@@ -137,7 +137,7 @@ def groups(answer: Estimate) -> tuple[Group, ...]:
         totals[part.bound_by or ""] = totals.get(part.bound_by or "", 0.0) + part.contribution
     order = sorted(times, key=lambda kind: -times[kind])
     return tuple(
-        Group(kind, counts[kind], times[kind], times[kind] / whole, max(sides[kind], key=sides[kind].__getitem__))
+        KindShare(kind, counts[kind], times[kind], times[kind] / whole, max(sides[kind], key=sides[kind].__getitem__))
         for kind in order
     )
 

@@ -33,7 +33,7 @@ def local_calibration() -> LocalCalibration:
 
 
 @dataclass(frozen=True)
-class Anchor:
+class AnchorRun:
     """One run on the same machine: a model, its type of weights, and measured tokens/s of generation."""
 
     model: LanguageModel
@@ -41,7 +41,7 @@ class Anchor:
     rate: float
 
     @classmethod
-    def of_file(cls, path: str) -> Anchor:
+    def of_file(cls, path: str) -> AnchorRun:
         """From the generation that llama-bench measured (its JSON, JSON lines or CSV).
 
         Raises
@@ -59,7 +59,7 @@ class Anchor:
         return cls(model, stored_as(model, run.stored or DEFAULT_TYPE), run.rate)
 
     @classmethod
-    def parse(cls, text: str) -> Anchor:
+    def parse(cls, text: str) -> AnchorRun:
         """From "MODEL:TYPE=TOKENS_PER_S", such as "llama-3.1-8b:q4_k_m=103", or the path of a file of llama-bench.
 
         Raises
@@ -93,7 +93,7 @@ class Local:
     stored: str
     input_tokens: int = 1024
     output_tokens: int = 256
-    anchor: Anchor | None = None
+    anchor: AnchorRun | None = None
 
     @cached_property
     def backend(self) -> str:
@@ -220,7 +220,7 @@ def local(
     """
     one = language_model(model)
     stored = one.weights if dtype is None and one.weights.startswith("bits ") else stored_as(one, dtype or DEFAULT_TYPE)
-    known = Anchor.parse(anchor) if anchor else None
+    known = AnchorRun.parse(anchor) if anchor else None
     if known is not None:
         _require_possible(known, machine)
     result = Local(one, machine, stored, input_tokens, output_tokens, known)
@@ -228,7 +228,7 @@ def local(
     return result
 
 
-def _require_possible(anchor: Anchor, machine: Machine) -> None:
+def _require_possible(anchor: AnchorRun, machine: Machine) -> None:
     """Refuses a measured rate above what the bandwidth allows; a tenth more, for data sheets round."""
     most = 1 / LocalWork.of(anchor.model, weight_type(anchor.stored), machine).memory
     if anchor.rate > 1.1 * most:

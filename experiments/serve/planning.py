@@ -32,7 +32,7 @@ DEGREES = (1, 2, 4, 8, 16)
 
 
 @dataclass(frozen=True)
-class Candidate:
+class ServingChoice:
     """One layout on one machine under one load: means of the steady closed loop.
 
     Parameters
@@ -90,20 +90,20 @@ class Plan:
     model: str
     limits: Table[float]
     traffic: str
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[ServingChoice, ...]
     refused: Table[int]
     remarks: tuple[str, ...] = ()
     """Machines of which the calibration has no measured row, a line each."""
 
     @property
-    def sure(self) -> tuple[Candidate, ...]:
+    def sure(self) -> tuple[ServingChoice, ...]:
         """Candidates that keep the limits with 90 % probability."""
         return tuple(c for c in self.candidates if c.keeps >= SURE)
 
     @property
-    def front(self) -> tuple[Candidate, ...]:
+    def front(self) -> tuple[ServingChoice, ...]:
         """Candidates of each machine that no other of it beats in tokens/s a device and a user."""
-        kept: list[Candidate] = []
+        kept: list[ServingChoice] = []
         for name in dict.fromkeys(c.machine for c in self.candidates):
             best = -math.inf
             candidates = (c for c in self.candidates if c.machine == name)
@@ -114,7 +114,7 @@ class Plan:
         return tuple(kept)
 
     @property
-    def best(self) -> Candidate | None:
+    def best(self) -> ServingChoice | None:
         """Least dollars a token where prices are known, else most tokens/s a device; None where none is sure."""
         if not self.sure:
             return None
@@ -177,7 +177,7 @@ class Search:
             Where nothing fits at all (the reasons are listed).
         """
         model = language_model(self.model)
-        candidates: list[Candidate] = []
+        candidates: list[ServingChoice] = []
         refused: dict[str, int] = {}
         remarks: list[str] = []
         for name in self.machines:
@@ -197,7 +197,9 @@ class Search:
         traffic = f"{self.input_tokens:g} + {self.output_tokens:g} tokens"
         return Plan(model.name, self.limits, traffic, tuple(candidates), Table(refused), tuple(remarks))
 
-    def _loads(self, name: str, at: Machine, model: LanguageModel, layout: Layout, stored: str) -> Iterator[Candidate]:
+    def _loads(
+        self, name: str, at: Machine, model: LanguageModel, layout: Layout, stored: str
+    ) -> Iterator[ServingChoice]:
         deployment = Deployment(model, at, layout, stored, self.cache_type, self.engine, rules=self.rules)
         rules, step = deployment.scheduler, deployment.step
         first = serving_calibration().first_token(engine_of(self.engine)[0])
@@ -214,7 +216,7 @@ class Search:
             rate = users * self.output_tokens / cycle / layout.devices
             keeps = self._keeps(deployment, {"ttft": ttft, "tpot": state.tpot, "latency": cycle})
             dollars = at.price / 3600 / rate * 1e6 if at.price is not None else None
-            yield Candidate(
+            yield ServingChoice(
                 name, layout, stored, users, ttft, state.tpot, rate, self.output_tokens / cycle, keeps,
                 deployment.half_width(), dollars,
             )  # fmt: skip
@@ -245,7 +247,7 @@ def layouts(model: LanguageModel, devices: int) -> Iterator[Layout]:
             yield layout
 
 
-def replicated(candidate: Candidate, replicas: int) -> Layout:
+def replicated(candidate: ServingChoice, replicas: int) -> Layout:
     """The candidate's layout so many times."""
     return replace(candidate.layout, replicas=replicas)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import cast
 
 from slipstick.experiments.question.own import own_factory
-from slipstick.experiments.studies.runner import Plan, run
+from slipstick.experiments.studies.runner import PreparedStudy, run
 from slipstick.experiments.studies.share import WHOLE, Share
 from slipstick.experiments.studies.store import Store
 from slipstick.hwmodels.files.readers import InputError, unknown_name
@@ -70,7 +70,7 @@ def _own(name: str, factory: Callable[[], object]) -> Iterator[Executor | None]:
 
 
 def run_on(
-    made: Plan,
+    made: PreparedStudy,
     folder: Path,
     engine: Engine,
     progress: Callable[[int, int], None] | None = None,

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from slipstick.experiments.studies.runner import Plan, about, stored_plan
+from slipstick.experiments.studies.runner import PreparedStudy, about, stored_plan
 from slipstick.experiments.studies.store import Store, create, load
 from slipstick.hwmodels.files.readers import InputError
 
 
-def merge(made: Plan, parts: Sequence[Path], folder: Path, progress: Callable[[int, int], None] | None = None) -> Store:
+def merge(
+    made: PreparedStudy, parts: Sequence[Path], folder: Path, progress: Callable[[int, int], None] | None = None
+) -> Store:
     """Copy every verified part of `parts` into `folder`; parts that are there already stay.
 
     Raises

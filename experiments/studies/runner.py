@@ -43,7 +43,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PreparedStudy:
     """A study made ready: its cases, its numbered chunks, the fingerprint of all that decides the answers, notes."""
 
     cases: tuple[Case, ...]
@@ -51,7 +51,7 @@ class Plan:
     fingerprint: str
     notes: tuple[str, ...] = ()
 
-    def relative_to(self, today: Sequence[float]) -> Plan:
+    def relative_to(self, today: Sequence[float]) -> PreparedStudy:
         """The same plan with ratios to these times, one a case: what is measured anew would differ a little."""
         cases = [replace(c, work=replace(c.work, today=t)) for c, t in zip(self.cases, today, strict=True)]
         return replace(self, cases=tuple(cases))
@@ -62,7 +62,7 @@ class Plan:
         return sum(case.work.space.size for case in self.cases)
 
 
-def plan(study: Study) -> Plan:
+def plan(study: Study) -> PreparedStudy:
     """Compile every case of a study.
 
     Raises
@@ -99,7 +99,7 @@ def plan(study: Study) -> Plan:
         chunks += [
             (index, start, min(start + step, case.work.space.size)) for start in range(0, case.work.space.size, step)
         ]
-    return Plan(
+    return PreparedStudy(
         tuple(cases),
         tuple(chunks),
         content_digest(
@@ -129,7 +129,7 @@ def versions() -> dict[str, str]:
     }
 
 
-def about(made: Plan) -> dict[str, Any]:
+def about(made: PreparedStudy) -> dict[str, Any]:
     """What a store's study.json says of a plan."""
     return {
         "cases": [[case.workload, case.machine] for case in made.cases],
@@ -141,7 +141,7 @@ def about(made: Plan) -> dict[str, Any]:
     }
 
 
-def stored_plan(made: Plan, store: Store) -> Plan:
+def stored_plan(made: PreparedStudy, store: Store) -> PreparedStudy:
     """The plan with ratios to the times that the store's ratios are relative to.
 
     Raises
@@ -155,7 +155,7 @@ def stored_plan(made: Plan, store: Store) -> Plan:
 
 
 def run(
-    made: Plan,
+    made: PreparedStudy,
     folder: Path,
     executor: Executor | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -213,7 +213,7 @@ def run_study(
     return run(plan(study), Path(folder), executor, progress)
 
 
-def _answers(made: Plan, todo: list[int], executor: Executor | None) -> Iterator[tuple[int, pd.DataFrame]]:
+def _answers(made: PreparedStudy, todo: list[int], executor: Executor | None) -> Iterator[tuple[int, pd.DataFrame]]:
     """Finished chunks as they come, few in flight at a time."""
     if executor is None:
         for number in todo:

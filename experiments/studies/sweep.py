@@ -46,7 +46,7 @@ BAND_POINTS = 200_000
 
 
 @dataclass(frozen=True)
-class Shares:
+class BandedMetrics:
     """Metrics whose scatter the estimator knows, with their band, at any points."""
 
     question: Question
@@ -97,7 +97,7 @@ class Task:
     degrees_of_freedom: float | None = None
     residual_seconds: float = 0.0
     residual_freedom: float | None = None
-    shares: Shares | None = None
+    shares: BandedMetrics | None = None
     consumed: tuple[Consumption, ...] = ()
     unknown: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -211,7 +211,7 @@ def task(question: Question, level: float = DEFAULT_LEVEL, bands: Bands = "auto"
     consumed, unknown = consumptions(question)
     notes = (*unread(function, space.names, consumed), *remarks(question))
     plain = Task(function, space, today, level, consumed=consumed, unknown=unknown, notes=notes)
-    shares = Shares(question, level) if answer.metric_intervals and space.size <= SHARE_POINTS else None
+    shares = BandedMetrics(question, level) if answer.metric_intervals and space.size <= SHARE_POINTS else None
     wanted = bands == "always" or (bands == "auto" and space.size <= BAND_POINTS)
     calibration = question.estimator.uncertainty
     if not wanted:

@@ -28,7 +28,7 @@ from slipstick.estimators.schedule.replay import (
 from slipstick.estimators.sensitivity.attribution import shapley
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
-from slipstick.workloads.importers.traces.trace_graph import Node, TraceGraph
+from slipstick.workloads.importers.traces.trace_graph import TraceGraph, TraceNode
 from slipstick.workloads.transforms.fusion import fusible
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def trace_whatif(
     return TraceAnswer(before, after, after.step / half, after.step * half, account, critical)
 
 
-def bound_by(node: Node) -> str:
+def bound_by(node: TraceNode) -> str:
     """The resource that a stretch of a trace takes."""
     resources = {"matrix": "matrix products", "memory": "memory", "link": "collectives", "host_link": "host copies"}
     if node.kind in DEVICE_KINDS:

@@ -62,7 +62,7 @@ class OwnKind:
     tables: Mapping[str, str]
 
 
-class Tables:
+class SqliteTables:
     """The plain tables of an open file."""
 
     def __init__(self, database: sqlite3.Connection, path: Path) -> None:
@@ -153,7 +153,7 @@ class Tables:
 
 
 @contextmanager
-def tables(path: str | Path) -> Iterator[Tables]:
+def tables(path: str | Path) -> Iterator[SqliteTables]:
     """An SQLite file of anybody, open for reading as it lies there.
 
     Raises
@@ -163,11 +163,11 @@ def tables(path: str | Path) -> Iterator[Tables]:
         columns; while it is read, where that takes more CPU time than 5 s and 0.2 s a MB.
     """
     with _connected(Path(path), "mode=ro&immutable=1") as database:
-        yield Tables(database, Path(path))
+        yield SqliteTables(database, Path(path))
 
 
 @contextmanager
-def own_tables(path: str | Path, kind: OwnKind) -> Iterator[Tables]:
+def own_tables(path: str | Path, kind: OwnKind) -> Iterator[SqliteTables]:
     """A file of our own kind, open for reading beside others who may write it.
 
     Raises
@@ -179,7 +179,7 @@ def own_tables(path: str | Path, kind: OwnKind) -> Iterator[Tables]:
     _require_header(path, kind)
     with _connected(path, "mode=ro") as database:
         _require_kind(database, path, kind)
-        yield Tables(database, path)
+        yield SqliteTables(database, path)
 
 
 @contextmanager

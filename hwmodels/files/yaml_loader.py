@@ -14,11 +14,11 @@ from slipstick.hwmodels.files.opener import MAX_DEPTH
 MAX_YAML_NODES = 200_000
 
 
-class _Bounded(Composer):
+class _BoundedComposer(Composer):
     """PyYAML's composer in Python, put before the parser: libyaml's composer, in C, cannot be bounded."""
 
 
-class _PlainLoader(_Bounded, yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader):  # type: ignore[misc]
+class _PlainLoader(_BoundedComposer, yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader):  # type: ignore[misc]
     """Safe YAML without aliases (no bombs), with unique keys and a bounded number of nodes.
 
     libyaml makes the events where PyYAML was built with it: a file is read seven times as fast.
@@ -28,7 +28,7 @@ class _PlainLoader(_Bounded, yaml.CSafeLoader if yaml.__with_libyaml__ else yaml
     depth = 0
 
     def __init__(self, text: str) -> None:
-        super(_Bounded, self).__init__()
+        super(_BoundedComposer, self).__init__()
         super(Composer, self).__init__(text)
 
     def compose_node(self, parent: Any, index: Any) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 from slipstick.hwmodels.files.readers import InputError, read_yaml, require_mapping
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.files.units import parse_quantity
-from slipstick.hwmodels.importers.kerncraft_machine import CacheLevel, Curve, KerncraftMachine, Streams
+from slipstick.hwmodels.importers.kerncraft_machine import BandwidthKernel, CacheLevel, Curve, KerncraftMachine
 
 LIMIT_BYTES = 4_000_000
 TEXT_TAGS = ("!prefixedunit",)
@@ -117,7 +117,7 @@ def _capacity(entry: Mapping[str, Any], path: object, field: str) -> float | Non
     return float(match[1]) * _BINARY[match[2]]
 
 
-def _streams(entry: Any, path: object, kernel: str) -> Streams:
+def _streams(entry: Any, path: object, kernel: str) -> BandwidthKernel:
     field = f"benchmarks.kernels.{kernel}"
     entry = require_mapping(entry, path, field)
     reads, updates, writes = (
@@ -125,7 +125,7 @@ def _streams(entry: Any, path: object, kernel: str) -> Streams:
         for kind in ("read", "read+write", "write")
     )
     flop = _number(entry.get("FLOPs per iteration", 0), "1", path, f"{field}.FLOPs per iteration", low=0.0)
-    return Streams(reads, updates, writes, flop)
+    return BandwidthKernel(reads, updates, writes, flop)
 
 
 def _curves(benchmarks: Mapping[str, Any], path: object) -> Iterator[Curve]:

@@ -13,7 +13,7 @@ from slipstick.hwmodels.machine import Machine
 
 
 @dataclass(frozen=True)
-class Streams:
+class BandwidthKernel:
     """Arrays that a bandwidth benchmark runs over in each iteration, and its flop.
 
     Parameters
@@ -100,7 +100,7 @@ class KerncraftMachine:
     line: int
     flop_per_cycle: Table[float]
     levels: tuple[CacheLevel, ...]
-    streams: Table[Streams]
+    streams: Table[BandwidthKernel]
     curves: tuple[Curve, ...]
 
     @cached_property

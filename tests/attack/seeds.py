@@ -274,7 +274,7 @@ def _tool_writes(folder: Path) -> None:
     """What verbs leave behind: a study, its store, calibrations, models, bricks."""
     import slipstick
     from slipstick.experiments.commands.cli import run
-    from slipstick.experiments.measure.bricks.brick_store import BrickStore, Composition, Result, Where
+    from slipstick.experiments.measure.bricks.brick_store import BrickStore, Composition, StoredTiming, Where
     from slipstick.experiments.measure.clocks.timing import Protocol, measure
     from slipstick.hwmodels.catalog import machine
     from slipstick.hwmodels.files.records import Table
@@ -305,5 +305,5 @@ def _tool_writes(folder: Path) -> None:
     timing = measure(
         {"a": lambda: sum(range(100))}, Protocol(repeats=3, warmups=0, sample_seconds=0.0, budget_seconds=1.0)
     )["a"]
-    store.add(Where(host.fingerprint, "torch"), [Result("a", "p", timing, "x")])
+    store.add(Where(host.fingerprint, "torch"), [StoredTiming("a", "p", timing, "x")])
     store.add_model(1, Composition("net", "whole", Table({"a": 3})))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.calibration.mixing import Mixture, Split, mixture
+from slipstick.estimators.calibration.mixing import MethodWeights, Split, mixture
 from slipstick.estimators.tuned.tuned_unseen import SOFT
 from slipstick.hwmodels.files.readers import InputError
 
@@ -25,7 +25,7 @@ def splits(generator: np.random.Generator, scatters: tuple[float, float], groups
     return found
 
 
-def rms(mixed: Mixture, new: Split) -> float:
+def rms(mixed: MethodWeights, new: Split) -> float:
     return float(np.sqrt(np.mean((mixed.log(new.predicted) - new.measured) ** 2)))
 
 
@@ -37,7 +37,7 @@ def test_weights_are_shares_and_no_worse_than_the_best_way(seed: int, scatters: 
     mixed = mixture(EXPECTED, known)
     assert sum(mixed.weights.values()) == pytest.approx(1)
     assert min(mixed.weights.values()) >= 0
-    single = min(rms(Mixture({name: 1.0}, None), new) for name in EXPECTED)
+    single = min(rms(MethodWeights({name: 1.0}, None), new) for name in EXPECTED)
     assert rms(mixed, new) <= single + 0.1 * SOFT  # errors far below SOFT hardly count
 
 
@@ -55,10 +55,10 @@ def test_without_groups_the_expected_weights_stay_and_the_spread_is_unknown() ->
 
 
 def test_a_way_without_a_prediction_leaves_the_row_to_the_others() -> None:
-    mixed = Mixture({"formula": 0.5, "nearest": 0.5}, None)
+    mixed = MethodWeights({"formula": 0.5, "nearest": 0.5}, None)
     logs = mixed.log({"formula": np.array([1.0, 1.0]), "nearest": np.array([3.0, np.nan])})
     assert logs.tolist() == [2.0, 1.0]
-    alone = Mixture({"formula": 0.0, "nearest": 1.0}, None)
+    alone = MethodWeights({"formula": 0.0, "nearest": 1.0}, None)
     assert alone.log({"formula": np.array([1.0]), "nearest": np.array([np.nan])}).tolist() == [1.0]
     with pytest.raises(InputError, match="no finite prediction"):
         mixed.log({"formula": np.array([np.nan]), "nearest": np.array([np.nan])})

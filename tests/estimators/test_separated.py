@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from slipstick.estimators.composites.compiled import Compiled
 from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.core.lambdified import evaluate
-from slipstick.estimators.core.separated import Maximum, Product, Rows, Tables, Whole, separate
+from slipstick.estimators.core.separated import Maximum, Product, Tables, TermRows, WholeTerm, separate
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.estimators.schedule.sequential import Sequential
 from slipstick.hwmodels.catalog import machine
@@ -45,7 +45,7 @@ def test_the_parts_add_up_to_the_whole(
     terms = separate(expression, lambda symbol: str(symbol).startswith("r."))
     a, b, weights = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
     x, y = (np.array(column) for column in zip(*points, strict=True))
-    found = Tables.of([Rows(terms, {"r.a": a, "r.b": b}, weights)]).total({"p.x": x, "p.y": y})
+    found = Tables.of([TermRows(terms, {"r.a": a, "r.b": b}, weights)]).total({"p.x": x, "p.y": y})
     grid = {"r.a": a[:, None], "r.b": b[:, None], "p.x": x[None], "p.y": y[None]}
     whole = np.sum(weights[:, None] * np.broadcast_to(evaluate(expression, grid), (len(a), len(x))), axis=0)
     assert np.allclose(np.broadcast_to(found, x.shape), whole, rtol=1e-11, atol=0)
@@ -60,7 +60,7 @@ def test_a_roofline_is_products_and_one_maximum() -> None:
 
 
 def test_what_cannot_be_taken_apart_stays_whole() -> None:
-    assert isinstance(separate(parse_expression("sqrt(r.a + p.x)"), _is_row)[0], Whole)
+    assert isinstance(separate(parse_expression("sqrt(r.a + p.x)"), _is_row)[0], WholeTerm)
 
 
 def _is_row(symbol: sp.Symbol) -> bool:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstick.estimators.operation.cpu.stencil import (
-    Traffic,
+    LineTraffic,
     cache_traffic,
     core_elements,
     data_cycles,
@@ -106,7 +106,7 @@ def test_star_stencils_between_one_stream_and_a_row_each(radius: int, n: int) ->
     kernel = LoopKernel("star", {"a": star(2, radius)}, {"b": ((0, 0),)}, 1)
     tiny, whole = cache_traffic(kernel, (n, n), 16), cache_traffic(kernel, (n, n), 1e12)
     assert tiny.loads == 2 * radius + 1 + 1  # a line for each row, and the written one
-    assert whole == Traffic(0, 0)
+    assert whole == LineTraffic(0, 0)
     between = cache_traffic(kernel, (n, n), 8 * (2 * radius + 2) * n + 1)
     assert between.loads in (0, 2)
 
@@ -114,13 +114,13 @@ def test_star_stencils_between_one_stream_and_a_row_each(radius: int, n: int) ->
 def test_streams() -> None:
     counts = {name: cache_traffic(kernels()[name], (10**8,), 1e6) for name in ("load", "copy", "daxpy", "triad", "dot")}
     assert counts == {
-        "load": Traffic(1, 0),
-        "copy": Traffic(2, 1),
-        "daxpy": Traffic(2, 1),
-        "triad": Traffic(4, 1),
-        "dot": Traffic(2, 0),
+        "load": LineTraffic(1, 0),
+        "copy": LineTraffic(2, 1),
+        "daxpy": LineTraffic(2, 1),
+        "triad": LineTraffic(4, 1),
+        "dot": LineTraffic(2, 0),
     }
-    assert [nearest_benchmark(Traffic(*t)) for t in ((3, 1), (8, 1), (1, 1), (2, 0))] == [
+    assert [nearest_benchmark(LineTraffic(*t)) for t in ((3, 1), (8, 1), (1, 1), (2, 0))] == [
         "copy",
         "triad",
         "update",
@@ -137,7 +137,7 @@ def test_neighbours_stay_in_registers() -> None:
 
 def test_a_level_without_capacity_holds_nothing() -> None:
     none = HASWELL.using({"memory.L2.capacity": 0})
-    assert path_traffic(kernel_named("2d-5pt"), (500, 500), none)["L3"] == Traffic(4, 1)
+    assert path_traffic(kernel_named("2d-5pt"), (500, 500), none)["L3"] == LineTraffic(4, 1)
 
 
 def test_ecm_is_bound_by_the_core_or_by_the_transfers() -> None:

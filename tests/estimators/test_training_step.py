@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.schedule.pipelines.training_network import Network
+from slipstick.estimators.schedule.pipelines.training_network import TrainingLinks
 from slipstick.estimators.schedule.pipelines.training_step import PARTS, TrainingStep, TrainingTerms
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
@@ -99,7 +99,7 @@ def test_experts_over_two_nodes_cost_more_than_over_one() -> None:
 
 def test_rings_of_eight_ports_are_faster_than_of_one() -> None:
     """Eight ranks of a node pass a ring's data over eight ports; a rank that is alone in its node over one."""
-    net = Network.of(machine("h100-dgx"), 2048)
+    net = TrainingLinks.of(machine("h100-dgx"), 2048)
     assert net.ring(8e9, 64, 8) > 6 * net.ring(8e9, 64, 1)
     assert net.ring(1e9, 1, 1) == 0.0
 

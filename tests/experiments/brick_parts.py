@@ -1,7 +1,7 @@
 """What the tests of bricks share."""
 
 from slipstick.experiments.measure.bricks.brick_store import (
-    Result,
+    StoredTiming,
 )
 from slipstick.experiments.measure.clocks.timing import Protocol, Timing
 
@@ -10,8 +10,8 @@ def timing(value: float) -> Timing:
     return Timing(value, value, value, 0.0, (value,) * 3, 1, 1.0, None, 0.0, 0.0, Protocol())
 
 
-def result(identity: str, value: float, protocol: str = str(Protocol())) -> Result:
-    return Result(identity, protocol, timing(value), "conv")
+def result(identity: str, value: float, protocol: str = str(Protocol())) -> StoredTiming:
+    return StoredTiming(identity, protocol, timing(value), "conv")
 
 
 def net(torch):

@@ -14,9 +14,9 @@ from slipstick.experiments.calibrate.operation_measurements import read_operatio
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.measure.clocks.anchor_times import (
     CAPTURED,
+    AnchorOperation,
     EventStopwatch,
     WallStopwatch,
-    Wanted,
     read_rows,
     timed,
     torch_call,
@@ -25,12 +25,12 @@ from slipstick.experiments.measure.clocks.anchor_times import (
 from slipstick.hwmodels.files.readers import InputError
 
 ROWS = [
-    Wanted.of("gemm.float32", [("batch", 1), ("m", 32), ("n", 16), ("k", 64)]),
-    Wanted.of("gemm.float32", [("batch", 3), ("m", 8), ("n", 16), ("k", 64)]),
-    Wanted.of("elementwise.float32", [("elements", 256), ("reads", 512), ("writes", 256)]),
-    Wanted.of("softmax.float32", [("rows", 16), ("columns", 32)]),
-    Wanted.of("norm.float32", [("elements", 512), ("groups", 16)]),
-    Wanted.of(
+    AnchorOperation.of("gemm.float32", [("batch", 1), ("m", 32), ("n", 16), ("k", 64)]),
+    AnchorOperation.of("gemm.float32", [("batch", 3), ("m", 8), ("n", 16), ("k", 64)]),
+    AnchorOperation.of("elementwise.float32", [("elements", 256), ("reads", 512), ("writes", 256)]),
+    AnchorOperation.of("softmax.float32", [("rows", 16), ("columns", 32)]),
+    AnchorOperation.of("norm.float32", [("elements", 512), ("groups", 16)]),
+    AnchorOperation.of(
         "attention.float32",
         [("batch", 2), ("heads", 4), ("kv_heads", 2), ("queries", 8), ("keys", 8), ("head_dim", 16), ("value_dim", 16)],
     ),
@@ -111,10 +111,10 @@ def test_what_cannot_be_captured_is_launched_again_and_again() -> None:
 
 
 def test_a_stopped_measurement_goes_on_where_it_was(tmp_path: Path) -> None:
-    device, path, called = FakeCuda(), tmp_path / "anchors.csv", list[Wanted]()
+    device, path, called = FakeCuda(), tmp_path / "anchors.csv", list[AnchorOperation]()
 
-    def call(stops: Wanted | None) -> Callable[[Wanted], Callable[[], object]]:
-        def made(row: Wanted) -> Callable[[], object]:
+    def call(stops: AnchorOperation | None) -> Callable[[AnchorOperation], Callable[[], object]]:
+        def made(row: AnchorOperation) -> Callable[[], object]:
             if row == stops:
                 raise KeyboardInterrupt
             called.append(row)
@@ -133,7 +133,7 @@ def test_a_stopped_measurement_goes_on_where_it_was(tmp_path: Path) -> None:
 
 
 def test_rows_that_cannot_be_measured_are_left_out_and_named(tmp_path: Path) -> None:
-    def call(row: Wanted) -> Callable[[], object]:
+    def call(row: AnchorOperation) -> Callable[[], object]:
         raise RuntimeError("CUDA out of memory") if row == ROWS[0] else InputError("no such kernel")
 
     lines: list[str] = []
@@ -150,7 +150,7 @@ def test_the_file_is_what_anchors_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.kind)
-def test_calls_of_torch_do_what_the_dims_say(row: Wanted) -> None:
+def test_calls_of_torch_do_what_the_dims_say(row: AnchorOperation) -> None:
     torch = pytest.importorskip("torch")
     result = torch_call(row, "cpu")()
     sizes = dict(row.sizes)

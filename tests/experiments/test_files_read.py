@@ -9,7 +9,7 @@ import pytest
 
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.extrapolate.series_files import read
-from slipstick.experiments.serve.local import Anchor
+from slipstick.experiments.serve.local import AnchorRun
 from slipstick.experiments.serve.measured_runs import model_called, model_of_size, traffic_of
 from slipstick.experiments.traces.files_read import With, read_any
 from slipstick.hwmodels.files.readers import InputError
@@ -110,7 +110,7 @@ def test_llama_bench_is_an_anchor_and_a_series(files: dict[str, Path], capsys: C
     runs = read_llama_bench(files["llama-bench.json"])
     assert runs == read_llama_bench(files["llama-bench.jsonl"])
     assert {run.stored for run in runs} == {"q4_k_m"} and model_of_size(runs[0].parameters) == "qwen2.5-7b"
-    anchor = Anchor.parse(str(files["llama-bench.json"]))
+    anchor = AnchorRun.parse(str(files["llama-bench.json"]))
     assert anchor.model.name == "qwen2.5-7b" and anchor.rate == pytest.approx(128 / 0.9)
     made = ["serve", "llama-3.1-8b", "--on", "rtx-4090", "--engine", "llama.cpp", "--format", "json"]
     assert run([*made, "--anchor", str(files["llama-bench.json"])]) == 0

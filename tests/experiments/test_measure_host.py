@@ -10,7 +10,7 @@ from slipstick.experiments.measure.clocks.timing import Protocol
 from slipstick.experiments.measure.host import host_rates as host
 from slipstick.experiments.measure.host import host_topology
 from slipstick.experiments.measure.host.host_loops import cycle_through
-from slipstick.experiments.measure.host.host_rates import HostMeasurement, Result, level_sizes, measure_host
+from slipstick.experiments.measure.host.host_rates import HostMeasurement, HostRate, level_sizes, measure_host
 from slipstick.experiments.measure.host.host_topology import detect
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.importers.lscpu import Cache, Topology
@@ -52,8 +52,8 @@ def test_measured_host() -> None:
     assert 8 / chain < load  # a sum that may not be split waits for each addition
 
 
-def results(value: float) -> tuple[Result, ...]:
-    return (Result("bandwidth", "L1", "load", 1, value, "byte/s", 0.0),)
+def results(value: float) -> tuple[HostRate, ...]:
+    return (HostRate("bandwidth", "L1", "load", 1, value, "byte/s", 0.0),)
 
 
 def test_too_fast_to_be_true_is_refused() -> None:

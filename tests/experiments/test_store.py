@@ -19,7 +19,7 @@ import pytest
 from slipstick.experiments.commands.cli import run as command
 from slipstick.experiments.studies import runner
 from slipstick.experiments.studies.engines import executor
-from slipstick.experiments.studies.runner import Plan, plan, run
+from slipstick.experiments.studies.runner import PreparedStudy, plan, run
 from slipstick.experiments.studies.store import create, load
 from slipstick.experiments.studies.study import Study, load_study
 from slipstick.hwmodels.files.readers import InputError
@@ -48,7 +48,7 @@ count = {count}
 """
 
 
-def _plan(folder: Path, count: int = 2500, chunk: int = 40) -> Plan:
+def _plan(folder: Path, count: int = 2500, chunk: int = 40) -> PreparedStudy:
     path = folder / "study.toml"
     path.write_text(STUDY.format(count=count, chunk=chunk))
     return plan(load_study(path))

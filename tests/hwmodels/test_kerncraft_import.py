@@ -6,7 +6,7 @@ import pytest
 
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.importers.kerncraft import load_kerncraft
-from slipstick.hwmodels.importers.kerncraft_machine import Streams
+from slipstick.hwmodels.importers.kerncraft_machine import BandwidthKernel
 
 FILE = Path(__file__).parents[1] / "data" / "kerncraft_cod.yml"
 
@@ -27,7 +27,7 @@ def test_write_allocate_traffic() -> None:
     assert streams["copy"].traffic_factor == 1.5  # 16 bytes counted, 24 moved
     assert streams["triad"].traffic_factor == 1.25
     assert streams["load"].traffic_factor == 1
-    assert Streams(reads=2, updates=1, writes=1).traffic_factor == 1  # daxpy stores what it loaded
+    assert BandwidthKernel(reads=2, updates=1, writes=1).traffic_factor == 1  # daxpy stores what it loaded
 
 
 def test_as_a_machine_of_one_socket() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.evidence.papers.seqpoint import seqpoint_rows as paper
-from slipstick.experiments.evidence.papers.seqpoint.seqpoint_study import Study, vega
+from slipstick.experiments.evidence.papers.seqpoint.seqpoint_study import SeqPointStudy, vega
 from slipstick.experiments.evidence.rows import ReproductionRow
 
 
@@ -67,7 +67,7 @@ def test_configurations_change_one_thing_each() -> None:
 
 
 def test_a_longer_sequence_takes_longer_and_a_slower_clock_too() -> None:
-    study = Study("gnmt")
+    study = SeqPointStudy("gnmt")
     lengths = np.array([9.0, 25.0, 94.0])
     fast, slow = study.seconds(lengths, "#1"), study.seconds(lengths, "#2")
     assert (np.diff(fast) > 0).all()
@@ -75,7 +75,7 @@ def test_a_longer_sequence_takes_longer_and_a_slower_clock_too() -> None:
 
 
 def test_projected_speedup_errors_by_hand() -> None:
-    study = Study("deepspeech2")
+    study = SeqPointStudy("deepspeech2")
     chosen = study.selection("median")
     (index,) = chosen.indices
     base, other = study.times["#1"], study.times["#3"]

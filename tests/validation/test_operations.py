@@ -15,7 +15,7 @@ from slipstick.estimators.across_devices.files import devices_file
 from slipstick.estimators.across_devices.kernel_class import times
 from slipstick.estimators.across_devices.operation_times import OperationTimes, RowFormula
 from slipstick.estimators.across_devices.pooling import MachineFit, pooled, priors_of, weights
-from slipstick.estimators.across_devices.trials import Trial, left, repeats
+from slipstick.estimators.across_devices.trials import DeviceTrial, left, repeats
 from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
@@ -84,10 +84,10 @@ def test_a_scatter_of_nothing_is_refused() -> None:
         scatter([], [], [])
 
 
-def trial(share: float, count: int = 400, scale: float = 1.0) -> Trial:
+def trial(share: float, count: int = 400, scale: float = 1.0) -> DeviceTrial:
     generator = np.random.default_rng(5)
     base, factor = generator.normal(-9, 1, count), generator.normal(0, 0.3, count)
-    return Trial(base, factor, base + share * factor, scale=scale)
+    return DeviceTrial(base, factor, base + share * factor, scale=scale)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.4, 1.0])

@@ -16,7 +16,7 @@ import pytest
 from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.evidence.cases import Answer, Case, CaseSet, Measured, Prediction
 from slipstick.experiments.evidence.predictors.prediction_files import read_predictions, write_cases
-from slipstick.experiments.evidence.predictors.predictor_scores import Run, run, scores
+from slipstick.experiments.evidence.predictors.predictor_scores import PredictorRun, run, scores
 from slipstick.hwmodels.files.readers import InputError
 from tests.validation.test_scaling import collection
 
@@ -49,7 +49,7 @@ def cases() -> CaseSet:
 
 
 def test_scores_are_those_by_hand() -> None:
-    made = Run((Prediction(1.0, 0.5, 2.0), Prediction(4.0, 4.0, 8.0), Prediction(4.0, 4.0, 4.0), None))
+    made = PredictorRun((Prediction(1.0, 0.5, 2.0), Prediction(4.0, 4.0, 8.0), Prediction(4.0, 4.0, 4.0), None))
     (score,) = scores(cases(), {"mine": made})
     assert (score.cases, score.answered) == (4, 0.75)
     assert score.median_error == 0 and score.p90_error == pytest.approx(0.8)  # errors 0, 0, 1; linear between the last
@@ -60,8 +60,10 @@ def test_scores_are_those_by_hand() -> None:
 
 
 def test_errors_on_common_cases_stand_beside() -> None:
-    good = Run((Prediction(1.0), None, None, None))
-    rough = Run(tuple(Prediction(2 * one.time if place else 1.5) for place, one in enumerate(cases().measured)))
+    good = PredictorRun((Prediction(1.0), None, None, None))
+    rough = PredictorRun(
+        tuple(Prediction(2 * one.time if place else 1.5) for place, one in enumerate(cases().measured))
+    )
     first, second = scores(cases(), {"good": good, "rough": rough})
     assert first.common_median_error == 0 and second.common_median_error == pytest.approx(0.5)
     assert second.median_error == 1 and second.coverage is None and second.cpu_ms is None

@@ -10,7 +10,7 @@ import slipstick as ss
 from slipstick.experiments.commands.cli import run
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.layers.tape import Tape
+from slipstick.workloads.layers.tape import NetworkTape
 from slipstick.workloads.networks.deepspeech2 import deepspeech2
 from slipstick.workloads.networks.resnet import resnet
 from slipstick.workloads.networks.transformer import gpt
@@ -45,7 +45,7 @@ def test_indices_keep_their_eight_bytes() -> None:
 
 
 def test_tfloat32_is_a_format_of_products_alone() -> None:
-    tape = Tape("two")
+    tape = NetworkTape("two")
     tape.softmax("shares", tape.dense("product", tape.input(8, 16), 4))
     cost = in_dtype(tape.inference(), "tfloat32").cost
     assert cost["flop.matrix.tfloat32"] == 2 * 8 * 16 * 4

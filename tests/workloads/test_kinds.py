@@ -14,7 +14,7 @@ from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.kinds import KINDS, operation
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import elementwise, gemm
-from slipstick.workloads.layers.tape import Tape
+from slipstick.workloads.layers.tape import NetworkTape
 
 SIZES = st.integers(1, 64)
 
@@ -108,7 +108,7 @@ def test_what_is_not_known_is_refused_with_the_known_names() -> None:
 
 
 def test_a_tape_sums_gradients_that_meet() -> None:
-    tape = Tape("residual")
+    tape = NetworkTape("residual")
     x = tape.dense("first", tape.input(symbol("batch"), 8), 8)
     tape.loss("loss", tape.elementwise("add", "add", tape.dense("second", x, 8), x))
     graph = tape.training()

@@ -13,7 +13,7 @@ from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.catalog import workload, workload_names
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_file import load_workload
-from slipstick.workloads.layers.tape import Tape
+from slipstick.workloads.layers.tape import NetworkTape
 from slipstick.workloads.networks.mlp import mlp
 from slipstick.workloads.networks.transformer import bert
 
@@ -127,7 +127,7 @@ def test_training_updates_every_parameter_after_its_gradient() -> None:
 
 
 def test_a_shape_that_does_not_fit_is_refused_by_name() -> None:
-    tape = Tape("small")
+    tape = NetworkTape("small")
     image = tape.input(1, 3, 4, 4)
     with pytest.raises(InputError, match="convolution 'wide': a window of 9 does not fit into 4"):
         tape.convolution("wide", image, 8, (9, 9))

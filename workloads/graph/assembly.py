@@ -83,7 +83,7 @@ class Piece:
 
 
 @dataclass
-class Node:
+class ImportedNode:
     """One operation as an importer met it.
 
     Parameters
@@ -118,7 +118,7 @@ class Assembly:
     uncounted: tuple[str, ...]
 
 
-def assemble(nodes: Sequence[Node]) -> Assembly:
+def assemble(nodes: Sequence[ImportedNode]) -> Assembly:
     """Nodes as operations with unique names; a node waits for the pieces that make what it reads."""
     operations: list[Op] = []
     edges: dict[tuple[str, str], None] = {}
@@ -157,13 +157,13 @@ def _made_by(ends: Mapping[int | None, list[str]], position: int | None) -> list
     return ends.get(position, ends[None])
 
 
-def _not_known(node: Node) -> Piece:
+def _not_known(node: ImportedNode) -> Piece:
     reads = sum(tensor.stored for tensor in node.reads)
     writes = sum(tensor.elements for tensor in node.writes)
     return Piece("uncounted", {"reads": reads, "writes": writes}, {"function": node.name})
 
 
-def _unique_name(node: Node, piece: Piece, used: dict[str, int]) -> str:
+def _unique_name(node: ImportedNode, piece: Piece, used: dict[str, int]) -> str:
     backward = "backward" if node.phase == "backward" and "backward" not in node.name else ""
     called = node.name.replace("_for_cpu", "")  # the host that traced it is not the machine evaluated
     name = ".".join(word for word in (node.layer, backward, called, piece.suffix) if word)
@@ -171,7 +171,7 @@ def _unique_name(node: Node, piece: Piece, used: dict[str, int]) -> str:
     return name if used[name] == 1 else f"{name}#{used[name]}"
 
 
-def _operation(name: str, node: Node, piece: Piece) -> Op:
+def _operation(name: str, node: ImportedNode, piece: Piece) -> Op:
     attributes: dict[str, Attribute] = {k: _text(v) for k, v in piece.attributes.items() if v is not False}
     if node.phase != "forward":
         attributes["phase"] = node.phase
@@ -187,7 +187,7 @@ def _text(value: Any) -> Any:
     return expression_text(value) if isinstance(value, sp.Basic) else value
 
 
-def _dtype(node: Node) -> str:
+def _dtype(node: ImportedNode) -> str:
     names = [tensor.dtype for tensor in (*node.reads, *node.writes)]
     floating = [name for name in names if "float" in name or "complex" in name]
     name = next(iter(floating or names), "float32")

@@ -1,6 +1,6 @@
 """Writing networks down: layers forward, and from them the backward pass and the optimizer.
 
-A `Tape` takes layers in order and remembers what each does to gradients; `Tape.inference` and `Tape.training` make the
+A `NetworkTape` takes layers in order and remembers what each does to gradients; its `inference` and `training` make the
 workload. Shapes are tuples of numbers or symbols, channels first for images, features last for sequences.
 """
 
@@ -15,14 +15,14 @@ from slipstick.workloads.layers.gradient_tape import Value, flags
 from slipstick.workloads.layers.image_layers import ImageLayers
 from slipstick.workloads.layers.sequence_layers import SequenceLayers
 
-__all__ = ["Tape", "Value"]
+__all__ = ["NetworkTape", "Value"]
 
 
 SCALES = ("mul", "masked_fill")
 """Functions of one value that multiply its gradient by what is known beforehand."""
 
 
-class Tape(ImageLayers, SequenceLayers):
+class NetworkTape(ImageLayers, SequenceLayers):
     """A network being written down."""
 
     def dense(

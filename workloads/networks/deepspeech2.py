@@ -10,7 +10,7 @@ from typing import Literal
 
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.layers.tape import Tape
+from slipstick.workloads.layers.tape import NetworkTape
 
 FREQUENCIES = 161
 CHARACTERS = 29
@@ -29,7 +29,7 @@ def deepspeech2(
     leaves floor((seq_len - 1) / 2) + 1 of them; default 64 and 803). The CTC loss is listed as not counted.
     """
     batch, length = symbol("batch"), symbol("seq_len")
-    tape = Tape("deepspeech2", dtype)
+    tape = NetworkTape("deepspeech2", dtype)
     statistics = "batch" if purpose == "training" else "running"
     x = tape.input(batch, 1, FREQUENCIES, length)
     for index, (kernel, stride, padding) in enumerate((((41, 11), (2, 2), (20, 5)), ((21, 11), (2, 1), (10, 5))), 1):

@@ -10,7 +10,7 @@ from typing import Literal
 
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.layers.tape import Tape, Value
+from slipstick.workloads.layers.tape import NetworkTape, Value
 
 VOCABULARY = 36_549
 WIDTH = 1024
@@ -30,7 +30,7 @@ def gnmt(
     Parameters are those of the MLPerf reference, its embedding shared between languages.
     """
     batch, length = symbol("batch"), symbol("seq_len")
-    tape = Tape("gnmt", dtype)
+    tape = NetworkTape("gnmt", dtype)
     source = tape.embedding("embedding", tape.input(batch, length), vocabulary, width)
     x = tape.recurrent("encoder.0", source, width, "lstm", bidirectional=True)
     for index in range(1, layers):
@@ -51,7 +51,7 @@ def gnmt(
     return tape.training(optimizer, batch=64, seq_len=25)
 
 
-def additive_attention(tape: Tape, name: str, query: Value, memory: Value, width: int) -> Value:
+def additive_attention(tape: NetworkTape, name: str, query: Value, memory: Value, width: int) -> Value:
     """Bahdanau attention: softmax(v . tanh(W q + U m)) over the memory, for all queries at once."""
     batch, queries, _ = query.shape
     keys = memory.shape[1]

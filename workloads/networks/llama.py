@@ -13,7 +13,7 @@ from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.layers.tape import Tape, Value
+from slipstick.workloads.layers.tape import NetworkTape, Value
 
 
 def llama(
@@ -41,7 +41,7 @@ def llama(
     if width % heads or heads % kv_heads:
         raise InputError(f"llama: width {width}, heads = {heads}, kv_heads = {kv_heads}: want each to divide the last")
     batch, length = symbol("batch"), symbol("seq_len")
-    tape = Tape("llama", dtype)
+    tape = NetworkTape("llama", dtype)
     x = tape.embedding("embedding.words", tape.input(batch, 1 if purpose == "decode" else length), vocabulary, width)
     for index in range(layers):
         name = f"layer{index}"
@@ -62,7 +62,7 @@ def llama(
     )
 
 
-def _attention(tape: Tape, name: str, x: Value, heads: int, kv_heads: int, keys: Amount) -> Value:
+def _attention(tape: NetworkTape, name: str, x: Value, heads: int, kv_heads: int, keys: Amount) -> Value:
     """Self-attention over `keys` words; where x holds fewer, their keys and values join those in the cache."""
     width = x.shape[-1]
     size = width // heads
@@ -76,7 +76,7 @@ def _attention(tape: Tape, name: str, x: Value, heads: int, kv_heads: int, keys:
     return tape.dense(f"{name}.output", mixed, width, bias=False)
 
 
-def _swiglu(tape: Tape, name: str, x: Value, wide: int) -> Value:
+def _swiglu(tape: NetworkTape, name: str, x: Value, wide: int) -> Value:
     gate = tape.elementwise(f"{name}.silu", "silu", tape.dense(f"{name}.gate", x, wide, bias=False))
     up = tape.dense(f"{name}.up", x, wide, bias=False)
     return tape.dense(f"{name}.down", tape.elementwise(f"{name}.mul", "mul", gate, up), x.shape[-1], bias=False)

@@ -10,7 +10,7 @@ from typing import Literal
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.layers.tape import Tape
+from slipstick.workloads.layers.tape import NetworkTape
 
 
 def mlp(
@@ -32,7 +32,7 @@ def mlp(
     for name, size in (("layers", layers), ("width", width), ("inputs", inputs), ("outputs", outputs)):
         if size < 1:
             raise InputError(f"mlp: {name} = {size}: want at least 1")
-    tape = Tape(f"mlp-{layers}x{width}", dtype)
+    tape = NetworkTape(f"mlp-{layers}x{width}", dtype)
     x = tape.input(symbol("batch"), inputs)
     for index in range(layers):
         x = tape.elementwise(f"hidden{index}.relu", "relu", tape.dense(f"hidden{index}", x, width))

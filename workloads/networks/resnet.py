@@ -7,7 +7,7 @@ from typing import Literal
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import unknown_name
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.layers.tape import Tape, Value
+from slipstick.workloads.layers.tape import NetworkTape, Value
 
 BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
 
@@ -29,7 +29,7 @@ def resnet(
     """
     if depth not in BLOCKS:
         raise unknown_name("depth of ResNet", depth, [str(known) for known in BLOCKS])
-    tape = Tape(f"resnet{depth}", dtype)
+    tape = NetworkTape(f"resnet{depth}", dtype)
     x = stages(tape, tape.input(symbol("batch"), 3, image, image), depth, purpose)[-1]
     scores = tape.dense("classifier", tape.global_average("pool", x), classes)
     if purpose == "inference":
@@ -38,7 +38,9 @@ def resnet(
     return tape.training(optimizer, batch=64)
 
 
-def stages(tape: Tape, x: Value, depth: int, purpose: Literal["training", "inference"] = "training") -> list[Value]:
+def stages(
+    tape: NetworkTape, x: Value, depth: int, purpose: Literal["training", "inference"] = "training"
+) -> list[Value]:
     """The stem and the four stages on images x; what each stage hands on, first to last."""
     statistics = "batch" if purpose == "training" else "running"
 

@@ -12,7 +12,7 @@ from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.layers.tape import Tape, Value
+from slipstick.workloads.layers.tape import NetworkTape, Value
 
 
 def bert(
@@ -32,7 +32,7 @@ def bert(
     ("classes"), begin and end of an answer ("spans"). Symbols: `batch`, `seq_len`. Norms stand after the additions.
     """
     batch, length = symbol("batch"), symbol("seq_len")
-    tape = Tape("bert", dtype)
+    tape = NetworkTape("bert", dtype)
     x = _embeddings(tape, batch, length, {"words": vocabulary, "positions": positions, "types": 2}, width)
     x = tape.norm("embedding.norm", x, "layer")
     for index in range(layers):
@@ -48,7 +48,7 @@ def bert(
     return tape.training(optimizer, batch=16, seq_len=128)
 
 
-def _bert_head(tape: Tape, x: Value, width: int, vocabulary: int, head: str) -> Value:
+def _bert_head(tape: NetworkTape, x: Value, width: int, vocabulary: int, head: str) -> Value:
     if head == "spans":
         return tape.dense("head.spans", x, 2)
     if head == "classes":  # of the first position
@@ -77,7 +77,7 @@ def gpt(
     scores are computed, and those of later words are then filled.
     """
     batch, length = symbol("batch"), symbol("seq_len")
-    tape = Tape("gpt", dtype)
+    tape = NetworkTape("gpt", dtype)
     x = _embeddings(tape, batch, length, {"words": vocabulary, "positions": positions}, width)
     for index in range(layers):
         name = f"layer{index}"
@@ -95,7 +95,7 @@ def gpt(
     return tape.training(optimizer, batch=8, seq_len=1024)
 
 
-def _embeddings(tape: Tape, batch: Amount, length: Amount, tables: dict[str, int], width: int) -> Value:
+def _embeddings(tape: NetworkTape, batch: Amount, length: Amount, tables: dict[str, int], width: int) -> Value:
     """Words and positions (and types) looked up and added; positions are one row for all of the batch."""
     parts = []
     for name, entries in tables.items():
@@ -108,7 +108,7 @@ def _embeddings(tape: Tape, batch: Amount, length: Amount, tables: dict[str, int
 
 
 def _attention(
-    tape: Tape, name: str, x: Value, width: int, heads: int, mask: Literal["none", "causal"] = "none"
+    tape: NetworkTape, name: str, x: Value, width: int, heads: int, mask: Literal["none", "causal"] = "none"
 ) -> Value:
     """Multi-head self-attention, unfused: scores, mask, softmax, weighted values, output projection."""
     if width % heads:
@@ -131,6 +131,6 @@ def _attention(
     return tape.dense(f"{name}.output", tape.view(f"{name}.merge", mixed, batch, length, width), width)
 
 
-def _feed_forward(tape: Tape, name: str, x: Value, width: int) -> Value:
+def _feed_forward(tape: NetworkTape, name: str, x: Value, width: int) -> Value:
     wide = tape.elementwise(f"{name}.gelu", "gelu", tape.dense(f"{name}.up", x, 4 * width))
     return tape.dense(f"{name}.down", wide, width)

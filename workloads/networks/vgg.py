@@ -7,7 +7,7 @@ from typing import Literal
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import unknown_name
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.layers.tape import Tape
+from slipstick.workloads.layers.tape import NetworkTape
 
 CONVOLUTIONS = {11: (1, 1, 2, 2, 2), 13: (2, 2, 2, 2, 2), 16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}
 
@@ -30,7 +30,7 @@ def vgg(
     if depth not in CONVOLUTIONS:
         raise unknown_name("depth of VGG", depth, [str(known) for known in CONVOLUTIONS])
     batch = symbol("batch")
-    tape = Tape(f"vgg{depth}", dtype)
+    tape = NetworkTape(f"vgg{depth}", dtype)
     x = tape.input(batch, 3, image, image)
     for stage, (count, channels) in enumerate(zip(CONVOLUTIONS[depth], (64, 128, 256, 512, 512), strict=True), 1):
         for index in range(1, count + 1):

@@ -15,7 +15,7 @@ from slipstick.estimators.across_devices.devices import DeviceCalibration, devic
 from slipstick.estimators.across_devices.kernel_class import KernelClass, times
 from slipstick.estimators.across_devices.operation_times import joined_times
 from slipstick.estimators.across_devices.pooling import of_one_chip, pooled
-from slipstick.estimators.across_devices.trials import Trial, left
+from slipstick.estimators.across_devices.trials import DeviceTrial, left
 from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.tuned.tuned_devices import KINSHIP_ERROR, UNKNOWN
 from slipstick.hwmodels.machine import Machine
@@ -43,6 +43,6 @@ def _scatter(one: KernelClass, machines: Mapping[str, Machine], closest: int) ->
             predicted = np.log(times(forms, pooled(others, machines[fit.machine], one.priors)))
             nearest = max(shared_words(fit.family, other.family) for other in others)
             scale = KINSHIP_ERROR[closest] / KINSHIP_ERROR[nearest]
-            trials.append(Trial(predicted, np.zeros(len(predicted)), np.log(joined_times(forms)), scale=scale))
+            trials.append(DeviceTrial(predicted, np.zeros(len(predicted)), np.log(joined_times(forms)), scale=scale))
     learned = left(trials, 0.0) if trials else Scatter(UNKNOWN, UNKNOWN)
     return at_least(learned, of_one_source(closest)) if of_one_chip(one.fits, closest) else learned

@@ -25,7 +25,7 @@ SEARCHED_TERMS = {1: SCREENED, 2: SCREENED, 3: SCREENED, 4: 2}
 
 
 @dataclass(frozen=True)
-class Candidate:
+class SurfaceTerm:
     """Products that may stand in the sum; see `Shape` for the bar."""
 
     name: str
@@ -33,17 +33,19 @@ class Candidate:
     bar: float
 
 
-def usual_candidates(x: FloatArray, y: FloatArray, kinds: Sequence[str], units: Sequence[float]) -> list[Candidate]:
+def usual_candidates(x: FloatArray, y: FloatArray, kinds: Sequence[str], units: Sequence[float]) -> list[SurfaceTerm]:
     """Products of the usual shapes for times y at points x (points, parameters); those that always share come first."""
     slopes = powers(x, y)
     sets = [shapes(kind, x[:, i], slopes[i], units[i], BENDS[len(kinds)]) for i, kind in enumerate(kinds)]
     return [
-        Candidate(" x ".join(s.name for s in some), products_of([s.terms for s in some]), min(s.bar for s in some))
+        SurfaceTerm(" x ".join(s.name for s in some), products_of([s.terms for s in some]), min(s.bar for s in some))
         for some in _combinations(sets)
     ]
 
 
-def searched_candidates(x: FloatArray, y: FloatArray, kinds: Sequence[str], units: Sequence[float]) -> list[Candidate]:
+def searched_candidates(
+    x: FloatArray, y: FloatArray, kinds: Sequence[str], units: Sequence[float]
+) -> list[SurfaceTerm]:
     """What the points themselves suggest: short laws by search, best first, and one product of powers.
 
     Parameters
@@ -56,8 +58,8 @@ def searched_candidates(x: FloatArray, y: FloatArray, kinds: Sequence[str], unit
     terms = [screened(x, y, i, kind, units[i], SEARCHED_TERMS[count], bends) for i, kind in enumerate(kinds)]
     products = products_of(terms)
     laws = short_laws(values_of(products, x), y, SHORT_LAWS)
-    result = [Candidate(SEARCH, tuple(products[k] for k in law), SEARCH_BAR) for law in laws]
-    return [*result, Candidate(POWERS, (tuple(Power(float(s)) for s in powers(x, y)),), POWERS_BAR)]
+    result = [SurfaceTerm(SEARCH, tuple(products[k] for k in law), SEARCH_BAR) for law in laws]
+    return [*result, SurfaceTerm(POWERS, (tuple(Power(float(s)) for s in powers(x, y)),), POWERS_BAR)]
 
 
 def powers(x: FloatArray, y: FloatArray) -> FloatArray:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.extrapolation.surfaces.candidates import Candidate
+from slipstick.estimators.extrapolation.surfaces.candidates import SurfaceTerm
 from slipstick.estimators.extrapolation.surfaces.splits import Direction, distances
 from slipstick.estimators.extrapolation.surfaces.surface_fits import TINY, SurfaceFit
 from slipstick.estimators.tuned.tuned_surfaces import CLEAN, CLEANEST, FLOOR, SHARPNESS, WINNERS_FLOOR
@@ -47,9 +47,9 @@ class Weighed:
 
 
 def weigh(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[SurfaceTerm],
     fits: tuple[SurfaceFit, ...],
-    search: Callable[[FloatArray, FloatArray], Sequence[Candidate]],
+    search: Callable[[FloatArray, FloatArray], Sequence[SurfaceTerm]],
     x: FloatArray,
     y: FloatArray,
     direction: Direction,
@@ -86,8 +86,8 @@ def weigh(
 
 
 def _ahead(
-    candidates: Sequence[Candidate],
-    search: Callable[[FloatArray, FloatArray], Sequence[Candidate]],
+    candidates: Sequence[SurfaceTerm],
+    search: Callable[[FloatArray, FloatArray], Sequence[SurfaceTerm]],
     x: FloatArray,
     y: FloatArray,
     out: npt.NDArray[np.bool_],
@@ -95,7 +95,7 @@ def _ahead(
     """log(predicted / measured), shape (candidates, points left out)."""
     known, times, to = x[~out], y[~out], x[out]
 
-    def logs(one: Candidate) -> FloatArray:
+    def logs(one: SurfaceTerm) -> FloatArray:
         return np.asarray(np.log(np.maximum(SurfaceFit.of(one.products, known, times)(to), TINY)))
 
     again = [(one.name, logs(one)) for one in search(known, times)]

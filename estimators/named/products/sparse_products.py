@@ -66,7 +66,7 @@ class LearnedSpmv:
         return np.array([self.seconds[str(op.payload)] for op in operations])
 
 
-class Predictor(Protocol):
+class ProductPredictor(Protocol):
     """Products on a machine: their seconds, their assumptions, and how far off they may be."""
 
     @property
@@ -90,19 +90,19 @@ class OnCore:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """See `Predictor`."""
+        """See `ProductPredictor`."""
         first = f"{self.model.label} labels: {self.model.source}"
         where = () if self.machine is None else (f"clock and caches of {self.machine.name}",)
         return (first, f"blocks of {self.model.block} non-zeros", KERNEL, *where)
 
     @property
     def spreads(self) -> tuple[float, float]:
-        """See `Predictor`; how far machines differ is known from public times of devices only."""
+        """See `ProductPredictor`; how far machines differ is known from public times of devices only."""
         between = UNKNOWN_SPREAD if self.model.matrix_spread is None else self.model.matrix_spread
         return (0.0 if self.machine is None else load_devices().machine_spread), between
 
     def answer(self, matrix: SparseMatrix) -> tuple[float, Mapping[str, float]]:
-        """See `Predictor`; the share of the time that does not follow the clock."""
+        """See `ProductPredictor`; the share of the time that does not follow the clock."""
         blocks = self.model.blocks_of(matrix)
         reuse = self.model.reuse if self.machine is None else self.model.reuse_on(self.machine)
         time = float(self.model.seconds_per_nonzero(blocks, self.machine).mean() * matrix.nonzeros)
@@ -118,20 +118,20 @@ class OnNetwork:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """See `Predictor`."""
+        """See `ProductPredictor`."""
         first = f"{self.products.label} labels: {self.products.source}"
         where = () if self.machine is None else (f"times the reuse model's ratio of {self.machine.name} to that core",)
         return (first, f"blocks of {self.products.block} non-zeros", KERNEL, *where)
 
     @property
     def spreads(self) -> tuple[float, float]:
-        """See `Predictor`: standard deviations in log time."""
+        """See `ProductPredictor`: standard deviations in log time."""
         across = self.products.matrix_spread
         between = 0.0 if self.machine is None else load_devices().machine_spread
         return between, UNKNOWN_SPREAD if across is None else across
 
     def answer(self, matrix: SparseMatrix) -> tuple[float, Mapping[str, float]]:
-        """See `Predictor`; no shares."""
+        """See `ProductPredictor`; no shares."""
         return self.products.matrix_seconds(matrix, self.machine), {}
 
 
@@ -144,19 +144,19 @@ class OnDevice:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """See `Predictor`."""
+        """See `ProductPredictor`."""
         known = self.trained.model.knows(self.machine)
         whose = "its own costs" if known else "mean costs of its relatives"
         return (f"{self.trained.source}: {whose}", f"whole device, rows in compressed form, on {self.machine.name}")
 
     @property
     def spreads(self) -> tuple[float, float]:
-        """See `Predictor`."""
+        """See `ProductPredictor`."""
         known = self.trained.model.knows(self.machine)
         return (0.0 if known else self.trained.machine_spread), self.trained.matrix_spread
 
     def answer(self, matrix: SparseMatrix) -> tuple[float, Mapping[str, float]]:
-        """See `Predictor`: seconds of a product; no shares of it.
+        """See `ProductPredictor`: seconds of a product; no shares of it.
 
         Raises
         ------
@@ -170,7 +170,7 @@ class OnDevice:
 
 def predictor(
     machine: Machine | None = None, model: SpmvModel | NetProducts | TrainedDevices | None = None
-) -> Predictor:
+) -> ProductPredictor:
     """What answers for a machine (None: the host that the labels were measured on).
 
     Raises

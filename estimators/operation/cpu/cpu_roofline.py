@@ -83,7 +83,7 @@ class CpuRoofline(FormulaModel):
 
 
 @dataclass(frozen=True)
-class _Level:
+class _MemoryLevel:
     """What the formula needs to know of a memory level; `capacity` is that of all its instances."""
 
     name: str
@@ -102,7 +102,7 @@ class _Parts:
     lowered: str = ""
     table: str = ""
     element_bytes: float = 0
-    levels: tuple[_Level, ...] = ()
+    levels: tuple[_MemoryLevel, ...] = ()
     kept: int = 0
     curve: bool = False
 
@@ -129,7 +129,7 @@ class _Parts:
             table="table" if "table" in op.dims else "rows",
             element_bytes=SIZE_BYTES.get(op.dtype, 4) if waits == "gather" else 0,
             levels=tuple(
-                _Level(name, machine.bandwidth_factors(name), capacity_of_all(machine, name)) for name in levels
+                _MemoryLevel(name, machine.bandwidth_factors(name), capacity_of_all(machine, name)) for name in levels
             ),
             kept=kept_caches(len(caches), machine.runtime.cache or "hot"),
             curve=bool(machine.memory[main].bandwidth_by_cores),

@@ -28,7 +28,7 @@ Bandwidth = Callable[[str, str], float]
 
 
 @dataclass(frozen=True)
-class Traffic:
+class LineTraffic:
     """Cache lines that a path moves for one line of results."""
 
     loads: float
@@ -58,7 +58,7 @@ class RooflinePoint:
     iterations_per_byte: float
 
 
-def cache_traffic(kernel: LoopKernel, shape: Sequence[int], capacity: float, line: int = 64) -> Traffic:
+def cache_traffic(kernel: LoopKernel, shape: Sequence[int], capacity: float, line: int = 64) -> LineTraffic:
     """Lines of `line` bytes that a cache of `capacity` bytes exchanges with what lies beyond it.
 
     Raises
@@ -70,14 +70,14 @@ def cache_traffic(kernel: LoopKernel, shape: Sequence[int], capacity: float, lin
         raise InputError(f"kernel {kernel.name!r}: shape {tuple(shape)}: want {kernel.dimensions} sizes >= 1")
     elements = capacity / kernel.element_bytes
     if len(kernel.arrays) * prod(shape) < elements:
-        return Traffic(0, 0)
+        return LineTraffic(0, 0)
     stores = len(kernel.writes)
     distances = reuse_distances(kernel, shape)
     finite = sorted({d for d in distances if d is not None}, reverse=True)
     held = next((t for t in finite if sum(t if d is None else min(d, t) for d in distances) <= elements), 0)
     # neighbours on one line share it, however small the cache
     held = max(held, line // kernel.element_bytes - 1)
-    return Traffic(sum(1 for d in distances if d is None or d > held), stores)
+    return LineTraffic(sum(1 for d in distances if d is None or d > held), stores)
 
 
 def reuse_distances(kernel: LoopKernel, shape: Sequence[int]) -> list[int | None]:
@@ -94,7 +94,7 @@ def reuse_distances(kernel: LoopKernel, shape: Sequence[int]) -> list[int | None
 
 def path_traffic(
     kernel: LoopKernel, shape: Sequence[int], machine: Machine, caches: Machine | None = None
-) -> dict[str, Traffic]:
+) -> dict[str, LineTraffic]:
     """Lines over every path of the machine beyond its nearest level, by the path's far end.
 
     Parameters
@@ -205,16 +205,16 @@ def roofline(
     return RooflinePoint(rate, rate * kernel.flop, slowest, benchmark, 1 / (elements * kernel.element_bytes))
 
 
-BENCHMARKS: dict[str, Traffic] = {
-    "load": Traffic(1, 0),
-    "update": Traffic(1, 1),
-    "copy": Traffic(2, 1),
-    "triad": Traffic(4, 1),
+BENCHMARKS: dict[str, LineTraffic] = {
+    "load": LineTraffic(1, 0),
+    "update": LineTraffic(1, 1),
+    "copy": LineTraffic(2, 1),
+    "triad": LineTraffic(4, 1),
 }
 """Lines that the bandwidth benchmarks move for one line, write-allocate included."""
 
 
-def nearest_benchmark(lines: Traffic) -> str:
+def nearest_benchmark(lines: LineTraffic) -> str:
     """The benchmark whose loads per store are nearest; with a tie the one of fewer streams."""
     if not lines.stores:
         return "load"

@@ -23,7 +23,7 @@ from slipstick.estimators.core.choice import Least
 from slipstick.estimators.core.lambdified.extrema import Largest, Smallest
 from slipstick.estimators.core.operation_model import FormulaModel, amount_of, machine_values
 from slipstick.estimators.core.parameters import Parameter, check_parameters, parameters
-from slipstick.estimators.operation.links.libraries import PLAIN, Protocol, Terms
+from slipstick.estimators.operation.links.libraries import PLAIN, MessageProtocol, Terms
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table
@@ -79,7 +79,7 @@ class Collectives(FormulaModel):
     bulk: Annotated[float, Parameter("1", "latency of the protocol of large messages over its", 0.1, 10.0)] = 1.0
     tree_share: Annotated[float, Parameter("1", "bandwidth of a tree over a ring's", 1e-3, 1.0)] = 0.9
     in_switch: Table[float] = Table(default=0.0)
-    protocols: Table[Table[Protocol]] = Table(default=PLAIN)
+    protocols: Table[Table[MessageProtocol]] = Table(default=PLAIN)
     algorithms: tuple[Algorithm, ...] = ("ring",)
 
     def __post_init__(self) -> None:

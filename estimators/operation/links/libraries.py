@@ -42,7 +42,7 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Protocol(Terms):
+class MessageProtocol(Terms):
     """How a library moves a message: the terms of its rings, and of its other algorithms.
 
     Parameters
@@ -63,14 +63,14 @@ class Protocol(Terms):
     bulk: bool = False
 
 
-PLAIN = Table({"plain": Protocol(switched=Terms())})
+PLAIN = Table({"plain": MessageProtocol(switched=Terms())})
 NCCL = Table(
     {
-        "LL": Protocol(0.41, 0.6 / 3.4, 6.6e-6, 2.7 / 14, tree=Terms(1 / 3.8, 0.6 / 3.4, 6.8e-6, 5.0 / 14)),
-        "LL128": Protocol(
+        "LL": MessageProtocol(0.41, 0.6 / 3.4, 6.6e-6, 2.7 / 14, tree=Terms(1 / 3.8, 0.6 / 3.4, 6.8e-6, 5.0 / 14)),
+        "LL128": MessageProtocol(
             0.92, 1.9 / 3.4, 14e-6, 4.0 / 14, tree=Terms(7 / 9, 1.25 / 3.4, 14e-6, 8.5 / 14), only_on=NVLINK
         ),
-        "Simple": Protocol(
+        "Simple": MessageProtocol(
             1.0, 1.0, 8.4e-6, 1.0, tree=Terms(1.0, 4.0 / 3.4, 8.4e-6, 1.0), switched=Terms(1.0, 0.0, 25e-6), bulk=True
         ),
     }
@@ -82,9 +82,11 @@ Blackwell: 0.37 to 0.39 of what NCCL counts for their links (240, 371 and 722 GB
 of that which eight devices reach."""
 RCCL = Table(
     {
-        "LL": Protocol(0.08, 0.8 / 3.4, 12e-6, 9.5 / 14, tree=Terms(0.06, 0.9 / 3.4, 12e-6, 10.5 / 14)),
-        "LL128": Protocol(0.41, 0.8 / 3.4, 12e-6, 19.8 / 14, tree=Terms(0.22, 0.9 / 3.4, 12e-6, 18.2 / 14)),
-        "Simple": Protocol(1.0, 2.1 / 3.4, 17e-6, 15.1 / 14, tree=Terms(0.59, 2.3 / 3.4, 17e-6, 20.8 / 14), bulk=True),
+        "LL": MessageProtocol(0.08, 0.8 / 3.4, 12e-6, 9.5 / 14, tree=Terms(0.06, 0.9 / 3.4, 12e-6, 10.5 / 14)),
+        "LL128": MessageProtocol(0.41, 0.8 / 3.4, 12e-6, 19.8 / 14, tree=Terms(0.22, 0.9 / 3.4, 12e-6, 18.2 / 14)),
+        "Simple": MessageProtocol(
+            1.0, 2.1 / 3.4, 17e-6, 15.1 / 14, tree=Terms(0.59, 2.3 / 3.4, 17e-6, 20.8 / 14), bulk=True
+        ),
     }
 )
 """RCCL's table for MI300 (its tuning model 5; LL128 of models 0 and 4, since that model sets it by size alone): higher

@@ -19,7 +19,7 @@ from slipstick.workloads.graph.workload import Op
 
 
 @dataclass(frozen=True)
-class Product:
+class MatrixProduct:
     """`count` products (m, k) x (k, n): m along the array's columns, n and k along its rows."""
 
     count: sp.Expr
@@ -52,29 +52,29 @@ def padded_flop(op: Op, machine: Machine) -> sp.Expr:
     return sp.Add(*(_filled(each) for each in _products(op)))
 
 
-def _filled(product: Product) -> sp.Expr:
+def _filled(product: MatrixProduct) -> sp.Expr:
     rows, columns = symbol("machine.engines.matrix.rows"), symbol("machine.engines.matrix.columns")
     sides = ((product.m, columns), (product.n, rows), (product.k, rows))
     return 2 * product.count * sp.Mul(*(side * sp.ceiling(size / side) for size, side in sides))
 
 
-def _products(op: Op) -> Iterator[Product]:
+def _products(op: Op) -> Iterator[MatrixProduct]:
     """Of one execution of an operation that is no convolution."""
     dim = {name: symbol(f"operation.{name}") for name in op.dims}
     back = op.attributes.get("pass") == "backward"
     if op.kind == "gemm":
-        yield Product(dim["batch"], dim["m"], dim["n"], dim["k"])
+        yield MatrixProduct(dim["batch"], dim["m"], dim["n"], dim["k"])
     elif op.kind == "attention":
         count = dim["batch"] * dim["heads"] * (2 if back else 1)
-        yield Product(count, dim["keys"], dim["queries"], dim["head_dim"])
-        yield Product(count, dim["value_dim"], dim["queries"], dim["keys"])
+        yield MatrixProduct(count, dim["keys"], dim["queries"], dim["head_dim"])
+        yield MatrixProduct(count, dim["value_dim"], dim["queries"], dim["keys"])
     else:
-        yield Product(sp.Integer(1), dim["gates"] * dim["hidden"], dim["batch"], dim["outputs"])
+        yield MatrixProduct(sp.Integer(1), dim["gates"] * dim["hidden"], dim["batch"], dim["outputs"])
         if op.attributes.get("projection"):
-            yield Product(sp.Integer(1), dim["outputs"], dim["batch"], dim["hidden"])
+            yield MatrixProduct(sp.Integer(1), dim["outputs"], dim["batch"], dim["hidden"])
 
 
-def _convolutions(op: Op) -> Iterator[Product]:
+def _convolutions(op: Op) -> Iterator[MatrixProduct]:
     """The products of the windows: a group at a time, and all channels at once."""
     dim = {name: symbol(f"operation.{name}") for name in op.dims}
     window = sp.Mul(*(dim[f"kernel_{axis}"] for axis in AXES))
@@ -84,8 +84,8 @@ def _convolutions(op: Op) -> Iterator[Product]:
         inputs, outputs = dim["channels_in"] / apart, dim["channels_out"] / apart
         match op.attributes.get("pass", "forward"):
             case "backward_data":
-                yield Product(groups, inputs, positions, outputs * window)
+                yield MatrixProduct(groups, inputs, positions, outputs * window)
             case "backward_weight":
-                yield Product(groups, outputs, inputs * window, positions)
+                yield MatrixProduct(groups, outputs, inputs * window, positions)
             case _:
-                yield Product(groups, outputs, positions, inputs * window)
+                yield MatrixProduct(groups, outputs, positions, inputs * window)

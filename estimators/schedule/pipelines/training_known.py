@@ -14,7 +14,12 @@ import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.parameters import parameters
-from slipstick.estimators.schedule.pipelines.training_step import MEGATRON_TERMS, StepTime, TrainingStep, TrainingTerms
+from slipstick.estimators.schedule.pipelines.training_step import (
+    MEGATRON_TERMS,
+    TrainingStep,
+    TrainingStepTime,
+    TrainingTerms,
+)
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
@@ -79,7 +84,7 @@ class StepCalibration:
         close = [r for r, d in zip(self.residuals, distances, strict=True) if d <= nearest + 1e-9]
         return math.exp(float(np.median(close)))
 
-    def step(self, layout: TrainingLayout, batch: int, sequence: int, precision: str) -> StepTime:
+    def step(self, layout: TrainingLayout, batch: int, sequence: int, precision: str) -> TrainingStepTime:
         """Seconds by part under the calibrated terms, times what the nearest known step leaves."""
         time = self._timer(self.terms, layout, sequence, precision).step(layout, batch)
         return time.scaled(self.offset(layout, batch, sequence))

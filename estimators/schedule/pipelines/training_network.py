@@ -16,7 +16,7 @@ HOST = ("infeed", "host")
 
 
 @dataclass(frozen=True)
-class Network:
+class TrainingLinks:
     """The nearest link, and the one that joins its groups.
 
     Parameters
@@ -39,7 +39,7 @@ class Network:
     devices: int
 
     @classmethod
-    def of(cls, machine: Machine, devices: int) -> Network:
+    def of(cls, machine: Machine, devices: int) -> TrainingLinks:
         """The links of a machine.
 
         Raises

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Annotated
 
 from slipstick.estimators.core.parameters import Parameter, check_parameters
-from slipstick.estimators.schedule.pipelines.training_network import Network
+from slipstick.estimators.schedule.pipelines.training_network import TrainingLinks
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
@@ -76,7 +76,7 @@ FSDP_TERMS = TrainingTerms(
 
 
 @dataclass(frozen=True)
-class StepTime:
+class TrainingStepTime:
     """Seconds of a step by part; they add up to it."""
 
     parts: Table[float]
@@ -86,13 +86,13 @@ class StepTime:
         """Seconds of the step, all parts together."""
         return sum(self.parts.values())
 
-    def scaled(self, factor: float) -> StepTime:
+    def scaled(self, factor: float) -> TrainingStepTime:
         """Every part so many times as long."""
-        return StepTime(Table({name: seconds * factor for name, seconds in self.parts.items()}))
+        return TrainingStepTime(Table({name: seconds * factor for name, seconds in self.parts.items()}))
 
-    def fed(self, loading: float) -> StepTime:
+    def fed(self, loading: float) -> TrainingStepTime:
         """A step whose input takes so many seconds to load, while the step before it runs: it waits for the rest."""
-        return StepTime(Table({**self.parts, "input": max(0.0, loading - self.seconds)}))
+        return TrainingStepTime(Table({**self.parts, "input": max(0.0, loading - self.seconds)}))
 
     @property
     def bound(self) -> str:
@@ -137,9 +137,9 @@ class TrainingStep:
             raise InputError(f"sequence of {self.sequence} tokens: want at least 1")
 
     @cached_property
-    def network(self) -> Network:
+    def network(self) -> TrainingLinks:
         """Links between devices."""
-        return Network.of(self.machine, self.devices)
+        return TrainingLinks.of(self.machine, self.devices)
 
     @cached_property
     def _rates(self) -> tuple[float, float, float, float]:
@@ -205,7 +205,7 @@ class TrainingStep:
             * net.dispatch(2.0 * rows * share, layout.expert, m.experts.per_token if m.experts else 1),
         }
 
-    def step(self, layout: TrainingLayout, batch: int) -> StepTime:
+    def step(self, layout: TrainingLayout, batch: int) -> TrainingStepTime:
         """Seconds of a step of `batch` sequences by part.
 
         Raises
@@ -237,7 +237,7 @@ class TrainingStep:
         parts["data"], parts["optimizer"] = self._update(layout, layers, rounds, busy)
         doublings = math.log2(layout.devices)
         parts["stragglers"] = terms.stragglers * doublings * sum(parts.values())
-        return StepTime(Table({name: parts.get(name, 0.0) for name in PARTS}))
+        return TrainingStepTime(Table({name: parts.get(name, 0.0) for name in PARTS}))
 
     def _update(self, layout: TrainingLayout, layers: float, rounds: int, busy: float) -> tuple[float, float]:
         """Seconds of the data ranks' traffic that computation does not hide, and of the optimizer."""

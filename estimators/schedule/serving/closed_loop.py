@@ -115,7 +115,7 @@ def _staggered(
     chunk = min(load.input_tokens, room)
     reads = load.input_tokens / chunk
     steps, most = reads + further, max(1.0, room / chunk)
-    step = _Step(seconds, context, chunk, (load.input_tokens - chunk) / 2, reads, groups)
+    step = _LoopStep(seconds, context, chunk, (load.input_tokens - chunk) / 2, reads, groups)
     chunks, decodes = others * reads / steps, others * further / steps
     if mixed:
         # Prompts are read as fast as the budget allows; beyond that, decodes wait for more steps that read them.
@@ -131,7 +131,7 @@ def _staggered(
 
 
 @dataclass(frozen=True)
-class _Step:
+class _LoopStep:
     seconds: Seconds
     context: float
     chunk: float

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 
-class Record:
+class ServingRecord:
     """Times of requests and stretches of steps as a simulation fills them in."""
 
     def __init__(self, requests: int) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.estimators.schedule.serving.cache_blocks import CacheBlocks
-from slipstick.estimators.schedule.serving.record import Record
+from slipstick.estimators.schedule.serving.record import ServingRecord
 from slipstick.estimators.schedule.serving.requests import Request
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
 
@@ -40,7 +40,7 @@ class Replica:
         name: int,
         rules: Scheduler,
         seconds: Seconds,
-        record: Record,
+        record: ServingRecord,
         finished: Callable[[int], None],
         *,
         groups: int,

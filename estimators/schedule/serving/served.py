@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.schedule.serving.record import Record
+from slipstick.estimators.schedule.serving.record import ServingRecord
 from slipstick.estimators.schedule.serving.requests import Request
 from slipstick.hwmodels.files.readers import atomic_write
 
@@ -49,7 +49,7 @@ class Served:
     cache_peak: float
 
     @classmethod
-    def of(cls, requests: Sequence[Request], record: Record, replicas: int, cache_peak: float) -> Served:
+    def of(cls, requests: Sequence[Request], record: ServingRecord, replicas: int, cache_peak: float) -> Served:
         """From the record of a finished run."""
         return cls(
             np.array([r.input_tokens for r in requests], dtype=float),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any
 
-from slipstick.estimators.schedule.serving.record import Record
+from slipstick.estimators.schedule.serving.record import ServingRecord
 from slipstick.estimators.schedule.serving.replica import Replica, Seconds
 from slipstick.estimators.schedule.serving.requests import Request
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
@@ -79,7 +79,7 @@ class _Simulation:
 
         self.requests, self.rules, self.users, self.front = requests, rules, users, front
         self.env = simpy.Environment()
-        self.record = Record(len(requests))
+        self.record = ServingRecord(len(requests))
         self.left, self.next = len(requests), 0
         self.over = self.env.event()
         watched = int(users is None or replicas > 1 or front > 0)

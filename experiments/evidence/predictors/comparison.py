@@ -10,7 +10,13 @@ from pathlib import Path
 
 from slipstick.experiments.evidence.cases import CaseSet, Predictor
 from slipstick.experiments.evidence.predictors.prediction_files import read_predictions
-from slipstick.experiments.evidence.predictors.predictor_scores import PredictorScore, Run, reference, run, scores
+from slipstick.experiments.evidence.predictors.predictor_scores import (
+    PredictorRun,
+    PredictorScore,
+    reference,
+    run,
+    scores,
+)
 from slipstick.experiments.question.own import own_function
 from slipstick.experiments.studies.versions import installed_version
 from slipstick.hwmodels.files.readers import InputError, unknown_name
@@ -49,8 +55,8 @@ def compare(
     for name in names:
         if name not in cases.references:
             raise unknown_name(f"reference of {cases.name}", name, [*cases.references, ALL])
-    runs: dict[str, Run] = {}
-    read = {str(path): Run(tuple(read_predictions(cases, path))) for path in files}
+    runs: dict[str, PredictorRun] = {}
+    read = {str(path): PredictorRun(tuple(read_predictions(cases, path))) for path in files}
     loaded: dict[str, Predictor] = {name: own_function(name) for name in functions}
     notes = [f"{len(cases.measured):,} cases; held out: all of the same {cases.held_out}"]
     for name, predictor in loaded.items():

@@ -23,7 +23,7 @@ Predictions = Sequence[Prediction | None]
 
 
 @dataclass(frozen=True)
-class Run:
+class PredictorRun:
     """What a predictor answered to each case, its CPU seconds, and why it gave no answer where it gave none."""
 
     predictions: tuple[Prediction | None, ...]
@@ -72,7 +72,7 @@ class PredictorScore:
         return asdict(self)
 
 
-def run(predictor: Predictor, cases: CaseSet) -> Run:
+def run(predictor: Predictor, cases: CaseSet) -> PredictorRun:
     """Every case's prediction; a case at which the predictor raises an error counts as unanswered."""
     result: list[Prediction | None] = []
     refusals: list[str] = []
@@ -83,17 +83,17 @@ def run(predictor: Predictor, cases: CaseSet) -> Run:
         except Exception as error:  # the predictor is somebody's code: whatever it raises is an unanswered case
             result.append(None)
             refusals.append(f"{one.case.name}: {type(error).__name__}: {error}")
-    return Run(tuple(result), time.process_time() - start, tuple(refusals))
+    return PredictorRun(tuple(result), time.process_time() - start, tuple(refusals))
 
 
-def reference(cases: CaseSet, name: str) -> Run:
+def reference(cases: CaseSet, name: str) -> PredictorRun:
     """Ours, or a baseline that the set knows."""
     start = time.process_time()
     result = tuple(cases.references[name]())
-    return Run(result, time.process_time() - start)
+    return PredictorRun(result, time.process_time() - start)
 
 
-def scores(cases: CaseSet, runs: Mapping[str, Run]) -> list[PredictorScore]:
+def scores(cases: CaseSet, runs: Mapping[str, PredictorRun]) -> list[PredictorScore]:
     """A line a kind of cases and predictor that answers any of them, over the same cases."""
     lines = []
     for kind in dict.fromkeys(one.case.kind for one in cases.measured):

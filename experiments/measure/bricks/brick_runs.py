@@ -21,7 +21,7 @@ from slipstick.experiments.measure.bricks.brick_modules import (
     touch,
 )
 from slipstick.experiments.measure.bricks.brick_sheet import load_sheet, one_line
-from slipstick.experiments.measure.bricks.brick_store import COLD, WARM, BrickStore, Composition, Result, Where
+from slipstick.experiments.measure.bricks.brick_store import COLD, WARM, BrickStore, Composition, StoredTiming, Where
 from slipstick.experiments.measure.bricks.turns import Turn, run_session
 from slipstick.experiments.measure.clocks.one_thread import one_thread
 from slipstick.experiments.measure.clocks.timing import Protocol, measure
@@ -246,7 +246,7 @@ def _sheet(path: Path, store: BrickStore, where: Where, protocol_name: str, seed
             protocol = device.protocol(PROTOCOLS[TURNS])
             session = run_session(turns, None, _empty(device), _reference(device), protocol, seed)
             results = [
-                Result(identity, keys[state], timing, "from a sheet")
+                StoredTiming(identity, keys[state], timing, "from a sheet")
                 for state, timings in (("cold", session.cold), ("warm", session.warm))
                 for identity, timing in timings.items()
             ]
@@ -283,10 +283,10 @@ def _session(
     results = []
     for state, timings in (("cold", session.cold), ("warm", session.warm)):
         results += [
-            Result(identity, keys[state], timing, _what(bricks[identity])) for identity, timing in timings.items()
+            StoredTiming(identity, keys[state], timing, _what(bricks[identity])) for identity, timing in timings.items()
         ]
         if session.whole is not None and whole.identity in bricks:
-            results.append(Result(whole.identity, keys[state], session.whole, _what(whole)))
+            results.append(StoredTiming(whole.identity, keys[state], session.whole, _what(whole)))
     store.add(where, results, speed)
 
 
@@ -301,7 +301,9 @@ def _alone(
     """Each brick in a loop of its own, the loops interleaved."""
     protocol = device.protocol(protocol)
     timings = measure({identity: _turn(model, brick, device).call for identity, brick in bricks.items()}, protocol)
-    results = [Result(identity, str(protocol), timing, _what(bricks[identity])) for identity, timing in timings.items()]
+    results = [
+        StoredTiming(identity, str(protocol), timing, _what(bricks[identity])) for identity, timing in timings.items()
+    ]
     store.add(where, results)
 
 

@@ -44,7 +44,7 @@ class Where:
 
 
 @dataclass(frozen=True)
-class Result:
+class StoredTiming:
     """One timing to keep, under the text of its protocol; `what` says in words what ran."""
 
     identity: str
@@ -122,7 +122,7 @@ class BrickStore:
         with own_tables(path, STORE):
             return store
 
-    def add(self, where: Where, results: Sequence[Result], reference: float | None = None) -> None:
+    def add(self, where: Where, results: Sequence[StoredTiming], reference: float | None = None) -> None:
         """Keep results together, all or none; older ones of the same keys are replaced.
 
         `reference`: seconds that the reference took in their session.

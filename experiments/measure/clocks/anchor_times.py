@@ -31,7 +31,7 @@ Sizes: TypeAlias = tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class AnchorOperation:
     """An operation to time: kind and data type by the taxonomy, and its dims by name, sorted (`of`)."""
 
     kind: str
@@ -39,7 +39,7 @@ class Wanted:
     sizes: Sizes
 
     @classmethod
-    def of(cls, name: str, sizes: Iterable[tuple[str, float]]) -> Wanted:
+    def of(cls, name: str, sizes: Iterable[tuple[str, float]]) -> AnchorOperation:
         """From a class of operations ("gemm.bfloat16") and its dims (numbers of elements) in any order."""
         kind, _, dtype = name.partition(".")
         return cls(kind, dtype, tuple(sorted(sizes)))
@@ -51,7 +51,7 @@ class Wanted:
         return "" if "queries" not in sizes else "yes" if sizes["queries"] > 1 else "no"
 
 
-class Event(Protocol):
+class DeviceEvent(Protocol):
     """What torch.cuda.Event does here."""
 
     def record(self) -> None:
@@ -71,7 +71,7 @@ class Graph(Protocol):
 class Cuda(Protocol):
     """The part of torch.cuda that a stopwatch needs; a test gives one without a GPU."""
 
-    def Event(self, *, enable_timing: bool) -> Event:
+    def Event(self, *, enable_timing: bool) -> DeviceEvent:
         """A mark in the stream of work."""
 
     def CUDAGraph(self) -> Graph:
@@ -163,7 +163,7 @@ def stopwatch(device: str) -> tuple[Stopwatch, str]:
     return EventStopwatch(torch.cuda), place.model
 
 
-def torch_call(wanted: Wanted, place: str) -> Task:
+def torch_call(wanted: AnchorOperation, place: str) -> Task:
     """The operation as a call of torch on a device.
 
     Raises
@@ -185,12 +185,12 @@ def torch_call(wanted: Wanted, place: str) -> Task:
 
 
 def timed(
-    rows: Sequence[Wanted],
+    rows: Sequence[AnchorOperation],
     path: Path,
     watch: Stopwatch,
-    call: Callable[[Wanted], Task],
+    call: Callable[[AnchorOperation], Task],
     progress: Callable[[str], None] = lambda text: None,
-) -> dict[Wanted, float]:
+) -> dict[AnchorOperation, float]:
     """Seconds of each row, kept in a CSV for ``--anchors`` as soon as they are known.
 
     Rows that the file has already are not measured again, so that a stopped measurement goes on where it was; rows that
@@ -229,7 +229,7 @@ def timed(
     return known
 
 
-def read_rows(path: Path) -> dict[Wanted, float]:
+def read_rows(path: Path) -> dict[AnchorOperation, float]:
     """Rows that a stopped measurement wrote, in seconds.
 
     Raises
@@ -241,12 +241,12 @@ def read_rows(path: Path) -> dict[Wanted, float]:
     for line, cells in read_csv_rows(path, required=["kind", "dtype", "time_s"], limit_rows=10_000):
         sizes = tuple((n, read_number(t, path, line, n)) for n, t in cells.items() if t and n not in LEADING)
         if cells["time_s"]:
-            row = Wanted.of(f"{cells['kind']}.{cells['dtype']}", sizes)
+            row = AnchorOperation.of(f"{cells['kind']}.{cells['dtype']}", sizes)
             known[row] = read_number(cells["time_s"], path, line, "time_s", low=1e-12)
     return known
 
 
-def write_rows(path: Path, rows: Mapping[Wanted, float | None]) -> None:
+def write_rows(path: Path, rows: Mapping[AnchorOperation, float | None]) -> None:
     """The CSV that ``--anchors`` reads, times in seconds [s]; a time of None is left to fill in."""
     dims = list(dict.fromkeys(dim for row in rows for dim, _ in row.sizes))
     lines = [",".join([*LEADING, *dims])]

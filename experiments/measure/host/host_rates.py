@@ -31,7 +31,7 @@ PLAUSIBLE_BYTES_PER_CYCLE = 256.0
 
 
 @dataclass(frozen=True)
-class Result:
+class HostRate:
     """One measured quantity of the host.
 
     Parameters
@@ -57,7 +57,7 @@ class HostMeasurement:
     """All results, and the conditions they were taken under."""
 
     topology: Topology
-    results: tuple[Result, ...]
+    results: tuple[HostRate, ...]
     protocol: Protocol
     when: str
     load: float | None
@@ -120,7 +120,7 @@ def measure_host(
     say = progress or (lambda text: None)
     say("compiling the loops")
     sizes = level_sizes(topology)
-    results: list[Result] = []
+    results: list[HostRate] = []
     say("one core: bandwidth of every level")
     results += _bandwidths(sizes, protocol)
     say("one core: latencies, summation, gather")
@@ -143,7 +143,7 @@ def level_sizes(topology: Topology) -> dict[str, int]:
     return sizes
 
 
-def _bandwidths(sizes: Mapping[str, int], protocol: Protocol) -> list[Result]:
+def _bandwidths(sizes: Mapping[str, int], protocol: Protocol) -> list[HostRate]:
     loops = compiled()
     tasks: dict[tuple[str, str], Callable[[], object]] = {}
     bytes_moved: dict[tuple[str, str], float] = {}
@@ -161,7 +161,7 @@ def _bandwidths(sizes: Mapping[str, int], protocol: Protocol) -> list[Result]:
     ]
 
 
-def _latencies(sizes: Mapping[str, int], protocol: Protocol) -> list[Result]:
+def _latencies(sizes: Mapping[str, int], protocol: Protocol) -> list[HostRate]:
     loops = compiled()
     tasks: dict[str, Callable[[], object]] = {}
     count: dict[str, int] = {}
@@ -185,11 +185,11 @@ def _latencies(sizes: Mapping[str, int], protocol: Protocol) -> list[Result]:
         benchmark = "" if quantity != "chain" else "float64"
         flags = timing.flags
         value = timing.value / count[name]
-        latencies.append(Result(label, level, benchmark, 1, value, "s", timing.spread, flags))
+        latencies.append(HostRate(label, level, benchmark, 1, value, "s", timing.spread, flags))
     return latencies
 
 
-def _many_cores(cores: int, size: int, protocol: Protocol) -> list[Result]:
+def _many_cores(cores: int, size: int, protocol: Protocol) -> list[HostRate]:
     """Every thread over its own arrays at once; bytes over its own CPU time, summed."""
     loops = compiled()
     result = []
@@ -221,11 +221,11 @@ def _many_cores(cores: int, size: int, protocol: Protocol) -> list[Result]:
                 thread.join()
             rates.append(sum(2 * count * stream.traffic / one for one in seconds))
         low, middle, high = np.quantile(rates, [0.25, 0.5, 0.75])
-        result.append(Result("bandwidth", MEMORY, name, cores, float(middle), "byte/s", float((high - low) / middle)))
+        result.append(HostRate("bandwidth", MEMORY, name, cores, float(middle), "byte/s", float((high - low) / middle)))
     return result
 
 
-def _products(cores: int, protocol: Protocol) -> list[Result]:
+def _products(cores: int, protocol: Protocol) -> list[HostRate]:
     """Square matrix products on one thread: one core's rate (threads that wait for each other spin, on a busy host)."""
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped, unused-ignore]
 
@@ -245,12 +245,14 @@ def _product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> float:
     return float(out[0, 0])
 
 
-def _result(quantity: str, level: str, benchmark: str, cores: int, amount: float, unit: str, timing: Timing) -> Result:
+def _result(
+    quantity: str, level: str, benchmark: str, cores: int, amount: float, unit: str, timing: Timing
+) -> HostRate:
     value = amount / timing.value
-    return Result(quantity, level, benchmark, cores, value, unit, timing.spread, timing.flags)
+    return HostRate(quantity, level, benchmark, cores, value, unit, timing.spread, timing.flags)
 
 
-def _check_plausible(results: list[Result], topology: Topology) -> None:
+def _check_plausible(results: list[HostRate], topology: Topology) -> None:
     if topology.clock is None:
         return
     for r in results:

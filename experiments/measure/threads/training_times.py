@@ -51,7 +51,7 @@ def measure_passes(target: str, shapes: Sequence[str] = (), images: int = 20) ->
 
     with one_thread():
         start = time.process_time()
-        step = _Step(target, shapes)
+        step = _TrainingStep(target, shapes)
         preparation = time.process_time() - start
         for _ in range(WARM):
             step.forward_only()
@@ -89,7 +89,7 @@ def measure_training(
     return tuple(rows)
 
 
-class _Step:
+class _TrainingStep:
     """A model with its example, trained in place."""
 
     def __init__(self, target: str, shapes: Sequence[str], model: Any = None) -> None:
@@ -155,7 +155,7 @@ def _work(target: str, shapes: tuple[str, ...], model: Any, images: int, barrier
     import torch
 
     torch.set_num_threads(1)
-    step = _Step(target, shapes, model)
+    step = _TrainingStep(target, shapes, model)
     for _ in range(WARM):
         step.train()
     barrier.wait()

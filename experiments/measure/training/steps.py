@@ -30,7 +30,7 @@ SAMPLE = 2e-4
 
 
 @dataclass
-class Seen:
+class StepOperation:
     """One distinct operation of a step: how often it came in which phase, what it costs, and how to call it again."""
 
     name: str
@@ -160,11 +160,11 @@ def _recorder() -> Any:
     def held(value: Any) -> Any:
         return value.detach() if isinstance(value, torch.Tensor) else value
 
-    class Recorder(TorchDispatchMode):  # type: ignore[misc]
+    class StepRecorder(TorchDispatchMode):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.phase = "forward"
-            self.seen: dict[str, Seen] = {}
+            self.seen: dict[str, StepOperation] = {}
             self._storages: dict[int, Any] = {}
 
         @property
@@ -182,7 +182,7 @@ def _recorder() -> Any:
             if key not in self.seen:
                 kind, flop, byte = _work(func, args, kwargs, out)
                 call = partial(func, *kept, **named)
-                self.seen[key] = Seen(str(func), signature, kind, flop, byte, call, {})
+                self.seen[key] = StepOperation(str(func), signature, kind, flop, byte, call, {})
             for leaf in tree_leaves((args, kwargs, out)):
                 if isinstance(leaf, torch.Tensor):
                     self._storages.setdefault(leaf.untyped_storage()._cdata, leaf.untyped_storage())
@@ -190,7 +190,7 @@ def _recorder() -> Any:
             counts[self.phase] = counts.get(self.phase, 0) + 1
             return out
 
-    return Recorder()
+    return StepRecorder()
 
 
 def _written(value: Any) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.schedule.pipelines.training_known import StepCalibration
-from slipstick.estimators.schedule.pipelines.training_step import PARTS, StepTime
+from slipstick.estimators.schedule.pipelines.training_step import PARTS, TrainingStepTime
 from slipstick.experiments.subjects.training_plan.fitting import fit_of, fullest
 from slipstick.workloads.language.memory_band import StageMemory
 from slipstick.workloads.language.training_layout import TrainingLayout
@@ -29,7 +29,7 @@ class TrainingChoice:
     """
 
     layout: TrainingLayout
-    time: StepTime
+    time: TrainingStepTime
     stages: tuple[StageMemory, ...]
     spread: float = SPREAD
     watts: tuple[float, float] | None = None

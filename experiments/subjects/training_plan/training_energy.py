@@ -16,12 +16,12 @@ from slipstick.estimators.operation.power.power_cap import (
     refuse_idle_cap,
 )
 from slipstick.estimators.operation.power.voltage import KNEE
-from slipstick.estimators.schedule.pipelines.training_step import PRECISIONS, StepTime
+from slipstick.estimators.schedule.pipelines.training_step import PRECISIONS, TrainingStepTime
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 
 
-def step_watts(machine: Machine, time: StepTime, flop: float, precision: str) -> tuple[float, float] | None:
+def step_watts(machine: Machine, time: TrainingStepTime, flop: float, precision: str) -> tuple[float, float] | None:
     """Mean power of a device in a step [W], and the factor of its 80 % band; None where no factors were fitted.
 
     The factors come from serving, where no training step was metered: the band is that of serving. A cap that was set
@@ -48,7 +48,7 @@ def step_watts(machine: Machine, time: StepTime, flop: float, precision: str) ->
         return None
 
 
-def clock_left(machine: Machine, time: StepTime, watts: float) -> float:
+def clock_left(machine: Machine, time: TrainingStepTime, watts: float) -> float:
     """The clock that a cap leaves over the machine's own, at most 1.
 
     Parameters

@@ -13,7 +13,7 @@ from slipstick.estimators.composites.composite import Composite
 from slipstick.estimators.named.parallel_training import collective_times, nccl
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.estimators.operation.links.collectives import Collectives
-from slipstick.estimators.operation.links.libraries import LIBRARIES, NCCL, Protocol
+from slipstick.estimators.operation.links.libraries import LIBRARIES, NCCL, MessageProtocol
 from slipstick.estimators.schedule.sequential import Sequential
 from slipstick.estimators.sensitivity.elasticities import sensitivity
 from slipstick.hwmodels.catalog import machine
@@ -142,7 +142,7 @@ def test_a_library_is_never_slower_than_one_of_its_ways(p: int, n: float) -> Non
 
 
 def test_small_messages_go_by_the_protocol_of_low_latency() -> None:
-    slow, fast = Protocol(share=1.0, latency=1.0, base=10e-6), Protocol(share=0.5, latency=0.1, base=0.0)
+    slow, fast = MessageProtocol(share=1.0, latency=1.0, base=10e-6), MessageProtocol(share=0.5, latency=0.1, base=0.0)
     model = Collectives(protocols=Table(default=Table(slow=slow, fast=fast)))
     on, alpha, rate = linked(), 3e-6, 300e9
     assert seconds(model, on, collective("send_recv", 500, 2)) == pytest.approx(0.1 * alpha + 1000 / (0.5 * rate))

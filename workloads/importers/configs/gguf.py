@@ -46,10 +46,10 @@ def read_gguf(path: str | os.PathLike[str]) -> LanguageModel:
         Where the file is no GGUF, is cut short, or its architecture is not known.
     """
     with opened(path, _LARGEST_HEADER) as stream:
-        return _model(_Reader(stream, path), Path(path))
+        return _model(_HeaderReader(stream, path), Path(path))
 
 
-def _model(read: _Reader, path: Path) -> LanguageModel:
+def _model(read: _HeaderReader, path: Path) -> LanguageModel:
     if read.bytes(4) != b"GGUF":
         raise InputError(f"{path}: no GGUF file (it does not begin with GGUF)")
     version = read.number("I")
@@ -115,7 +115,7 @@ def _stored(shapes: list[tuple[str, int, str]], path: Path) -> str:
     return "bits " + "/".join(f"{bit:.4g}" for bit in bits)
 
 
-class _Reader:
+class _HeaderReader:
     """A bounded reader of one header."""
 
     def __init__(self, stream: BinaryIO, path: object) -> None:

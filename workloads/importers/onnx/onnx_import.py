@@ -8,7 +8,7 @@ from typing import Any
 
 from slipstick.hwmodels.files.readers import MEGABYTE, InputError, read_bytes
 from slipstick.hwmodels.files.records import Table
-from slipstick.workloads.graph.assembly import Node, Tensor, assemble
+from slipstick.workloads.graph.assembly import ImportedNode, Tensor, assemble
 from slipstick.workloads.graph.kinds import product
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.importers.onnx.onnx_operations import read_node
@@ -66,7 +66,7 @@ class _Reader:
         self.constants: dict[str, Any] = {}
         self.parameters: dict[str, Any] = {}
         self.made_by: dict[str, int | None] = {}
-        self.nodes: list[Node] = []
+        self.nodes: list[ImportedNode] = []
 
     def workload(self, defaults: dict[str, float]) -> Workload:
         graph = self.graph
@@ -134,7 +134,9 @@ class _Reader:
         reads, writes = self._tensors(node.input), self._tensors(node.output)
         known = all(self.shapes.get(name) is not None for name in (*inputs, *node.output[:1]))
         pieces = read_node(node.op_type, attributes, reads, writes, where) if known else None
-        self.nodes.append(Node(node.op_type, "forward", node.name, _known(reads), _known(writes), pieces, before))
+        self.nodes.append(
+            ImportedNode(node.op_type, "forward", node.name, _known(reads), _known(writes), pieces, before)
+        )
         for name in node.output:
             if name in self.made_by:
                 raise InputError(f"{where}: makes {name!r}, which an earlier node has made")

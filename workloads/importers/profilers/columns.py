@@ -18,7 +18,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class EventColumns:
     """Events of one category.
 
     Parameters
@@ -43,7 +43,9 @@ class Part:
     arguments: Mapping[str, Floats] = field(default_factory=dict)
 
 
-def event_table(parts: Sequence[Part], strings: Mapping[int, str], notes: TraceNotes, tick: float) -> EventTable:
+def event_table(
+    parts: Sequence[EventColumns], strings: Mapping[int, str], notes: TraceNotes, tick: float
+) -> EventTable:
     """The parts one after the other; events with a broken clock are left out and counted.
 
     Parameters
@@ -107,7 +109,7 @@ class _Codes:
         return np.array(codes, dtype=np.int32)[inverse.reshape(-1)]
 
 
-def _usable(part: Part, notes: TraceNotes) -> Part:
+def _usable(part: EventColumns, notes: TraceNotes) -> EventColumns:
     """The part without events whose clock is broken; they are counted."""
     good = (part.end >= part.start) & (part.start >= 0) & (part.end < LATEST)
     notes.skipped += int(np.count_nonzero(~good))
@@ -116,4 +118,4 @@ def _usable(part: Part, notes: TraceNotes) -> Part:
         return part
     arguments = {key: values[good] for key, values in part.arguments.items()}
     arrays = (part.start[good], part.end[good], part.names[good])
-    return Part(part.category, *arrays, part.labels, part.process[good], part.thread[good], arguments)
+    return EventColumns(part.category, *arrays, part.labels, part.process[good], part.thread[good], arguments)

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.sqlite_files import Tables, tables
-from slipstick.workloads.importers.profilers.columns import Part, Whole, event_table
+from slipstick.hwmodels.files.sqlite_files import SqliteTables, tables
+from slipstick.workloads.importers.profilers.columns import EventColumns, Whole, event_table
 from slipstick.workloads.runs.event_table import EventTable, TraceNotes
 
 KERNELS, COPIES, FILLS = (f"CUPTI_ACTIVITY_KIND_{kind}" for kind in ("KERNEL", "MEMCPY", "MEMSET"))
@@ -86,7 +86,7 @@ class _Processes:
         return np.where(correlation < 0, np.nan, correlation + order[places.reshape(-1)] * 2.0**32)
 
 
-def _device(tables: Tables, processes: _Processes) -> Iterator[Part]:
+def _device(tables: SqliteTables, processes: _Processes) -> Iterator[EventColumns]:
     for table, category, name in (
         (KERNELS, "kernel", "demangledName"),
         (COPIES, "gpu_memcpy", "copyKind"),
@@ -109,7 +109,7 @@ def _device(tables: Tables, processes: _Processes) -> Iterator[Part]:
         elif category == "gpu_memset":
             names, labels = np.zeros(len(rows), dtype=np.int64), ("Memset (Device)",)
         process = values.get("globalPid", missing) >> _THREAD_BITS
-        yield Part(
+        yield EventColumns(
             category,
             values["start"],
             values["end"],
@@ -135,12 +135,12 @@ def _copy_names(kind: Whole, source: Whole, target: Whole) -> tuple[Whole, tuple
     return codes.reshape(-1).astype(np.int64), tuple(labels)
 
 
-def _host(tables: Tables, processes: _Processes) -> Iterator[Part]:
+def _host(tables: SqliteTables, processes: _Processes) -> Iterator[EventColumns]:
     if CALLS in tables:
         rows = tables.integers(CALLS, ["start", "end", "globalTid", "nameId", "correlationId"])
         start, end, thread, names, correlation = rows.T
         process = thread >> _THREAD_BITS
-        yield Part(
+        yield EventColumns(
             "cuda_runtime", start, end, names, None,
             process & (1 << _PROCESS_BITS) - 1, thread & (1 << _THREAD_BITS) - 1,
             {"correlation": processes.correlated(correlation, process)},
@@ -163,9 +163,9 @@ def _host(tables: Tables, processes: _Processes) -> Iterator[Part]:
             yield _ranges(rows[~registered], names, labels)
 
 
-def _ranges(rows: Whole, names: Whole, labels: tuple[str, ...] | None) -> Part:
+def _ranges(rows: Whole, names: Whole, labels: tuple[str, ...] | None) -> EventColumns:
     process, thread = rows[:, 3] >> _THREAD_BITS, rows[:, 3] & (1 << _THREAD_BITS) - 1
-    return Part(
+    return EventColumns(
         "user_annotation", rows[:, 1], rows[:, 2], names, labels,
         process & (1 << _PROCESS_BITS) - 1, thread, {},
     )  # fmt: skip

@@ -12,7 +12,7 @@ import numpy as np
 
 from slipstick.hwmodels.files.opener import MEGABYTE
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows, whole_number
-from slipstick.workloads.importers.profilers.columns import Part, event_table
+from slipstick.workloads.importers.profilers.columns import EventColumns, event_table
 from slipstick.workloads.runs.event_table import EventTable, TraceNotes
 
 LIMIT_BYTES = 1024 * MEGABYTE
@@ -59,7 +59,7 @@ def read_rocprof_csv(path: Path) -> EventTable:
         raise InputError(f"{path}: no rows below the header")
     start, end, process, thread, correlation_, names = np.array(rows, dtype=np.int64).T
     known = {"correlation": np.where(correlation_ < 0, np.nan, correlation_), "stream": thread.astype(float)}
-    part = Part(NAMES[named], start, end, names, tuple(labels), process, thread, known)
+    part = EventColumns(NAMES[named], start, end, names, tuple(labels), process, thread, known)
     return event_table([part], {}, TraceNotes(), 1e-9)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from slipstick.hwmodels.files.opener import MEGABYTE
 from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping
-from slipstick.workloads.importers.profilers.columns import Part, event_table
+from slipstick.workloads.importers.profilers.columns import EventColumns, event_table
 from slipstick.workloads.runs.event_table import EventTable, TraceNotes
 
 TOP = "rocprofiler-sdk-tool"
@@ -76,10 +76,10 @@ def read_rocprof_json(path: Path) -> EventTable:
     return event_table(parts, {}, notes, 1e-9)
 
 
-def _part(category: str, rows: Any, labels: tuple[str, ...]) -> Part:
+def _part(category: str, rows: Any, labels: tuple[str, ...]) -> EventColumns:
     start, end, process, thread, correlation, names = rows.T
     known = {"correlation": np.where(correlation < 0, np.nan, correlation), "stream": thread.astype(float)}
-    return Part(category, start, end, names, labels, process, thread, known)
+    return EventColumns(category, start, end, names, labels, process, thread, known)
 
 
 def _entries(holder: Mapping[str, Any], field: str, path: Path) -> Iterator[Mapping[str, Any]]:

@@ -14,7 +14,7 @@ import sympy as sp
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
-from slipstick.workloads.graph.assembly import Assembly, Node, Piece, Tensor, assemble
+from slipstick.workloads.graph.assembly import Assembly, ImportedNode, Piece, Tensor, assemble
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.importers.torch.arguments import Input, described, without_constants
@@ -40,7 +40,7 @@ MAX_ASSUMPTIONS = 20
 class Recording:
     """What one pass over the callable gave."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[ImportedNode, ...]
     parameters: int
     parameter_bytes: int
     specialised: Mapping[str, int]
@@ -269,7 +269,7 @@ def _finish(recorder: Any, subject: Any, environment: Any, variables: Mapping[st
     )
 
 
-def _settled(node: RecordedNode, settle: Callable[[Any], Any]) -> Node:
+def _settled(node: RecordedNode, settle: Callable[[Any], Any]) -> ImportedNode:
     """The node with sizes in the user's names, its call read."""
     if node.call is None:
         pieces = [
@@ -277,9 +277,11 @@ def _settled(node: RecordedNode, settle: Callable[[Any], Any]) -> Node:
             for piece in node.pieces
         ]
         reads = (Tensor((), node.dtype),)
-        return Node(node.name, node.phase, node.layer, reads, pieces=pieces, before=node.before)
+        return ImportedNode(node.name, node.phase, node.layer, reads, pieces=pieces, before=node.before)
     call = Call(node.call.name, settle(node.call.arguments), settle(node.call.results), node.call.tags)
-    return Node(node.name, node.phase, node.layer, tuple(call.tensors()), call.results, read_call(call), node.before)
+    return ImportedNode(
+        node.name, node.phase, node.layer, tuple(call.tensors()), call.results, read_call(call), node.before
+    )
 
 
 def _interpolate(

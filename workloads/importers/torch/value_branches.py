@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.workloads.graph.assembly import Node, assemble
+from slipstick.workloads.graph.assembly import ImportedNode, assemble
 from slipstick.workloads.graph.workload import Workload
 
 MAX_READS = 500  # of one recording: 64 layers read once each; more is a loop that ends by values
@@ -24,15 +24,15 @@ DECIDED = "condition on values"
 """How an assumption about such a branch begins."""
 
 
-class Recorded(Protocol):
+class BranchRecording(Protocol):
     """What one recording gives."""
 
     @property
-    def nodes(self) -> tuple[Node, ...]:
+    def nodes(self) -> tuple[ImportedNode, ...]:
         """Its operations."""
 
 
-R = TypeVar("R", bound=Recorded)
+R = TypeVar("R", bound=BranchRecording)
 
 
 class Branches:
@@ -141,7 +141,7 @@ def _of_the_model(error: InputError) -> bool:
     return error.__cause__ is not None and not isinstance(error.__cause__, for_want_of_values)
 
 
-def _work(recording: Recorded, values: Mapping[str, int]) -> tuple[float, float]:
+def _work(recording: BranchRecording, values: Mapping[str, int]) -> tuple[float, float]:
     """Flop and bytes at the example sizes."""
     graph = assemble(recording.nodes)
     cost = Workload("way", graph.operations, graph.edges, uncounted=graph.uncounted).bind_known(values).cost

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from slipstick.hwmodels.files.readers import MEGABYTE, InputError, read_json, require_mapping
-from slipstick.workloads.importers.traces.trace_graph import Kind, Node, TraceGraph
+from slipstick.workloads.importers.traces.trace_graph import Kind, TraceGraph, TraceNode
 
 LIMIT_BYTES = 1024 * MEGABYTE
 LONGEST = 1e12
@@ -56,7 +56,7 @@ def chakra_graph(document: Mapping[str, Any], where: str) -> TraceGraph:
         raise InputError(f"{where}: no Chakra trace (want a list of 'nodes')")
     if not has_durations(document):
         raise InputError(f"{where}: no durations (duration_micros): say --from MACHINE, and they are estimated")
-    nodes: dict[int, Node] = {}
+    nodes: dict[int, TraceNode] = {}
     before: dict[int, list[int]] = {}
     for entry in entries:
         entry = require_mapping(entry, where, "nodes")
@@ -68,14 +68,14 @@ def chakra_graph(document: Mapping[str, Any], where: str) -> TraceGraph:
         kind, lane = _lane(entry, name)
         start = _seconds(_field(entry, "start_time_micros", "startTimeMicros") or 0, f"{at}: start_time_micros")
         service = _seconds(_field(entry, "duration_micros", "durationMicros") or 0, f"{at}: duration_micros")
-        nodes[number] = Node(name, kind, lane, start, service)
+        nodes[number] = TraceNode(name, kind, lane, start, service)
         deps = [_field(entry, "ctrl_deps", "ctrlDeps"), _field(entry, "data_deps", "dataDeps")]
         listed = [d for some in deps for d in (some if isinstance(some, list) else [some] if some is not None else [])]
         before[number] = [_whole(d, f"{at}: dependency") for d in listed]
     return _graph(nodes, before, where)
 
 
-def _graph(nodes: dict[int, Node], before: dict[int, list[int]], where: str) -> TraceGraph:
+def _graph(nodes: dict[int, TraceNode], before: dict[int, list[int]], where: str) -> TraceGraph:
     import networkx as nx
 
     graph: nx.DiGraph[int] = nx.DiGraph()
@@ -87,20 +87,20 @@ def _graph(nodes: dict[int, Node], before: dict[int, list[int]], where: str) -> 
     origin = min(node.start for node in nodes.values())
     order = list(nx.lexicographical_topological_sort(graph, key=lambda n: (nodes[n].start, n)))
     place = {number: i + 1 for i, number in enumerate(order)}
-    made = [Node("begin", "host", "host", 0.0, 0.0)]
+    made = [TraceNode("begin", "host", "host", 0.0, 0.0)]
     edges, lags = [], []
     for number in order:
         node = nodes[number]
         ends = {b: nodes[b].start + nodes[b].service - origin for b in graph.predecessors(number)}
         start = node.start - origin if timed else 0.0
-        made.append(Node(node.name, node.kind, node.lane, start, node.service))
+        made.append(TraceNode(node.name, node.kind, node.lane, start, node.service))
         latest = max(ends.values(), default=0.0)
         # a child of a call starts inside it: its lag is negative, and is kept for the latest of all only
         delay = start - latest if timed else 0.0
         edges += [(place[b], place[number]) for b in ends] or [(0, place[number])]
         lags += [start - end if start < end else max(0.0, delay) for end in ends.values()] or [start]
     last = len(made)
-    made.append(Node("end", "host", "host", 0.0, 0.0))
+    made.append(TraceNode("end", "host", "host", 0.0, 0.0))
     edges += [(i, last) for i in range(1, last)]
     lags += [0.0] * (last - 1)
     return TraceGraph(

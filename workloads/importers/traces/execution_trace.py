@@ -14,7 +14,7 @@ from typing import Any
 
 from slipstick.hwmodels.files.readers import MEGABYTE, InputError, read_json, require_mapping
 from slipstick.hwmodels.files.records import Table
-from slipstick.workloads.graph.assembly import DTYPES, Node, Piece, Tensor, assemble
+from slipstick.workloads.graph.assembly import DTYPES, ImportedNode, Piece, Tensor, assemble
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.importers.torch.aten import Call, read_call
 
@@ -53,7 +53,7 @@ def import_execution_trace(path: str | os.PathLike[str]) -> Workload:
     schema, entries = str(document.get("schema", "")), document.get("nodes")
     if not isinstance(entries, list) or ("chakra" not in schema.lower() and not schema[:1].isdigit()):
         raise InputError(f"{path}: no execution trace (want a 'schema' and a list of 'nodes')")
-    nodes: list[Node] = []
+    nodes: list[ImportedNode] = []
     memory = _Memory()
     for entry, phase in _operations(entries, str(path)):
         where = f"{path}: node {entry.get('id')}"
@@ -123,14 +123,14 @@ def _is_known(entry: Mapping[str, Any]) -> bool:
         return False
 
 
-def _take(entry: Mapping[str, Any], phase: str, nodes: list[Node], memory: _Memory) -> None:
+def _take(entry: Mapping[str, Any], phase: str, nodes: list[ImportedNode], memory: _Memory) -> None:
     call, reads, writes = _call(entry)
     if call.name in _ALIASES:
         return
     pieces: list[Piece] | None = read_call(call)
     index = len(nodes)
     before = memory.waits(index, reads, writes)
-    nodes.append(Node(call.name, phase, "", tuple(call.tensors()), call.results, pieces, before))
+    nodes.append(ImportedNode(call.name, phase, "", tuple(call.tensors()), call.results, pieces, before))
 
 
 def _call(entry: Mapping[str, Any]) -> tuple[Call, list[Any], list[Any]]:

@@ -14,7 +14,7 @@ Kind = Literal["host", "wait", "loader", "kernel", "copy", "collective"]
 
 
 @dataclass(frozen=True)
-class Node:
+class TraceNode:
     """One stretch of work: `service` seconds on a lane, measured from `start` (seconds) on.
 
     `correlation` is the number that a profiler gives to a kernel and its launch; -1 where there is none.
@@ -33,7 +33,7 @@ Codes = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
-class Nodes(Sequence[Node]):
+class Nodes(Sequence[TraceNode]):
     """Nodes as columns of equal length; one of them is made when it is looked at.
 
     Parameters
@@ -57,15 +57,15 @@ class Nodes(Sequence[Node]):
         return len(self.start)
 
     @overload
-    def __getitem__(self, index: int) -> Node: ...
+    def __getitem__(self, index: int) -> TraceNode: ...
     @overload
-    def __getitem__(self, index: slice) -> tuple[Node, ...]: ...
-    def __getitem__(self, index: int | slice) -> Node | tuple[Node, ...]:
+    def __getitem__(self, index: slice) -> tuple[TraceNode, ...]: ...
+    def __getitem__(self, index: int | slice) -> TraceNode | tuple[TraceNode, ...]:
         if isinstance(index, slice):
             return tuple(self[i] for i in range(*index.indices(len(self))))
         kind, lane = KINDS[self.kind[index]], self.lanes[self.lane[index]]
         numbers = float(self.start[index]), float(self.service[index]), int(self.correlation[index])
-        return Node(self.names[self.name[index]], kind, lane, *numbers)
+        return TraceNode(self.names[self.name[index]], kind, lane, *numbers)
 
     def taken(self, order: npt.NDArray[np.int64], origin: float) -> Nodes:
         """The nodes in another order, starts counted from `origin` (seconds)."""
@@ -73,7 +73,7 @@ class Nodes(Sequence[Node]):
         return Nodes(self.names, *columns, self.start[order] - origin, self.service[order], self.correlation[order])
 
     @classmethod
-    def of(cls, nodes: Sequence[Node]) -> Nodes:
+    def of(cls, nodes: Sequence[TraceNode]) -> Nodes:
         """The columns of some nodes."""
         if isinstance(nodes, Nodes):
             return nodes
@@ -100,7 +100,7 @@ class TraceGraph:
     device as the trace has it; `notes` say what was made of a trace that is not whole.
     """
 
-    nodes: Sequence[Node]
+    nodes: Sequence[TraceNode]
     edges: npt.NDArray[np.int64]
     lags: npt.NDArray[np.float64]
     releases: npt.NDArray[np.float64]

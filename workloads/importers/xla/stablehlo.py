@@ -15,7 +15,7 @@ from pathlib import Path
 
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
-from slipstick.workloads.graph.assembly import Node, assemble
+from slipstick.workloads.graph.assembly import ImportedNode, assemble
 from slipstick.workloads.graph.workload import Attribute, Workload
 from slipstick.workloads.importers.xla.mlir_text import Function, Statement, read_functions
 from slipstick.workloads.importers.xla.stablehlo_operations import NOTHING, pieces_of
@@ -50,7 +50,7 @@ class _Walk:
 
     def __init__(self, path: Path, functions: Mapping[str, Function]) -> None:
         self.path, self.functions = path, functions
-        self.nodes: list[Node] = []
+        self.nodes: list[ImportedNode] = []
         self.notes: dict[str, None] = {}
 
     def function(self, function: Function, made: dict[str, set[int]], depth: int) -> set[int]:
@@ -90,5 +90,5 @@ class _Walk:
             self.notes["loops are counted as unknown operations: their trips are not in the text"] = None
         pieces = pieces_of(kind, statement, where)
         waits: set[tuple[int, int | None]] = {(index, None) for index in before}
-        self.nodes.append(Node(kind, "forward", "", statement.reads, statement.writes, pieces, waits))
+        self.nodes.append(ImportedNode(kind, "forward", "", statement.reads, statement.writes, pieces, waits))
         return {len(self.nodes) - 1}

@@ -13,7 +13,13 @@ import sympy as sp
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op
-from slipstick.workloads.networks.megatron.megatron_layout import GRADIENTS, OPTIMIZER, PARAMETERS, Layout, sharded
+from slipstick.workloads.networks.megatron.megatron_layout import (
+    GRADIENTS,
+    OPTIMIZER,
+    PARAMETERS,
+    MegatronLayout,
+    sharded,
+)
 
 LOSS_READS, LOSS_WRITES = 17, 13
 """Half-precision elements that the loss reads and writes for each logit: it works in float32, pass by pass."""
@@ -23,7 +29,7 @@ LOSS_READS, LOSS_WRITES = 17, 13
 class DeviceOperations:
     """Operations of one device; `lane` says which part of the schedule each belongs to."""
 
-    layout: Layout
+    layout: MegatronLayout
     operations: list[Op] = field(default_factory=list)
 
     def add(

@@ -52,7 +52,7 @@ def sharded(shard: Amount, level: int) -> sp.Expr:
 
 
 @dataclass(frozen=True)
-class Layout:
+class MegatronLayout:
     """Sizes of one device, as expressions of the run's numbers."""
 
     layers: int

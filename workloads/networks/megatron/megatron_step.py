@@ -19,7 +19,7 @@ from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
 from slipstick.workloads.networks.megatron.megatron_device import DeviceOperations
-from slipstick.workloads.networks.megatron.megatron_layout import ON, SELECTIVE, UNSHARDED, WORDS, Layout
+from slipstick.workloads.networks.megatron.megatron_layout import ON, SELECTIVE, UNSHARDED, WORDS, MegatronLayout
 from slipstick.workloads.transforms.parallel import expanded
 
 SIZES = {
@@ -71,7 +71,7 @@ def parallel_gpt(
     """
     if width % heads:
         raise InputError(f"{name}: {heads} heads do not divide a width of {width}")
-    layout = Layout(layers, width, heads, vocabulary, seq_len)
+    layout = MegatronLayout(layers, width, heads, vocabulary, seq_len)
     writer = DeviceOperations(layout)
     writer.layer_forward()
     writer.layer_backward()

@@ -12,7 +12,7 @@ from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import unknown_name
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.layers.tape import Tape, Value
+from slipstick.workloads.layers.tape import NetworkTape, Value
 
 IMAGES = {"cifar10": (32, 3), "mnist": (28, 1)}
 NOISE = 64
@@ -32,7 +32,7 @@ def dcgan(data: Literal["cifar10", "mnist"] = "cifar10", dtype: str = "float32")
         raise unknown_name("data set of DCGAN", data, list(IMAGES))
     side, colours = IMAGES[data]
     batch = symbol("batch")
-    tape = Tape(f"dcgan-{data}", dtype)
+    tape = NetworkTape(f"dcgan-{data}", dtype)
     made = _generator(tape, batch, side, colours)
     judged = [_discriminator(tape, "made", made, side)]
     judged.append(_discriminator(tape, "real", tape.input(batch, colours, side, side), side))
@@ -40,7 +40,7 @@ def dcgan(data: Literal["cifar10", "mnist"] = "cifar10", dtype: str = "float32")
     return tape.training("adam", batch=1024)
 
 
-def _generator(tape: Tape, batch: Amount, side: int, colours: int) -> Value:
+def _generator(tape: NetworkTape, batch: Amount, side: int, colours: int) -> Value:
     small = side // 8 if colours == 3 else side // 4
     channels = 256 if colours == 3 else 128
     x = tape.input(batch, NOISE)
@@ -56,7 +56,7 @@ def _generator(tape: Tape, batch: Amount, side: int, colours: int) -> Value:
     return tape.elementwise("generator.tanh", "tanh", tape.transposed_convolution("generator.image", x, colours, 4, 2))
 
 
-def _discriminator(tape: Tape, which: str, x: Value, side: int) -> Value:
+def _discriminator(tape: NetworkTape, which: str, x: Value, side: int) -> Value:
     widths, kernel = ((64, 128, 256), 5) if side == 32 else ((64, 128), 4)
     name = f"discriminator.{which}"
     for index, width in enumerate(widths):

@@ -26,7 +26,7 @@ SAVED_EVERY = 1_000
 
 
 @dataclass(frozen=True)
-class Program:
+class TpuProgram:
     """A run of Table I: how its network is built, its global batch, what feeds it, and the numbers of the run."""
 
     build: Callable[[], Workload]
@@ -44,16 +44,16 @@ class Program:
         return for_run(fed(replace(plain, name=name, defaults=defaults), self.feed), **self.run)
 
 
-def _bert(data: str) -> Program:
+def _bert(data: str) -> TpuProgram:
     steps = int(EXAMPLES[data] / BERT_BATCH * EPOCHS)
     build = partial(transformer.bert, head="spans" if data == "squad" else "classes")
     run = Table[float](steps=steps, sessions=1, checkpoints=1 + steps // SAVED_EVERY)
-    return Program(build, BERT_BATCH, feeds.TOKENS, run, Table(seq_len=128.0))
+    return TpuProgram(build, BERT_BATCH, feeds.TOKENS, run, Table(seq_len=128.0))
 
 
-def _dcgan(data: str, feed: Feed) -> Program:
+def _dcgan(data: str, feed: Feed) -> TpuProgram:
     run = Table[float](steps=10_000, sessions=10, evaluations=10, evaluation_steps=1, checkpoints=10)
-    return Program(partial(dcgan.dcgan, "mnist" if data == "mnist" else "cifar10"), 1024, feed, run)
+    return TpuProgram(partial(dcgan.dcgan, "mnist" if data == "mnist" else "cifar10"), 1024, feed, run)
 
 
 _RESNET = Table[float](steps=112_590, sessions=90, evaluations=90, evaluation_steps=ceil(50_000 / 1024), checkpoints=90)
@@ -62,13 +62,15 @@ PROGRAMS = {
     **{f"tpupoint-bert-{data}": _bert(data) for data in EXAMPLES},
     "tpupoint-dcgan-cifar10": _dcgan("cifar10", feeds.CIFAR10),
     "tpupoint-dcgan-mnist": _dcgan("mnist", feeds.MNIST),
-    "tpupoint-qanet-squad": Program(
+    "tpupoint-qanet-squad": TpuProgram(
         qanet.qanet, 32, feeds.VECTORS, Table(steps=100_000, sessions=5, checkpoints=5), Table(seq_len=256.0)
     ),
-    "tpupoint-retinanet-coco": Program(
+    "tpupoint-retinanet-coco": TpuProgram(
         retinanet.retinanet, 64, feeds.COCO, Table(steps=28_125, sessions=1, checkpoints=18), dtype="bfloat16"
     ),
-    "tpupoint-resnet50-imagenet": Program(partial(resnet.resnet, 50), 1024, feeds.IMAGENET, _RESNET, dtype="bfloat16"),
+    "tpupoint-resnet50-imagenet": TpuProgram(
+        partial(resnet.resnet, 50), 1024, feeds.IMAGENET, _RESNET, dtype="bfloat16"
+    ),
 }
 """By their names in the catalogue."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.layers.tape import Tape, Value
+from slipstick.workloads.layers.tape import NetworkTape, Value
 
 WIDTH, HEADS, KERNEL, VECTOR = 128, 4, 7, 300
 
@@ -17,7 +17,7 @@ WIDTH, HEADS, KERNEL, VECTOR = 128, 4, 7, 300
 def qanet(dtype: str = "float32") -> Workload:
     """One training step. Symbols: `batch`, `seq_len` (of text and of question, both padded to it)."""
     batch, length = symbol("batch"), symbol("seq_len")
-    tape = Tape("qanet", dtype)
+    tape = NetworkTape("qanet", dtype)
     text, question = (_block(tape, name, tape.input(batch, length, VECTOR), 4) for name in ("text", "question"))
     square = (batch, length, length)
     scores = tape.batched_product("match.scores", text, question, length, WIDTH, length, square)
@@ -40,7 +40,7 @@ def qanet(dtype: str = "float32") -> Workload:
     return tape.training("adam", batch=32, seq_len=256)
 
 
-def _block(tape: Tape, name: str, x: Value, convolutions: int) -> Value:
+def _block(tape: NetworkTape, name: str, x: Value, convolutions: int) -> Value:
     """Separable convolutions, self-attention and feed forward, each behind a norm and beside a shortcut."""
     batch, length, width = x.shape
     if width != WIDTH:
@@ -61,7 +61,7 @@ def _block(tape: Tape, name: str, x: Value, convolutions: int) -> Value:
     return tape.norm(f"{name}.norm", x, "layer")
 
 
-def _attention(tape: Tape, name: str, x: Value, batch: Amount, length: Amount) -> Value:
+def _attention(tape: NetworkTape, name: str, x: Value, batch: Amount, length: Amount) -> Value:
     size, square = WIDTH // HEADS, (batch * HEADS, length, length)
     query, key, value = (
         tape.view(

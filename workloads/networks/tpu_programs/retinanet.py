@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.layers.tape import Tape, Value
+from slipstick.workloads.layers.tape import NetworkTape, Value
 from slipstick.workloads.networks.resnet import stages
 
 CHANNELS, ANCHORS = 256, 9
@@ -16,7 +16,7 @@ CHANNELS, ANCHORS = 256, 9
 
 def retinanet(image: int = 640, classes: int = 90, dtype: str = "float32") -> Workload:
     """One training step. Symbol: `batch`."""
-    tape = Tape("retinanet", dtype)
+    tape = NetworkTape("retinanet", dtype)
     features = stages(tape, tape.input(symbol("batch"), 3, image, image), 50)
     levels = _pyramid(tape, features[1:])
     outputs = []
@@ -27,7 +27,7 @@ def retinanet(image: int = 640, classes: int = 90, dtype: str = "float32") -> Wo
     return tape.training("momentum", batch=64)
 
 
-def _pyramid(tape: Tape, features: list[Value]) -> list[Value]:
+def _pyramid(tape: NetworkTape, features: list[Value]) -> list[Value]:
     """Levels 3 to 5 from the top down, each the sum of its feature and the coarser level; 6 and 7 by strides."""
     sides = [tape.convolution(f"side{i}", x, CHANNELS, (1, 1)) for i, x in enumerate(features)]
     merged = [sides[-1]]
@@ -39,7 +39,7 @@ def _pyramid(tape: Tape, features: list[Value]) -> list[Value]:
     return levels
 
 
-def _tower(tape: Tape, tower: str, level: int, x: Value, width: int) -> Value:
+def _tower(tape: NetworkTape, tower: str, level: int, x: Value, width: int) -> Value:
     """Four convolutions and the output; weights are shared among the levels, so the first alone has them."""
     for index in range(4):
         name = f"{tower}{level}.{index}"

@@ -9,7 +9,7 @@ from functools import cache
 from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.evidence.papers.seqpoint.seqpoint_study import (
     Network,
-    Study,
+    SeqPointStudy,
 )
 
 TITLES: dict[Network, str] = {"gnmt": "GNMT", "deepspeech2": "DS2"}
@@ -55,9 +55,9 @@ MODEL = "our model of the card stands for the card"
 
 
 @cache
-def study(network: Network, purpose: str = "training") -> Study:
+def study(network: Network, purpose: str = "training") -> SeqPointStudy:
     """The study of one network; its times are computed once."""
-    return Study(network, "inference" if purpose == "inference" else "training")
+    return SeqPointStudy(network, "inference" if purpose == "inference" else "training")
 
 
 def checked(holds: bool) -> bool | None:  # noqa: FBT001 - a result, no switch

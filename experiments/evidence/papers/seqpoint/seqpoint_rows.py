@@ -37,7 +37,7 @@ from slipstick.experiments.evidence.papers.seqpoint.seqpoint_study import (
     IWSLT15_SENTENCES,
     NETWORKS,
     Network,
-    Study,
+    SeqPointStudy,
     estimator,
     kernels,
     vega,
@@ -148,7 +148,7 @@ def _observations() -> list[ReproductionRow]:
         for each, count in zip((short, long), counts, strict=True)
     ]
     small, large = kernels("gnmt", 9), kernels("gnmt", 94)
-    again = Study("gnmt", seed=1)
+    again = SeqPointStudy("gnmt", seed=1)
     first, second = one.selection("seqpoint"), again.selection("seqpoint")
     same = first.lengths.tolist() == second.lengths.tolist() and first.weights.tolist() == second.weights.tolist()
     ratio = long.cost.flop / short.cost.flop

@@ -70,7 +70,7 @@ def data_lengths(network: Network, part: Literal["training", "evaluation"] = "tr
 
 
 @dataclass(frozen=True)
-class Study:
+class SeqPointStudy:
     """One network's epoch on the five configurations.
 
     Parameters
@@ -176,7 +176,7 @@ class Study:
         if "training" in parts:
             total += epochs * float(self.times[configuration].sum())
         if "evaluation" in parts:
-            forward = Study(self.network, "inference")
+            forward = SeqPointStudy(self.network, "inference")
             evaluated = epoch_lengths(data_lengths(self.network, "evaluation"), BATCH, "sorted").astype(np.float64)
             total += epochs * float(forward.seconds(evaluated, configuration).sum())
         if "autotune" in parts:

@@ -9,7 +9,7 @@ from pathlib import Path
 from slipstick.estimators.operation.cpu.bandwidth import Borders
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import read_csv_rows, read_number
-from slipstick.hwmodels.importers.kerncraft_machine import Streams
+from slipstick.hwmodels.importers.kerncraft_machine import BandwidthKernel
 from slipstick.hwmodels.machine import Machine
 
 FILE = "cpu/bandwidth_scaling.csv"
@@ -37,11 +37,11 @@ CATALOG = {
 """Names of the measurements -> machines of the catalogue."""
 
 STREAMS = {
-    "copy": Streams(1, 0, 1),
-    "daxpy": Streams(2, 1, 1, 2),
-    "load": Streams(1, 0, 0),
-    "triad": Streams(3, 0, 1, 2),
-    "update": Streams(1, 1, 1),
+    "copy": BandwidthKernel(1, 0, 1),
+    "daxpy": BandwidthKernel(2, 1, 1, 2),
+    "load": BandwidthKernel(1, 0, 0),
+    "triad": BandwidthKernel(3, 0, 1, 2),
+    "update": BandwidthKernel(1, 1, 1),
 }
 """Arrays that each benchmark of likwid-bench runs over."""
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slipstick.estimators.across_devices.devices import SAMPLE, DeviceCalibration, fit_devices
-from slipstick.estimators.across_devices.forecast import Forecast, Prediction
+from slipstick.estimators.across_devices.forecast import Forecast, RowForecast
 from slipstick.estimators.across_devices.operation_times import OperationTimes
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.tuned.tuned_devices import GRAPH_LAUNCH
@@ -103,7 +103,7 @@ class Board:
             self.forecasts[target] = self.calibration.forecast(self.machine(name), without, ())
         return self.forecasts[target]
 
-    def predict(self, name: str, frame: pd.DataFrame, left_out: Sequence[str]) -> Prediction:
+    def predict(self, name: str, frame: pd.DataFrame, left_out: Sequence[str]) -> RowForecast:
         """Times of rows of a frame on a machine."""
         return self.forecast(name, left_out).predict([self.rows(name, frame)])
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slipstick.estimators.across_devices.forecast import Prediction
+from slipstick.estimators.across_devices.forecast import RowForecast
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.learning.scores import coverage, interval_score, log_quantile, mean_error, width
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
@@ -39,7 +39,7 @@ class Part:
     machine: str
     group: tuple[str, ...]
     measured: FloatArray
-    ours: Prediction
+    ours: RowForecast
     baselines: Mapping[str, FloatArray]
 
 
@@ -141,7 +141,7 @@ def _joined(parts: Sequence[Part]) -> Part:
     def together(pick: Callable[[Part], FloatArray]) -> FloatArray:
         return np.concatenate([pick(part) for part in parts])
 
-    ours = Prediction(together(lambda p: p.ours.time), together(lambda p: p.ours.low), together(lambda p: p.ours.high))
+    ours = RowForecast(together(lambda p: p.ours.time), together(lambda p: p.ours.low), together(lambda p: p.ours.high))
     baselines = {name: together(lambda p, n=name: p.baselines[n]) for name in parts[0].baselines}  # type: ignore[misc]
     groups = ("each in turn",) if parts[0].group else ()
     return Part("", groups, together(lambda p: p.measured), ours, baselines)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slipstick.estimators.across_devices.pooling import technology
-from slipstick.estimators.calibration.mixing import Mixture, Split, mixture
+from slipstick.estimators.calibration.mixing import MethodWeights, Split, mixture
 from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.tuned.tuned_unseen import (
@@ -55,7 +55,9 @@ NEAREST = ("nearest over the formula", "nearest by bandwidth", "nearest unchange
 """Ways that take the nearest machine along; the other is the formula."""
 
 
-def predicted(case: Case, frame: pd.DataFrame, target: Machine, others: pd.DataFrame) -> tuple[FloatArray, Mixture]:
+def predicted(
+    case: Case, frame: pd.DataFrame, target: Machine, others: pd.DataFrame
+) -> tuple[FloatArray, MethodWeights]:
     """Log seconds of rows on a machine by the rows of others, and the mixture that made them."""
     alike = _alike(target, others)
     splits = []

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slipstick.estimators.calibration.mixing import Mixture
+from slipstick.estimators.calibration.mixing import MethodWeights
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.tuned.tuned_unseen import CHANGES
 from slipstick.experiments.evidence.rows import ValidationRow
@@ -123,7 +123,7 @@ def compile_scores(data: Sequence[Both], names: Sequence[str]) -> Iterator[Score
             (formula,) = predicted(others, np.ones(programs, bool), [one], names)
             ways = {"formula": formula, "nearest": near.change()}
             copied.append(near.change())
-            mixed.append(Mixture(CHANGES, None).log(ways))
+            mixed.append(MethodWeights(CHANGES, None).log(ways))
     if len(mixed) == len(data):
         yield from _scores("device unseen, a relative known", "each in turn", mixed, data, {"nearest device": copied})
 
@@ -137,7 +137,7 @@ def sealed_scores(
         if others:
             (formula,) = predicted(others, np.ones(one.eager.rows.programs, bool), [one], names)
             near = others[[o.eager.host for o in others].index(nearest(one.eager, [o.eager for o in others]).host)]
-            estimated = Mixture(CHANGES, None).log({"formula": formula, "nearest": near.change()})
+            estimated = MethodWeights(CHANGES, None).log({"formula": formula, "nearest": near.change()})
             yield from _scores(one.eager.host, "scored rows", [estimated], [one], {"nearest device": [near.change()]})
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstick.estimators.calibration.mixing import Mixture, Split, mixture
+from slipstick.estimators.calibration.mixing import MethodWeights, Split, mixture
 from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.tuned.tuned_kinship import RELATIVES
@@ -56,7 +56,7 @@ class LeftOutProgramTimes:
     """Log seconds by program, and the mixture that made them."""
 
     logs: FloatArray
-    mixed: Mixture
+    mixed: MethodWeights
 
 
 def kin(one: Timed, other: Timed) -> int:
