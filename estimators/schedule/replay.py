@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -19,6 +20,8 @@ Floats = npt.NDArray[np.float64]
 DEVICE_KINDS: tuple[Kind, ...] = ("kernel", "copy", "collective")
 FETCH = 1.4e-3
 """Seconds the training loop needs to take a batch that a worker has ready: unpickling, shared memory."""
+SHORTEST_STEP = 1e-12
+"""Seconds: a thousandth of what the clocks of profilers count in."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +69,16 @@ def completion_of(graph: TraceGraph, service: Floats) -> Floats:
 
 
 def replay_of(graph: TraceGraph, seconds: Floats, done: Floats) -> Replay:
-    """What a replay gives whose nodes take so many seconds and end so late, both of shape (nodes,)."""
+    """What a replay gives whose nodes take so many seconds and end so late, both of shape (nodes,).
+
+    Raises
+    ------
+    InputError
+        Where a step takes no time: ratios to it are no numbers.
+    """
     steps = tuple(float(done[last] - done[first]) for first, last in graph.steps)
+    if not all(SHORTEST_STEP <= step < math.inf for step in steps):
+        raise InputError(f"{graph.source}: a step of {min(steps):g} s: want steps of at least {SHORTEST_STEP:g} s")
     begin, end = done[graph.steps[0][0]], done[graph.steps[-1][1]]
     span = max(float(end - begin), 1e-12)
     kinds = np.array(KINDS)[graph.columns.kind]

@@ -147,12 +147,12 @@ def _defect(words: list[str], error: Exception) -> str:
 
 
 def _one_line_each(usual: Callable[..., None]) -> Callable[..., None]:
-    """What a user is warned of is a line on stderr; other warnings are shown as `usual`."""
+    """What a user is warned of is a line on stderr; numpy's own warnings say nothing of the input, which is checked."""
 
     def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
         if issubclass(category, UserWarning):
             print(f"slipstick: warning: {_one_line(str(message))}", file=sys.stderr)
-        else:
+        elif not issubclass(category, RuntimeWarning):
             usual(message, category, *rest, **more)
 
     return show

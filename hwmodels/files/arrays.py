@@ -7,6 +7,7 @@ import math
 import os
 import zlib
 from collections.abc import Mapping
+from tokenize import TokenError
 from typing import Any
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
@@ -17,6 +18,8 @@ from slipstick.hwmodels.files.readers import MEGABYTE, InputError, parse_json, r
 
 Arrays = dict[str, npt.NDArray[Any]]
 _BROKEN = (ValueError, OSError, KeyError, TypeError, EOFError, RuntimeError, OverflowError, BadZipFile, zlib.error)
+_BROKEN_HEADER = (SyntaxError, TokenError, MemoryError)
+"""What Python's parser makes of the header of an array, which numpy gives it."""
 
 
 def read_arrays(path: str | os.PathLike[str], limit_bytes: int, what: str) -> Arrays:
@@ -41,8 +44,8 @@ def read_arrays(path: str | os.PathLike[str], limit_bytes: int, what: str) -> Ar
             return {entry.filename.removesuffix(".npy"): _array(archive, entry) for entry in entries}
     except InputError:
         raise
-    except _BROKEN as error:
-        raise InputError(f"{path}: no {what} ({str(error) or type(error).__name__})") from None
+    except (*_BROKEN, *_BROKEN_HEADER) as error:
+        raise InputError(f"{path}: no {what} ({' '.join(str(error).split())[:200] or type(error).__name__})") from None
 
 
 def text_fields(arrays: Arrays, name: str, path: object) -> Mapping[str, Any]:

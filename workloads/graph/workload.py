@@ -14,7 +14,7 @@ import sympy as sp
 
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table, content_digest
-from slipstick.workloads.graph.cost import Amount, Cost, bind_amount, symbols_of
+from slipstick.workloads.graph.cost import SIZE_BYTES, Amount, Cost, bind_amount, symbols_of
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -53,6 +53,12 @@ class Op:
     attributes: Table[Attribute] = Table()
     body: Workload | None = None
     payload: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.dtype not in SIZE_BYTES:
+            raise InputError(
+                f"operation {self.name[:60]!r}: {unknown_name('data type', self.dtype, sorted(SIZE_BYTES))}"
+            )
 
     @cached_property
     def identity(self) -> str:

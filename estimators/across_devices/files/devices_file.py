@@ -188,9 +188,11 @@ def _rows(entry: Any, machines: Mapping[str, Machine], path: object) -> Operatio
 
 def _machine(fields: Mapping[str, Any], machines: Mapping[str, Machine], path: object) -> Machine:
     name = fields.get("machine")
+    if not isinstance(name, str):
+        raise InputError(f"{path}: machine = {str(name)[:40]!r}: want a name")
     if name not in machines:
         raise InputError(f"{path}: {unknown_name('machine', name, sorted(machines))}")
-    return machines[str(name)]
+    return machines[name]
 
 
 def _list(fields: Mapping[str, Any], name: str, path: object) -> list[Any]:

@@ -13,6 +13,8 @@ from slipstick.hwmodels.files.readers import InputError
 
 Distribution: TypeAlias = Literal["log-normal", "exponential", "gamma"]
 Order: TypeAlias = Literal["kept", "free"]
+MOST = {"variation": 100.0, "uneven": 100.0, "scatter": 10.0, "slow_factor": 1e6}
+"""Beyond these the mean of any number of runs is decided by one of them, and 1e200 is no number when squared."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,9 @@ class Stage:
         for what, value in (("service", min(self.times)), *((name, getattr(self, name)) for name in numbers)):
             if not (value >= 0 and math.isfinite(value)):
                 raise InputError(f"stage {self.name!r}: {what} is {value}; it must be finite and at least 0")
+        for what, most in MOST.items():
+            if getattr(self, what) > most:
+                raise InputError(f"stage {self.name!r}: {what} is {getattr(self, what):g}; it must be at most {most:g}")
         if not 0 <= self.slow_share <= 1:
             raise InputError(f"stage {self.name!r}: slow_share is {self.slow_share}; it must lie in 0..1")
         if self.distribution == "exponential" and self.variation not in (0.0, 1.0):

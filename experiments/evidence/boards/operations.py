@@ -112,6 +112,9 @@ def _scored_frame(case: Case, title: str, training: pd.DataFrame, frame: pd.Data
     counts = board.training["machine"].value_counts()
     parts = []
     for name, chosen in frame.groupby("machine"):
+        if reason := board.refused(str(name), chosen):
+            rows.append(skipped(title, reason))
+            continue
         new = counts.get(name, 0) < ENOUGH
         parts.append(score(board, str(name), chosen, (str(name),) if new else ()))
     return rows + score_rows(case, parts, None, title)

@@ -93,10 +93,11 @@ class TrainingLog:
 
     def lines(self) -> list[str]:
         """What the log is, in words."""
-        whole = f"{self.seconds:,.4g} s from run_start to run_stop ({self.status or 'no status'})"
+        whole = "the log ends before run_stop"
+        if self.seconds is not None:
+            whole = f"{self.seconds:,.4g} s from run_start to run_stop ({self.status or 'no status'})"
         result = [
-            f"{self.benchmark or 'a benchmark without a name'}, {self.organisation or 'no organisation'}: "
-            + (whole if self.seconds is not None else "the log ends before run_stop")
+            f"{self.benchmark or 'a benchmark without a name'}, {self.organisation or 'no organisation'}: {whole}"
         ]
         if self.steps:
             count = sum(each.count for each in self.steps)

@@ -19,6 +19,7 @@ from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.tuned.tuned_devices import GRAPH_LAUNCH
 from slipstick.experiments.calibrate.devices_left_out import four_numbers, roofline
 from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import KINDS
 from slipstick.workloads.graph.workload import Attribute
@@ -78,6 +79,9 @@ class Board:
     def forms(self) -> list[OperationTimes]:
         """The training rows by machine and file."""
         known = self.training[self.training["machine"] != ""]
+        known = known[
+            known["machine"].isin([name for name in known["machine"].unique() if not self.refused(name, known)])
+        ]
         if "file" not in known:
             known = known.assign(file="")
         groups = known.groupby(["machine", "file", *(["stack"] if "stack" in known else [])], sort=True)
@@ -88,6 +92,14 @@ class Board:
         """Of all training rows."""
         typical = sorted({form.source for form in self.forms if self.test and self.test in form.source})
         return fit_devices(self.forms, "", self.sample, typical=typical)
+
+    def refused(self, name: str, frame: pd.DataFrame) -> str:
+        """Why a machine answers no row of a frame: it states no rate for their data type; "" where it answers."""
+        try:
+            self.roofline(name, frame.head(1))
+        except InputError as error:
+            return str(error)
+        return ""
 
     def fitted(self, name: str) -> bool:
         """Whether a machine has a fit of its own."""
