@@ -23,7 +23,7 @@ lint: $(VENV)/.full
 	$(VENV)/bin/lint-imports
 
 validate: $(VENV)/.full
-	-$(RUN) -m slipstick validate all --page docs/validation.md
+	-$(RUN) -m slipstick validate all --save docs/validation
 
 attack: $(VENV)/.full
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(RUN) -m tests.attack --cases 50000

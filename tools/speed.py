@@ -1,6 +1,6 @@
 """CPU seconds of the README's commands, at the checkout here and at an older commit, one after the other in turns.
 
-    python -m tools.speed [--old REVISION] [--runs 5] [--only WORD] [--page docs/validation.md]
+    python -m tools.speed [--old REVISION] [--runs 5] [--only WORD] [--page docs/notes/speed.md]
 
 Seconds are user and system time of the child process (wait4), the least of the runs. `empty` begins each run without
 a folder for kept data, `warm` with what the run before left, `read-only` without a place to write to. Compiled

@@ -32,4 +32,4 @@ def why_missing(relative: str, scored: Path | None = None) -> str:
     """The reason for a skipped row."""
     if scored is not None:
         return f"{relative} is not in {scored}"
-    return f"{relative}: no public measurements here (set SLIPSTICK_DATA; docs/validation.md says where to get them)"
+    return f"{relative}: no public measurements here (set SLIPSTICK_DATA; `slipstick data list` says where to get them)"

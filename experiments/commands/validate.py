@@ -26,7 +26,9 @@ def register(app: typer.Typer) -> None:
         machines: Annotated[
             Path | None, typer.Option(help="folder of machine files for devices that the catalogue lacks")
         ] = None,
-        page: Annotated[Path | None, typer.Option(help="put each table into this page as soon as it is there")] = None,
+        save: Annotated[
+            Path | None, typer.Option(help="write the rows as JSON below this folder, and its pages anew")
+        ] = None,
         predictor: Annotated[
             list[OwnName] | None,
             typer.Option(
@@ -45,7 +47,8 @@ def register(app: typer.Typer) -> None:
     ) -> int:
         """Accuracy on measurements that the models were not fitted to; exit code 1 where a goal is missed."""
         from slipstick.experiments.evidence import catalog
-        from slipstick.experiments.evidence.scoreboard_page import put
+        from slipstick.experiments.evidence.validation_pages import save as save_rows
+        from slipstick.experiments.evidence.validation_pages import write_pages
         from slipstick.experiments.pages.output import emit
         from slipstick.hwmodels.catalog import OWN
         from slipstick.hwmodels.files.readers import InputError
@@ -64,11 +67,13 @@ def register(app: typer.Typer) -> None:
             if len(boards) > 1:
                 print(f"slipstick: validate {name}", file=sys.stderr)
             rows = board.rows(data)
-            if page is not None:
-                put(name, rows, page)
+            if save is not None:
+                save_rows(name, rows, save)
             if format == "table":
                 emit([_short(row.to_dict()) for row in rows], format, notes=_reasons(rows), digits=5)
             result += rows
+        if save is not None:
+            write_pages(save, {name: catalog.scoreboard(name) for name in catalog.scoreboards()})
         if format != "table":
             emit([row.to_dict() for row in result], format)
         return 1 if any(row.ok is False for row in result) else 0

@@ -171,7 +171,7 @@ class Data:
             Where there is none.
         """
         if (folder := data_folder()) is None:
-            raise MissingError("no public measurements here (set SLIPSTICK_DATA; docs/validation.md says where)")
+            raise MissingError("no public measurements here (set SLIPSTICK_DATA; `slipstick data list` says where)")
         return folder
 
     def known(self, relative: str) -> Path:
@@ -209,6 +209,30 @@ Score = Callable[[Data], Iterable[Scored | ValidationRow]]
 
 
 @dataclass(frozen=True)
+class Front:
+    """A line of the validation's front page: which rows of a board answer a question on things never seen.
+
+    Parameters
+    ----------
+    question, unseen
+        What people ask, and what was left out of the fit, in a few words.
+    case, held_out
+        Of the rows; the case without what a metric adds to its name.
+    """
+
+    question: str
+    unseen: str
+    case: str
+    held_out: str
+    dataset: str = ""
+
+    def chooses(self, row: ValidationRow) -> bool:
+        """Whether a row is of this line."""
+        names = (self.case, f"{self.case}, median", f"{self.case}, 90th percentile")
+        return row.case in names and row.held_out == self.held_out and self.dataset in ("", row.dataset)
+
+
+@dataclass(frozen=True)
 class Board:
     """A scoreboard.
 
@@ -218,10 +242,13 @@ class Board:
         What a user asks that this board answers for things never seen, in a sentence.
     parts
         Data set -> its scores; each part is skipped by itself where its files are missing or cannot be read.
+    front
+        Its lines of the front page.
     """
 
     question: str
     parts: Mapping[str, Score]
+    front: tuple[Front, ...] = ()
 
     def scored(self, data: Data) -> Iterator[tuple[str, Scored | ValidationRow]]:
         """(data set, scores or a finished row) of every part, in order.

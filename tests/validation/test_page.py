@@ -1,30 +1,60 @@
-"""The page of scoreboards: one section a board, written without touching the others."""
+"""Rows of scoreboards as files, and the pages that are made from them."""
+
+from __future__ import annotations
 
 from pathlib import Path
 
-from slipstick.experiments.evidence.rows import ValidationRow
-from slipstick.experiments.evidence.scoreboard_page import MARK, put
+from slipstick.experiments.evidence import catalog
+from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.score import Board, Front
+from slipstick.experiments.evidence.validation_pages import front_lines, front_page, save, saved, write_pages
+
+ROOT = Path(__file__).parents[2]
+HOW = Front("Steps", "the width", "step | time", "width")
 
 
-def row(case: str, ours: float) -> ValidationRow:
-    return ValidationRow("public times", case, "machine", 3, "MAPE", "", ours, goal=0.1, ok=ours <= 0.1)
+def row(case: str, ours: float, metric: str = "MAPE", **more: object) -> ValidationRow:
+    return ValidationRow("public times", case, "width", 3, metric, "1", ours, goal=0.1, ok=ours <= 0.1, **more)  # type: ignore[arg-type]
 
 
-def test_a_section_is_replaced_and_the_rest_of_the_page_stays(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(f"# Ours\n\nWritten by hand.\n\n{MARK}\n")
-    put("tpu", [row("step | time", 0.05)], page)
-    put("bandwidth", [row("triad", 0.3)], page)
-    put("tpu", [row("step | time", 0.07)], page)
-    text = page.read_text()
-    assert text.startswith("# Ours\n\nWritten by hand.")
-    headings = [line for line in text.splitlines() if line.startswith("## ")]
-    assert headings == ["## bandwidth", "## tpu"]
-    assert "| step \\| time | machine | 3 | MAPE | 0.07 | 0.1 | yes |" in text
-    assert "| triad | machine | 3 | MAPE | 0.3 | 0.1 | **no** |" in text
-    assert "0.05" not in text
+def boards(*names: str) -> dict[str, Board]:
+    return {name: Board(f"What of {name}?", {}, (HOW,)) for name in names}
 
 
-def test_a_page_that_is_not_there_is_begun(tmp_path: Path) -> None:
-    put("spmv", [row("hot", 0.02)], tmp_path / "new.md")
-    assert (tmp_path / "new.md").read_text().startswith("# Validation\n\n" + MARK)
+def test_rows_are_kept_with_command_date_and_commit_and_read_back(tmp_path: Path) -> None:
+    rows = [row("step | time", 0.05, baselines={"line": 0.2}, noise_floor=0.01), skipped("other", "not here")]
+    save("tpu", rows, tmp_path)
+    run = saved(tmp_path)["tpu"]
+    assert run.command == "slipstick validate tpu" and run.commit and run.date
+    assert [one.to_dict() for one in run.rows] == [one.to_dict() for one in rows]
+
+
+def test_numbers_that_json_lacks_are_none(tmp_path: Path) -> None:
+    save("tpu", [row("step", float("nan"), baselines={"line": float("inf")})], tmp_path)
+    (kept,) = saved(tmp_path)["tpu"].rows
+    assert kept.ours is None and kept.baselines == {}
+
+
+def test_shares_are_per_cent_and_what_is_missed_stands_first(tmp_path: Path) -> None:
+    folder = tmp_path / "validation"
+    save("tpu", [row("step | time", 0.053, baselines={"line": 0.2}, noise_floor=0.004), row("other", 0.3)], folder)
+    save("bandwidth", [row("step | time", 0.25), row("step | time", 0.9, "90th percentile")], folder)
+    write_pages(folder, boards("tpu", "bandwidth"))
+    page = (folder / "tpu.md").read_text()
+    assert "| step \\| time | width | 3 | MAPE | 5.3 % | 10.0 % | yes | line 20 % |  | 0.4 % |" in page
+    assert page.index("## Missed") < page.index("| public times: other |") < page.index("## public times")
+    front = (tmp_path / "validation.md").read_text()
+    assert "1 of 2 kinds of question miss their goal" in front and "1 of 4 goals are met" in front
+    first, second = (line for line in front.splitlines() if line.startswith("| [Steps]"))
+    assert "bandwidth.md) | the width | 3 | **25 %** | **90 %** | 10.0 % / 10.0 % |" in first and "tpu.md" in second
+    assert (folder / "validation.svg").read_text().startswith("<?xml")
+
+
+def test_the_front_page_that_ships_is_made_from_the_rows_and_fits_two_screens() -> None:
+    folder = ROOT / "docs" / "validation"
+    runs = saved(folder)
+    lines = front_lines(runs, {name: catalog.scoreboard(name) for name in runs})
+    text = (ROOT / "docs" / "validation.md").read_text()
+    assert text == front_page(lines, runs)
+    assert len(text.split()) < 1200
+    assert all((folder / f"{name}.md").exists() for name in runs)

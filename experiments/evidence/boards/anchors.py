@@ -46,7 +46,7 @@ def rows(scored_at: Path | None = None) -> list[ValidationRow]:
     """The scoreboard; skipped cases say why."""
     folder = data_folder()
     if folder is None:
-        return [skipped(DATASET, "no public measurements here (set SLIPSTICK_DATA; docs/validation.md says where)")]
+        return [skipped(DATASET, "no public measurements here (set SLIPSTICK_DATA; `slipstick data list` says where)")]
     frames = _frames(folder)
     tested = frames if scored_at is None else _frames(scored_at)
     if not tested or not frames:

@@ -16,7 +16,7 @@ from slipstick.estimators.core.estimate import DEFAULT_LEVEL
 from slipstick.estimators.learning.scores import inside, interval_scores
 from slipstick.estimators.operation.cpu.bandwidth import FittedSaturation, Points, fit_saturation, learn_prior, lesson
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
-from slipstick.experiments.evidence.score import Board, Data
+from slipstick.experiments.evidence.score import Board, Data, Front
 from slipstick.experiments.evidence.validation.cpu.bandwidth_data import FILE, MeasuredMachine, read_bandwidths
 from slipstick.experiments.evidence.validation.cpu.loop_scores import loop_rows
 
@@ -203,4 +203,12 @@ BASELINES: dict[str, Callable[[Points, FloatArray], FloatArray]] = {
 }
 
 
-BOARD = Board("Which memory bandwidth do more cores reach, and which does a CPU never measured?", {DATASET: _machines})
+BOARD = Board(
+    "Which memory bandwidth do more cores reach, and which does a CPU never measured?",
+    {DATASET: _machines},
+    (
+        Front(
+            "Memory bandwidth of more cores", "the CPU", "1 thread a core: mean", f"machine; cores above {FITTED_CORES}"
+        ),
+    ),
+)

@@ -19,7 +19,7 @@ from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.operation.links.collectives import Collectives
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
-from slipstick.experiments.evidence.score import Board, Data, MissingError
+from slipstick.experiments.evidence.score import Board, Data, Front, MissingError
 from slipstick.experiments.evidence.validation.parallel.collective_fit import fitted, looped, predicted
 from slipstick.experiments.evidence.validation.parallel.collective_systems import (
     FOLDER,
@@ -50,7 +50,7 @@ def _systems(data: Data) -> Iterator[ValidationRow]:
     """Each machine left out in turn, or, with `--data`, the machines below that folder."""
     training, own_timings = timings(data.folder), nccl_timings(data.folder)
     if training.empty:
-        raise MissingError(f"no {FOLDER} here (set SLIPSTICK_DATA; docs/validation.md says where)")
+        raise MissingError(f"no {FOLDER} here (set SLIPSTICK_DATA; `slipstick data list` says where)")
     if data.scored is None:
         turns = [(training[training["machine"] != name], part) for name, part in training.groupby("machine")]
         yield from _board(turns, LEFT, own_timings)
@@ -250,4 +250,8 @@ def _line(part: pd.DataFrame) -> tuple[float, float]:
     return max(float(alpha), 1e-6), max(float(beta), 0.0)
 
 
-BOARD = Board("How long does a collective take between GPUs of a machine never measured?", {"collectives": _systems})
+BOARD = Board(
+    "How long does a collective take between GPUs of a machine never measured?",
+    {"collectives": _systems},
+    (Front("Collectives between GPUs", "the machine", "all machines", LEFT),),
+)

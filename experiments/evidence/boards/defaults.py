@@ -14,7 +14,7 @@ import numpy as np
 
 from slipstick.estimators.learning.scores import binomial_interval
 from slipstick.experiments.evidence.rows import ValidationRow
-from slipstick.experiments.evidence.score import Board, Data
+from slipstick.experiments.evidence.score import Board, Data, Front
 from slipstick.experiments.evidence.validation.defaults.figures import Figure, figures
 from slipstick.experiments.question.question import Question, question
 from slipstick.hwmodels.catalog import machine_names
@@ -227,4 +227,5 @@ def _skipped(figure: Figure, why: str) -> ValidationRow:
 BOARD = Board(
     "How long does a whole model take, by the answer that is given where nothing but model and machine is named?",
     {DATASET: _figures, "default estimators on every machine": _bounds},
+    (Front("A whole model, by default", "the figures", "all", HELD_OUT),),
 )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from slipstick.experiments.evidence.score import Board
+from slipstick.experiments.evidence.score import Board, Front
 from slipstick.experiments.evidence.validation.energy.power_limit_scores import limit_scores
 from slipstick.experiments.evidence.validation.energy.serving_power_scores import serving_power
 
 BOARD = Board(
     "What do training under a power limit and serving a language model draw, on a device or model never measured?",
     {"energy: training under power limits (Zeus)": limit_scores, "energy: serving (ML.ENERGY)": serving_power},
+    (Front("Power while serving", "the model", "power of a device", "model"),),
 )

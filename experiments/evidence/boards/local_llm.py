@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.tuned.tuned_local import ANCHORED
-from slipstick.experiments.evidence.score import PERCENT, Board, Data, Scored
+from slipstick.experiments.evidence.score import PERCENT, Board, Data, Front, Scored
 from slipstick.experiments.evidence.validation.serving.bench_scores import bench_scores
 from slipstick.experiments.evidence.validation.serving.local_rows import (
     FILE,
@@ -118,4 +118,5 @@ def _pair(
 BOARD = Board(
     "How many tokens/s does a local language model make for one user on a machine that nobody measured?",
     {"local_llm/localscore": _localscore, "local_llm/llm_inference_bench": bench_scores},
+    (Front("One user's tokens from a local model", "the accelerator", "tokens/s of generation", "accelerator unseen"),),
 )

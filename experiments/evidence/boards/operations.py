@@ -31,7 +31,7 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
     folder = data_folder()
     if folder is None:
         return [
-            skipped("operations", "no public measurements here (set SLIPSTICK_DATA; docs/validation.md says where)")
+            skipped("operations", "no public measurements here (set SLIPSTICK_DATA; `slipstick data list` says where)")
         ]
     boards: dict[tuple[str, ...], Board] = {}
     scores: list[ValidationRow] = []

@@ -18,7 +18,7 @@ from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.tuned.tuned_defaults import PROGRAMS
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
-from slipstick.experiments.evidence.score import LOGARITHMIC, Board, Data, MissingError, Scored, of_errors
+from slipstick.experiments.evidence.score import LOGARITHMIC, Board, Data, Front, MissingError, Scored, of_errors
 from slipstick.experiments.evidence.validation.models.programs.compile_scores import both, compile_scores, sealed_scores
 from slipstick.experiments.evidence.validation.models.programs.program_data import Program, machine_of, programs, times
 from slipstick.experiments.evidence.validation.models.programs.program_fit import classes, columns, fit, modelled
@@ -181,4 +181,8 @@ def _scored(
 BOARD = Board(
     "How long does a PyTorch program take that nobody timed, or on a GPU never seen, and does compiling help?",
     {DATASET: _eager, "compiled PyTorch programs": _compiled},
+    (
+        Front("A PyTorch program", "the program", "program unseen", "program"),
+        Front("A PyTorch program", "the GPU", "device unseen", "each in turn", DATASET),
+    ),
 )

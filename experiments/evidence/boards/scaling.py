@@ -20,11 +20,12 @@ from slipstick.estimators.extrapolation.extrapolate import extrapolate_many
 from slipstick.estimators.extrapolation.series import KINDS, Series
 from slipstick.estimators.learning import scores
 from slipstick.experiments.evidence.rows import ValidationRow
-from slipstick.experiments.evidence.score import Board, Data
+from slipstick.experiments.evidence.score import Board, Data, Front
 from slipstick.hwmodels.files.frames import csv_frame
 from slipstick.hwmodels.files.readers import InputError
 
 LEVEL = 0.8
+LATER = "later values of each series"
 BINS = (("2x", 1.5, 2.9), ("4x", 2.9, 5.7), ("8x", 5.7, 11.4), (">11x", 11.4, np.inf))
 ENOUGH = 50
 GOALS = {
@@ -197,7 +198,7 @@ def _cells(scored: Sequence[Target]) -> Iterator[tuple[str, str, list[Target]]]:
 
 
 def _row(case: str, some: Sequence[Target], metric: str, ours: float, **more: object) -> ValidationRow:
-    return ValidationRow("scaling", case, "later values of each series", len(some), metric, "%", ours, **more)  # type: ignore[arg-type]
+    return ValidationRow("scaling", case, LATER, len(some), metric, "%", ours, **more)  # type: ignore[arg-type]
 
 
 def _medians(scored: Sequence[Target]) -> Iterator[ValidationRow]:
@@ -266,7 +267,7 @@ def _bands(scored: Sequence[Target]) -> Iterator[ValidationRow]:
         yield ValidationRow(
             "scaling",
             f"{kind} {name}, band",
-            "later values of each series",
+            LATER,
             len(some),
             "interval score of log time",
             "1",
@@ -344,5 +345,10 @@ def _sources(scored: Sequence[Target]) -> Iterator[ValidationRow]:
 
 
 BOARD = Board(
-    "How long does my program take at sizes or numbers of threads far beyond those measured?", {"scaling": _series}
+    "How long does my program take at sizes or numbers of threads far beyond those measured?",
+    {"scaling": _series},
+    (
+        Front("Threads, 4 times as many", "counts beyond 4 x", "strong 4x", LATER),
+        Front("Problem sizes, 4 times as large", "sizes beyond 4 x", "problem_size 4x", LATER),
+    ),
 )

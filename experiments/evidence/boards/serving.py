@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.experiments.evidence.rows import ValidationRow
-from slipstick.experiments.evidence.score import PERCENT, Board, Data, Scored
+from slipstick.experiments.evidence.score import PERCENT, Board, Data, Front, Scored
 from slipstick.experiments.evidence.validation.serving.baselines import nearest_scaled, one_efficiency, seven_numbers
 from slipstick.experiments.evidence.validation.serving.mlperf import mlperf_scores
 from slipstick.experiments.evidence.validation.serving.picks import Predictions, picks
@@ -149,4 +149,9 @@ def _answered(scored: Sequence[Case], refused: dict[str, int]) -> ValidationRow:
 BOARD = Board(
     "How long does a token take when I serve a language model on a machine, engine or model never measured?",
     {DATASET: _silicon, "serving/requests": request_scores, "serving/mlperf_inference_v51": mlperf_scores},
+    (
+        Front("Time of a further token, dense models", "the model", "time of a further token, dense", "model unseen"),
+        Front("Time of a further token, experts", "the model", "time of a further token, experts", "model unseen"),
+        Front("Time to the first token, dense models", "the model", "time to the first token, dense", "model unseen"),
+    ),
 )

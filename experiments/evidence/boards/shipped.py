@@ -45,7 +45,7 @@ def public_times() -> list[OperationTimes]:
     """
     folder = data_folder()
     if folder is None:
-        raise InputError("no public measurements here (set SLIPSTICK_DATA; docs/validation.md says where)")
+        raise InputError("no public measurements here (set SLIPSTICK_DATA; `slipstick data list` says where)")
     result: dict[str, list[OperationTimes]] = {}
     shipped = ("BF16", "FP8 gemm a tensor", "FP8 gemm in blocks, its twin", "context", "generation")
     for case in cases():

@@ -19,7 +19,7 @@ from slipstick.estimators.operation.tpu.tpu_step import TpuOperations
 from slipstick.estimators.schedule.infeed import Lane
 from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
-from slipstick.experiments.evidence.score import Board, Data, Metric, Scored
+from slipstick.experiments.evidence.score import Board, Data, Front, Metric, Scored
 from slipstick.experiments.evidence.validation.tpu.tpu_data import BOUND, STEPS, TRACES, Row, read_steps, read_traces
 from slipstick.experiments.evidence.validation.tpu.tpu_fit import (
     Floats,
@@ -32,6 +32,7 @@ from slipstick.experiments.evidence.validation.tpu.tpu_fit import (
 
 DATASET = "ParaDnn, TPU v2-8"
 LEVEL = 0.9
+WIDTHS = ("step time, width >= 2048 unseen", "fitted to widths below 2048")
 METRICS = (Metric("mean |predicted/measured - 1|", mean_error),)
 FEW = 8
 READING = 0.5
@@ -55,7 +56,7 @@ def _rules(data: Data) -> Iterator[Scored | ValidationRow]:
         yield skipped(DATASET, why_missing(STEPS, data.scored))
     rules: list[tuple[str, str, float, Any]] = [
         ("step time, batch >= 4096 unseen", "fitted to batches below 4096", 0.08, lambda key: key[4] >= 4096),
-        ("step time, width >= 2048 unseen", "fitted to widths below 2048", 0.06, lambda key: key[1] >= 2048),
+        (*WIDTHS, 0.06, lambda key: key[1] >= 2048),
     ]
     for case, held_out, goal, inside in rules:
         train = {key: value for key, value in known.items() if not inside(key)}
@@ -188,4 +189,8 @@ def _roofline(keys: Sequence[Row]) -> Floats:
     return times(perfect, keys)
 
 
-BOARD = Board("How long does a training step take on a Cloud TPU, and does its infeed bound it?", {DATASET: _rules})
+BOARD = Board(
+    "How long does a training step take on a Cloud TPU, and does its infeed bound it?",
+    {DATASET: _rules},
+    (Front("Training step on a Cloud TPU", "networks this wide", *WIDTHS),),
+)

@@ -37,7 +37,7 @@ def _traces(data: Data) -> list[ValidationRow]:
     folder = data.scored or data.folder
     files = sorted(p for p in (folder / "traces").rglob("*.json*") if "chakra" not in p.name)
     if not files:
-        raise MissingError("no traces/*/*.json.gz (set SLIPSTICK_DATA; docs/validation.md says where to get them)")
+        raise MissingError("no traces/*/*.json.gz (set SLIPSTICK_DATA; `slipstick data list` says where to get them)")
     scores: list[ValidationRow] = []
     graphs: dict[Path, TraceGraph] = {}
     for path in files:

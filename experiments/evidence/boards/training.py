@@ -16,7 +16,7 @@ import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.experiments.evidence.rows import ValidationRow
-from slipstick.experiments.evidence.score import Board, Data, MissingError, Scored
+from slipstick.experiments.evidence.score import Board, Data, Front, MissingError, Scored
 from slipstick.experiments.evidence.validation.parallel.training.training_coverage import memory_row
 from slipstick.experiments.evidence.validation.parallel.training.training_figures import (
     baseline_errors,
@@ -145,4 +145,11 @@ def _key(run: TrainingRun) -> tuple[object, ...]:
 BOARD = Board(
     "How long does a training step take on accelerators, models or cluster sizes never measured?",
     {f"training: {source}": partial(_scores, source) for source in FILES},
+    (
+        Front(
+            "Training step (MLPerf)", "the accelerator", "accelerator unseen", "accelerator unseen", "training: mlperf"
+        ),
+        Front("Training step (Megatron)", "the model", "model unseen", "model unseen", "training: megatron-bridge"),
+        Front("Training step (FSDP)", "the system", "system left out", "system left out", "training: llm-foundry"),
+    ),
 )
