@@ -20,7 +20,7 @@ from slipstick.estimators.extrapolation.extrapolate import extrapolate_many
 from slipstick.estimators.extrapolation.series import KINDS, Series
 from slipstick.estimators.learning import scores
 from slipstick.experiments.evidence.rows import ValidationRow
-from slipstick.experiments.evidence.score import Board, Data, Front
+from slipstick.experiments.evidence.score import Board, Data, Front, Scored, relative
 from slipstick.hwmodels.files.frames import csv_frame
 from slipstick.hwmodels.files.readers import InputError
 
@@ -36,6 +36,10 @@ EXTRAP_FIVE = {"strong": 8.7, "collective": 8.1, "weak": 13.7}
 WIDTH_GOALS = {"2x": 2.0, "4x": 3.0}
 COVERAGE_GOALS = {"2x": (0.75, 0.85), "4x": (0.75, 0.85), "8x": (0.70, 0.90)}
 REFUSED_AT_MOST = 0.20
+METRICS = (
+    relative(0.5, "median relative error", "%"),
+    relative(0.9, "90th percentile of relative error", "%"),
+)
 BASELINES = {"amdahl_nnls": "amdahl", "four_terms_nnls": "four", "last_value": "last"}
 
 
@@ -67,7 +71,7 @@ class Target:
         return next((name for name, low, high in BINS if low <= self.ratio < high), None)
 
 
-def _series(data: Data) -> list[ValidationRow]:
+def _series(data: Data) -> list[Scored | ValidationRow]:
     """Every later value of every series."""
     targets = predictions(read_collection(data.judged("scaling/index.csv"), data.judged("scaling/series.csv")))
     return [
@@ -201,21 +205,17 @@ def _row(case: str, some: Sequence[Target], metric: str, ours: float, **more: ob
     return ValidationRow("scaling", case, LATER, len(some), metric, "%", ours, **more)  # type: ignore[arg-type]
 
 
-def _medians(scored: Sequence[Target]) -> Iterator[ValidationRow]:
+def _scored(case: str, some: Sequence[Target], goal: float | None, noise: float | None = None) -> Scored:
+    ours, truth = (np.array([getattr(one, name) for one in some]) for name in ("ours", "truth"))
+    simple = {name: np.array([getattr(one, field) for one in some]) for name, field in BASELINES.items()}
+    return Scored(
+        case, LATER, truth, ours, METRICS, (goal,), simple, enough=ENOUGH, noise=(noise,), reason=_sized(some)
+    )  # fmt: skip
+
+
+def _medians(scored: Sequence[Target]) -> Iterator[Scored | ValidationRow]:
     for kind, name, some in _cells(scored):
-        error = float(np.median(_errors(some)))
-        goal = GOALS.get(kind, {}).get(name)
-        yield _row(
-            f"{kind} {name}",
-            some,
-            "median relative error",
-            error,
-            baselines=_baselines(some),
-            goal=goal,
-            ok=error <= goal if goal is not None and len(some) >= ENOUGH else None,
-            noise_floor=_noise_floor(some),
-            reason=_sized(some),
-        )
+        yield _scored(f"{kind} {name}", some, GOALS.get(kind, {}).get(name), _noise_floor(some))
         yield _row(
             f"{kind} {name}",
             some,
@@ -224,34 +224,13 @@ def _medians(scored: Sequence[Target]) -> Iterator[ValidationRow]:
             baselines={name: _over_sources(some, field) for name, field in BASELINES.items()},
             reason=_sized(some),
         )
-        yield _row(
-            f"{kind} {name}",
-            some,
-            "90th percentile of relative error",
-            float(np.quantile(_errors(some), 0.9)),
-            baselines=_baselines(some, 0.9),
-            reason=_sized(some),
-        )
 
 
-def _five(scored: Sequence[Target]) -> Iterator[ValidationRow]:
+def _five(scored: Sequence[Target]) -> Iterator[Scored]:
     for kind in KINDS:
         some = [one for one in scored if one.kind == kind and one.five]
-        if not some:
-            continue
-        for quantile, metric in ((0.5, "median relative error"), (0.9, "90th percentile of relative error")):
-            error = float(np.quantile(_errors(some), quantile))
-            goal = EXTRAP_FIVE.get(kind) if quantile == 0.5 else None
-            yield _row(
-                f"{kind}, series of five points",
-                some,
-                metric,
-                error,
-                baselines=_baselines(some, quantile),
-                goal=goal,
-                ok=error <= goal if goal is not None and len(some) >= ENOUGH else None,
-                reason=_sized(some),
-            )
+        if some:
+            yield _scored(f"{kind}, series of five points", some, EXTRAP_FIVE.get(kind))
 
 
 def _bands(scored: Sequence[Target]) -> Iterator[ValidationRow]:
