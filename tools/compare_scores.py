@@ -51,7 +51,7 @@ def main(before: str, after: str) -> int:
     """Compare the scoreboards that stand in both folders."""
     wrong = 0
     for path in sorted(Path(after).glob("*.json")):
-        if not (Path(before) / path.name).exists():
+        if not (Path(before) / path.name).exists() or not path.stat().st_size:
             continue
         found = list(differences(Path(before) / path.name, path))
         off = [text for same, text in found if not same]

@@ -73,7 +73,8 @@ class Target:
 
 def _series(data: Data) -> list[Scored | ValidationRow]:
     """Every later value of every series."""
-    targets = predictions(read_collection(data.judged("scaling/index.csv"), data.judged("scaling/series.csv")))
+    series, index = data.judged("scaling/series.csv"), data.judged("scaling/index.csv")
+    targets = predictions(read_collection(index, series))
     return [
         *_medians(targets),
         *_five(targets),

@@ -71,10 +71,9 @@ def _scored(
     keys = [(row.engine, row.devices, row.device, row.model) for row in scored]
     factors = {key: _factors(row, known, other) for key, row in dict(zip(keys, scored, strict=True)).items()}
     some = [(row, *both) for key, row in zip(keys, scored, strict=True) if (both := factors[key]) is not None]
-    rates = np.array([(1 / row.seconds, 1 / (row.ours * a), 1 / (row.roof * b)) for row, a, b in some]).reshape(-1, 3)
-    measured, ours, roofs = rates.T
+    measured, ours, roofs = np.array([(row.seconds, row.ours * a, row.roof * b) for row, a, b in some]).reshape(-1, 3).T
     return Scored(
-        "tokens/s of whole batches", held, measured, ours, PERCENT, GOALS[held], {"one efficiency": roofs},
+        "time of a whole batch", held, measured, ours, PERCENT, GOALS[held], {"one efficiency": roofs},
         enough=ENOUGH, noise=NOISE, reason=note,
     )  # fmt: skip
 

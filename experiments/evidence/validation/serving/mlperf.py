@@ -68,13 +68,13 @@ def mlperf_scores(data: Data) -> Iterator[Scored]:
         if factor is None or scaled is None:
             refused[ALONE] = refused.get(ALONE, 0) + 1
             continue
-        ours.append(factor * model_rate(result))
-        peaks.append(scaled * peak_rate(result))
-        measured.append(result.each)
+        ours.append(1 / (factor * model_rate(result)))
+        peaks.append(1 / (scaled * peak_rate(result)))
+        measured.append(1 / result.each)
     reason = f"left out: {'; '.join(f'{reason}: {count}' for reason, count in sorted(refused.items()))}"
     baselines = {"others, by peak flop/s": np.array(peaks)}
     yield Scored(
-        "Offline tokens/s", "accelerator unseen", np.array(measured), np.array(ours), PERCENT, GOALS, baselines,
+        "Offline, time of a token", "accelerator unseen", np.array(measured), np.array(ours), PERCENT, GOALS, baselines,
         enough=20, noise=0.6, reason=reason,
     )  # fmt: skip
 
