@@ -9,7 +9,7 @@ from typing import Any
 from slipstick.hwmodels.files.readers import InputError, read_yaml, unknown_name
 from slipstick.workloads.language.language_model import LanguageModel
 
-_FILE = Path(__file__).parent / "language" / "language_models.yaml"
+_FILE = Path(__file__).parent / "language_models.yaml"
 
 
 @cache
