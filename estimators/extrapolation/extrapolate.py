@@ -10,14 +10,24 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.extrapolation.intervals import doubt
-from slipstick.estimators.extrapolation.laws.families import FAMILIES, borders, thread_issue
+from slipstick.estimators.extrapolation.intervals import checked, doubt
+from slipstick.estimators.extrapolation.intervals import reasons as worst_of
+from slipstick.estimators.extrapolation.laws.families import FAMILIES, borders
 from slipstick.estimators.extrapolation.laws.selection import POOLS, Mixture, Pool, counted_in, select
 from slipstick.estimators.extrapolation.line import fit_line, fit_power
 from slipstick.estimators.extrapolation.prediction import Prediction, shares_of
 from slipstick.estimators.extrapolation.repeats import noise_at, widened
 from slipstick.estimators.extrapolation.series import Series, check_series, kind_of
-from slipstick.estimators.extrapolation.verdict import verdicts
+from slipstick.estimators.extrapolation.strong import cycles, strong
+from slipstick.estimators.extrapolation.verdict import (
+    ABOVE,
+    BELOW,
+    ENOUGH_POINTS,
+    Certainty,
+    Verdict,
+    too_few,
+    verdicts,
+)
 from slipstick.estimators.tuned.tuned_intervals import ORIGINS
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.machine import Machine
@@ -129,7 +139,11 @@ def extrapolate_many(
         groups[len(one), named, min(1.0, one.x[0], float(targets.min()))].append(i)
     answers: list[Prediction | None] = [None] * len(series)
     for (_, named, unit), members in groups.items():
-        pool = counted_in(Pool((FAMILIES[family],)) if family else _pool(named, machine), unit)
+        if named == "strong" and family is None:
+            for i in members:
+                answers[i] = _strong(series[i], reasons[i], targets, level, machine)
+            continue
+        pool = counted_in(Pool((FAMILIES[family],)) if family else POOLS[named], unit)
         known = borders(machine) if machine is not None and named in ("strong", "weak") else ()
         for start in range(0, len(members), CHUNK):
             chunk = members[start : start + CHUNK]
@@ -141,11 +155,36 @@ def extrapolate_many(
     return [answer for answer in answers if answer is not None]
 
 
-def _pool(kind: str, machine: Machine | None) -> Pool:
-    pool = POOLS[kind]
-    if machine is not None and kind == "strong" and len(set(machine.cycles_per_instruction)) > 1:
-        return replace(pool, families=(*pool.families, thread_issue(machine)))
-    return pool
+def _strong(series: Series, reason: str, to: FloatArray, level: float | None, machine: Machine | None) -> Prediction:
+    issue = cycles(machine)
+    known = borders(machine) if machine is not None else ()
+    found = strong(series, to, issue)
+    low = high = None
+    words: list[Verdict] = []
+    if level is not None and len(series) < ENOUGH_POINTS:
+        words = [too_few(len(series))] * len(to)
+    elif level is not None:
+        noise = noise_at(checked(level), series.statistic, series.noise)
+        words = verdicts(series, found.certainty(), to, found.value, known)
+        ends = widened(found.value, *found.band(level), noise)
+        low, high = (tuple(map(float, end)) for end in ends)
+    assumptions = [f"strong scaling in {series.parameter} ({reason})", *series.notes, *found.notes]
+    if known:
+        assumptions.append("borders of the machine: " + ", ".join(f"{border:g}" for border in known))
+    return Prediction(
+        series=series,
+        kind="strong",
+        kind_reason=reason,
+        x=tuple(map(float, to)),
+        value=tuple(map(float, found.value)),
+        low=low,
+        high=high,
+        level=level,
+        verdicts=tuple(words),
+        law=found.law,
+        shares=found.shares,
+        assumptions=tuple(assumptions),
+    )
 
 
 def _answer(
@@ -161,11 +200,17 @@ def _answer(
     law = mixture.law().without(ROUNDING, np.concatenate([x, to]))
     value = law(to)
     low = high = None
-    words = []
+    words: list[Verdict] = []
     if level is not None:
         parts = doubt(mixture, kind, x, y, to)
-        words = verdicts(series, kind, parts, to, value, known_borders)
-        if parts is not None:
+        if parts is None:
+            words = [too_few(len(series))] * len(to)
+        else:
+            below, above = parts.band(0.80)
+            usual = Certainty(
+                parts.within(-BELOW, ABOVE), value * np.exp(-below), value * np.exp(above), worst_of(parts)
+            )
+            words = verdicts(series, usual, to, value, known_borders)
             below, above = parts.band(level)
             noise = noise_at(level, series.statistic, series.noise)
             ends = widened(value, value * np.exp(-below), value * np.exp(above), noise)

@@ -7,8 +7,8 @@ quantiles in that scale give the level. The band reaches farther up than down, b
 full cache, a network that saturates, imbalance) makes programs slower, hardly ever faster: so on every tuning source.
 
 The weights of the parts and the quantiles were fitted on the tuning sources (docs/notes/extrapolation.md: 1,949
-predictions of six codes, groups weighed by the root of their count); one set serves every kind but strong scaling,
-because so few sources identify no more of them.
+predictions of six codes, groups weighed by the root of their count); one set serves every kind, because so few sources
+identify no more of them. Strong scaling has another band (`laws/evidence.py`).
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ from slipstick.estimators.tuned.tuned_intervals import (
     QUANTILES,
     SHORTFALL,
     SKEW,
-    STRONG,
     WORST,
 )
 from slipstick.hwmodels.files.readers import InputError
 
+FARTHEST = 8.0
+"""Quantile of probability 1, about twice that of 95 %."""
 NEUTRAL_SLOPE = {"strong": 0.0, "weak": 1.0, "problem_size": 1.0, "collective": 1.0}
 
 
@@ -47,7 +48,7 @@ NEUTRAL_SLOPE = {"strong": 0.0, "weak": 1.0, "problem_size": 1.0, "collective": 
 class Doubt:
     """The parts of the band at each target, before level and ratio: relative standard deviations.
 
-    All but `excess`, the factor of the kind, have the shape of the targets; `reach` is log2(ratio)^GROWTH.
+    All have the shape of the targets; `reach` is log2(ratio)^GROWTH.
     """
 
     misses: FloatArray
@@ -56,7 +57,6 @@ class Doubt:
     bending: FloatArray
     reach: FloatArray
     below: FloatArray
-    excess: float = 1.0
 
     @property
     def scale(self) -> FloatArray:
@@ -69,7 +69,7 @@ class Doubt:
             + (BENDING * self.bending) ** 2
             + (BELOW * self.below) ** 2
         )
-        return np.asarray(np.sqrt(parts) * self.reach * self.excess)
+        return np.asarray(np.sqrt(parts) * self.reach)
 
     def band(self, level: float) -> tuple[FloatArray, FloatArray]:
         """How far the band reaches below and above the answer in log time, both >= 0.
@@ -79,10 +79,30 @@ class Doubt:
         InputError
             Where the level is outside 0.01 .. 0.95: the tuning sources hold nothing beyond.
         """
-        if not 0.01 <= level <= LEVELS[-1]:
-            raise InputError(f"interval level {level:g}: want 0.01 .. {LEVELS[-1]:g}")
+        checked(level)
         middle = np.interp(level, LEVELS, QUANTILES) * self.scale
         return np.asarray(middle * np.exp(-SKEW)), np.asarray(middle * np.exp(SKEW))
+
+    def within(self, below: float, above: float) -> FloatArray:
+        """Probability that ln(truth / answer) lies between -below and above, both > 0; shape of the targets."""
+        levels, quantiles = (*LEVELS, 1.0), (*QUANTILES, FARTHEST)
+        reaches = (below * np.exp(SKEW), above * np.exp(-SKEW))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            sides = [np.interp(reach / self.scale, quantiles, levels) for reach in reaches]
+        return np.asarray((sides[0] + sides[1]) / 2)
+
+
+def checked(level: float) -> float:
+    """The probability of a band.
+
+    Raises
+    ------
+    InputError
+        Where it is outside 0.01 .. 0.95.
+    """
+    if not 0.01 <= level <= LEVELS[-1]:
+        raise InputError(f"interval level {level:g}: want 0.01 .. {LEVELS[-1]:g}")
+    return level
 
 
 def doubt(mixture: Mixture, kind: str, x: FloatArray, y: FloatArray, to: FloatArray) -> Doubt | None:
@@ -117,8 +137,25 @@ def doubt(mixture: Mixture, kind: str, x: FloatArray, y: FloatArray, to: FloatAr
         min(max(slope - neutral, 0.0), 1.0) * whole,
         np.log2(np.maximum(beyond(x, to), NEAREST_RATIO)) ** GROWTH,
         missed_below(mixture, x, y) * (to < x[0]) if (to < x[0]).any() else np.zeros_like(to),
-        STRONG if kind == "strong" else 1.0,
     )
+
+
+def reasons(doubt: Doubt) -> tuple[str, ...]:
+    """What makes the band as wide as it is, the largest part of it, one a target."""
+    return tuple(_worst(doubt, i) for i in range(len(doubt.reach)))
+
+
+def _worst(doubt: Doubt, i: int) -> str:
+    parts = {
+        f"the last points, predicted from the earlier ones, were missed by {doubt.misses[i]:.0%}": (
+            MISSES * doubt.misses[i]
+        ),
+        f"laws that fit about as well differ by {doubt.disagreement[i]:.0%} here": DISAGREEMENT * doubt.disagreement[i],
+        "the last points were slower than predicted: a change point may be under way": SHORTFALL * doubt.shortfall[i],
+        "the last step bends upward: non-monotone, or a change point under way": BENDING * doubt.bending[i],
+        f"the first points, predicted from the later ones, were missed by {doubt.below[i]:.0%}": BELOW * doubt.below[i],
+    }
+    return max(parts, key=lambda reason: float(np.asarray(parts[reason])))
 
 
 def missed_below(mixture: Mixture, x: FloatArray, y: FloatArray) -> float:

@@ -87,7 +87,22 @@ def _between(series: Series, target: float) -> list[float]:
 
 
 def _with(series: Series, value: float, time: float) -> Series:
-    """The series with one more point."""
-    pairs = sorted([*zip(series.x, series.y, series.repeats, strict=True), (value, time, 1)])
-    x, y, repeats = zip(*pairs, strict=True)
-    return replace(series, x=x, y=y, repeats=repeats)
+    """The series with one more point, one run."""
+    typical, runs = series.typical or series.y, series.runs or tuple(map(float, series.repeats))
+    known = zip(series.x, series.y, series.repeats, typical, runs, strict=True)
+    x, y, repeats, typical, runs = zip(*sorted([*known, (value, time, 1, time, 1.0)]), strict=True)
+    return replace(series, x=x, y=y, repeats=repeats, typical=typical, runs=runs)
+
+
+def most_helpful(prediction: Prediction) -> Candidate | None:
+    """The one further measurement, at most half way (in ratio) to the last target, that narrows its band most.
+
+    None where there is no band, or no value to measure lies between.
+    """
+    if prediction.low is None:
+        return None
+    target, last = prediction.x[-1], prediction.series.x[-1]
+    values = [value for value in _between(prediction.series, target) if value <= max(target / 2, last)]
+    ahead = [value for value in values if value > last] or values
+    ranked = next_points(prediction, ahead, cost=lambda x, t: 1.0)
+    return min(ranked, key=lambda one: one.band, default=None)

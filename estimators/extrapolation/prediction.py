@@ -107,6 +107,7 @@ class Prediction:
                     "high_s": self.high[i] if self.high else None,
                     "interval_level": self.level if self.low else None,
                     "ratio": target / self.series.x[-1],
+                    "probability_within_20_percent": verdict.probability if verdict else None,
                     "verdict": verdict.word if verdict else None,
                     "reason": verdict.reason if verdict else None,
                 }

@@ -10,7 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.extrapolation.repeats import Statistic, noise_of, one_time_each, repeats_note
+from slipstick.estimators.extrapolation.repeats import (
+    Statistic,
+    noise_of,
+    one_time_each,
+    repeats_note,
+    typical_times,
+)
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 
 Kind = Literal["strong", "weak", "problem_size", "collective"]
@@ -20,12 +26,17 @@ MAX_ROWS = 10_000_000
 BROKEN_EXPONENT = 5.0
 """No law here grows faster than x^5: a first point that steep, and that many times off, is a broken measurement."""
 
+OUTLIER_WEIGHT, OUTLIER_FACTOR, MOST_OUTLIERS = 0.1, float(np.log(1.2)), 5
+"""A run that counts less than this, and is that far off in log time, is named; so many of them."""
+
 MAX_SPREAD = 1e12
 """Times of one series farther apart than this are refused: nanoseconds beside a quarter of an hour is two things."""
 
 MAX_REACH = 1e15
 """Values of one parameter farther apart than this are refused: from one byte to a petabyte."""
 
+FELL = 0.7
+"""Times that fell below this share of the first are of strong scaling, whatever they did later."""
 _WORKERS = re.compile(r"thread|core|proc|rank|node|worker|gpu|task|cpu|device|^n?p(es?)?$|slots", re.IGNORECASE)
 
 
@@ -47,6 +58,9 @@ class Series:
         What was done to the input, in words.
     statistic
         Which of the repeats the times are.
+    typical, runs
+        What laws of strong scaling are fitted to where points repeat: the mean of each value's repeats in log time [s],
+        in which outliers hardly count, and how many runs that is worth; empty: the times themselves.
     """
 
     x: tuple[float, ...]
@@ -57,6 +71,8 @@ class Series:
     name: str = ""
     notes: tuple[str, ...] = ()
     statistic: Statistic = "median"
+    typical: tuple[float, ...] = ()
+    runs: tuple[float, ...] = ()
 
     @classmethod
     def of(
@@ -109,6 +125,10 @@ class Series:
         noise = noise_of(np.log(y), starts, counts)
         note = repeats_note(len(x), len(unique), parameter, statistic, noise)
         notes = [note] if note else []
+        means, runs = np.log(middle), counts.astype(float)
+        if noise is not None and statistic == "median":
+            means, runs, weights = typical_times(np.log(y), starts, counts, noise)
+            notes += _outliers(order, x, y, weights, means[np.searchsorted(unique, x)], parameter)
         keep = np.ones(len(unique), dtype=bool)
         if len(unique) >= 5:
             slope = np.log(middle[1] / middle[0]) / np.log(unique[1] / unique[0])
@@ -129,10 +149,26 @@ class Series:
             name,
             tuple(notes),
             statistic,
+            tuple(map(float, np.exp(means[keep]))),
+            tuple(map(float, runs[keep])),
         )
 
     def __len__(self) -> int:
         return len(self.x)
+
+
+def _outliers(
+    order: npt.NDArray[np.intp], x: FloatArray, y: FloatArray, weights: FloatArray, means: FloatArray, parameter: str
+) -> list[str]:
+    """Measurements that hardly count beside the repeats of their value, in words, by their place in the input."""
+    found = np.flatnonzero((weights < OUTLIER_WEIGHT) & (np.abs(np.log(y) - means) > OUTLIER_FACTOR))
+    lines = [
+        f"measurement {order[i] + 1} ({parameter} = {x[i]:g}, {y[i]:.4g} s) is {y[i] / np.exp(means[i]):.3g} times the "
+        f"other runs there and hardly counts"
+        for i in found
+    ]
+    more = len(lines) - MOST_OUTLIERS
+    return [*lines[:MOST_OUTLIERS], *([f"{more} more such measurements"] if more > 0 else [])]
 
 
 def refuse_spread(times: FloatArray, where: str = "") -> None:
@@ -195,7 +231,13 @@ def kind_of(series: Series, given: str | None = None) -> tuple[str, str]:
     x, y = np.log(series.x), np.log(series.y)
     slope = float((y[-1] - y[0]) / (x[-1] - x[0])) if len(x) > 1 else 0.0
     if _WORKERS.search(series.parameter):
-        kind = "strong" if slope < -0.2 else "weak"
-        return kind, f"taken from the name {series.parameter!r} and the slope {slope:+.2f} of log time"
+        fell = float(np.exp(y.min() - y[0]))
+        kind = "strong" if slope < -0.2 or fell < FELL else "weak"
+        why = (
+            f"slope {slope:+.2f} of log time"
+            if kind == "weak" or slope < -0.2
+            else f"least time, {fell:.0%} of the first"
+        )
+        return kind, f"taken from the name {series.parameter!r} and the {why}"
     kind = "strong" if slope < -0.3 else "problem_size"
     return kind, f"taken from the slope {slope:+.2f} of log time; no kind follows from the name {series.parameter!r}"

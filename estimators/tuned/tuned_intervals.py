@@ -1,8 +1,8 @@
-"""The laws, the band and the verdict of an extrapolation in one parameter (`estimators/extrapolation`).
+"""The laws and the band of an extrapolation of sizes, weak scaling and collectives (`estimators/extrapolation`).
 
 version: 1
 chosen on: the tuning sources of scaling series, 1,949 predictions of six codes, groups weighed by the root of their
-    count (docs/notes/extrapolation.md): hommexx for sizes, sudoku and OpenSBLI for strong scaling among them. The bars
+    count (docs/notes/extrapolation.md): hommexx for sizes among them. The bars
     of the two gentle steeper laws also on public bandwidths, kernels and training steps.
 refit: none by a command; change a value and score it with ``slipstick validate scaling``.
 scored on the same data: yes for the sources of the data folder; sources given as ``scored`` were not used.
@@ -28,17 +28,6 @@ WORST = 1.5
 LEVELS = (0.0, 0.50, 0.68, 0.80, 0.90, 0.95)
 QUANTILES = (0.0, 0.52, 0.92, 1.52, 2.6, 3.8)
 """Half-widths over the scale, at each of `LEVELS`."""
-STRONG = 1.4
-"""Strong scaling missed that much more on the tuning sources."""
-WIDE = {"strong": 0.25}
-USUAL_WIDE = 0.20
-"""Half-width of the 80 % band in log time beyond which an answer is wide."""
-REFUSED = {"problem_size": 0.23}
-USUAL_REFUSED = 0.42
-"""The same as it would be at twice the last value: beyond that a series is not to be extrapolated (about 15 % of the
-tuning predictions); nor beyond the square of what the data span. It sorts out the worst better than the width at the
-target, which distance alone makes large."""
-
 # How laws are weighed, and what a steeper one must show to replace the others (`laws/`).
 ORIGINS, FIRST_ORIGIN = 4, 3
 """Rolling-origin steps at most, and the fewest points that a step fits."""
@@ -60,5 +49,3 @@ BARS = {"nlogn": 0.35, "n^1.5": 0.75, "n^2": 0.5, "n^2.5": 0.35, "n^3": 0.35}
 """The same of laws steeper than a size with bends. The gentle ones also stand for a bend still under way and need
 little evidence; the steepest do much harm where they are wrong, and n log n hardly differs from a line: they need
 much."""
-GROWING_WORK_BAR = 0.5
-"""The same where the work of all workers together grows; chosen on sudoku and OpenSBLI."""

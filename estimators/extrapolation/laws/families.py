@@ -12,11 +12,10 @@ from typing import Literal
 import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.extrapolation.laws.terms import Power, SharedIssue, SizeBend, Term, WorkBend
+from slipstick.estimators.extrapolation.laws.terms import Power, SizeBend, Term, WorkBend
 from slipstick.estimators.tuned.tuned_intervals import (
     BANDWIDTH_PENALTY,
     BARS,
-    GROWING_WORK_BAR,
     KNOT_SUPPORT,
     MAX_KNOTS,
     SIZE_PENALTY,
@@ -99,11 +98,7 @@ class Family:
 
 
 AMDAHL = Family("amdahl", "serial part + parallel part", (CONSTANT, INVERSE))
-AMDAHL_BENDS = Family("amdahl-bends", "Amdahl, dearer beyond a border", (CONSTANT, INVERSE), "work", WORK_PENALTY)
 AMDAHL_LOG = Family("amdahl-log", "Amdahl + tree-shaped communication", (CONSTANT, INVERSE, LOG))
-TREE = Family("parallel-log", "parallel part + tree-shaped communication", (INVERSE, LOG))
-AMDAHL_CACHE = Family("amdahl-cache", "Amdahl, faster where the share fits", (CONSTANT, INVERSE, INVERSE_SQUARE))
-CACHE = Family("parallel-cache", "no serial part, faster where the share fits", (INVERSE, INVERSE_SQUARE))
 USL = Family("usl", "universal scalability law: Amdahl + coherence", (CONSTANT, INVERSE, LINEAR))
 FOUR = Family("four-terms", "a + b/x + c log x + d x", (CONSTANT, INVERSE, LOG, LINEAR))
 SIZE_BENDS = Family(
@@ -128,35 +123,15 @@ STEEPER = tuple(
     )
 )
 """Laws steeper than a size with bends."""
-GROWING_WORK = tuple(
-    Family(
-        f"work-p^{exponent:.3g}{'-log' if log else ''}",
-        "the work of all workers together grows: p t = a + b p^i log^j p",
-        (INVERSE, Power(exponent - 1.0, log)),
-        bar=GROWING_WORK_BAR,
-    )
-    for exponent in (0.25, 1 / 3, 0.5, 2 / 3, 0.75)
-    for log in (0, 1)
-)
-"""Halos, imbalance and repeated work in strong scaling, as Extra-P models p t (Calotoiu et al. 2013, Section 4)."""
 BANDWIDTH = Family("bandwidth", "parallel until a shared bandwidth saturates", (INVERSE,), "work", BANDWIDTH_PENALTY)
 
 FAMILIES = {
     family.name: family
     for family in (
-        *(AMDAHL, AMDAHL_BENDS, AMDAHL_LOG, TREE, AMDAHL_CACHE, CACHE, USL, FOUR, BANDWIDTH),
-        *(SIZE_BENDS, SIZE, GROWTH_LOG, GROWTH_LINEAR, *STEEPER, *GROWING_WORK),
+        *(AMDAHL, AMDAHL_LOG, USL, FOUR, BANDWIDTH),
+        *(SIZE_BENDS, SIZE, GROWTH_LOG, GROWTH_LINEAR, *STEEPER),
     )
 }
-
-
-def thread_issue(machine: Machine) -> Family:
-    """CPI steps and linear contention of a machine whose threads share cores: a + b CPI(p) / p + c p.
-
-    Source: Viebke et al. 2019, Tables III to V (the Xeon Phi model, of which this is the form in threads).
-    """
-    shared = SharedIssue(machine.cores, tuple(machine.cycles_per_instruction))
-    return Family("thread-issue", "CPI steps of shared cores + linear contention", (CONSTANT, shared, LINEAR))
 
 
 def borders(machine: Machine) -> tuple[float, ...]:

@@ -69,11 +69,6 @@ _GROWTH = Pool(
     (law.GROWTH_LOG, law.GROWTH_LINEAR, law.SIZE_BENDS), GROWTH_SHARPNESS, GROWTH_FLOOR, law.STEEPER, _MILDEST
 )
 POOLS = {
-    "strong": Pool(
-        (law.AMDAHL, law.AMDAHL_BENDS, law.AMDAHL_LOG, law.TREE, law.AMDAHL_CACHE, law.CACHE),
-        challengers=(law.USL, *law.GROWING_WORK),
-        witnesses=(law.USL,),
-    ),
     "problem_size": Pool((law.SIZE_BENDS,), challengers=law.STEEPER, witnesses=_MILDEST),
     "weak": _GROWTH,
     "collective": _GROWTH,

@@ -117,6 +117,7 @@ class SurfacePrediction:
                 "high_s": one.high,
                 "interval_level": self.level if one.low is not None else None,
                 "ratio": one.ratio,
+                "probability_within_20_percent": one.verdict.probability if one.verdict else None,
                 "verdict": one.verdict.word if one.verdict else None,
                 "reason": one.verdict.reason if one.verdict else None,
             }

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.extrapolation.intervals import FARTHEST
 from slipstick.estimators.extrapolation.surfaces.weighing import Weighed
 from slipstick.estimators.tuned.tuned_intervals import LEVELS, NEAREST_RATIO, QUANTILES
 from slipstick.estimators.tuned.tuned_surfaces import BASE, DISAGREEMENT, GROWTH, MISSES, SCATTER, SHORTFALL, WORST
@@ -48,3 +49,11 @@ def surface_band(scale: FloatArray, ratios: FloatArray, level: float) -> tuple[F
     quantile = np.interp(level, LEVELS, QUANTILES) / np.interp(0.80, LEVELS, QUANTILES)
     middle = quantile * scale * np.log2(np.maximum(ratios, NEAREST_RATIO)) ** GROWTH
     return np.asarray(middle), np.asarray(middle)
+
+
+def surface_within(scale: FloatArray, ratios: FloatArray, below: float, above: float) -> FloatArray:
+    """Probability that ln(truth / answer) lies between -below and above, both > 0; shape (targets,)."""
+    reach = scale * np.log2(np.maximum(ratios, NEAREST_RATIO)) ** GROWTH / np.interp(0.80, LEVELS, QUANTILES)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sides = [np.interp(end / reach, (*QUANTILES, FARTHEST), (*LEVELS, 1.0)) for end in (below, above)]
+    return np.asarray((sides[0] + sides[1]) / 2)

@@ -1,4 +1,4 @@
-"""Trust, wide, or do not extrapolate, for targets in several parameters: the same words and limits as in one."""
+"""How sure answers in several parameters are: the same probability, words and limits as in one."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.extrapolation.surfaces.splits import distances
-from slipstick.estimators.extrapolation.surfaces.surface_band import missed, surface_band, surface_scale
+from slipstick.estimators.extrapolation.surfaces.surface_band import missed, surface_band, surface_scale, surface_within
 from slipstick.estimators.extrapolation.surfaces.weighing import Weighed
-from slipstick.estimators.extrapolation.verdict import Verdict, Word
-from slipstick.estimators.tuned.tuned_intervals import USUAL_REFUSED, USUAL_WIDE
+from slipstick.estimators.extrapolation.verdict import ABOVE, BELOW, SURE, WIDEST, Verdict, Word, sureness
 
+MOST = 50.0
 REACH = 2.0
 """Farther than the farthest point left out, to this power, an answer is wide however well those were predicted."""
 
@@ -24,13 +24,14 @@ def surface_verdicts(
         return [Verdict("do not extrapolate", reason)] * len(to)
     scale, ratios = surface_scale(weighed, to), distances(x, to)
     below, above = surface_band(scale, ratios, 0.80)
-    half, doubling = (below + above) / 2, scale
+    width = np.exp(np.minimum(below + above, MOST))
+    within = surface_within(scale, ratios, -BELOW, ABOVE)
     low, high = x.min(axis=0), x.max(axis=0)
     tried = float(weighed.ahead_ratios.max())
     missing = f"points left out in this direction were missed by {missed(weighed):.0%}"
     result = []
     for i, target in enumerate(to):
-        if not (np.isfinite(values[i]) and values[i] > 0 and np.isfinite(half[i])):
+        if not (np.isfinite(values[i]) and values[i] > 0 and np.isfinite(below[i])):
             result.append(Verdict("do not extrapolate", f"no finite answer: {values[i]:g} s"))
             continue
         beyond, spans = np.maximum(target / high, low / target), high / low
@@ -40,8 +41,10 @@ def surface_verdicts(
         ]
         if ratios[i] > tried**REACH:
             far.append(f"{ratios[i]:.3g} times beyond the data: points left out were tried up to {tried:.3g} times")
-        refused = doubling[i] > USUAL_REFUSED or (beyond > spans**2).any()
-        reasons = [missing] if half[i] > USUAL_WIDE else []
-        word: Word = "do not extrapolate" if refused else "wide" if reasons or far else "trust"
-        result.append(Verdict(word, "; ".join([*reasons, *far]) or f"{missing}, and what fits agrees"))
+        if width[i] > WIDEST:
+            far.append(f"the 80 % band spans a factor of {width[i]:.3g}")
+        refused = width[i] > WIDEST or (beyond > spans**2).any()
+        sure = float(within[i])
+        word: Word = "do not extrapolate" if refused else "trust" if sure >= SURE and not far else "wide"
+        result.append(Verdict(word, "; ".join([sureness(sure), *far, missing]), sure))
     return result

@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from slipstick.estimators.extrapolation import KINDS, Series, extrapolate, extrapolate_many
-from slipstick.estimators.extrapolation.intervals import Doubt
 from slipstick.estimators.extrapolation.laws.families import FAMILIES
 from slipstick.estimators.extrapolation.laws.nonnegative import fit_prefixes
 from slipstick.estimators.extrapolation.laws.terms import SharedIssue
-from slipstick.estimators.extrapolation.verdict import verdicts
+from slipstick.estimators.extrapolation.verdict import Certainty, verdicts
 from slipstick.hwmodels.machine import Machine
 
 DOUBLINGS = np.array([1.0, 2, 4, 8, 16, 32, 64])
@@ -89,7 +88,7 @@ def test_the_machine_gives_the_change_points(phi: Machine) -> None:
     cpi = np.array([1, 1, 1, 1, 1, 1.5, 2])
     times = 3.0 + 1000 * cpi / p + 1e-3 * p
     answer = extrapolate(Series.of(p, times, "threads"), [488], "strong", phi)
-    assert "thread-issue" in answer.shares
+    assert "cycles per instruction of the machine's shared cores: 100% likely" in answer.assumptions
     assert any("borders" in line for line in answer.assumptions)
     assert answer.verdicts[0].word != "trust" and "border of the machine" in answer.verdicts[0].reason
     term = SharedIssue(phi.cores, tuple(phi.cycles_per_instruction))
@@ -115,13 +114,25 @@ def test_what_is_not_finite_is_never_trusted(kind: str, times: tuple[float, ...]
     assert [verdict.word for verdict in answer.verdicts] == ["do not extrapolate"] * 2
 
 
-def test_a_doubt_that_is_no_number_is_refused_with_its_reason() -> None:
-    series, nothing = Series.of(DOUBLINGS, 100 / DOUBLINGS, "threads"), np.zeros(3)
-    doubt = Doubt(np.array([0.0, 0.0, np.nan]), nothing, nothing, nothing, np.ones(3), nothing)
-    words = verdicts(series, "strong", doubt, np.full(3, 96.0), np.array([1.0, np.nan, 1.0]), ())
+def test_a_certainty_that_is_no_number_is_refused_with_its_reason() -> None:
+    series = Series.of(DOUBLINGS, 100 / DOUBLINGS, "threads")
+    low, high = np.array([0.9, 0.9, np.nan]), np.full(3, 1.1)
+    certainty = Certainty(np.ones(3), low, high, ("", "", ""))
+    words = verdicts(series, certainty, np.full(3, 96.0), np.array([1.0, np.nan, 1.0]))
     assert [verdict.word for verdict in words] == ["trust", "do not extrapolate", "do not extrapolate"]
     assert words[1].reason.startswith("no finite answer: nan s")
-    assert words[2].reason.startswith("no finite answer: 1 s, half-width of the 80 % band nan")
+    assert words[2].reason.startswith("no finite answer: 1 s, 80 % band nan")
+
+
+def test_a_verdict_is_the_probability_of_being_within_20_percent() -> None:
+    series = Series.of(DOUBLINGS, 100 / DOUBLINGS, "threads")
+    within, low, high = np.array([0.84, 0.79, 0.9, 0.9]), np.array([0.9, 0.9, 0.09, 0.9]), np.full(4, 1.1)
+    to = np.array([96.0, 96.0, 96.0, 64.0 * 32])
+    words = verdicts(series, Certainty(within, low, high, ("why",) * 4), to, np.ones(4))
+    assert [word.word for word in words] == ["trust", "wide", "do not extrapolate", "wide"]
+    assert words[0].reason == "within 20 %: 84 % sure" and words[0].probability == 0.84
+    assert words[1].reason == "within 20 %: 79 % sure; why"
+    assert "the 80 % band spans a factor of 12.2" in words[2].reason and "confirmed up to 16 times" in words[3].reason
 
 
 def test_three_points_are_answered_without_a_band() -> None:
@@ -257,9 +268,37 @@ def test_an_overhead_below_the_data_is_seen_by_predicting_the_first_points() -> 
     assert answer.low[0] < 0.05 / 12.5 + 1e-4 * 12.5 < answer.high[0]
 
 
-def test_work_that_grows_with_the_workers_is_found() -> None:
+def test_work_that_grows_with_the_workers_is_followed() -> None:
     # Calotoiu et al. 2013: p t = c0 + c1 p^i log^j p
     law = lambda p: (100 + 3 * p**0.5) / p  # noqa: E731
     answer = extrapolate(Series.of(DOUBLINGS, law(DOUBLINGS), "ranks"), [128])
-    assert answer.value[0] == pytest.approx(law(128.0), rel=0.01)
-    assert any(name.startswith("work-p^") for name in answer.shares)
+    assert answer.value[0] == pytest.approx(law(128.0), rel=0.05)
+
+
+@pytest.mark.parametrize("overhead", ["log", "usl", "sqrt"])
+def test_each_overhead_is_told_from_the_others_by_clean_points(overhead: str) -> None:
+    growth = {"log": np.log2, "usl": lambda p: p - 1, "sqrt": lambda p: np.sqrt(p) - 1}[overhead]
+    law = lambda p: 10 / p + 0.2 + 0.1 * growth(p)  # noqa: E731
+    answer = extrapolate(Series.of(DOUBLINGS, law(DOUBLINGS), "ranks"), [256])
+    name = overhead if overhead == "usl" else f"amdahl-{overhead}"
+    assert answer.shares[name] > 0.9 and answer.value[0] == pytest.approx(law(256.0), rel=0.02)
+
+
+def test_a_run_three_times_slower_is_named_and_hardly_counts() -> None:
+    x, noise = np.repeat(DOUBLINGS, 3), np.random.default_rng(4).lognormal(sigma=0.02, size=21)
+    times = (2 + 100 / x) * noise
+    slow = times.copy()
+    slow[10] *= 3
+    plain, answer = (extrapolate(Series.of(x, some, "nodes"), [256]) for some in (times, slow))
+    assert answer.value[0] == pytest.approx(plain.value[0], rel=0.03)
+    assert any(
+        line.startswith("measurement 11 (nodes = 8, ") and "hardly counts" in line for line in answer.assumptions
+    )
+
+
+def test_a_point_that_is_off_is_named_where_nothing_repeats() -> None:
+    times = 2 + 100 / DOUBLINGS
+    times[3] *= 2
+    answer = extrapolate(Series.of(DOUBLINGS, times, "nodes"), [256])
+    assert answer.value[0] == pytest.approx(2 + 100 / 256, rel=0.05)
+    assert any("nodes = 8 (29 s) is an outlier" in line for line in answer.assumptions)

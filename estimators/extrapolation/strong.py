@@ -1,0 +1,138 @@
+"""Strong scaling: what the laws, averaged by evidence, say at new numbers of workers, and one formula for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.extrapolation.laws.evidence import Belief, Points, believe
+from slipstick.estimators.extrapolation.laws.scaling_laws import NAMES, terms
+from slipstick.estimators.extrapolation.laws.terms import Law, SharedIssue, Term
+from slipstick.estimators.extrapolation.prediction import shares_of
+from slipstick.estimators.extrapolation.series import Series
+from slipstick.estimators.extrapolation.verdict import ABOVE, BELOW, Certainty
+from slipstick.estimators.tuned.tuned_scaling import PRIORS, Priors
+from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.machine import Machine
+
+LADDER = 2.0 ** np.arange(0, 5)
+FARTHER = 4.0
+"""Ratios to the last value at which the formula follows the average; farther ones by this factor."""
+DOUBTFUL = 0.5
+"""Probability of being an outlier from which on a point is named."""
+ROUNDING = 1e-9
+MISFIT = float(np.log(1.5))
+"""Half of the points farther off every law than this: nothing scales."""
+
+
+@dataclass(frozen=True, eq=False)
+class Strong:
+    """The average at the targets.
+
+    Parameters
+    ----------
+    value
+        Seconds, those of the law.
+    belief
+        The posterior over curves, averaged at the targets.
+    law
+        A sum of terms that follows the average from the first value to the last target.
+    missed
+        Median departure of the points from the average, in log time.
+    """
+
+    value: FloatArray
+    belief: Belief
+    law: Law
+    shares: Table[float]
+    notes: tuple[str, ...]
+    missed: float
+
+    def band(self, level: float) -> tuple[FloatArray, FloatArray]:
+        """Ends of the band [s], shape (targets,); it holds the answer."""
+        average = self.belief.average
+        low, high = (np.exp(average.quantile(0.5 + sign * level / 2)) for sign in (-1.0, 1.0))
+        return np.minimum(low, self.value * (1 - ROUNDING)), np.maximum(high, self.value * (1 + ROUNDING))
+
+    def certainty(self) -> Certainty:
+        """The probability of being within 20 %, with the 80 % band."""
+        answer = np.log(self.value)
+        within = self.belief.average.between(answer + BELOW, answer + ABOVE)
+        low, high = self.band(0.80)
+        likely = ", ".join(f"{name} {share:.0%}" for name, share in sorted(self.shares.items(), key=lambda s: -s[1]))
+        reasons = (f"the points leave several laws: {likely}",) * len(answer)
+        misfit = f"no law holds: the points lie a factor of {np.exp(self.missed):.3g} off" * (self.missed > MISFIT)
+        return Certainty(within, low, high, reasons, misfit)
+
+
+def strong(series: Series, targets: FloatArray, issue: SharedIssue | None = None, priors: Priors = PRIORS) -> Strong:
+    """Average the laws of strong scaling over a series, at targets (numbers of workers, shape (targets,))."""
+    x = np.asarray(series.x)
+    first, last = float(x[0]), float(x[-1])
+    ladder = last * LADDER
+    while ladder[-1] < targets.max():
+        ladder = np.append(ladder, ladder[-1] * FARTHER)
+    belief = believe(points_of(series, issue), np.concatenate([targets, ladder]) / first, priors)
+    answers = np.exp(belief.average.densest)
+    ahead = len(targets)
+    unit = min(first, float(targets.min()))
+    whole = terms(belief.shares, unit, issue, priors)
+    places = np.concatenate([x, ladder, targets[targets < first]])
+    times = np.concatenate([np.exp(belief.fitted), answers[ahead:], answers[:ahead][targets < first]])
+    law = _law(whole, places, times)
+    value = law(targets)
+    value = np.where(value > 0, value, answers[:ahead])
+    missed = np.abs(np.log(series.typical or series.y) - belief.fitted)
+    return Strong(
+        value,
+        belief.at(ahead),
+        law,
+        shares_of(list(NAMES), list(belief.shares)),
+        (*_outliers(series, belief.outliers), *_issued(issue, belief.issued)),
+        float(np.median(missed)),
+    )
+
+
+def points_of(series: Series, issue: SharedIssue | None = None) -> Points:
+    """A series as the laws see it."""
+    x = np.asarray(series.x)
+    runs = series.runs or tuple(map(float, series.repeats))
+    return Points(
+        x / x[0], np.log(series.typical or series.y), np.asarray(runs, dtype=np.float64), series.noise, issue, x[0]
+    )
+
+
+def cycles(machine: Machine | None) -> SharedIssue | None:
+    """Cycles per instruction of a machine whose threads share cores; None where they do not."""
+    if machine is None or len(set(machine.cycles_per_instruction)) < 2:
+        return None
+    return SharedIssue(machine.cores, tuple(machine.cycles_per_instruction))
+
+
+def _law(whole: tuple[Term, ...], x: FloatArray, times: FloatArray) -> Law:
+    """The sum of terms, constants of either sign, nearest to times in relative error."""
+    from scipy.optimize import nnls
+
+    columns = np.stack([term.values(x) for term in whole], axis=1)
+    columns = np.concatenate([columns, -columns[:, -1:]], axis=1)
+    scale = np.abs(columns).max(axis=0)
+    solution, _ = nnls(columns / scale / times[:, None], np.ones(len(x)), maxiter=100 * len(scale))
+    coefficients = solution / scale
+    coefficients[-2] -= coefficients[-1]
+    return Law(tuple((float(c), term) for c, term in zip(coefficients[:-1], whole, strict=True) if c))
+
+
+def _outliers(series: Series, probabilities: FloatArray) -> tuple[str, ...]:
+    return tuple(
+        f"{series.parameter} = {series.x[i]:g} ({series.y[i]:.4g} s) is an outlier with a probability of "
+        f"{probabilities[i]:.0%} and counts less"
+        for i in np.flatnonzero(probabilities > DOUBTFUL)
+    )
+
+
+def _issued(issue: SharedIssue | None, probability: float) -> tuple[str, ...]:
+    if issue is None:
+        return ()
+    return (f"cycles per instruction of the machine's shared cores: {probability:.0%} likely",)
