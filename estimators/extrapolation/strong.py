@@ -8,12 +8,12 @@ import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.extrapolation.laws.evidence import Belief, Points, believe
+from slipstick.estimators.extrapolation.laws.priors import PRIORS, Priors
 from slipstick.estimators.extrapolation.laws.scaling_laws import NAMES, terms
 from slipstick.estimators.extrapolation.laws.terms import Law, SharedIssue, Term
 from slipstick.estimators.extrapolation.prediction import shares_of
 from slipstick.estimators.extrapolation.series import Series
 from slipstick.estimators.extrapolation.verdict import ABOVE, BELOW, Certainty
-from slipstick.estimators.tuned.tuned_scaling import PRIORS, Priors
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 

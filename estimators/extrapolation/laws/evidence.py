@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.extrapolation.laws.priors import PRIORS, Noise, Priors
 from slipstick.estimators.extrapolation.laws.scaling_laws import (
     MOST_ROUNDS,
     NAMES,
@@ -24,7 +25,6 @@ from slipstick.estimators.extrapolation.laws.scaling_laws import (
 )
 from slipstick.estimators.extrapolation.laws.terms import SharedIssue
 from slipstick.estimators.learning.averages import Average
-from slipstick.estimators.tuned.tuned_scaling import PRIORS, Noise, Priors
 
 SPOKEN = 0.999
 """The likeliest curves with this posterior probability together are averaged."""

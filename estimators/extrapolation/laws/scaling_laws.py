@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.extrapolation.laws.priors import PRIORS, Priors
 from slipstick.estimators.extrapolation.laws.terms import Power, SharedIssue, Term
-from slipstick.estimators.tuned.tuned_scaling import PRIORS, Priors
 
 NAMES = ("amdahl", "amdahl-log", "usl", "amdahl-sqrt", "power")
 """Overheads by their place: none, log2 u, u - 1, sqrt(u) - 1; and none with another power of u than -1."""
