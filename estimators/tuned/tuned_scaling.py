@@ -1,6 +1,6 @@
 """Priors and inflation of the average over laws of strong scaling (`estimators/extrapolation/laws/evidence.py`).
 
-version: 2
+version: 1
 chosen on: public codes left out one by one, and random series of seeds below 1,000
     (`experiments/evidence/validation/scaling/scaling_refit.py`); the weights of the laws and the form of the priors are
     fixed beforehand: Amdahl's law 0.4, each overhead and the power 0.15, coefficients log-uniform.
