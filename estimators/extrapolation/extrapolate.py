@@ -158,17 +158,17 @@ def extrapolate_many(
 def _strong(series: Series, reason: str, to: FloatArray, level: float | None, machine: Machine | None) -> Prediction:
     issue = cycles(machine)
     known = borders(machine) if machine is not None else ()
-    found = strong(series, to, issue)
+    average = strong(series, to, issue)
     low = high = None
     words: list[Verdict] = []
     if level is not None and len(series) < ENOUGH_POINTS:
         words = [too_few(len(series))] * len(to)
     elif level is not None:
         noise = noise_at(checked(level), series.statistic, series.noise)
-        words = verdicts(series, found.certainty(), to, found.value, known)
-        ends = widened(found.value, *found.band(level), noise)
+        words = verdicts(series, average.certainty(), to, average.value, known)
+        ends = widened(average.value, *average.band(level), noise)
         low, high = (tuple(map(float, end)) for end in ends)
-    assumptions = [f"strong scaling in {series.parameter} ({reason})", *series.notes, *found.notes]
+    assumptions = [f"strong scaling in {series.parameter} ({reason})", *series.notes, *average.notes]
     if known:
         assumptions.append("borders of the machine: " + ", ".join(f"{border:g}" for border in known))
     return Prediction(
@@ -176,13 +176,13 @@ def _strong(series: Series, reason: str, to: FloatArray, level: float | None, ma
         kind="strong",
         kind_reason=reason,
         x=tuple(map(float, to)),
-        value=tuple(map(float, found.value)),
+        value=tuple(map(float, average.value)),
         low=low,
         high=high,
         level=level,
         verdicts=tuple(words),
-        law=found.law,
-        shares=found.shares,
+        law=average.law,
+        shares=average.shares,
         assumptions=tuple(assumptions),
     )
 

@@ -161,11 +161,11 @@ def _outliers(
     order: npt.NDArray[np.intp], x: FloatArray, y: FloatArray, weights: FloatArray, means: FloatArray, parameter: str
 ) -> list[str]:
     """Measurements that hardly count beside the repeats of their value, in words, by their place in the input."""
-    found = np.flatnonzero((weights < OUTLIER_WEIGHT) & (np.abs(np.log(y) - means) > OUTLIER_FACTOR))
+    places = np.flatnonzero((weights < OUTLIER_WEIGHT) & (np.abs(np.log(y) - means) > OUTLIER_FACTOR))
     lines = [
         f"measurement {order[i] + 1} ({parameter} = {x[i]:g}, {y[i]:.4g} s) is {y[i] / np.exp(means[i]):.3g} times the "
         f"other runs there and hardly counts"
-        for i in found
+        for i in places
     ]
     more = len(lines) - MOST_OUTLIERS
     return [*lines[:MOST_OUTLIERS], *([f"{more} more such measurements"] if more > 0 else [])]

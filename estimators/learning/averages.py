@@ -75,7 +75,7 @@ class Average:
         is smaller (Bickel and Fruehwirth 2006, On a fast, robust estimator of the mode). The mean over ranges of 40,
         50 and 60 % keeps single candidates from deciding.
         """
-        found = []
+        result = []
         for middles in self.middles.T:
             order = np.argsort(middles)
             places, above = middles[order], np.cumsum(self.weights[order])
@@ -86,8 +86,8 @@ class Average:
                 inside = np.flatnonzero(ends < len(places))
                 start = inside[np.argmin(places[ends[inside]] - places[inside])]
                 centres.append((places[start] + places[ends[start]]) / 2)
-            found.append(np.mean(centres))
-        return np.array(found)
+            result.append(np.mean(centres))
+        return np.array(result)
 
     @cached_property
     def median(self) -> FloatArray:

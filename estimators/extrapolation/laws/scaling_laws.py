@@ -208,9 +208,9 @@ def terms(shares: FloatArray, unit: float, issue: SharedIssue | None, priors: Pr
         Logarithms count in it.
     """
     low, high = priors.exponent
-    said = dict(zip(NAMES, shares >= SAID, strict=True))
+    spoken = dict(zip(NAMES, shares >= SAID, strict=True))
     shared: tuple[Term, ...] = (issue,) if issue is not None else ()
-    between = (low, (low + 1.0) / 2.0, (1.0 + high) / 2.0, high) if said["power"] else ()
+    between = (low, (low + 1.0) / 2.0, (1.0 + high) / 2.0, high) if spoken["power"] else ()
     overheads = (("amdahl-log", Power(0.0, 1, unit)), ("usl", Power(1.0)), ("amdahl-sqrt", Power(0.5)))
     powers = tuple(Power(-exponent) for exponent in (1.0, *between))
-    return (*shared, *powers, *(term for name, term in overheads if said[name]), Power())
+    return (*shared, *powers, *(term for name, term in overheads if spoken[name]), Power())
