@@ -28,14 +28,18 @@ FRONT = "front"
 
 
 def consumptions(question: Question) -> tuple[tuple[Consumption, ...], tuple[str, ...]]:
-    """What is known of a question beside its time, and a line for each thing that cannot."""
+    """What is known of a question beside its time, and a line for what cannot be known of a machine that could have it.
+
+    A machine without a price costs nothing that anyone asked for: its cost is left out, and no line says so.
+    """
     inner = question.estimator.model
     clock = inner.runs_at()
     workload = as_compiled(question.workload, question.machine)
     makers: dict[str, Callable[[], Consumption]] = {
         "energy": lambda: energy(workload, question.machine, question.run, clock=clock),
-        "cost": lambda: cost(question.machine, question.workload, question.run),
     }
+    if question.machine.price is not None:
+        makers["cost"] = lambda: cost(question.machine, question.workload, question.run)
     if question.estimator.alone:
         return (), (f"energy and cost not known: the time is this host's, not that of {question.machine.name}",)
     known, unknown = [], []
@@ -151,7 +155,8 @@ def with_front(frame: pd.DataFrame, wanted: Sequence[str]) -> tuple[pd.DataFrame
     values = frame[names].to_numpy(dtype=float)
     for name, column in zip(names, values.T, strict=True):
         if not np.any(np.isfinite(column)):
-            raise InputError(f"objective {name} is not known for any point")
+            needs = ": the machine gives no price (--set machine.price=2.5, in $/h)" if name == COST else ""
+            raise InputError(f"objective {name} is not known for any point{needs}")
     front = np.zeros(len(frame), dtype=bool)
     finite = np.all(np.isfinite(values), axis=1)
     by = work_columns(frame)
