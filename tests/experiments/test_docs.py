@@ -67,8 +67,10 @@ def test_the_api_page_names_what_exists() -> None:
 
 
 def test_every_page_stands_in_the_menu() -> None:
-    named = re.findall(r"([\w-]+\.md)", (ROOT / "mkdocs.yml").read_text())
-    assert sorted(named) == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
+    docs = ROOT / "docs"
+    named = re.findall(r"([\w/-]+\.(?:md|ipynb))$", (ROOT / "mkdocs.yml").read_text(), re.M)
+    pages = [path.relative_to(docs) for path in docs.rglob("*") if path.suffix in (".md", ".ipynb")]
+    assert sorted(named) == sorted(path.as_posix() for path in pages if path.parts[0] != "notes")
 
 
 @pytest.mark.parametrize("name", WITH_EXAMPLES)

@@ -1,0 +1,38 @@
+"""Hosts, buildings and prices stand apart from the watts and times of devices."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from slipstick.experiments.commands.cli import run
+from slipstick.experiments.subjects.power.facility import Facility, price_text
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.errors import InputError
+
+
+def test_hosts_and_buildings_stand_apart() -> None:
+    facility = Facility(host=400.0, pue=1.25)
+    assert facility.watts(5600.0, 8) == (5600 + 3200) * 1.25
+    assert "5,600 W of devices + 3,200 W of hosts" in facility.text(5600.0, 8)
+    assert not Facility().counted and Facility().watts(700.0, 1) == 700.0
+    with pytest.raises(InputError, match="PUE = 0.5"):
+        Facility(pue=0.5)
+    with pytest.raises(InputError, match="host power = -1"):
+        Facility(host=-1.0)
+
+
+def test_a_price_has_its_date() -> None:
+    assert price_text(machine("a10g")).endswith("2024-06)")
+    assert price_text(machine("h100-sxm")) == ""
+    assert "its date is not stated" in price_text(machine("h100-sxm").using({"price": 2.5}))
+
+
+def test_a_server_at_the_meter(capsys: pytest.CaptureFixture[str]) -> None:
+    words = "serve llama-3.1-8b --on h100-sxm --concurrency 2 --output 8 --count 4 --host-power 300W --pue 1.2"
+    assert run([*words.split(), "--format", "json"]) == 0
+    (answer,) = json.loads(capsys.readouterr().out)
+    assert answer["meter_W"] == pytest.approx((answer["power_W"] + 300) * 1.2)
+    assert run(words.split()) == 0
+    assert "at the meter: " in capsys.readouterr().out

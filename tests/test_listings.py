@@ -1,0 +1,34 @@
+"""Every listing of the README and the documentation runs as copied, from an empty folder, and prints what it shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools.listings import fences, tried
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted(path for path in (ROOT / "docs").rglob("*.md") if "validation" not in path.name)]
+SLOW = [page for page in PAGES if any(fence.word == "slow" for fence in fences(page.read_text()))]
+
+
+def _name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def _holds(page: Path, *, slow: bool) -> None:
+    if "import torch" in page.read_text():
+        pytest.importorskip("torch", reason=f"{page.name} shows a PyTorch module")
+    assert tried(page, slow=slow).problems == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_a_page_runs_as_copied(page: Path) -> None:
+    _holds(page, slow=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", SLOW, ids=_name)
+def test_a_page_runs_as_copied_with_what_takes_long(page: Path) -> None:
+    _holds(page, slow=True)

@@ -1,0 +1,206 @@
+"""python -m tools.accuracy: the README's table "How far to believe it", made from the rows of the scoreboards.
+
+Rows are read from docs/validation/BOARD.json, or from the tables of docs/validation.md where a board wrote no JSON.
+`--check` changes nothing and exits with 1 where the README says something else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+README, PAGE, ROWS = ROOT / "README.md", ROOT / "docs" / "validation.md", ROOT / "docs" / "validation"
+TABLE = re.compile(r"(?<=<!-- made by python -m tools.accuracy -->\n).*?(?=<!-- end -->)", re.S)
+MARKDOWN = re.compile(r"(?<!\\)\|")
+BAND = re.compile(r"covers ([\d.]+)%")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of question, and the rows of a board that say how well it is answered.
+
+    Parameters
+    ----------
+    asked
+        What is counted, in words with ``{n}``.
+    error
+        Case and metric of the row with the median error.
+    bands
+        Case and what was held out of the rows with the coverage of the 80 % band; several are joined by their number of
+        answers.
+    """
+
+    question: str
+    asked: str
+    board: str
+    dataset: str
+    held_out: str
+    error: tuple[str, str]
+    bands: tuple[tuple[str, str], ...]
+
+
+KINDS = (
+    Kind(
+        "a published model on a machine",
+        "{n} published figures; nothing was fitted to them",
+        "defaults",
+        "public figures of whole models",
+        "no calibration was fitted to any of them",
+        ("all", "median error of |ours / published - 1|"),
+        (("all", "no calibration was fitted to any of them"),),
+    ),
+    Kind(
+        "your PyTorch program on a card",
+        "{n} times of programs; the card's generation was left out",
+        "programs",
+        "PyTorch programs",
+        "each in turn",
+        ("device unseen", "median |log ratio|"),
+        (
+            ("device unseen, H100_Modal", "h100-sxm and its generation"),
+            ("device unseen, H100_PCIe_LambdaLabs", "h100-pcie and its generation"),
+            ("device unseen, L40S_modal", "l40s and its generation"),
+        ),
+    ),
+    Kind(
+        "a token of a language-model server",
+        "{n} measured servers; their system was left out",
+        "serving",
+        "serving/silicon",
+        "system unseen",
+        ("time of a further token, dense", "median error"),
+        (("time of a further token, dense", "system unseen"),),
+    ),
+    Kind(
+        "a training step on many accelerators",
+        "{n} measured runs; their accelerator was left out",
+        "training",
+        "training: megatron-bridge",
+        "accelerator unseen",
+        ("accelerator unseen, median", "median of |predicted / measured - 1| of a step"),
+        (("accelerator unseen, median", "accelerator unseen"),),
+    ),
+    Kind(
+        "4 x the threads or nodes measured",
+        "{n} run times beyond those that the law was fitted to",
+        "scaling",
+        "scaling",
+        "later values of each series",
+        ("strong 4x", "median relative error"),
+        (("strong 4x, band", "later values of each series"),),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the table needs of a scoreboard's row; the error is a fraction."""
+
+    dataset: str
+    case: str
+    held_out: str
+    metric: str
+    n: int
+    error: float
+    coverage: float | None
+
+
+def rows_of(board: str) -> list[Row]:
+    """A board's rows, from its JSON or from its section of the page."""
+    path = ROWS / f"{board}.json"
+    if path.exists():
+        records = json.loads(path.read_text())
+        return [_row(record) for record in (records if isinstance(records, list) else records["rows"])]
+    return _from_page(PAGE.read_text(), board)
+
+
+def _from_page(text: str, board: str) -> list[Row]:
+    section = text.partition(f"\n## {board}\n")[2].partition("\n## ")[0]
+    rows = []
+    for part in section.split("\n### ")[1:]:
+        dataset = part.partition("\n")[0]
+        for line in part.splitlines():
+            cells = [cell.strip().replace("\\|", "|") for cell in MARKDOWN.split(line)[1:-1]]
+            if len(cells) != 10 or not cells[2].isdigit() or not cells[4]:
+                continue
+            metric, _, unit = cells[3].removesuffix("]").partition(" [")
+            band = BAND.search(cells[8])
+            record = {
+                "dataset": dataset,
+                "case": cells[0],
+                "held_out": cells[1],
+                "metric": metric,
+                "unit": unit,
+                "n": int(cells[2]),
+                "ours": float(cells[4]),
+                "interval_coverage": float(band[1]) / 100 if band else None,
+            }
+            rows.append(_row(record))
+    return rows
+
+
+def _row(record: Mapping[str, object]) -> Row:
+    ours, metric, coverage = record["ours"], str(record["metric"]), record["interval_coverage"]
+    value = float(str(ours)) if ours is not None else math.nan
+    if "|log" in metric:
+        value = math.expm1(value)
+    elif record["unit"] == "%":
+        value /= 100
+    dataset, case, held_out = (str(record[name]) for name in ("dataset", "case", "held_out"))
+    covered = None if coverage is None else float(str(coverage))
+    return Row(dataset, case, held_out, metric, int(str(record["n"])), value, covered)
+
+
+def line_of(kind: Kind, rows: Sequence[Row]) -> str:
+    """A kind's line of the table.
+
+    Raises
+    ------
+    LookupError
+        Where the board has no such row: its case or its metric was renamed.
+    """
+    case, metric = kind.error
+    errors = [row for row in rows if (row.dataset, row.case, row.held_out) == (kind.dataset, case, kind.held_out)]
+    errors = [row for row in errors if row.metric == metric]
+    here = [row for row in rows if row.dataset == kind.dataset and row.coverage is not None]
+    bands = {(row.case, row.held_out): row for row in here}
+    if len(errors) != 1 or not set(kind.bands) <= set(bands):
+        raise LookupError(f"board {kind.board}: {len(errors)} rows of {case!r}, {metric!r}; bands of {sorted(bands)}")
+    joined = [bands[name] for name in kind.bands]
+    inside = sum(row.n * (row.coverage or 0.0) for row in joined) / sum(row.n for row in joined)
+    asked = kind.asked.format(n=f"{errors[0].n:,}")
+    board = f"`validate {kind.board}`"
+    return f"| {kind.question} | {errors[0].error:.0%} | {inside:.0%} | {asked} ({board}) |".replace("%", " %")
+
+
+def table() -> str:
+    """The table in Markdown."""
+    lines = [
+        "| kind of question | half of the answers within | inside the 80 % band | asked of |",
+        "|---|---|---|---|",
+        *(line_of(kind, rows_of(kind.board)) for kind in KINDS),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    """Write the table into the README, or check it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="change nothing; exit with 1 where the README differs")
+    check = parser.parse_args().check
+    text, made = README.read_text(), table()
+    same = TABLE.findall(text) == [made]
+    if not check and not same:
+        README.write_text(TABLE.sub(lambda _: made, text))
+    print(made, end="")
+    return int(check and not same)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
