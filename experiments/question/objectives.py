@@ -30,7 +30,7 @@ FRONT = "front"
 def consumptions(question: Question) -> tuple[tuple[Consumption, ...], tuple[str, ...]]:
     """What is known of a question beside its time, and a line for what cannot be known of a machine that could have it.
 
-    A machine without a price costs nothing that anyone asked for: its cost is left out, and no line says so.
+    Where the machine has no price, the cost is left out without a line: few questions are about it.
     """
     inner = question.estimator.model
     clock = inner.runs_at()
