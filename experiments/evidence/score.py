@@ -251,21 +251,9 @@ class Board:
     front: tuple[Front, ...] = ()
 
     def scored(self, data: Data) -> Iterator[tuple[str, Scored | ValidationRow]]:
-        """(data set, scores or a finished row) of every part, in order.
-
-        A file that a user gave and that breaks a reader is a skipped row too, whatever error the reader raises; on the
-        public files only errors of input are.
-        """
+        """(data set, scores or a finished row) of every part, in order."""
         for dataset, score in self.parts.items():
-            try:
-                for one in score(data):
-                    yield dataset, one
-            except InputError as error:
-                yield dataset, skipped(dataset, str(error))
-            except Exception as error:
-                if data.scored is None:
-                    raise
-                yield dataset, skipped(dataset, f"{data.scored} cannot be scored: {type(error).__name__}: {error}")
+            yield from ((dataset, one) for one in guarded(dataset, score, data))
 
     def rows(self, scored: Path | None = None) -> list[ValidationRow]:
         """All rows; `scored` names a folder whose files are scored instead of the held-out public rows."""
@@ -273,6 +261,26 @@ class Board:
         for dataset, one in self.scored(Data(scored)):
             rows += one.rows(dataset) if isinstance(one, Scored) else [one]
         return rows
+
+
+def guarded(dataset: str, score: Score, data: Data) -> Iterator[Scored | ValidationRow]:
+    """What a part yields, and a skipped row where a file is missing or cannot be read.
+
+    A file that a user gave and that breaks a reader is skipped whatever error the reader raises; on the public files
+    only errors of input are.
+    """
+    count = 0
+    try:
+        for count, one in enumerate(score(data), 1):  # noqa: B007 - what was yielded before an error counts
+            yield one
+        if not count and data.scored is not None:
+            yield skipped(dataset, f"no rows of it in {data.scored}")
+    except InputError as error:
+        yield skipped(dataset, str(error))
+    except Exception as error:
+        if data.scored is None:
+            raise
+        yield skipped(dataset, f"{data.scored} cannot be scored: {type(error).__name__}: {error}")
 
 
 def progress(text: str) -> None:

@@ -26,7 +26,8 @@ ROOT = Path(__file__).resolve().parents[2]
 FRONT, PICTURE = "validation.md", "validation.svg"
 PLAIN = re.compile(r"interval score|width of|ratio|over without|ours /|pairs|times\b", re.IGNORECASE)
 """Metrics of unit 1 that are no shares."""
-LOG_RATIO = "log ratio"
+SHARE = re.compile(r"log ratio|- 1\|")
+"""Metrics that are shares whatever else their names say."""
 HEAD = """\
 # Validation
 
@@ -249,7 +250,7 @@ def _scale(row: ValidationRow) -> float | None:
     """What turns a number of the row into per cent; None where it is no share."""
     if row.unit == "%":
         return 1.0
-    return 100.0 if row.unit == "1" and (LOG_RATIO in row.metric or not PLAIN.search(row.metric)) else None
+    return 100.0 if row.unit == "1" and (SHARE.search(row.metric) or not PLAIN.search(row.metric)) else None
 
 
 def _percent(row: ValidationRow, value: float | None) -> float:

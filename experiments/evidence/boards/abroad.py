@@ -6,14 +6,14 @@ The figures were written down in one commit before the first was answered. A ref
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from slipstick.estimators.learning import scores
 from slipstick.experiments.evidence.rows import ValidationRow
+from slipstick.experiments.evidence.score import Board, Data, Front, MissingError, Scored, relative
 from slipstick.experiments.evidence.validation.abroad.published import Answer, Figure, answer_json, answered, figures
 from slipstick.hwmodels.files.errors import InputError
 
@@ -21,6 +21,10 @@ DATASET = "published figures, asked abroad"
 HELD_OUT = "nothing was fitted to them and no constant was chosen on them"
 MEDIAN_GOAL, NINETIETH_GOAL, ANSWERED_GOAL = 0.18, 0.55, 0.95
 LEVEL = scores.LEVEL
+METRICS = tuple(
+    relative(share, f"{name} of |ours / published - 1| in time")
+    for share, name in ((0.5, "median error"), (0.9, "90th percentile"))
+)
 
 
 @dataclass(frozen=True)
@@ -41,14 +45,10 @@ class Judged:
         return abs(self.ours / self.published - 1)
 
 
-def rows(scored: Path | None = None) -> list[ValidationRow]:
-    """Over all figures, by class of device and by kind of question; then every figure as ours / published.
-
-    Parameters
-    ----------
-    scored
-        Not read: the figures are part of the board.
-    """
+def _figures(data: Data) -> Iterator[Scored | ValidationRow]:
+    """Over all figures, by class of device and by kind of question; then every figure as ours / published."""
+    if data.scored is not None:
+        raise MissingError("the figures are part of the board; there is no file to score")
     judged: list[Judged] = []
     refused: list[tuple[Figure, str]] = []
     for figure in figures().figures:
@@ -58,23 +58,18 @@ def rows(scored: Path | None = None) -> list[ValidationRow]:
             refused.append((figure, str(error)))
     count = len(figures().figures)
     share = len(judged) / count
-    classes = dict.fromkeys(figure.device_class for figure in figures().figures)
-    kinds = dict.fromkeys(figure.kind for figure in figures().figures)
-    note = f"{len(refused)} of {count} refused"
-    return [
-        *_scores("all", judged, note, MEDIAN_GOAL, NINETIETH_GOAL),
-        ValidationRow(
-            DATASET, "all", HELD_OUT, count, "share answered", "1", share, goal=ANSWERED_GOAL, ok=share >= ANSWERED_GOAL
-        ),
-        *_warnings(judged),
-        *(row for name in classes for row in _scores(name, [one for one in judged if one.figure.device_class == name])),
-        *(row for name in kinds for row in _scores(name, [one for one in judged if one.figure.kind == name])),
-        *map(_row, judged),
-        *(
-            ValidationRow(DATASET, figure.id, "", 0, "ours / published", "1", None, reason=f"refused: {why}")
-            for figure, why in refused
-        ),
-    ]
+    yield _scored("all", judged, f"{len(refused)} of {count} refused", (MEDIAN_GOAL, NINETIETH_GOAL))
+    yield ValidationRow(
+        DATASET, "all", HELD_OUT, count, "share answered", "1", share, goal=ANSWERED_GOAL, ok=share >= ANSWERED_GOAL
+    )
+    yield from _warnings(judged)
+    for kind in ("device_class", "kind"):
+        for name in dict.fromkeys(getattr(figure, kind) for figure in figures().figures):
+            if some := [one for one in judged if getattr(one.figure, kind) == name]:
+                yield _scored(name, some)
+    yield from map(_row, judged)
+    for figure, why in refused:
+        yield ValidationRow(DATASET, figure.id, "", 0, "ours / published", "1", None, reason=f"refused: {why}")
 
 
 def _judged(figure: Figure, answer: Answer) -> Judged:
@@ -92,43 +87,13 @@ def _roofline(figure: Figure) -> float | None:
     return float(answer_json([*figure.arguments, "--estimator", "roofline"])[0]["time_s"])
 
 
-def _scores(
-    case: str,
-    judged: Sequence[Judged],
-    note: str = "",
-    median_goal: float | None = None,
-    ninetieth: float | None = None,
-) -> list[ValidationRow]:
-    if not judged:
-        return []
-    published, ours = ([getattr(one, name) for one in judged] for name in ("published", "ours"))
-    plain = [(one.roofline, one.published) for one in judged if one.roofline is not None]
-    low, high = [one.low for one in judged], [one.high for one in judged]
-    made = []
-    for metric, share, goal in (("median error", 0.5, median_goal), ("90th percentile", 0.9, ninetieth)):
-        value = scores.relative_quantile(share, ours, published)
-        baselines = (
-            {"roofline": scores.relative_quantile(share, *np.array(plain).T)} if len(plain) == len(judged) else {}
-        )
-        made.append(
-            ValidationRow(
-                DATASET,
-                case,
-                HELD_OUT,
-                len(judged),
-                f"{metric} of |ours / published - 1| in time",
-                "1",
-                value,
-                baselines,
-                goal,
-                None if goal is None else value <= goal,
-                LEVEL,
-                scores.coverage(low, high, published),
-                scores.width(low, high),
-                reason=note,
-            )
-        )
-    return made
+def _scored(case: str, judged: Sequence[Judged], note: str = "", goals: Sequence[float] = ()) -> Scored:
+    published, ours, low, high = (
+        np.array([(one.published, one.ours, one.low, one.high) for one in judged]).reshape(-1, 4).T
+    )
+    plain = [one.roofline for one in judged if one.roofline is not None]
+    baselines = {"roofline": np.array(plain)} if len(plain) == len(judged) else {}
+    return Scored(case, HELD_OUT, published, ours, METRICS, goals, baselines, None, low, high, LEVEL, reason=note)
 
 
 def _warnings(judged: Sequence[Judged]) -> list[ValidationRow]:
@@ -160,3 +125,10 @@ def _row(one: Judged) -> ValidationRow:
         interval_width=one.high / one.low,
         reason=reason,
     )
+
+
+BOARD = Board(
+    "How far is what the documented commands answer from what others published?",
+    {DATASET: _figures},
+    (Front("Published figures, asked by command", "all of them", "all", HELD_OUT),),
+)

@@ -22,7 +22,7 @@ from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.estimators.schedule.sequential import Sequential
 from slipstick.experiments.evidence.rows import ValidationRow
-from slipstick.experiments.evidence.score import Board, Data
+from slipstick.experiments.evidence.score import Board, Data, MissingError
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import dense
@@ -47,8 +47,10 @@ class Score:
     ratios: FloatArray
 
 
-def _cases(_: Data) -> list[ValidationRow]:
+def _cases(data: Data) -> list[ValidationRow]:
     """One row a case, and the whole; nothing here is public data."""
+    if data.scored is not None:
+        raise MissingError("calibrations are drawn; there is no file to score")
     scores = {case: score(*case, np.random.default_rng([SEED, i])) for i, case in enumerate(CASES)}
     result = [_row(f"{count} measurements, {noise:.0%} noise", one) for (count, noise), one in scores.items()]
     every = Score(*(np.concatenate([getattr(one, name) for one in scores.values()]) for name in Score.__annotations__))

@@ -7,52 +7,50 @@ a machine of which nothing else is left is new.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slipstick.estimators.learning.scores import mean_error
-from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
-from slipstick.experiments.evidence.validation.gpu import gpu_data, gpu_speedups
-from slipstick.experiments.evidence.validation.gpu.gpu_boards import Board
+from slipstick.experiments.evidence.score import Board, Data, Front, MissingError, Scored, guarded
+from slipstick.experiments.evidence.validation.gpu import gpu_boards, gpu_data, gpu_speedups
 from slipstick.experiments.evidence.validation.gpu.gpu_cases import Case, cases
-from slipstick.experiments.evidence.validation.gpu.gpu_scores import ENOUGH, LONG, score, score_rows
+from slipstick.experiments.evidence.validation.gpu.gpu_scores import ENOUGH, LONG, score, scored_parts
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def rows(scored: Path | None = None) -> list[ValidationRow]:
-    """The scoreboard; skipped cases say why."""
-    from slipstick.experiments.evidence.validation.gpu import gpu_power
+def _operations(data: Data) -> Iterator[Scored | ValidationRow]:
+    """Every case, speed-ups, and whole models, which are summed from the same fits."""
+    boards: dict[tuple[str, ...], gpu_boards.Board] = {}
+    if data.scored is not None:
+        for case in {case.source: case for case in reversed(cases())}.values():
+            yield from guarded(_title(case), partial(_scored_rows, case), data)
+    else:
+        for case in cases():
+            if case.source not in boards:
+                boards[case.source] = case.board(case.frame(data.folder))
+            yield from _left_out_rows(case, boards[case.source], data.folder)
+        yield from gpu_speedups.rows(list(boards.values()))
+    yield from guarded("whole models", partial(_whole_models, boards), data)
+
+
+def _whole_models(boards: Mapping[tuple[str, ...], gpu_boards.Board], data: Data) -> list[ValidationRow]:
     from slipstick.experiments.evidence.validation.models import whole_models
 
-    folder = data_folder()
-    if folder is None:
-        return [
-            skipped("operations", "no public measurements here (set SLIPSTICK_DATA; `slipstick data list` says where)")
-        ]
-    boards: dict[tuple[str, ...], Board] = {}
-    scores: list[ValidationRow] = []
-    done: set[tuple[str, ...]] = set()
-    for case in cases():
-        if scored is not None:
-            if case.source in done:
-                continue
-            done.add(case.source)
-            scores += _scored_rows(case, folder, scored)
-            continue
-        if case.source not in boards:
-            boards[case.source] = case.board(case.frame(folder))
-        scores += _left_out_rows(case, boards[case.source], folder)
-    scores += gpu_speedups.rows(list(boards.values())) if scored is None else []
-    scores += whole_models.rows(scored, _model_boards(boards, folder, scored))
-    scores += gpu_power.rows(scored)
-    return scores
+    return whole_models.rows(data.scored, _model_boards(boards, data.folder))
 
 
-def _model_boards(boards: Mapping[tuple[str, ...], Board], folder: Path, scored: Path | None) -> dict[str, Board]:
+def _power(data: Data) -> list[ValidationRow]:
+    from slipstick.experiments.evidence.validation.gpu import gpu_power
+
+    return gpu_power.rows(data.scored)
+
+
+def _model_boards(boards: Mapping[tuple[str, ...], gpu_boards.Board], folder: Path) -> dict[str, gpu_boards.Board]:
     """The boards that whole models are summed from, by class of operation; fitted ones are used again."""
     names = {
         "bmm": "bmm, H",
@@ -69,10 +67,11 @@ def _model_boards(boards: Mapping[tuple[str, ...], Board], folder: Path, scored:
     return result
 
 
-def _left_out_rows(case: Case, board: Board, folder: Path) -> list[ValidationRow]:
+def _left_out_rows(case: Case, board: gpu_boards.Board, folder: Path) -> Iterator[Scored | ValidationRow]:
     training = board.training
     if training.empty:
-        return [skipped(case.name, "its files are not in the data folder")]
+        yield skipped(case.name, "its files are not in the data folder")
+        return
     parts = []
     for group in case.held_out:
         for name in group:
@@ -81,43 +80,45 @@ def _left_out_rows(case: Case, board: Board, folder: Path) -> list[ValidationRow
             if len(chosen):
                 parts.append(score(board, name, chosen, group))
     floor = _stack_floor(folder) if case.name.startswith("BF16") else None
-    return score_rows(case, parts, floor)
+    yield from scored_parts(case, parts, floor)
 
 
-def _scored_rows(case: Case, folder: Path, scored: Path) -> list[ValidationRow]:
+def _title(case: Case) -> str:
+    return case.name.split(",")[0]
+
+
+def _scored_rows(case: Case, data: Data) -> Iterator[Scored | ValidationRow]:
     """Rows of another folder; those of a stack other than the case's are predicted from the same engine's public rows
     where there are some.
     """
-    frame = case.of_all_stacks(scored)
-    title = case.name.split(",")[0]
+    frame = case.of_all_stacks(data.scored or data.folder)
+    title = _title(case)
     if frame.empty:
-        return [skipped(title, f"none of its files is in {scored}")]
+        raise MissingError(f"none of its files is in {data.scored}")
     if not case.stack:
-        return _scored_frame(case, title, case.frame(folder), frame)
-    public = case.of_all_stacks(folder)
-    rows = []
+        yield from _scored_frame(case, title, case.frame(data.folder), frame)
+        return
+    public = case.of_all_stacks(data.folder)
     for stack, part in frame.groupby("stack"):
         engine = public[public["stack"].str.split().str[0] == str(stack).split()[0]]
         known = engine[~engine["machine"].isin(part["machine"])]
-        training = case.frame(folder) if stack == case.stack or known.empty else engine
-        rows += _scored_frame(case, title if stack == case.stack else f"{title}, {stack}", training, part)
-    return rows
+        training = case.frame(data.folder) if stack == case.stack or known.empty else engine
+        yield from _scored_frame(case, title if stack == case.stack else f"{title}, {stack}", training, part)
 
 
-def _scored_frame(case: Case, title: str, training: pd.DataFrame, frame: pd.DataFrame) -> list[ValidationRow]:
-    unknown = sorted(set(frame.loc[frame["machine"] == "", "device"]))
-    rows = [skipped(title, f"the catalogue lacks {device}") for device in unknown]
+def _scored_frame(
+    case: Case, title: str, training: pd.DataFrame, frame: pd.DataFrame
+) -> Iterator[Scored | ValidationRow]:
+    for device in sorted(set(frame.loc[frame["machine"] == "", "device"])):
+        yield skipped(title, f"the catalogue lacks {device}")
     frame = frame[frame["machine"] != ""]
     board = case.board(gpu_data.without(training, frame["key"]))
     counts = board.training["machine"].value_counts()
     parts = []
     for name, chosen in frame.groupby("machine"):
-        if reason := board.refused(str(name), chosen):
-            rows.append(skipped(title, reason))
-            continue
         new = counts.get(name, 0) < ENOUGH
         parts.append(score(board, str(name), chosen, (str(name),) if new else ()))
-    return rows + score_rows(case, parts, None, title)
+    yield from scored_parts(case, parts, None, title)
 
 
 def _stack_floor(folder: Path) -> float | None:
@@ -129,3 +130,18 @@ def _stack_floor(folder: Path) -> float | None:
         return None
     one, other = (table.iloc[:, i].to_numpy() for i in (0, 1))
     return mean_error(one[other > LONG], other[other > LONG])
+
+
+BOARD = Board(
+    "How long do single GPU operations and whole models take on a GPU that no fit has seen, and what do they draw?",
+    {"operations": _operations, "power, aiconfigurator": _power},
+    (
+        Front(
+            "Linear layers on a GPU (FP32)",
+            "the GPU",
+            "all machines",
+            "each in turn",
+            "neusight linear, other machines",
+        ),
+    ),
+)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from slipstick.estimators.across_devices.forecast import RowForecast
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.learning.scores import coverage, interval_score, log_quantile, mean_error, width
+from slipstick.estimators.learning.scores import coverage, interval_score, width
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.score import LOGARITHMIC, MAPE, Scored
 from slipstick.experiments.evidence.validation.gpu.gpu_boards import Board
 from slipstick.experiments.evidence.validation.gpu.gpu_cases import Case
 
@@ -25,6 +25,7 @@ ENOUGH = 50
 """Rows from which a coverage or a ratio is given, and a machine's own fit is used."""
 SCORED_AT_MOST = 8000
 WIDTH, COVERAGE = 1.4, (0.7, 0.9)
+METRICS = (MAPE, *LOGARITHMIC)
 
 
 def thinned(frame: pd.DataFrame) -> pd.DataFrame:
@@ -58,19 +59,15 @@ def score(board: Board, name: str, frame: pd.DataFrame, group: Sequence[str]) ->
     )
 
 
-METRICS: Mapping[str, Callable[[FloatArray, FloatArray], float]] = {
-    "MAPE": mean_error,
-    "median |log ratio|": partial(log_quantile, 0.5),
-    "90th percentile |log ratio|": partial(log_quantile, 0.9),
-}
-
-
-def score_rows(case: Case, parts: Sequence[Part], floor: float | None, title: str = "") -> list[ValidationRow]:
-    """Rows of a scoreboard from the scores of machines; `floor` is the noise, a relative error."""
+def scored_parts(
+    case: Case, parts: Sequence[Part], floor: float | None, title: str = ""
+) -> Iterator[Scored | ValidationRow]:
+    """Scores of machines, together and each; `floor` is the noise, a relative error."""
+    title = title or case.name
     if not parts:
-        return [skipped(title or case.name, "no rows of the machines that are held out")]
+        yield skipped(title, "no rows of the machines that are held out")
+        return
     whole = _joined(parts)
-    rows = []
     scopes: list[tuple[str, Callable[[Part], Any]]] = [("all", lambda part: part.measured > 0)]
     if "long" in case.goals or float(np.mean(whole.measured > LONG)) < 0.98:
         scopes.append(("long", lambda part: part.measured > LONG))
@@ -78,35 +75,21 @@ def score_rows(case: Case, parts: Sequence[Part], floor: float | None, title: st
         several = [("", whole)] if len(parts) > 1 else []
         for label, part in [*several, *((part.machine, part) for part in parts)]:
             goal = case.goals.get(scope) if part is whole or len(parts) == 1 else None
-            row = partial(_row, title or case.name, part, chosen(part), scope, label, floor)
-            rows += [row(metric, goal if metric == "MAPE" else None) for metric in METRICS]
-    return rows + [_band_row(title or case.name, part) for part in parts]
+            yield replace(_scored(part, chosen(part), scope, label), goals=(goal,), noise=floor, dataset=title)
+    yield from (_band_row(title, part) for part in parts)
 
 
-def _row(
-    dataset: str, part: Part, chosen: Any, scope: str, label: str, floor: float | None, metric: str, goal: float | None
-) -> ValidationRow:
-    score = METRICS[metric]
-    measured = part.measured[chosen]
-    if not len(measured):
-        return skipped(dataset, f"no rows above {LONG * 1e6:g} us")
-    ours = score(part.ours.time[chosen], measured)
-    low, high = part.ours.low[chosen], part.ours.high[chosen]
-    return ValidationRow(
-        dataset,
+def _scored(part: Part, chosen: Any, scope: str, label: str) -> Scored:
+    return Scored(
         f"{label or 'all machines'}{', above 20 us' if scope == 'long' else ''}",
         " + ".join(part.group),
-        len(measured),
-        metric,
-        "1",
-        ours,
-        {name: score(times[chosen], measured) for name, times in part.baselines.items()},
-        goal,
-        None if goal is None else ours <= goal,
-        LEVEL,
-        coverage(low, high, measured),
-        width(low, high),
-        floor,
+        part.measured[chosen],
+        part.ours.time[chosen],
+        METRICS,
+        baselines={name: times[chosen] for name, times in part.baselines.items()},
+        low=part.ours.low[chosen],
+        high=part.ours.high[chosen],
+        level=LEVEL,
     )
 
 
