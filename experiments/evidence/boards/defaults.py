@@ -76,6 +76,9 @@ def _figures(data: Data) -> Iterator[ValidationRow]:
     refused: list[tuple[Figure, str]] = []
     missing: list[tuple[Figure, str]] = []
     for figure in figures().figures:
+        if data.scored is not None and figure.data is None:
+            missing.append((figure, "published; no file of it to score"))
+            continue
         try:
             figure.measured(data.scored)
         except InputError as error:

@@ -18,6 +18,7 @@ from slipstick.experiments.evidence.score import Board, Data, Front, MissingErro
 from slipstick.experiments.evidence.validation.gpu import gpu_boards, gpu_data, gpu_speedups
 from slipstick.experiments.evidence.validation.gpu.gpu_cases import Case, cases
 from slipstick.experiments.evidence.validation.gpu.gpu_scores import ENOUGH, LONG, score, scored_parts
+from slipstick.hwmodels.files.readers import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,7 +118,10 @@ def _scored_frame(
     parts = []
     for name, chosen in frame.groupby("machine"):
         new = counts.get(name, 0) < ENOUGH
-        parts.append(score(board, str(name), chosen, (str(name),) if new else ()))
+        try:
+            parts.append(score(board, str(name), chosen, (str(name),) if new else ()))
+        except InputError as error:  # a machine without a rate of this data type
+            yield skipped(title, f"{name}: {error}")
     yield from scored_parts(case, parts, None, title)
 
 

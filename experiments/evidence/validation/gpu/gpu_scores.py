@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 import numpy as np
 
 from slipstick.estimators.across_devices.forecast import RowForecast
+from slipstick.estimators.across_devices.physics import violations
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.learning.scores import coverage, interval_score, width
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
@@ -35,17 +37,22 @@ def thinned(frame: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Part:
-    """Scored rows of one machine."""
+    """Scored rows of one machine; `impossible` rows, faster than it can be, are left out and counted."""
 
     machine: str
     group: tuple[str, ...]
     measured: FloatArray
     ours: RowForecast
     baselines: Mapping[str, FloatArray]
+    impossible: int = 0
 
 
 def score(board: Board, name: str, frame: pd.DataFrame, group: Sequence[str]) -> Part:
     """Predictions for the rows of one machine, in seconds, beside those of two rooflines; `group` is held out."""
+    flagged = {row for one in violations([board.rows(name, frame)]) for row in one.rows}
+    if flagged:
+        warn(f"{name}: {len(flagged)} of {len(frame)} rows are faster than it can be; not scored", stacklevel=2)
+        frame = frame.drop(index=frame.index[sorted(flagged)])
     frame = thinned(frame)
     return Part(
         name,
@@ -56,6 +63,7 @@ def score(board: Board, name: str, frame: pd.DataFrame, group: Sequence[str]) ->
             "roofline": board.roofline(name, frame),
             "calibrated roofline": board.calibrated_roofline(name, frame, group),
         },
+        len(flagged),
     )
 
 
@@ -90,6 +98,7 @@ def _scored(part: Part, chosen: Any, scope: str, label: str) -> Scored:
         low=part.ours.low[chosen],
         high=part.ours.high[chosen],
         level=LEVEL,
+        reason=f"{part.impossible} rows faster than the machine can be are left out" if part.impossible else "",
     )
 
 
@@ -127,4 +136,4 @@ def _joined(parts: Sequence[Part]) -> Part:
     ours = RowForecast(together(lambda p: p.ours.time), together(lambda p: p.ours.low), together(lambda p: p.ours.high))
     baselines = {name: together(lambda p, n=name: p.baselines[n]) for name in parts[0].baselines}  # type: ignore[misc]
     groups = ("each in turn",) if parts[0].group else ()
-    return Part("", groups, together(lambda p: p.measured), ours, baselines)
+    return Part("", groups, together(lambda p: p.measured), ours, baselines, sum(part.impossible for part in parts))
