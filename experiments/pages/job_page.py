@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slipstick.estimators.schedule.recurrence import Floats
-from slipstick.experiments.pages.plots import Chart, Curve, draw_charts, plotly_chart
+from slipstick.experiments.pages.plots import Chart, PlotLine, draw_charts, plotly_chart
 from slipstick.experiments.pages.report import Card, Section, figure_html, table_html, write_page
 from slipstick.experiments.subjects.jobs.job_records import JobFile
 from slipstick.experiments.subjects.jobs.simulated import Simulated
@@ -68,7 +68,7 @@ def distribution_chart(simulated: Simulated, name: str) -> Chart:
     values, per = (simulated.numbers[name], 1) if name == "time_s" else (simulated.steps, simulated.job.steps)
     what = "runs" if name == "time_s" else "steps"
     levels, times = _cumulative(values)
-    line = Curve(f"{len(values):,} {what}", times, levels)
+    line = PlotLine(f"{len(values):,} {what}", times, levels)
     title = f"Time of a {what[:-1]}, as a share of {what} that took no longer"
     formula = simulated.formula / per
     return Chart(title, "time [s]", f"share of {what}", (line,), border=formula, border_label="formula")
@@ -85,10 +85,10 @@ def sweep_chart(swept: pd.DataFrame, today: float) -> Chart:
         label = ", ".join(f"{name} = {_short(value)}" for name, value in zip(others, key, strict=True))
         x = part[x_name].to_numpy(dtype=float)
         band = (part.low_ratio.to_numpy(), part.high_ratio.to_numpy())
-        lines.append(Curve(f"simulated {label}".strip(), x, part.time_ratio.to_numpy(), *band))
-        formulas.append(Curve(f"formula {label}".strip(), x, part.formula_s.to_numpy() / today))
+        lines.append(PlotLine(f"simulated {label}".strip(), x, part.time_ratio.to_numpy(), *band))
+        formulas.append(PlotLine(f"formula {label}".strip(), x, part.formula_s.to_numpy() / today))
     if len({line.y.tobytes() for line in formulas if isinstance(line.y, np.ndarray)}) == 1:
-        formulas = [Curve("formula", formulas[0].x, formulas[0].y)]
+        formulas = [PlotLine("formula", formulas[0].x, formulas[0].y)]
     values = swept[x_name].to_numpy(dtype=float)
     wide = values.min() > 0 and values.max() / values.min() > 10
     return Chart(

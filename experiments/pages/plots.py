@@ -20,7 +20,7 @@ COLOURS = ("#1f5a91", "#c2571a", "#2e7d4f", "#8a3b8f", "#7a6a1f", "#35808a", "#a
 
 
 @dataclass(frozen=True)
-class Curve:
+class PlotLine:
     """A prediction: y over x, with the band between low and high where it is known."""
 
     label: str
@@ -48,7 +48,7 @@ class Chart:
     title: str
     x_title: str
     y_title: str
-    lines: tuple[Curve, ...] = ()
+    lines: tuple[PlotLine, ...] = ()
     marks: tuple[Marks, ...] = ()
     x_scale: Scale = "linear"
     y_scale: Scale = "linear"

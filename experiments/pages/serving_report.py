@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.experiments.pages.plots import Chart, Curve, Marks, draw_charts, plotly_chart
+from slipstick.experiments.pages.plots import Chart, Marks, PlotLine, draw_charts, plotly_chart
 from slipstick.experiments.pages.report import Card, Section, figure_html, machine_rows, table_html, write_page
 from slipstick.experiments.serve.planning import Plan
 from slipstick.experiments.serve.serving import Serving
@@ -58,7 +58,7 @@ def distribution(answer: Serving, measure: str, title: str) -> Chart:
         series.append(1e3 * np.quantile(values, _LEVELS) if len(values) else np.zeros(len(_LEVELS)))
     middle, factor = series[0], np.exp(answer.deployment.half_width(first=1)) if measure == "ttft" else 1.0
     low, high = np.minimum(middle / factor, series[1]), np.maximum(middle * factor, series[2])
-    line = Curve(measure, _LEVELS * 100, middle, low, high)
+    line = PlotLine(measure, _LEVELS * 100, middle, low, high)
     return Chart(title, "requests below, %", "ms", (line,))
 
 
@@ -69,7 +69,7 @@ def running(answer: Serving) -> Chart:
     every = max(1, len(rows) // _MOST_POINTS)
     rows = rows[::every]
     return Chart(
-        "Sequences that decode (first replica)", "s", "sequences", (Curve("decoding", rows[:, 1], rows[:, 4]),)
+        "Sequences that decode (first replica)", "s", "sequences", (PlotLine("decoding", rows[:, 1], rows[:, 4]),)
     )
 
 
@@ -83,7 +83,7 @@ def write_plan(plan: Plan, path: str | Path) -> tuple[Path, Path]:
         line = sorted((row for row in front if row.machine == name), key=lambda row: row.per_user)
         rate = np.array([row.per_device for row in line])
         width = np.exp([row.half_width for row in line])
-        made.append(Curve(name, np.array([row.per_user for row in line]), rate, rate / width, rate * width))
+        made.append(PlotLine(name, np.array([row.per_user for row in line]), rate, rate / width, rate * width))
     marks: tuple[Marks, ...] = ()
     if plan.best:
         place = np.array([plan.best.per_user]), np.array([plan.best.per_device])

@@ -12,7 +12,7 @@ import numpy as np
 from slipstick.estimators.core.estimate import Estimate, Measurement
 from slipstick.experiments.explain.dials import value_of
 from slipstick.experiments.pages.front_report import best, front_section, marked, scale_of
-from slipstick.experiments.pages.plots import Chart, Curve, Marks, draw_charts, plotly_chart
+from slipstick.experiments.pages.plots import Chart, Marks, PlotLine, draw_charts, plotly_chart
 from slipstick.experiments.pages.report import (
     MAX_TABLE_ROWS,
     Card,
@@ -194,7 +194,7 @@ def formula_sections(answer: WhatIf) -> list[Section]:
     return [Section("The formula", formula_html(formula))]
 
 
-def _lines(answer: WhatIf, x_name: str, column: str, unit: str) -> tuple[Curve, ...]:
+def _lines(answer: WhatIf, x_name: str, column: str, unit: str) -> tuple[PlotLine, ...]:
     """One line for each combination of the other axes; of many, for a few values of one, the rest as today."""
     frame = answer.frame.sort_values(x_name)
     others = [name for name in answer.space.axes if name != x_name]
@@ -215,7 +215,7 @@ def _lines(answer: WhatIf, x_name: str, column: str, unit: str) -> tuple[Curve, 
             continue
         columns = [np.asarray(part[name]) for name in (x_name, column)]
         band = [np.asarray(part[f"{end}_{unit}"]) if f"{end}_{unit}" in part else None for end in ("low", "high")]
-        lines.append(Curve(label or "predicted", columns[0], columns[1], band[0], band[1]))
+        lines.append(PlotLine(label or "predicted", columns[0], columns[1], band[0], band[1]))
     return tuple(lines)
 
 
@@ -223,7 +223,7 @@ def _nearest(values: Any, today: float) -> float:
     return float(values[np.argmin(np.abs(np.log(values / today)))])
 
 
-def _summary(frame: pd.DataFrame, x_name: str, column: str, label: str, over: Sequence[str]) -> Curve:
+def _summary(frame: pd.DataFrame, x_name: str, column: str, label: str, over: Sequence[str]) -> PlotLine:
     """Many points as one line: the median, and the range, of those at each value, or in stretches of equal count."""
     x, y = frame[x_name].to_numpy(), frame[column].to_numpy()
     values, starts = np.unique(x, return_index=True)
@@ -233,7 +233,7 @@ def _summary(frame: pd.DataFrame, x_name: str, column: str, label: str, over: Se
     note = f"median and range of {len(frame):,} points" + (f" over {', '.join(over)}" if over else "")
     middle = [float(np.median(x[part])) for part in parts]
     ends = [[float(reduce(y[part])) for part in parts] for reduce in (np.median, np.min, np.max)]
-    return Curve(f"{label}: {note}" if label else note, middle, ends[0], ends[1], ends[2])
+    return PlotLine(f"{label}: {note}" if label else note, middle, ends[0], ends[1], ends[2])
 
 
 def _unit(name: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.named import phi_study as xeon_phi
-from slipstick.experiments.pages.plots import Chart, Curve, Marks, draw_charts, plotly_chart, plotly_heat
+from slipstick.experiments.pages.plots import Chart, Marks, PlotLine, draw_charts, plotly_chart, plotly_heat
 from slipstick.experiments.pages.report import (
     Card,
     Section,
@@ -91,7 +91,7 @@ def time_chart() -> Chart:
     for index, size in enumerate(xeon_phi.SIZES):
         frame = _sweep(size, SWEPT_THREADS)
         columns = [frame[name].to_numpy() / 60 for name in ("time_s", "low_s", "high_s")]
-        lines.append(Curve(f"{size}, predicted (a), 80 % band", SWEPT_THREADS, columns[0], columns[1], columns[2]))
+        lines.append(PlotLine(f"{size}, predicted (a), 80 % band", SWEPT_THREADS, columns[0], columns[1], columns[2]))
         published = [pair[0] for pair in xeon_phi.TABLE_X_MINUTES[size]]
         marks.append(Marks(f"{size}, the paper's prediction (Table X)", xeon_phi.PREDICTED_THREADS, published, index))
     return Chart(
@@ -118,7 +118,7 @@ def contention_chart() -> Chart:
         error = np.hypot(error, fit.residual_std or 0.0) * quantile(DEFAULT_LEVEL, fit.degrees_of_freedom)
         shown = line - error > 0
         x, y, half = SWEPT_THREADS[shown], line[shown], error[shown]
-        lines.append(Curve(f"{size}, fitted line, 80 % band", x, y, y - half, y + half))
+        lines.append(PlotLine(f"{size}, fitted line, 80 % band", x, y, y - half, y + half))
         measured = xeon_phi.TABLE_IV_S[size][0]
         marks.append(Marks(f"{size}, measured (Table IV)", xeon_phi.MEASURED_THREADS, measured, index))
     return Chart(
