@@ -100,6 +100,7 @@ class Composite(EstimatorBase):
                 *over_cap,
             ),
             trace=outcome.trace,
+            fixed=outcome.fixed,
         )
 
     def compile(

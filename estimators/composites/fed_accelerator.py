@@ -35,6 +35,9 @@ DRAWS, SEED = 400, 18
 class FedAccelerator(Composite):
     """A composite that first divides the global batch among the cores, and feeds them.
 
+    All cores that the machine states work; of more (`machine.using(cores=...)`), as many as shorten the time, since each
+    that works reads the weights over the memory that all share.
+
     Its answers say how the batch was divided and what feeds the cores; beside the metrics of `Fed` they have `mxu`, the
     share of the run in which the matrix units are occupied, padding included.
 
@@ -64,6 +67,7 @@ class FedAccelerator(Composite):
 
     def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
         """See `Composite.estimate`."""
+        whole_machine, machine = machine, self._working(workload, machine, run or {})
         given = self.graph(workload, machine).defaults
         fed = {name: given[name] for name in SYMBOLS if name in given}
         numbers = Table({**fed, **self.schedule.run_defaults(machine), **numbers_of_run(workload, run or {})})
@@ -73,7 +77,7 @@ class FedAccelerator(Composite):
         counts = np.array([float(op.times) for op in graph])
         occupied = float(np.sum(self.operation.occupied(graph.operations, machine) * counts))
         plain = self.schedule.account(graph, machine, numbers, lanes)
-        used = self._used(workload, machine, numbers)
+        used = self._used(workload, machine, numbers) * machine.cores / whole_machine.cores
         matrix = answer.metrics["matrix"] * used
         metrics = Table({**answer.metrics, "matrix": matrix, "mxu": occupied * float(plain["work"] / plain["seen"])})
         generator = np.random.default_rng(SEED)
@@ -90,14 +94,14 @@ class FedAccelerator(Composite):
         energy = answer.energy
         if energy is not None and not stands_on_cores(workload):  # of all cores, whose work the whole batch is
             whole = as_compiled(workload, machine).bind_known(numbers).bound()
-            energy, _ = energy_of(whole, machine, answer.time, {**workload.defaults, **numbers}, self.runs_at())
+            energy, _ = energy_of(whole, whole_machine, answer.time, {**workload.defaults, **numbers}, self.runs_at())
         return replace(
             answer,
             energy=energy,
             metrics=metrics,
             spread=Spread(residual=float(np.std(np.log(drawn["time"]), ddof=1))),
             metric_intervals=Table({name: (low, high) for name, (low, high) in bands.items()}),
-            assumptions=(*answer.assumptions, *self._fed(workload, machine, numbers)),
+            assumptions=(*answer.assumptions, *self._fed(workload, machine, numbers, whole_machine.cores)),
         )
 
     def compile(
@@ -105,9 +109,28 @@ class FedAccelerator(Composite):
     ) -> Compiled | HeldTimes | PointByPoint:
         """See `Composite.compile`."""
         numbers = numbers_of_run(workload, run or {})
-        if "machine.cores" in free:  # they divide the graph itself
+        if "machine.cores" in free or machine.cores > machine.stated.cores:  # those that work divide the graph itself
             return PointByPoint(self, workload, machine, Table(numbers), tuple(free))
         return super().compile(workload, machine, free, numbers)
+
+    def _working(self, workload: Workload, machine: Machine, run: Mapping[str, float]) -> Machine:
+        """The machine with the cores that work."""
+        stated = machine.stated.cores
+        if machine.cores <= stated:
+            return machine
+        batch = numbers_of_run(workload, run).get("batch", workload.defaults.get("batch", 0.0))
+        counts = {stated}
+        if batch > stated and "batch" in workload.symbols and not stands_on_cores(workload):
+            # shares that do not depend on how many more there are, so that further cores only add a choice
+            steps = range(1, 1 + math.ceil(2 * math.log2(batch / stated)))
+            shares = {max(1, math.floor(batch / stated / 2 ** (step / 2))) for step in steps}
+            counts |= {fewest for share in shares if stated < (fewest := math.ceil(batch / share)) <= machine.cores}
+        if len(counts) == 1:
+            return machine.using(cores=stated)
+        return min(
+            (machine.using(cores=count) for count in sorted(counts)),
+            key=lambda some: Composite.estimate(self, workload, some, run).time,
+        )
 
     def _used(self, workload: Workload, machine: Machine, numbers: Mapping[str, float]) -> float:
         """Share of the cores' work that is on examples of the batch, which may not fill them."""
@@ -116,15 +139,16 @@ class FedAccelerator(Composite):
             return 1.0
         return float(batch) / (machine.cores * math.ceil(batch / machine.cores))
 
-    def _fed(self, workload: Workload, machine: Machine, numbers: Mapping[str, float]) -> tuple[str, ...]:
-        """How the batch is divided and what feeds it, in words."""
+    def _fed(self, workload: Workload, machine: Machine, numbers: Mapping[str, float], cores: int) -> tuple[str, ...]:
+        """How the batch is divided and what feeds it, in words; `cores` are those that there are."""
         if stands_on_cores(workload):
             return ()
         if "batch" not in workload.symbols:
-            return (f"no batch to divide: one of {machine.cores} cores works, without an input pipeline",)
+            return (f"no batch to divide: one of {cores} cores works, without an input pipeline",)
         batch = numbers.get("batch", workload.defaults.get("batch", 0.0))
         feed = feed_of(workload)
-        parts = [f"the global batch of {batch:g} divided over {machine.cores} cores"]
+        working = f"{machine.cores} cores" if machine.cores == cores else f"{machine.cores} of {cores} cores"
+        parts = [f"the global batch of {batch:g} divided over {working}"]
         if feed is None and not numbers.get("host_seconds") and not numbers.get("example_bytes"):
             return (*parts, "input ready at once: give run.host_seconds and run.example_bytes")
         seconds = numbers.get("host_seconds", feed.host_seconds if feed else 0.0)

@@ -17,8 +17,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DEFAULT_LEVEL = 0.80
+NOTHING = 1e-6
+"""Share of a time below which nothing is left beside its parts but rounding."""
 LARGEST_SPREAD = 100.0
 """Standard deviations of log time beyond it are no statement: a factor of e^100."""
+FIXED, OVERLAP, BESIDE, WAITING = "fixed", "overlap", "side by side", "waiting"
+"""Names of what is left of a time beside its parts; see `Estimate.remainder`."""
 Run = Table[float]
 """Numbers of one run (threads, images, epochs, workers, ...); they also bind workload symbols of their name."""
 
@@ -105,6 +109,8 @@ class Estimate:
         Per operation.
     rule
         How the whole follows from the parts ("sum of parts", a formula, "simulated").
+    fixed
+        Seconds of the time that no operation takes: start-up, sessions, checkpoints.
     metrics
         Shares and utilisations by name, 0..1.
     metric_intervals
@@ -122,6 +128,7 @@ class Estimate:
     assumptions: tuple[str, ...] = ()
     trace: tuple[Event, ...] = field(default=(), repr=False)
     metric_intervals: Table[tuple[float, float]] = Table()
+    fixed: float = 0.0
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.time) and self.time > 0):
@@ -148,17 +155,33 @@ class Estimate:
         factor = math.exp(half)
         return self.time / factor, self.time * factor
 
+    @property
+    def remainder(self) -> Table[float]:
+        """Seconds by name that the parts leave of the time: with the parts' contributions they sum to it.
+
+        fixed: no operation's; overlap: several lanes work, so that no operation alone would save it; side by side
+        (below 0): operations that run beside others, where the schedule gives no more than their work; waiting: no
+        operation works.
+        """
+        if not self.parts:
+            return Table()
+        left = self.time - self.fixed - math.fsum(part.contribution for part in self.parts)
+        known = all(part.elapsed is not None for part in self.parts)
+        name = BESIDE if left < 0 else OVERLAP if known else WAITING
+        seconds = {FIXED: self.fixed, name: left}
+        return Table({name: each for name, each in seconds.items() if abs(each) > NOTHING * self.time})
+
     def rows(self) -> list[dict[str, Any]]:
         """`to_frame` as plain values, one row an operation."""
         return [{str(name): value for name, value in row.items()} for row in self.to_frame().to_dict("records")]
 
     def to_frame(self) -> pd.DataFrame:
-        """One row an operation: time_s of one execution, times, total_s, share, bound_by."""
+        """One row an operation: time_s of one execution, times, total_s, share of the whole, bound_by."""
         import pandas as pd
 
-        whole = math.fsum(part.contribution for part in self.parts) or 1.0
         rows = [
-            (p.name, p.kind, p.time, p.times, p.time * p.times, p.contribution / whole, p.bound_by) for p in self.parts
+            (p.name, p.kind, p.time, p.times, p.time * p.times, p.contribution / self.time, p.bound_by)
+            for p in self.parts
         ]
         return pd.DataFrame(rows, columns=["operation", "kind", "time_s", "times", "total_s", "share", "bound_by"])
 

@@ -22,7 +22,10 @@ from slipstick.workloads.graph.workload import Op, Workload
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a schedule makes of the operations' times; `elapsed`: what each adds to the whole, where it is known."""
+    """What a schedule makes of the operations' times.
+
+    `elapsed`: seconds that each adds to the whole, where it is known; `fixed`: those that none of them takes.
+    """
 
     time: float
     rule: str
@@ -30,6 +33,7 @@ class Outcome:
     trace: tuple[Event, ...] = ()
     assumptions: tuple[str, ...] = ()
     elapsed: tuple[float, ...] | None = None
+    fixed: float = 0.0
 
 
 @runtime_checkable
@@ -83,14 +87,16 @@ class FormulaSchedule(Schedule, Protocol):
                 inside = np.array([of_lane == lane for of_lane in lanes], dtype=bool)
                 values[name] = float(np.sum((times * counts if quantity == "time" else counts)[inside]))
         whole = float(formula.evaluate(values))
-        elapsed = np.zeros(len(lanes))
+        elapsed, none = np.zeros(len(lanes)), dict[str, float]()
         for lane in sorted(set(lanes)):
             nothing = {f"time.{lane}": 0.0} | ({} if lane in self.bounding_lanes() else {f"count.{lane}": 0.0})
+            none |= nothing
             without = float(formula.evaluate({**values, **nothing}))
             inside = np.array([of_lane == lane for of_lane in lanes], dtype=bool)
             work = np.where(inside, times * counts, 0.0)
             elapsed += (whole - without) * work / (work.sum() or 1.0)
-        return Outcome(whole, f"formula: {formula.source}", elapsed=tuple(map(float, elapsed)))
+        fixed = float(formula.evaluate({**values, **none}))
+        return Outcome(whole, f"formula: {formula.source}", elapsed=tuple(map(float, elapsed)), fixed=fixed)
 
     def bounding_lanes(self) -> frozenset[str]:
         """Lanes whose count bounds what others gain by sharing: it stays where their own time is left out."""

@@ -22,9 +22,15 @@ class CriticalPath(Schedule):
 
         duration = {op.name: float(time) * float(op.times) for op, time in zip(workload, times, strict=True)}
         finish: dict[str, float] = {}
+        after: dict[str, str | None] = {}
         for name in nx.topological_sort(workload.graph):
-            start = max((finish[before] for before in workload.graph.predecessors(name)), default=0.0)
-            finish[name] = start + duration[name]
+            after[name] = max(workload.graph.predecessors(name), key=finish.__getitem__, default=None)
+            finish[name] = finish.get(after[name] or "", 0.0) + duration[name]
         longest = max(finish.values(), default=0.0)
         parallelism = sum(duration.values()) / longest if longest else 1.0
-        return Outcome(longest, "longest path of parts", Table(parallelism=parallelism))
+        place, path = max(finish, key=finish.__getitem__, default=None), set[str]()
+        while place is not None:
+            path.add(place)
+            place = after[place]
+        elapsed = tuple(duration[op.name] if op.name in path else 0.0 for op in workload)
+        return Outcome(longest, "longest path of parts", Table(parallelism=parallelism), elapsed=elapsed)

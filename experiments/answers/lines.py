@@ -141,6 +141,15 @@ def _group_row(kind: str, count: float, time: float, share: float, bound_by: str
     return {"kind": kind, "count": count_shown(count), **cells}
 
 
+def remainder_rows(answer: Estimate, column: str) -> list[dict[str, Any]]:
+    """What is left of the time beside its parts, by name, so that the shares of a table sum to 100 %."""
+    left = {name: seconds for name, seconds in answer.remainder.items() if abs(seconds) >= 5e-4 * answer.time}
+    return [
+        {column: f"({name})", "time": shown(seconds, "s"), "share": shown(100 * seconds / answer.time, "%")}
+        for name, seconds in left.items()
+    ]
+
+
 def assumptions(question: Question, answer: Estimate, *, verbose: bool) -> list[str]:
     """Why this model, and what the answer takes for granted; cut unless `verbose`."""
     lines = [f"model: {question.why}"] if question.why else []

@@ -75,14 +75,13 @@ def _doubts(question: Question, answer: Estimate, *, verbose: bool) -> list[str]
 
 def operations(answer: Estimate, parts: int | None) -> list[dict[str, Any]]:
     """The slowest operations, in documented keys; all where None."""
-    whole = sum(part.contribution for part in answer.parts) or 1.0
     return [
         {
             "operation": part.name,
             "kind": part.kind,
             "time_s": part.time,
             "times": part.times,
-            "share": part.contribution / whole,
+            "share": part.contribution / answer.time,
             "bound_by": part.bound_by,
         }
         for part in sorted(answer.parts, key=lambda part: -part.contribution)[:parts]
@@ -114,6 +113,7 @@ def _print_one(question: Question, answer: Estimate, known: Facts, parts: int, *
             }
             for one in operations(answer, parts)
         ]
+    rows = [*rows, *lines.remainder_rows(answer, "operation" if parts else "kind")]
     for text in notes:
         emit_line(text, "bold" if text is notes[0] else "red" if "DOES NOT FIT" in text else "")
     emit(rows, "table")
@@ -157,4 +157,5 @@ def _row(question: Question, answer: Estimate, known: Facts, parts: int, *, full
         "metrics": dict(answer.metrics),
         "metric_intervals": {name: list(ends) for name, ends in answer.metric_intervals.items()},
         "parts": operations(answer, parts or None),
+        "remainder": dict(answer.remainder),
     }

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from slipstick.estimators.calibration.calibration import DRAWS, SEED
-from slipstick.estimators.core.estimate import Estimate
+from slipstick.estimators.core.estimate import FIXED, Estimate
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import grouped, machine_values
@@ -88,6 +88,8 @@ def bottleneck_rows(answer: Estimate) -> list[dict[str, Any]]:
     totals: dict[str, list[float]] = {}
     for part in answer.parts:
         totals.setdefault(part.bound_by or part.kind, []).append(part.contribution)
+    if FIXED in answer.remainder:
+        totals[FIXED] = [answer.remainder[FIXED]]
     whole = sum(map(sum, totals.values())) or 1.0
     rows = [{"bound_by": name, "share": sum(t) / whole, "operations": len(t)} for name, t in totals.items()]
     return sorted(rows, key=lambda row: -float(str(row["share"])))

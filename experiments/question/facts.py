@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from slipstick.estimators.composites.kept_workloads import as_compiled
-from slipstick.estimators.core.estimate import Estimate
+from slipstick.estimators.core.estimate import FIXED, Estimate
 from slipstick.estimators.operation.roofline import serving_rate
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.files.readers import InputError
@@ -124,7 +124,6 @@ def facts(question: Question, answer: Estimate) -> Facts:
 
 def groups(answer: Estimate) -> tuple[KindShare, ...]:
     """Kinds of operations by their share of the time, largest first."""
-    whole = sum(part.contribution for part in answer.parts) or 1.0
     times: dict[str, float] = {}
     counts: dict[str, float] = {}
     sides: dict[str, dict[str, float]] = {}
@@ -137,22 +136,25 @@ def groups(answer: Estimate) -> tuple[KindShare, ...]:
         totals[part.bound_by or ""] = totals.get(part.bound_by or "", 0.0) + part.contribution
     order = sorted(times, key=lambda kind: -times[kind])
     return tuple(
-        KindShare(kind, counts[kind], times[kind], times[kind] / whole, max(sides[kind], key=sides[kind].__getitem__))
+        KindShare(kind, counts[kind], times[kind], times[kind] / answer.time, max(sides[kind], key=sides[kind].__getitem__))
         for kind in order
     )
 
 
 def bounds(answer: Estimate) -> tuple[tuple[str, float], ...]:
-    """Share of the time by what bounds it, largest first; empty where nothing says.
+    """Share of the time by what bounds it, overlaps apart, largest first; empty where nothing says.
 
     Where a host issues operations more slowly than the device works, the device's idle share is the host's.
     """
     busy = min(1.0, answer.metrics.get("device_busy", 1.0))
-    whole = sum(part.contribution for part in answer.parts) or 1.0
+    fixed = answer.remainder.get(FIXED, 0.0)
+    whole = fixed + sum(part.contribution for part in answer.parts) or 1.0
     shares: dict[str, float] = {}
     for part in answer.parts:
         if part.bound_by:
             shares[part.bound_by] = shares.get(part.bound_by, 0.0) + busy * part.contribution / whole
+    if shares and fixed:
+        shares[FIXED] = fixed / whole
     if shares and busy < 1.0:
         shares[HOST] = shares.get(HOST, 0.0) + 1.0 - busy
     return tuple(sorted(shares.items(), key=lambda entry: -entry[1]))

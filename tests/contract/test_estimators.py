@@ -31,6 +31,7 @@ from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import dense, elementwise
+from tests.laws.better_hardware import part_faults
 
 NET = Workload(
     "net", (dense("a", 64, 256, 512), elementwise("b", 64 * 512), dense("c", 64, 512, 10)), (("a", "b"), ("b", "c"))
@@ -103,7 +104,9 @@ def test_the_whole_equals_its_rule_on_its_parts_or_its_trace(answer: Estimate) -
         assert max(event.end for event in answer.trace) <= answer.time * (1 + 1e-12)
         assert all(event.start <= event.end for event in answer.trace)
     assert all(part.time >= 0 and part.times >= 0 for part in answer.parts)
-    assert answer.to_frame()["share"].sum() == pytest.approx(1.0)
+    left = math.fsum(answer.remainder.values()) / answer.time
+    assert answer.to_frame()["share"].sum() + left == pytest.approx(1.0)
+    assert list(part_faults(answer)) == []
 
 
 def test_unknown_uncertainty_is_none_and_known_is_a_band_that_widens(answer: Estimate) -> None:

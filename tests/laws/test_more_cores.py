@@ -1,4 +1,4 @@
-"""More cores: tiled products take no longer, TPU boards lose no throughput."""
+"""More cores: tiled products take no longer, nor does a batch on a board of TPUs."""
 
 from __future__ import annotations
 
@@ -24,13 +24,29 @@ def test_tiled_products_get_no_slower_with_more_cores(name: str, on: str) -> Non
     assert times[-1] < times[0]
 
 
-@pytest.mark.parametrize("on", ["tpu-v2", "tpu-v3"])
-def test_a_core_of_a_tpu_does_its_share_of_the_batch_and_more_cores_lose_no_throughput(on: str) -> None:
-    """Slower by design: the workload is what each core does, and the cores share one memory and one host."""
-    asked = question("gemm", on, "tpu", [])
-    cores = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
-    times = np.asarray(
-        asked.estimator.compile(asked.workload, asked.machine, ("machine.cores",), asked.run)({"machine.cores": cores})
-    )
-    assert (np.diff(times) >= 0).all(), "each core has the same work, and less of the memory"
-    assert (np.diff(cores / times) >= -1e-9 * (cores / times)[:-1]).all()
+@pytest.mark.parametrize(
+    ("name", "batch", "on"),
+    [
+        ("gemm", None, "tpu-v2"),
+        ("resnet18-inference", 1, "tpu-v3-8"),
+        ("resnet18-inference", 200, "tpu-v2"),
+        ("mlp", 4096, "tpu-v3-8"),
+    ],
+)
+def test_a_batch_on_more_cores_of_a_tpu_takes_no_longer(name: str, batch: int | None, on: str) -> None:
+    """Cores beyond the batch stand by, and those whose share of the memory would cost more than they save."""
+    sizes = {} if batch is None else {"workload.batch": batch}
+    asked = question(name, on, "tpu", sizes)
+    cores = asked.machine.cores * np.array([1.0, 1.25, 2.0, 3.0, 10.0])
+    function = asked.estimator.compile(asked.workload, asked.machine, ("machine.cores",), asked.run)
+    times = np.asarray(function({"machine.cores": cores.round()}))
+    assert (times[1:] <= times[:-1] * (1 + 1e-9)).all()
+    if batch in (None, 1):
+        assert times == pytest.approx(np.full(5, times[0]))
+
+
+def test_a_batch_bound_by_arithmetic_uses_the_cores_that_are_added() -> None:
+    """With ten times the memory's bandwidth nothing but the matrix units holds a large product back."""
+    base = {"workload.batch": 65536, "machine.memory.HBM.bandwidth": 3.6e13}
+    one, ten = (question("mlp", "tpu-v3-8", "tpu", {**base, "machine.cores": n}).answer() for n in (8, 80))
+    assert ten.time < 0.5 * one.time

@@ -128,12 +128,17 @@ class TpuOperations(FormulaModel):
         return seconds
 
     def _rate(self, machine: Machine, paths: tuple[str, ...]) -> sp.Expr:
-        """A rate of the whole machine, or of one core."""
+        """A rate of the whole machine, or of one core.
+
+        Of the memory's rate a core has its share among the cores that the machine states, or among more that work:
+        fewer cores have no wider path each.
+        """
         whole = sp.Mul(*(symbol(f"machine.{path}") for path in paths))
         if self.work_of == "all_cores":
             return whole
         # by number: other cores would be another graph
-        return whole / (symbol("machine.cores") if "cores" in paths else machine.cores)
+        sharing = max(machine.cores, machine.stated.cores)
+        return whole / (symbol("machine.cores") if "cores" in paths else sharing)
 
 
 def operands(op: Op, machine: Machine) -> str:

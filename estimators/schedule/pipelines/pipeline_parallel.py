@@ -9,7 +9,7 @@ device.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import sympy as sp
@@ -183,7 +183,7 @@ class PipelineParallel(FormulaSchedule):
         share, notes = device_memory(workload, machine, run)
         if share is not None:
             shares["memory"] = share
-        return Outcome(outcome.time, outcome.rule, Table(shares), assumptions=notes, elapsed=outcome.elapsed)
+        return replace(outcome, metrics=Table(shares), assumptions=notes)
 
 
 def _parts() -> dict[str, sp.Expr]:

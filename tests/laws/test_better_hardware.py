@@ -1,0 +1,16 @@
+"""Better hardware is never slower, and parts sum to the answer: a sample, and by `make slow` two thousand what-ifs."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.laws.better_hardware import answered
+
+
+def test_a_sample_of_what_ifs_breaks_no_law() -> None:
+    assert [(one.case.text(), one.faults) for one in answered(60, seed=7) if one.faults] == []
+
+
+@pytest.mark.slow
+def test_two_thousand_what_ifs_break_no_law() -> None:
+    assert [(one.case.text(), one.faults) for one in answered(2000, seed=1) if one.faults] == []
