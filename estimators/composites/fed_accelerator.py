@@ -35,8 +35,8 @@ DRAWS, SEED = 400, 18
 class FedAccelerator(Composite):
     """A composite that first divides the global batch among the cores, and feeds them.
 
-    All cores that the machine states work; of more (`machine.using(cores=...)`), as many as shorten the time, since each
-    that works reads the weights over the memory that all share.
+    All cores that the machine states work; of more (`machine.using(cores=...)`), as many as shorten the time, since
+    each that works reads the weights over the memory that all share.
 
     Its answers say how the batch was divided and what feeds the cores; beside the metrics of `Fed` they have `mxu`, the
     share of the run in which the matrix units are occupied, padding included.

@@ -135,9 +135,9 @@ def groups(answer: Estimate) -> tuple[KindShare, ...]:
         totals = sides.setdefault(part.kind, {})
         totals[part.bound_by or ""] = totals.get(part.bound_by or "", 0.0) + part.contribution
     order = sorted(times, key=lambda kind: -times[kind])
+    bound_by = {kind: max(totals, key=totals.__getitem__) for kind, totals in sides.items()}
     return tuple(
-        KindShare(kind, counts[kind], times[kind], times[kind] / answer.time, max(sides[kind], key=sides[kind].__getitem__))
-        for kind in order
+        KindShare(kind, counts[kind], times[kind], times[kind] / answer.time, bound_by[kind]) for kind in order
     )
 
 
