@@ -19,8 +19,8 @@ from slipstick.experiments.extrapolate.readings import Readings
 from slipstick.experiments.extrapolate.series_files import read
 from slipstick.experiments.extrapolate.surfaces import predict_surfaces
 from slipstick.experiments.pages.output import emit
-from slipstick.experiments.pages.plots import si_ticks
-from slipstick.hwmodels.files.readers import InputError, atomic_write
+from slipstick.experiments.pages.plots import save_picture, si_ticks
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.shown import shown, visible
 
 HELPED = 3.0
@@ -202,8 +202,6 @@ def _plot(predictions: Sequence[Prediction], path: str) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    if Path(path).suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise InputError(f"--plot {path}: want a name that ends in .png, .svg or .pdf")
     first = predictions[:12]
     gains = len(first) == 1 and first[0].kind in SCALING_KINDS
     columns = 3 if gains else min(len(first), 3)
@@ -218,6 +216,5 @@ def _plot(predictions: Sequence[Prediction], path: str) -> None:
             axis.set_visible(False)
     si_ticks(figure)
     figure.tight_layout()
-    with atomic_write(path, "wb") as stream:
-        figure.savefig(stream, format=Path(path).suffix[1:] or "png", dpi=120)
+    save_picture(figure, path)
     plt.close(figure)

@@ -26,9 +26,9 @@ def band_shown(answer: Estimate) -> str:
     return "" if ends is None else ends_shown(*ends)
 
 
-def ends_shown(shortest: float, longest: float) -> str:
-    """Two times [s], the unit once where it is the same: ``83 .. 134 ms``."""
-    low, high = shown(shortest, "s"), shown(longest, "s")
+def ends_shown(shortest: float, longest: float, of: str = "s") -> str:
+    """Two times [s], or amounts of another unit, the unit once where it is the same: ``83 .. 134 ms``."""
+    low, high = shown(shortest, of), shown(longest, of)
     number, _, unit = low.partition(" ")
     return f"{number if high.endswith(f' {unit}') else low} .. {high}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from slipstick.experiments.answers.lines import ends_shown
 from slipstick.experiments.answers.several import NARROW
 from slipstick.hwmodels.files.records import unit_at
 from slipstick.hwmodels.files.shown import count_shown, shown
@@ -83,8 +84,4 @@ def row_shown(row: Mapping[str, Any]) -> dict[str, Any]:
 def _band(low: float | None, high: float | None, unit: str | None) -> str:
     if low is None or high is None:
         return ""
-    if unit is None:
-        return f"{low:.3g} .. {high:.3g}"
-    first, last = shown(low, unit), shown(high, unit)
-    number, _, prefixed = first.partition(" ")
-    return f"{number if last.endswith(f' {prefixed}') else first} .. {last}"
+    return f"{low:.3g} .. {high:.3g}" if unit is None else ends_shown(low, high, unit)

@@ -8,10 +8,7 @@ import numpy as np
 
 from slipstick.estimators.calibration.fitting import Fit
 from slipstick.estimators.calibration.objective import Objective
-from slipstick.experiments.pages.plots import si_ticks
-from slipstick.hwmodels.files.readers import InputError, atomic_write
-
-FORMS = ("png", "svg", "pdf")
+from slipstick.experiments.pages.plots import save_picture, si_ticks
 
 
 def draw_fit(objective: Objective, fit: Fit, path: Path) -> None:
@@ -22,9 +19,6 @@ def draw_fit(objective: Objective, fit: Fit, path: Path) -> None:
     InputError
         Where the name ends in no known form.
     """
-    form = path.suffix.lstrip(".")
-    if form not in FORMS:
-        raise InputError(f"{path}: want a picture that ends in .{', .'.join(FORMS)}")
     from matplotlib.figure import Figure
 
     measured = np.exp(objective.measured)
@@ -45,5 +39,4 @@ def draw_fit(objective: Objective, fit: Fit, path: Path) -> None:
     left.axhline(0, color="0.7", linewidth=0.8)
     left.set(xscale="log", xlabel="measured [s]", ylabel="estimated / measured - 1 [%]", title="residuals")
     si_ticks(figure)
-    with atomic_write(path, "wb") as stream:
-        figure.savefig(stream, format=form, dpi=120)
+    save_picture(figure, path)

@@ -7,11 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from slipstick.estimators.run.iteration_choice import Selection
-from slipstick.experiments.pages.plots import si_ticks
-from slipstick.hwmodels.files.readers import InputError, atomic_write
+from slipstick.experiments.pages.plots import save_picture, si_ticks
 from slipstick.workloads.runs.iterations import Iterations
 
-FORMS = ("png", "svg", "pdf")
 MOST_POINTS = 20_000
 
 
@@ -23,9 +21,6 @@ def draw_selection(iterations: Iterations, selection: Selection, path: Path) -> 
     InputError
         Where the name ends in no known form.
     """
-    form = path.suffix.lstrip(".")
-    if form not in FORMS:
-        raise InputError(f"{path}: want a picture that ends in .{', .'.join(FORMS)}")
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 4), layout="constrained")
@@ -41,5 +36,4 @@ def draw_selection(iterations: Iterations, selection: Selection, path: Path) -> 
     times.set(xlabel=iterations.proxy, ylabel="time [s]", title=f"{selection.method}: {len(selection)} representatives")
     times.set_ylim(bottom=0)
     si_ticks(figure)
-    with atomic_write(path, "wb") as stream:
-        figure.savefig(stream, format=form, dpi=120)
+    save_picture(figure, path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
@@ -245,11 +245,6 @@ def layouts(model: LanguageModel, devices: int) -> Iterator[Layout]:
             except InputError:
                 continue
             yield layout
-
-
-def replicated(candidate: ServingChoice, replicas: int) -> Layout:
-    """The candidate's layout so many times."""
-    return replace(candidate.layout, replicas=replicas)
 
 
 def search(model: str, machines: Sequence[str], **options: Any) -> Plan:

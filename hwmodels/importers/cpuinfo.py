@@ -59,14 +59,14 @@ def system_topology(processors: int, memory: float | None = None, cpu: Path = CP
     memory
         Bytes of main memory.
     """
-    text = _text(cpuinfo)
-    siblings = _count_listed(_text(cpu / "topology" / "thread_siblings_list")) or 1
+    text = system_text(cpuinfo)
+    siblings = _count_listed(system_text(cpu / "topology" / "thread_siblings_list")) or 1
     caches = []
     for folder in sorted((cpu / "cache").glob("index*")):
-        level, kind = _text(folder / "level").strip(), _text(folder / "type").strip()
-        size = _SIZE.fullmatch(_text(folder / "size").strip())
+        level, kind = system_text(folder / "level").strip(), system_text(folder / "type").strip()
+        size = _SIZE.fullmatch(system_text(folder / "size").strip())
         if kind in ("Data", "Unified") and whole_number(level) and size:
-            sharing = _count_listed(_text(folder / "shared_cpu_list")) or 1
+            sharing = _count_listed(system_text(folder / "shared_cpu_list")) or 1
             capacity = float(size[1]) * {"": 1, "K": 1024, "M": 1024**2}[size[2]]
             caches.append(Cache(f"L{level}", capacity, max(1, processors // sharing)))
     model, flags = _MODEL.search(text), _FLAGS.search(text)
@@ -95,7 +95,8 @@ def _count_listed(text: str) -> int:
     return total
 
 
-def _text(path: Path) -> str:
+def system_text(path: Path) -> str:
+    """What a file of the system says; "" where it cannot be read."""
     try:
         with open(path, errors="replace") as stream:
             return stream.read(1_000_000)

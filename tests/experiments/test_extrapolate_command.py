@@ -115,7 +115,7 @@ def test_strong_scaling_says_speedup_efficiency_and_how_many_to_take(
         (["--to", "480", "--machine", "no-such"], "no-such"),
         (["--to", "480", "--level", "2"], "interval level 2"),
         (["--to", "ranks=480"], "unknown parameter 'ranks' (known: threads)"),
-        (["--to", "480", "--plot", "a.exe"], "--plot a.exe: want a name that ends in"),
+        (["--to", "480", "--plot", "a.exe"], "a.exe: want a picture that ends in"),
     ],
 )
 def test_bad_arguments_are_one_line_and_exit_2(

@@ -21,7 +21,6 @@ OWN = {
     "experiments/measure/training/epochs.py": "appends to its own log; /proc/cpuinfo",
     "experiments/measure/spmv/block_energy.py": "counters of the system",
     "experiments/measure/clocks/clocked.py": "/proc/cpuinfo",
-    "experiments/measure/clocks/core_clock.py": "/proc and /sys",
     "experiments/measure/threads/shared_cores.py": "/sys",
     "hwmodels/importers/cpuinfo.py": "/proc and /sys",
     "experiments/measure/host/decoders.py": "pictures in memory that it packed itself",

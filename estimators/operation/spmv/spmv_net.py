@@ -23,8 +23,7 @@ from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.hwmodels.files.arrays import read_arrays, text_fields
 from slipstick.hwmodels.files.readers import InputError, atomic_write
 from slipstick.hwmodels.files.records import Table
-from slipstick.workloads.kernels.blocks import BLOCK, network_input
-from slipstick.workloads.kernels.sparse import SparseMatrix
+from slipstick.workloads.kernels.blocks import BLOCK
 
 SCHEMA = "slipstick-spmv-net-1"
 WEIGHT_BYTES = 64_000_000
@@ -114,10 +113,6 @@ class SpmvNet:
             values = np.maximum(values @ weight.T + bias, 0)
         weight, bias = layers[-1]
         return np.asarray((values @ weight.T + bias)[:, 0])
-
-    def matrix_total(self, matrix: SparseMatrix) -> float:
-        """T = b sum t_i over the whole blocks: seconds or joules of one product (Section 4.1)."""
-        return float(self.predict(network_input(matrix, self.shape.block)).sum() * self.shape.block)
 
     def save(self, path: str | Path) -> None:
         """One .npz of plain arrays with shape and provenance as JSON."""

@@ -102,12 +102,6 @@ class Served:
         inside = spans if what == "busy" else spans[self.stretches[:, 5] > 0]
         return float(inside.sum()) / (self.span * self.replicas)
 
-    @property
-    def mean_decodes(self) -> float:
-        """Sequences that get a token in a step, on average over steps."""
-        steps = self.stretches[:, 3]
-        return float((steps * self.stretches[:, 4]).sum() / steps.sum())
-
     def quantiles(self, measure: str, levels: Sequence[float] = (0.5, 0.9, 0.99)) -> dict[str, float]:
         """Mean and quantiles (p50, p90, p99) of "ttft", "tpot", "itl" (single tokens) or "latency", in seconds."""
         if measure == "itl":

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.importers.cpuinfo import believed, parse_cpufreq, parse_cpuinfo
+from slipstick.hwmodels.importers.cpuinfo import believed, parse_cpufreq, parse_cpuinfo, system_text
 
 CPUINFO = Path("/proc/cpuinfo")
 CPUFREQ = Path("/sys/devices/system/cpu/cpu0/cpufreq")
@@ -20,10 +20,10 @@ SAMPLES = 7
 def stated_clock(cpuinfo: Path = CPUINFO, cpufreq: Path = CPUFREQ) -> tuple[float, str] | None:
     """Hz and where they come from, of what lscpu leaves out: cpufreq, then /proc/cpuinfo; None where neither says."""
     for name in ("base_frequency", "cpuinfo_max_freq"):
-        clock = parse_cpufreq(_text(cpufreq / name))
+        clock = parse_cpufreq(system_text(cpufreq / name))
         if clock is not None:
             return clock, f"cpufreq: {name}"
-    clock = parse_cpuinfo(_text(cpuinfo))
+    clock = parse_cpuinfo(system_text(cpuinfo))
     return None if clock is None else (clock, "/proc/cpuinfo")
 
 
@@ -69,11 +69,3 @@ def _chain() -> Any:
         return value
 
     return chain
-
-
-def _text(path: Path) -> str:
-    try:
-        with open(path, errors="replace") as stream:
-            return stream.read(1_000_000)
-    except OSError:
-        return ""

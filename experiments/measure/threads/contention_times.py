@@ -8,8 +8,6 @@ somebody else's program does not.
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -17,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from slipstick.experiments.measure.threads.shared_cores import seconds_together
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.runs.training_run import weights_of
@@ -104,21 +103,7 @@ def measure_contention(
 
 def _passes(update: Callable[[int], None], threads: int, rounds: int) -> float:
     """Seconds of one pass over all layers, the mean over the threads of what each waited."""
-    barrier = threading.Barrier(threads)
-    taken = [0.0] * threads
-
-    def work(rank: int) -> None:
-        barrier.wait()
-        start = time.thread_time()
-        update(rounds)
-        taken[rank] = (time.thread_time() - start) / rounds
-
-    workers = [threading.Thread(target=work, args=(rank,)) for rank in range(threads)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    return float(np.mean(taken))
+    return seconds_together(threads, lambda _: lambda: update(rounds)) / rounds
 
 
 @cache

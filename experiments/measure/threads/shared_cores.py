@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -46,18 +46,34 @@ def cycles_by_threads(siblings: Sequence[int]) -> tuple[float, ...]:
 def _together(numbers: Sequence[int]) -> float:
     """Seconds of the loop, the mean over threads that are bound to these hardware threads."""
     loop = _loop()
-    barrier = threading.Barrier(len(numbers))
-    taken = [0.0] * len(numbers)
 
-    def work(rank: int) -> None:
+    def bound(rank: int) -> Callable[[], object]:
         os.sched_setaffinity(threading.get_native_id(), {numbers[rank]})
         a, b, c = (np.full((16, 16), value, dtype=np.float32) for value in (0.5, 0.25, 0.0))
+        return lambda: loop(a, b, c, STEPS // 100)
+
+    return seconds_together(len(numbers), bound)
+
+
+def seconds_together(threads: int, prepared: Callable[[int], Callable[[], object]]) -> float:
+    """Seconds that threads work when they begin at once, their mean.
+
+    Parameters
+    ----------
+    prepared
+        Called in each thread with its number: makes what is timed.
+    """
+    barrier = threading.Barrier(threads)
+    taken = [0.0] * threads
+
+    def work(rank: int) -> None:
+        task = prepared(rank)
         barrier.wait()
         start = time.thread_time()
-        loop(a, b, c, STEPS // 100)
+        task()
         taken[rank] = time.thread_time() - start
 
-    workers = [threading.Thread(target=work, args=(rank,)) for rank in range(len(numbers))]
+    workers = [threading.Thread(target=work, args=(rank,)) for rank in range(threads)]
     for worker in workers:
         worker.start()
     for worker in workers:

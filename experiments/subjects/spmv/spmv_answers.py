@@ -143,12 +143,7 @@ def with_products(question: Question, workload: str, model: Path) -> Question:
     InputError
         Where the workload is no file, or a file cannot be used.
     """
-    path = workload.removeprefix("pagerank:")
-    if not path.removesuffix(".gz").endswith(MATRIX_FILES):
-        raise InputError(f"--calibration {model}: products learned from blocks: want a matrix file or pagerank:FILE")
-    matrix = read_matrix(path)
-    if workload.startswith("pagerank:"):
-        matrix = pagerank_problem(matrix.renamed(Path(path).name.split(".")[0])).matrix
+    matrix = _matrix_of(workload, f"--calibration {model}: products learned from blocks: want")
     learned = learned_estimator(load_block_model(model), [matrix], question.machine)
     return replace(question, estimator=learned, why=f"products by {model.name}")
 
@@ -166,18 +161,22 @@ def with_kernel(question: Question, workload: str, calibration: str, threads: Se
     InputError
         Where the workload is no file, or a file or number cannot be used.
     """
-    path = workload.removeprefix("pagerank:")
-    if not path.removesuffix(".gz").endswith(MATRIX_FILES):
-        raise InputError(f"--calibration {calibration}: kernels need a matrix file or pagerank:FILE")
-    matrix = read_matrix(path)
-    if workload.startswith("pagerank:"):
-        matrix = pagerank_problem(matrix.renamed(Path(path).name.split(".")[0])).matrix
+    matrix = _matrix_of(workload, f"--calibration {calibration}: kernels need")
     count = number_of("run.threads", threads[-1].partition("=")[2]) if threads else 1.0
     if count != round(count) or count < 1:
         raise InputError(f"run.threads = {count:g}: want a whole number of at least 1")
     kernel = load_kernel(Path(calibration), round(count), question.machine)
     why = f"products by kernel {kernel.kernel} on {kernel.threads} thread(s), {Path(calibration).name}"
     return replace(question, estimator=kernel_estimator(kernel, (matrix,)), why=why)
+
+
+def _matrix_of(workload: str, need: str) -> SparseMatrix:
+    """The matrix of a file, or that of PageRank on it."""
+    path = workload.removeprefix("pagerank:")
+    if not path.removesuffix(".gz").endswith(MATRIX_FILES):
+        raise InputError(f"{need} a matrix file or pagerank:FILE")
+    matrix = read_matrix(path)
+    return matrix if path == workload else pagerank_problem(matrix.renamed(Path(path).name.split(".")[0])).matrix
 
 
 def _model(path: Path) -> SpmvModel | NetProducts | TrainedDevices:

@@ -182,11 +182,6 @@ def identify(path: str | os.PathLike[str]) -> Format | None:
     return next((one for one in FORMATS if one.seen_in(seen)), None)
 
 
-def format_of(key: str) -> Format:
-    """The format of a name here."""
-    return next(one for one in FORMATS if one.key == key)
-
-
 def unknown(path: object) -> InputError:
     """The error for a file that nothing is known of."""
     names = dict.fromkeys(one.name.partition(",")[0].partition(" (")[0] for one in FORMATS)
