@@ -20,6 +20,14 @@ from slipstick.workloads.runs.step_profiles import Operation, StepProfile, StepT
 
 Labels = npt.NDArray[np.int64]
 
+MOST_NAMES = 256
+"""Operations of the mean profile of a phase, or four times those of a step where these are more: the longest."""
+MOST_FEATURES = 20_000_000
+"""Numbers of all steps together that are reduced: 160 MB."""
+MOST_FITTED = 400_000
+"""Numbers that k-means is fitted to, evenly spread over the steps: 6 s; the other steps join the nearest centre."""
+MOST_PAIRS = 25_000_000
+"""Pairs of steps that DBSCAN compares: 5,000 steps, 400 MB."""
 NOISE = -1
 """Label of the steps that DBSCAN leaves unlabelled; they are counted as one phase, as the paper does for its Fig. 8."""
 
@@ -183,12 +191,15 @@ def _running_mean(mean: StepProfile, step: StepProfile, count: int) -> StepProfi
     if count == 0:
         return step
     weight = 1 / (min(count, 20) + 1)
-    operations = {}
+    operations: dict[str, Operation] = {}
     for name in mean.operations.keys() | step.operations.keys():
         known = mean.operations.get(name) or step.operations[name]
         a = mean.operations[name].time if name in mean.operations else 0.0
         b = step.operations[name].time if name in step.operations else 0.0
         operations[name] = Operation(known.count, a + (b - a) * weight, known.place)
+    if len(operations) > max(MOST_NAMES, 4 * len(step.operations)):  # names that never come again
+        kept = sorted(operations, key=lambda name: -operations[name].time)[: max(MOST_NAMES, len(step.operations))]
+        operations = {name: operations[name] for name in kept}
     return StepProfile(step.step, step.start, mean.duration + (step.duration - mean.duration) * weight, operations)
 
 
@@ -215,6 +226,12 @@ def step_features(table: StepTable, dimensions: int = 100) -> npt.NDArray[np.flo
     The paper gives no scaling. Counts are divided by the mean number of invocations of a step and durations by the
     mean total duration, so both halves weigh the same and a column weighs by its share.
     """
+    numbers = 2 * len(table.steps) * len(table.names)
+    if numbers > MOST_FEATURES:
+        raise InputError(
+            f"{len(table.steps):,} steps x {len(table.names):,} operations, counted and timed: {numbers:,} numbers, "
+            f"more than {MOST_FEATURES:,}; the scans (--method duration, published) take any number"
+        )
     counts, times = table.counts.toarray(), table.times.toarray()
     known = [block / mean for block in (counts, times) if (mean := block.sum(axis=1).mean()) > 0]
     features = np.hstack(known) if known else np.zeros((len(table.steps), 1))  # without operations all are alike
@@ -252,9 +269,11 @@ def k_means(
     from sklearn.cluster import KMeans
 
     features = step_features(table)
-    distinct = len(np.unique(features.round(12), axis=0))
+    most = max(1, MOST_FITTED // features.shape[1])
+    fitted = features[:: -(-len(features) // most)]
+    distinct = len(np.unique(fitted.round(12), axis=0))
     counts = tuple(k for k in tried if k <= distinct) or (1,)
-    fits = {k: KMeans(k, n_init=4, random_state=seed).fit(features) for k in counts}
+    fits = {k: KMeans(k, n_init=4, random_state=seed).fit(fitted) for k in counts}
     curve = tuple(float(fit.inertia_) for fit in fits.values())
     chosen = counts[elbow(counts, curve)] if clusters is None else clusters
     if chosen not in fits:
@@ -262,7 +281,7 @@ def k_means(
             f"{chosen} clusters: tried were {', '.join(map(str, counts))} (there are {distinct} distinct steps)"
         )
     return Clustering(
-        "k-means", fits[chosen].labels_.astype(np.int64), "clusters", chosen, counts, "sum of squares", curve
+        "k-means", fits[chosen].predict(features).astype(np.int64), "clusters", chosen, counts, "sum of squares", curve
     )
 
 
@@ -281,6 +300,11 @@ def density(table: StepTable, tried: Sequence[int] = range(5, 201, 25), minimum:
     from sklearn.cluster import DBSCAN
     from sklearn.neighbors import NearestNeighbors
 
+    pairs = len(table.steps) ** 2
+    if pairs > MOST_PAIRS:
+        raise InputError(
+            f"{len(table.steps):,} steps are {pairs:,} pairs, more than dbscan's {MOST_PAIRS:,}: take another --method"
+        )
     features = step_features(table)
     neighbours = min(5, len(features))
     distance = np.sort(NearestNeighbors(n_neighbors=neighbours).fit(features).kneighbors(features)[0][:, -1])[::-1]

@@ -135,8 +135,12 @@ def labels_of(
 def compared(table: StepTable, method: str) -> str:
     """One line on what another method finds, with the agreement with the known labels where there are any."""
     from slipstick.estimators.run.phase_report import report_phases
+    from slipstick.hwmodels.files.readers import InputError
 
-    labels = labels_of(table, method)
+    try:
+        labels = labels_of(table, method)
+    except InputError as error:
+        return f"{method}: not compared: {error}"
     report = report_phases(table, labels)
     known = [step.label for step in table.steps]
     text = f"{method}: {len(report.phases)} phases, three longest {report.coverage():.1%}"

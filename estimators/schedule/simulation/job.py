@@ -64,14 +64,15 @@ class Job:
                         f"job {self.name!r}, stage {stage.name!r}: customers that go round need gather 1 and no limit "
                         "to the buffer (buffer: null)"
                     )
-        services = self.copies * sum(self._outputs())
+        services = self.copies * sum(self.outputs())
         if services > MOST_SERVICES:
             raise InputError(
                 f"job {self.name!r}: {services:,} services in a run are more than {MOST_SERVICES:,}; "
                 "take fewer steps or copies"
             )
 
-    def _outputs(self, steps: int | None = None) -> list[int]:
+    def outputs(self, steps: int | None = None) -> list[int]:
+        """Outputs of each stage until so many steps are done; all of them where none are given."""
         steps = self.steps if steps is None else steps
         if self.population is not None:
             return [steps + self.population] * (len(self.pipeline.stages) - 1) + [steps]
@@ -117,12 +118,18 @@ class Job:
         once = np.random.default_rng([seed, 0])
         rows = self._rows(once)
         attempts: list[Attempt] = []
-        began, done = 0.0, 0
+        began, done, drawn = 0.0, 0, 0
         while True:
             if len(attempts) == MOST_ATTEMPTS:
                 raise InputError(
                     f"job {self.name!r}: after {MOST_ATTEMPTS} failures {done} of {self.steps} steps are done; "
                     f"one failure in {self.failures.between if self.failures else 0:g} s of each copy is too many"
+                )
+            drawn += self.copies * sum(self.outputs(self.steps - done))
+            if drawn > MOST_SERVICES and attempts:
+                raise InputError(
+                    f"job {self.name!r}: after {len(attempts)} failures {done} of {self.steps} steps are done, and "
+                    f"{drawn:,} services were begun, more than {MOST_SERVICES:,}: take fewer steps, or rarer failures"
                 )
             generator = np.random.default_rng([seed, 1 + len(attempts)])
             service = self._service(rows, self.steps - done, done, generator)
@@ -159,7 +166,7 @@ class Job:
     def _service(
         self, rows: Sequence[Sequence[Stage]], steps: int, done: int, generator: np.random.Generator
     ) -> list[list[Floats]]:
-        counts = self._outputs(steps)
+        counts = self.outputs(steps)
         service = []
         for row in rows:
             children = generator.spawn(len(row))

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 SERVICES = 1_000_000
 """Services after which no more runs are added by themselves: a few seconds."""
 FEWEST, MOST = 10, 200
+MOST_SERVICES = 4_000_000
+"""Services of all runs and points together: ten seconds, and 400 MB where they are of one run."""
+TOGETHER = 4
+"""A service that the copies of a job start together costs so many others."""
 MOST_POINTS = 1_000
 MOST_TRACED = 1_000_000
 PERCENTILES = (50, 90, 99)
@@ -150,6 +154,7 @@ def simulate(
 def _runs_of(question: JobQuestion, runs: int | None, seed: int) -> Simulated:
     job, notes = question.job()
     runs = runs or question.file.runs or _runs(job)
+    _require_services([job], runs)
     every, between, first = [], [], None
     for number in range(runs):
         one = job.simulate(seed + number)
@@ -167,8 +172,24 @@ def _runs_of(question: JobQuestion, runs: int | None, seed: int) -> Simulated:
 
 
 def _runs(job: Job) -> int:
-    services = job.copies * sum(job.pipeline.items_for(job.steps))
-    return int(np.clip(SERVICES // max(services, 1), FEWEST, MOST))
+    services = max(1, _services(job))
+    return max(1, min(int(np.clip(SERVICES // services, FEWEST, MOST)), MOST_SERVICES // services))
+
+
+def _services(job: Job) -> int:
+    """Services of a run, those that are started together weighed as what they cost."""
+    counts = zip(job.pipeline.stages, job.outputs(), strict=True)
+    return job.copies * sum(count * (TOGETHER if stage.together and job.copies > 1 else 1) for stage, count in counts)
+
+
+def _require_services(jobs: Sequence[Job], runs: int) -> None:
+    """Refuse what would take minutes before it begins."""
+    services = sum(map(_services, jobs))
+    if services * runs > MOST_SERVICES:
+        raise InputError(
+            f"job {jobs[0].name!r}: {services:,} services x {runs:,} runs = {services * runs:,}, more than "
+            f"{MOST_SERVICES:,}: take fewer steps, copies, inputs that gather, runs (--runs) or points"
+        )
 
 
 def sweep(
@@ -189,12 +210,19 @@ def sweep(
     points = int(np.prod([len(values) for _, values in axes]))
     if points > MOST_POINTS:
         raise InputError(f"{points} points: want at most {MOST_POINTS} simulated ones")
+    names = [name for name, _ in axes]
+    changed = []
+    for combination in product(*(values for _, values in axes)):
+        changes = [f"{name}={value}" for name, value in zip(names, combination, strict=True)]
+        changed.append((combination, question.using(changes)))
+    jobs = [one.job()[0] for one in (question, *(point for _, point in changed))]
+    if runs is None and question.file.runs is None:
+        runs = max(FEWEST, min(_runs(jobs[0]), MOST_SERVICES // max(1, sum(map(_services, jobs)))))
+    _require_services(jobs, runs or question.file.runs or FEWEST)
     today = simulate(question, runs=runs, seed=seed)
     rows = []
-    for combination in product(*(values for _, values in axes)):
-        names = [name for name, _ in axes]
-        changes = [f"{name}={value}" for name, value in zip(names, combination, strict=True)]
-        simulated = simulate(question.using(changes), runs=today.runs, seed=seed)
+    for combination, point in changed:
+        simulated = simulate(point, runs=today.runs, seed=seed)
         ratios = simulated.numbers["time_s"] / today.numbers["time_s"]
         low, middle, high = np.percentile(ratios, [10, 50, 90])
         times = np.percentile(simulated.numbers["time_s"], PERCENTILES)

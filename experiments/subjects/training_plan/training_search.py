@@ -6,7 +6,7 @@ import heapq
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import islice, product
 
 from slipstick.estimators.operation.power.power_cap import LAW, at_rated_cap, cap_watts
 from slipstick.estimators.schedule.pipelines.training_known import KnownStep, StepCalibration, calibrated
@@ -34,6 +34,8 @@ LEAST_TOKENS = 2048
 """Tokens of a sequence on one context rank at least: published runs keep 4096, and the terms say nothing of fewer."""
 SOFTWARE = {"megatron": MEGATRON_TERMS, "fsdp": FSDP_TERMS}
 """Terms by the software that trains: Megatron's layouts, or weights sharded over data ranks alone (eager FSDP)."""
+MOST_LAYOUTS, MOST_BATCH = 250_000, 10**12
+"""Layouts that are estimated: ten seconds."""
 KEPT = 64
 """Layouts whose parts are kept for the answer."""
 
@@ -82,8 +84,9 @@ class TrainingSearch:
         """
         if self.software not in SOFTWARE:
             raise unknown_name("training software", self.software, list(SOFTWARE))
-        if self.devices < 1 or self.batch < 1:
-            raise InputError(f"devices = {self.devices}, batch = {self.batch}: want at least 1 of each")
+        if self.devices < 1 or not 1 <= self.batch <= MOST_BATCH:
+            counts = f"devices = {self.devices}, batch = {self.batch}"
+            raise InputError(f"{counts}: want at least 1 of each, and a batch of at most {MOST_BATCH:,}")
         if self.input_rate is not None and not 0 < self.input_rate < math.inf:
             raise InputError(f"input rate = {self.input_rate:g} samples/s: want a finite number > 0")
         fit = calibrated(self.model, at_rated_cap(self.machine), self.known, self._start) if self.known else None
@@ -120,7 +123,13 @@ class TrainingSearch:
         counts = dict.fromkeys(("fits", "may not fit", "does not fit"), 0)
         least = math.inf
         refused = 0
-        for layout in self.layouts(domain):
+        layouts = list(islice(self.layouts(domain), MOST_LAYOUTS + 1))
+        if len(layouts) > MOST_LAYOUTS:
+            raise InputError(
+                f"devices = {self.devices:,}, batch = {self.batch:,}: more than {MOST_LAYOUTS:,} ways to divide; want "
+                "fewer devices, or a batch with fewer divisors (a power of 2)"
+            )
+        for layout in layouts:
             try:
                 by_stage = stages(self.model, layout, self.batch, self.sequence)
             except InputError:
@@ -204,18 +213,19 @@ class TrainingSearch:
     def layouts(self, domain: int) -> Iterator[TrainingLayout]:
         """Layouts of at most so many devices; tensor ranks stay within the nearest link."""
         experts = self.model.experts.count if self.model.experts else 1
+        sizes = {micro: divisors(self.batch // micro) for micro in MICROS if not self.batch % micro}
         tensors = [t for t in (1, 2, 4, 8, 16, 32) if t <= domain and not self.model.heads % t]
         alone = self.software == "fsdp"
         stages, contexts = ((1,), (1,)) if alone else (STAGES, CONTEXTS)
         for tensor, pipeline, context, micro in product([1] if alone else tensors, stages, contexts, MICROS):
             room = self.devices // (tensor * pipeline * context)
-            if not room or pipeline > self.model.layers or self.batch % micro:
+            if not room or pipeline > self.model.layers or micro not in sizes:
                 continue
             if context > 1 and self.sequence // context < LEAST_TOKENS:
                 continue
             if self.sequence % (tensor * context * (2 if context > 1 else 1)):
                 continue
-            for data in divisors(self.batch // micro):
+            for data in sizes[micro]:
                 if data > room:
                     continue
                 rounds = self.batch // (micro * data)

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from slipstick.hwmodels.files.opener import MEGABYTE, head, opened
 from slipstick.hwmodels.files.readers import InputError, parse_json
@@ -209,10 +211,11 @@ class _State:
             return tuple(each), "statistics of steps"
         if not batch or not math.isfinite(batch) or batch < 1:
             return (), ""
+        evaluated = _Seconds([span for span in self.spans if span.kind == "evaluation"])
         between = []
         for (start, before), (stop, after) in zip(self.losses, self.losses[1:], strict=False):
             count = round((after - before) / batch)
-            paused = sum(_overlap(start, stop, span) for span in self.spans if span.kind == "evaluation")
+            paused = evaluated.within(start, stop)
             if 1 <= count <= MOST_STEPS and stop - start - paused > 0:
                 between.append(LoggedSteps(start, count, (stop - start - paused) / count))
         if between:
@@ -220,14 +223,26 @@ class _State:
         blocks = []
         for span in self.spans:
             count = round(span.samples / batch) if span.kind == "training" and span.samples else 0
-            paused = sum(_overlap(span.start, span.stop, other) for other in self.spans if other.kind == "evaluation")
+            paused = evaluated.within(span.start, span.stop)
             if 1 <= count <= MOST_STEPS and span.seconds - paused > 0:
                 blocks.append(LoggedSteps(span.start, count, (span.seconds - paused) / count))
         return tuple(blocks), "blocks" if blocks else ""
 
 
-def _overlap(start: float, stop: float, span: LogSpan) -> float:
-    return max(0.0, min(stop, span.stop) - max(start, span.start))
+class _Seconds:
+    """Seconds of some spans that lie between two times, however many spans there are."""
+
+    def __init__(self, spans: Sequence[LogSpan]) -> None:
+        self._starts, self._stops = (np.sort([getattr(span, end) for span in spans]) for end in ("start", "stop"))
+        self._sums = [np.concatenate([[0.0], np.cumsum(ends)]) for ends in (self._starts, self._stops)]
+
+    def within(self, start: float, stop: float) -> float:
+        """What every span has before `stop` less what it has before `start`."""
+        return max(0.0, self._before(stop) - self._before(start))
+
+    def _before(self, time: float) -> float:
+        started, stopped = (int(np.searchsorted(ends, time)) for ends in (self._starts, self._stops))
+        return float(time * (started - stopped) - self._sums[0][started] + self._sums[1][stopped])
 
 
 def _number(value: object) -> float | None:

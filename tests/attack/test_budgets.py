@@ -1,0 +1,108 @@
+"""Small files and single options whose products are hours: each is refused with its product, or made linear."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from slipstick.estimators.run import phases
+from slipstick.experiments.commands.cli import run
+from slipstick.experiments.commands.phases import compared
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.importers.mllog.mllog_reader import read_mllog
+from slipstick.workloads.runs.step_profiles import Operation, StepProfile, StepTable
+
+SOON = 8.0
+"""CPU seconds; each took from 20 s to hours, or gigabytes."""
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def cpu_seconds(work: Callable[[], object]) -> float:
+    begun = time.process_time()
+    work()
+    return time.process_time() - begun
+
+
+@pytest.mark.parametrize(
+    ("fields", "stage", "more", "product"),
+    [
+        ("", "gather: 10000000", [], "1,000,000,100 services"),
+        ("steps: 1", "gather: 10000000", [], "10,000,001 services"),
+        ("steps: 10000, runs: 10000", "workers: 2", [], "20,000 services x 10,000 runs = 200,000,000"),
+        ("steps: 10", "workers: 2", ["--runs", str(2**64)], "20 services x 18,446,744,073,709,551,616 runs"),
+        ("steps: 100, copies: 5000", "together: true", ["--runs", "10"], "2,500,000 services x 10 runs"),
+    ],
+)
+def test_a_job_is_refused_by_its_services(
+    fields: str, stage: str, more: list[str], product: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stages = f"[{{name: a, service: 1 ms}}, {{name: b, service: 1 ms, {stage}}}]"
+    Path("j.yaml").write_text("{name: j, " + (f"{fields}, " if fields else "") + f"stages: {stages}}}")
+    assert cpu_seconds(lambda: run(["estimate", "j.yaml", "--simulate", *more])) < SOON
+    error = capsys.readouterr().err
+    assert product in error and "more than" in error and "take fewer" in error and error.count("\n") == 1
+
+
+def test_a_sweep_of_a_job_is_refused_by_its_points(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("j.yaml").write_text("{name: j, steps: 10000, stages: [{name: a, service: 1 ms}]}")
+    assert run(["whatif", "j.yaml", "--simulate", "--vary", "job.copies=1..100:100", "--runs", "10"]) == 2
+    assert "50,510,000 services x 10 runs = 505,100,000, more than 4,000,000" in capsys.readouterr().err
+
+
+def steps(count: int, names: int, duration: float = 1.0) -> list[StepProfile]:
+    """Steps each of which has operations that no other has."""
+    return [
+        StepProfile(i, float(i), duration, {f"{i} {k}": Operation(1, 0.01 + k / 1e4) for k in range(names)})
+        for i in range(count)
+    ]
+
+
+@pytest.mark.parametrize("duration", [1.0, 1000.0])
+def test_phases_of_steps_whose_operations_never_come_again(duration: float) -> None:
+    """4,000 steps of 20 names were 5 GB as a table, and the mean of their phase grew with every step."""
+    table = StepTable.of(steps(4000, 20, duration))
+    assert cpu_seconds(lambda: phases.scan_labels(phases.DurationScan(0.5), table.steps)) < SOON
+    for method in ("k-means", "dbscan"):
+        text = compared(table, method)
+        assert text.startswith(f"{method}: not compared: 4,000 steps x 80,000 operations")
+
+
+def test_steps_that_are_all_alike() -> None:
+    """DBSCAN held all pairs of 20,000 steps: 2.8 GB; k-means is fitted to some."""
+    same = [StepProfile(i, float(i), 1.0 + i % 7, {"a": Operation(1, 0.5 + i % 7)}) for i in range(20_000)]
+    table = StepTable.of(same)
+    with pytest.raises(InputError, match="20,000 steps are 400,000,000 pairs, more than dbscan's 25,000,000"):
+        phases.density(table)
+    labels = phases.k_means(table, clusters=7).labels
+    assert all(len(set(labels[k::7].tolist())) == 1 for k in range(7))
+
+
+def test_a_log_of_losses_and_evaluations_is_read_in_one_pass() -> None:
+    """Every pair of losses looked at every evaluation: 15,000 of each were 2 minutes."""
+    lines = ['{"time_ms": 0, "key": "global_batch_size", "value": 8}', '{"time_ms": 0, "key": "run_start"}']
+    for number in range(8000):
+        at = 1000 * number
+        lines.append(
+            f'{{"time_ms": {at}, "key": "train_loss", "value": 1, "metadata": {{"samples_count": {8 * number}}}}}'
+        )
+        lines += [
+            f'{{"time_ms": {at + 100 + 250 * stop}, "key": "eval_{end}"}}' for stop, end in ((0, "start"), (1, "stop"))
+        ]
+    Path("run.mllog").write_text("".join(f":::MLLOG {line}\n" for line in lines))
+    begun = time.process_time()
+    log = read_mllog("run.mllog")
+    assert time.process_time() - begun < SOON
+    assert log.step_seconds == pytest.approx(0.75)
+
+
+def test_a_number_of_devices_with_a_thousand_divisors(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["plan", "training", "llama-3.1-70b", "--on", "dgx-h100", "--devices", "735134400", "--batch", "735134400"]
+    assert cpu_seconds(lambda: run(words)) < SOON
+    assert "more than 250,000 ways to divide" in capsys.readouterr().err
