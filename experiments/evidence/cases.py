@@ -30,12 +30,16 @@ class Case:
         What is known of it, by name: numbers in SI units, words, rows of numbers.
     kind
         Cases of one kind are scored together (strong scaling, training of one stack); "" where there is one kind.
+    pool
+        Only cases of one pool may be known for one another: a measurement that is scored under two rules of holding
+        out stands in two pools.
     """
 
     name: str
     group: str
     inputs: Mapping[str, Input]
     kind: str = ""
+    pool: str = ""
 
 
 @dataclass(frozen=True)
@@ -109,13 +113,16 @@ class CaseSet:
             raise InputError(f"{self.name}: {len(twice)} cases stand twice; first {twice[0]!r}")
 
     @cached_property
-    def _known(self) -> dict[str, tuple[Measured, ...]]:
-        groups = dict.fromkeys(one.case.group for one in self.measured)
-        return {group: tuple(one for one in self.measured if one.case.group != group) for group in groups}
+    def _known(self) -> dict[tuple[str, str], tuple[Measured, ...]]:
+        places = dict.fromkeys((one.case.pool, one.case.group) for one in self.measured)
+        return {
+            (pool, group): tuple(one for one in self.measured if one.case.pool == pool and one.case.group != group)
+            for pool, group in places
+        }
 
     def known(self, case: Case) -> tuple[Measured, ...]:
-        """The cases that a predictor may learn from: those of the other groups."""
-        return self._known[case.group]
+        """The cases that a predictor may learn from: those of the other groups of its pool."""
+        return self._known[case.pool, case.group]
 
 
 def prediction_of(answer: Answer) -> Prediction | None:

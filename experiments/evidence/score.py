@@ -88,6 +88,8 @@ class Scored:
         Rows from which a goal is judged; whether what else it demands (the worst row, say) holds.
     noise
         What no model can know, in the unit of each metric.
+    unit
+        Of the measurements; "" where only their ratio to the predictions is known. Other people's models predict "s".
     groups, inputs
         What is held out with each row, and what any predictor may know of it (SI units): for other people's models.
     """
@@ -108,6 +110,7 @@ class Scored:
     noise: Sequence[float | None] | float | None = None
     reason: str = ""
     dataset: str = ""
+    unit: str = "s"
     groups: Sequence[str] = ()
     inputs: Sequence[Mapping[str, Input]] = ()
 
@@ -202,7 +205,7 @@ class Data:
 def of_errors(case: str, held_out: str, errors: FloatArray, baselines: Mapping[str, npt.ArrayLike]) -> Scored:
     """Scores of log(predicted / measured), shape (n,), ours and each baseline's; `replace` sets the rest."""
     ratios = {name: np.exp(np.asarray(values, dtype=float)) for name, values in baselines.items()}
-    return Scored(case, held_out, np.ones(len(errors)), np.exp(errors), baselines=ratios)
+    return Scored(case, held_out, np.ones(len(errors)), np.exp(errors), baselines=ratios, unit="")
 
 
 Score = Callable[[Data], Iterable[Scored | ValidationRow]]

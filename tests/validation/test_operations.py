@@ -18,11 +18,12 @@ from slipstick.estimators.across_devices.pooling import MachineFit, pooled, prio
 from slipstick.estimators.across_devices.trials import DeviceTrial, left, repeats
 from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.parameters import parameters
+from slipstick.estimators.learning.scores import mean_error
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.estimators.operation.power.energy import PowerModel, fit_power
 from slipstick.estimators.tuned.tuned_devices import LARGEST, SHARE, TAILS
 from slipstick.experiments.calibrate.public_data import data_folder
-from slipstick.experiments.evidence.validation.gpu import gpu_data, gpu_scores
+from slipstick.experiments.evidence.validation.gpu import gpu_data
 from slipstick.experiments.evidence.validation.gpu.gpu_cases import BLACKWELL, HOPPER, cases
 from slipstick.experiments.evidence.validation.models.model_graphs import graph
 from slipstick.experiments.evidence.validation.models.switch_transformer import (
@@ -237,9 +238,7 @@ def test_what_users_load_is_what_the_board_scores(tmp_path: Path) -> None:
         loaded = devices_file.load_device_calibration(tmp_path / "made.json")
         form = board.rows(name, chosen)
         assert loaded.forecast(machine(name)).predict([form]).time == pytest.approx(told.time, rel=1e-9)
-        assert gpu_scores.mean_error(told.time, form.times) < gpu_scores.mean_error(
-            board.roofline(name, chosen), form.times
-        )
+        assert mean_error(told.time, form.times) < mean_error(board.roofline(name, chosen), form.times)
         row = chosen.iloc[0]
         op = operation("norm", "norm", {"elements": row["elements"], "groups": row["groups"]}, "float32")
         net = Workload("norm", (op,))

@@ -15,8 +15,10 @@ import pytest
 
 from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.evidence.cases import Answer, Case, CaseSet, Measured, Prediction
+from slipstick.experiments.evidence.predictors.case_sets import cases_of
 from slipstick.experiments.evidence.predictors.prediction_files import read_predictions, write_cases
 from slipstick.experiments.evidence.predictors.predictor_scores import PredictorRun, run, scores
+from slipstick.experiments.evidence.score import Board, Data, Scored, of_errors
 from slipstick.hwmodels.files.readers import InputError
 from tests.validation.test_scaling import collection
 
@@ -151,3 +153,18 @@ def test_public_sets_hold_cases_in_several_groups(name: str) -> None:
     found = case_set(name)
     assert len({one.case.group for one in found.measured}) > 2 and len(found.measured) > 50
     assert "ours" in found.references and all(one.time > 0 for one in found.measured)
+
+
+def test_rows_of_any_board_are_cases_and_no_case_knows_its_own_group() -> None:
+    """Two groups left out in turn know each other; rows that stand under a second rule of holding out are apart."""
+    seconds = np.array([1.0, 2.0, 4.0])
+    left = [Scored("step", one, seconds, 1.1 * seconds, baselines={"line": 2 * seconds}) for one in ("a", "b")]
+    other = Scored("step", "models", seconds, seconds, groups=["x", "x", "y"], inputs=[{"n": n} for n in (1, 2, 4)])
+    ratios = of_errors("share", "c", np.zeros(3), {})
+    board = Board("How long?", {"set": lambda _: [*left, other, ratios]})
+    cases = cases_of("mine", board, Data())
+    known = [{one.case.group for one in cases.known(each.case)} for each in cases.measured]
+    assert known == [{"b"}] * 3 + [{"a"}] * 3 + [{"y"}, {"y"}, {"x"}]
+    assert cases.measured[0].case.inputs == {"line": 2.0} and cases.measured[8].case.inputs == {"n": 4}
+    ours, line = (cases.references[name]() for name in ("ours", "line"))
+    assert ours[1] is not None and ours[1].time == pytest.approx(2.2) and line[6] is None

@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.tuned.tuned_local import ANCHORED
+from slipstick.experiments.evidence.cases import Input
+from slipstick.experiments.evidence.model_inputs import model_inputs
 from slipstick.experiments.evidence.score import PERCENT, Board, Data, Front, Scored
 from slipstick.experiments.evidence.validation.serving.bench_scores import bench_scores
 from slipstick.experiments.evidence.validation.serving.local_rows import (
@@ -100,6 +102,10 @@ def _anchored(known: Sequence[LocalRow]) -> Errors:
     return scored, np.concatenate(tokens), np.empty(0), np.concatenate(base)
 
 
+def _inputs(row: LocalRow) -> dict[str, Input]:
+    return {"accelerator": row.accelerator, "backend": row.backend, "weights": row.stored, **model_inputs(row.model)}
+
+
 def _pair(
     held: str, scored: Sequence[LocalRow], tokens: FloatArray, prompts: FloatArray, base: FloatArray, note: str
 ) -> Iterator[Scored]:
@@ -108,6 +114,8 @@ def _pair(
         "time of a token", held, np.array([r.token for r in scored]), tokens, PERCENT,
         GOALS.get(held, ()), {"bytes over bandwidth": base}, enough=ENOUGH, noise=NOISE, reason=note,
         half=widths * ANCHORED if held.startswith("14B") else widths,
+        groups=[] if held == "newest unseen" else [r.accelerator for r in scored],
+        inputs=[_inputs(r) for r in scored],
     )  # fmt: skip
     if len(prompts):
         measured = np.array([r.prompt for r in scored])

@@ -12,6 +12,7 @@ from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.operation.gpu.kernel_classes import KERNELS, KernelParameters
 from slipstick.estimators.operation.gpu.tiled import TiledRoofline
 from slipstick.estimators.operation.roofline import Roofline
+from slipstick.experiments.evidence.cases import Input
 from slipstick.experiments.evidence.score import Board, Data, Scored, logarithmic
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.frames import csv_frame
@@ -131,7 +132,15 @@ def _families(data: Data) -> Iterator[Scored]:
         reason = f"{', '.join(sorted(names))}; 90th percentile {np.quantile(errors, 0.9):.2f}; fit to the others: "
         reason += ", ".join(f"{name} {value:.3g}" for name, value in values.items())
         baselines = {"roofline and launches": plain, "products of unfitted tiles": unfitted}
-        yield Scored("a step, forward", family, measured, ours, METRICS, (), baselines, reason=reason)
+        inputs: list[dict[str, Input]] = [
+            {"machine": one.machine, **{name: float(size) for name, size in op.dims.items()}}
+            for one in members
+            for op in one.operations
+        ]
+        yield Scored(
+            "a step, forward", family, measured, ours, METRICS, (), baselines, reason=reason,
+            inputs=inputs,
+        )  # fmt: skip
 
 
 def _kin(known: Sequence[Steps], names: set[str]) -> set[str]:

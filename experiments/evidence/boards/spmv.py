@@ -139,7 +139,7 @@ def _score(kind: LabelKind, blocks: LabelledBlocks, chosen: Mapping[str, Model])
     logs = np.log1p(ours.matrix)
     fold = folds(len(blocks.names))
     widths = np.array([np.std(logs[fold != part], ddof=1) for part in fold]) * quantile(DEFAULT_LEVEL, None)
-    coverage, width = float(np.mean(np.abs(logs) <= widths)), float(np.mean(2 * widths))
+    coverage, width = float(np.mean(np.abs(logs) <= widths)), float(np.exp(2 * np.median(widths)))
     floors = {"block": blocks.noise_floor, "matrix": blocks.matrix_noise_floor, "matrix max": None}
     dataset = f"own {kind} labels"
     result = []

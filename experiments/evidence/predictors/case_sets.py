@@ -1,20 +1,19 @@
-"""Sets of cases by the names of their scoreboards."""
+"""Sets of cases by the names of their scoreboards: a module of `sets`, or what the board itself scores."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
-from slipstick.experiments.evidence.cases import CaseSet
-from slipstick.hwmodels.files.readers import unknown_name
+import numpy as np
 
-SETS = {
-    "scaling": "slipstick.experiments.evidence.predictors.sets.scaling_cases",
-    "surfaces": "slipstick.experiments.evidence.predictors.sets.surface_cases",
-    "training": "slipstick.experiments.evidence.predictors.sets.training_cases",
-    "serving": "slipstick.experiments.evidence.predictors.sets.serving_cases",
-    "defaults": "slipstick.experiments.evidence.predictors.sets.default_cases",
-}
+from slipstick.experiments.evidence.cases import Case, CaseSet, Input, Measured, Prediction
+from slipstick.experiments.evidence.catalog import scoreboard
+from slipstick.experiments.evidence.score import Board, Data, FloatArray, Scored
+from slipstick.hwmodels.files.readers import InputError
+
+OURS = "ours"
 
 
 def case_set(name: str, scored: Path | None = None) -> CaseSet:
@@ -23,9 +22,74 @@ def case_set(name: str, scored: Path | None = None) -> CaseSet:
     Raises
     ------
     InputError
-        Where the scoreboard has no cases for other predictors, or its files are not here.
+        Where no scoreboard has this name, its files are not here, or it scores no times that anyone could predict.
     """
-    if name not in SETS:
-        raise unknown_name("scoreboard whose cases other predictors can answer", name, sorted(SETS))
-    result: CaseSet = import_module(SETS[name]).case_set(scored)
+    board = scoreboard(name)
+    if (Path(__file__).parent / "sets" / f"{name}_cases.py").exists():
+        result: CaseSet = import_module(f"{__package__}.sets.{name}_cases").case_set(scored)
+        return result
+    return cases_of(name, board, Data(scored))
+
+
+def cases_of(name: str, board: Board, data: Data) -> CaseSet:
+    """What a board scores in seconds, as cases in groups; ours and its baselines are the references.
+
+    Raises
+    ------
+    InputError
+        Where it scores no times that anyone could predict.
+    """
+    parts = [(dataset, one) for dataset, one in board.scored(data) if isinstance(one, Scored)]
+    parts = [(dataset, one) for dataset, one in parts if len(one.measured) and one.unit == "s"]
+    if not parts:
+        raise InputError(f"scoreboard {name}: no rows here that other predictors could answer")
+    measured = tuple(each for dataset, one in parts for each in _cases(dataset, one))
+    names = dict.fromkeys(key for _, one in parts for key in (OURS, *one.baselines))
+    references = {key: _reference([one for _, one in parts], key) for key in names}
+    return CaseSet(name, "group of the rows", measured, references)
+
+
+def _cases(dataset: str, one: Scored) -> list[Measured]:
+    """What is known of a row: what the board names, and what simple methods say of it [s].
+
+    Scores without groups are of one group that was left out: its name is what was held out, and the other groups of
+    the case may be known. Scores with groups are a pool of their own.
+    """
+    case = f"{one.dataset or dataset}: {one.case}"
+    kind = f"{case}, {one.held_out}"
+    pool = kind if len(one.groups) else case
+    result = []
+    for place, seconds in enumerate(one.measured):
+        inputs: dict[str, Input] = {name: float(v[place]) for name, v in one.baselines.items() if np.isfinite(v[place])}
+        inputs |= one.inputs[place] if len(one.inputs) else {}
+        group = one.groups[place] if len(one.groups) else one.held_out
+        result.append(Measured(Case(f"{kind}: {place}", group, inputs, kind, pool), float(seconds)))
     return result
+
+
+def _reference(parts: Sequence[Scored], name: str) -> Callable[[], list[Prediction | None]]:
+    """Predictions of ours or of a baseline, row after row; None where a part or a row has none."""
+
+    def read() -> list[Prediction | None]:
+        result: list[Prediction | None] = []
+        for one in parts:
+            values = one.ours if name == OURS else one.baselines.get(name, np.full(len(one.measured), np.nan))
+            low, high = _ends(one) if name == OURS else (None, None)
+            for place, value in enumerate(values):
+                if not np.isfinite(value) or value <= 0:
+                    result.append(None)
+                elif low is None or high is None:
+                    result.append(Prediction(float(value)))
+                else:
+                    result.append(Prediction(float(value), float(low[place]), float(high[place])))
+        return result
+
+    return read
+
+
+def _ends(one: Scored) -> tuple[FloatArray | None, FloatArray | None]:
+    """Both ends of the bands."""
+    if one.half is None:
+        return one.low, one.high
+    factor = np.exp(np.broadcast_to(np.asarray(one.half, dtype=float), one.measured.shape))
+    return one.ours / factor, one.ours * factor

@@ -11,7 +11,7 @@ import numpy as np
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.experiments.calibrate.public_data import scored_file, why_missing
 from slipstick.experiments.evidence.cases import Case, CaseSet, Input, Measured, Prediction
-from slipstick.experiments.evidence.predictors.sets.language_inputs import machine_inputs, model_inputs
+from slipstick.experiments.evidence.model_inputs import machine_inputs, model_inputs
 from slipstick.experiments.evidence.validation.serving import silicon
 from slipstick.experiments.evidence.validation.serving.baselines import nearest_scaled, one_efficiency
 from slipstick.experiments.evidence.validation.serving.refit import FILE, model_of, trained_on

@@ -13,7 +13,7 @@ from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.experiments.calibrate.public_data import scored_file, why_missing
 from slipstick.experiments.evidence.boards.training import stack_of
 from slipstick.experiments.evidence.cases import Case, CaseSet, Input, Measured, Prediction
-from slipstick.experiments.evidence.predictors.sets.language_inputs import machine_inputs, model_inputs
+from slipstick.experiments.evidence.model_inputs import machine_inputs, model_inputs
 from slipstick.experiments.evidence.validation.parallel.training.training_figures import baseline_errors
 from slipstick.experiments.evidence.validation.parallel.training.training_fit import fitted_terms, log_errors
 from slipstick.experiments.evidence.validation.parallel.training.training_rows import FILES, TrainingRun, training_runs

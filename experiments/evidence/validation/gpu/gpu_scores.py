@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from warnings import warn
 
@@ -13,6 +13,7 @@ from slipstick.estimators.across_devices.forecast import RowForecast
 from slipstick.estimators.across_devices.physics import violations
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.learning.scores import coverage, interval_score, width
+from slipstick.experiments.evidence.cases import Input
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.score import LOGARITHMIC, MAPE, Scored
 from slipstick.experiments.evidence.validation.gpu.gpu_boards import Board
@@ -45,6 +46,9 @@ class Part:
     ours: RowForecast
     baselines: Mapping[str, FloatArray]
     impossible: int = 0
+    inputs: Sequence[Mapping[str, Input]] = ()
+    held: Mapping[str, str] = field(default_factory=dict)
+    """Machine -> what was left out with it."""
 
 
 def score(board: Board, name: str, frame: pd.DataFrame, group: Sequence[str]) -> Part:
@@ -64,7 +68,18 @@ def score(board: Board, name: str, frame: pd.DataFrame, group: Sequence[str]) ->
             "calibrated roofline": board.calibrated_roofline(name, frame, group),
         },
         len(flagged),
+        [
+            {"machine": name, "operation": board.kind, "dtype": board.dtype, **sizes}
+            for sizes in _sizes(board, name, frame)
+        ],
+        {name: " + ".join(group) or name},
     )
+
+
+def _sizes(board: Board, name: str, frame: pd.DataFrame) -> list[dict[str, float]]:
+    """Dims of each row by name."""
+    dims = board.rows(name, frame).dims
+    return [dict(zip(dims, map(float, row), strict=True)) for row in zip(*dims.values(), strict=True)]
 
 
 def scored_parts(
@@ -88,6 +103,7 @@ def scored_parts(
 
 
 def _scored(part: Part, chosen: Any, scope: str, label: str) -> Scored:
+    inputs = [each for each, kept in zip(part.inputs, chosen, strict=True) if kept]
     return Scored(
         f"{label or 'all machines'}{', above 20 us' if scope == 'long' else ''}",
         " + ".join(part.group),
@@ -98,6 +114,8 @@ def _scored(part: Part, chosen: Any, scope: str, label: str) -> Scored:
         low=part.ours.low[chosen],
         high=part.ours.high[chosen],
         level=LEVEL,
+        groups=[part.held.get(str(each["machine"]), part.machine) for each in inputs],
+        inputs=inputs,
         reason=f"{part.impossible} rows faster than the machine can be are left out" if part.impossible else "",
     )
 
@@ -136,4 +154,13 @@ def _joined(parts: Sequence[Part]) -> Part:
     ours = RowForecast(together(lambda p: p.ours.time), together(lambda p: p.ours.low), together(lambda p: p.ours.high))
     baselines = {name: together(lambda p, n=name: p.baselines[n]) for name in parts[0].baselines}  # type: ignore[misc]
     groups = ("each in turn",) if parts[0].group else ()
-    return Part("", groups, together(lambda p: p.measured), ours, baselines, sum(part.impossible for part in parts))
+    return Part(
+        "",
+        groups,
+        together(lambda p: p.measured),
+        ours,
+        baselines,
+        sum(part.impossible for part in parts),
+        [each for part in parts for each in part.inputs],
+        {machine: held for part in parts for machine, held in part.held.items()},
+    )

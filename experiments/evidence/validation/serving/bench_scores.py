@@ -72,9 +72,12 @@ def _scored(
     factors = {key: _factors(row, known, other) for key, row in dict(zip(keys, scored, strict=True)).items()}
     some = [(row, *both) for key, row in zip(keys, scored, strict=True) if (both := factors[key]) is not None]
     measured, ours, roofs = np.array([(row.seconds, row.ours * a, row.roof * b) for row, a, b in some]).reshape(-1, 3).T
+    by_model = "" if held == "device unseen" else ", {0.model}"
+    groups = [row.device + by_model.format(row) for row, *_ in some]
     return Scored(
         "time of a whole batch", held, measured, ours, PERCENT, GOALS[held], {"one efficiency": roofs},
-        enough=ENOUGH, noise=NOISE, reason=note,
+        enough=ENOUGH, noise=NOISE, reason=note, groups=groups,
+        inputs=[{"machine": DEVICES[row.device], "devices": row.devices, "engine": row.engine} for row, *_ in some],
     )  # fmt: skip
 
 

@@ -64,7 +64,7 @@ def _row(labels: KernelLabels, host: HostKernels, kernel: str, state: State, thr
         COVERAGE_GOAL[0] <= coverage <= COVERAGE_GOAL[1],
         DEFAULT_LEVEL,
         coverage,
-        2 * half,
+        float(np.exp(2 * half)),
         None,
         f"{labels.source}; met where the band covers 70 to 90 %",
     )
