@@ -45,6 +45,7 @@ def host(
     from slipstick.experiments.measure.host.host_topology import detect
     from slipstick.experiments.pages.output import emit
     from slipstick.experiments.question.settings import number_of
+    from slipstick.hwmodels.files.shown import format_quantity
     from slipstick.hwmodels.machine_file import save_machine
 
     measured = measure_host(
@@ -65,6 +66,11 @@ def host(
         }
         for r in measured.results
     ]
+    if format == "table":  # people read ns and GB/s, machines SI numbers
+        rows = [
+            {name: value for name, value in row.items() if name != "unit"} | {"value": format_quantity(r.value, r.unit)}
+            for row, r in zip(rows, measured.results, strict=True)
+        ]
     load = "unknown" if measured.load is None else f"{measured.load:.2f} a core"
     notes = [f"{measured.topology.model}: {measured.protocol}; load {load}; bytes are traffic, write-allocate included"]
     if save is not None:

@@ -28,6 +28,10 @@ FEW_CORES = 8
 LARGE_UNIT = 16_384.0
 """Flop a cycle of one core's matrix unit from which it is an accelerator's, not a GPU's."""
 
+MUCH = 0.1
+"""Products of a data type with less than this share of the flop of the most frequent type gain nothing that matters."""
+_MATRIX = "flop.matrix."
+
 
 def remarks(question: Question) -> tuple[str, ...]:
     """A line for each way in which the answer is less sure than its model usually is; none for a run of this host."""
@@ -79,8 +83,10 @@ def _estimated(machine: Machine) -> list[str]:
 def _precision(question: Question) -> list[str]:
     """Products on the vector engine of a machine whose matrix engine computes other types."""
     graph = question.estimator.model.graph(question.workload, question.machine)
-    types = {name.removeprefix("flop.matrix.") for op in graph for name in op.cost if name.startswith("flop.matrix.")}
-    return _on_vector_engine(question.machine, types)
+    work = graph.bound().cost
+    flop = {name.removeprefix(_MATRIX): float(work[name]) for name in work if name.startswith(_MATRIX)}
+    most = max(flop.values(), default=0.0)
+    return _on_vector_engine(question.machine, [dtype for dtype, count in flop.items() if count >= MUCH * most])
 
 
 def _on_vector_engine(machine: Machine, types: Iterable[str]) -> list[str]:

@@ -26,6 +26,7 @@ from slipstick.hwmodels.files.expressions import parse_expression
 from slipstick.hwmodels.files.own_names import OwnName, named_here
 from slipstick.hwmodels.files.readers import InputError, atomic_write, read_toml
 from slipstick.hwmodels.files.records import Record, Table, validated
+from slipstick.hwmodels.files.shown import short_name
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import workload as workload_by_name
 from slipstick.workloads.graph.workload import Workload
@@ -163,7 +164,7 @@ class Study(Record):
             cls,
             {
                 "schema": SCHEMA,
-                "name": f"{Path(workload).stem} on {Path(machine).stem}",
+                "name": f"{short_name(workload)} on {short_name(machine)}",
                 "workloads": [workload],
                 "machines": [machine],
                 "estimator": estimator,

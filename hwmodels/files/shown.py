@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from pathlib import PurePath
 
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _SCALES = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15))
@@ -46,3 +47,15 @@ def count_shown(value: float) -> str:
 def visible(text: str) -> str:
     """A text for a terminal: what would steer it, or turn the direction of writing, is shown as ``\\x1b``."""
     return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+_SUFFIX = re.compile(r"\.(json|ya?ml|onnx|mtx|npz|edges|gz)(?=\.|$)")
+
+
+def short_name(text: str) -> str:
+    """A name, or that of a file without its folders and suffixes, in the letters of plain names.
+
+    >>> short_name("decode:llama-3.1-8b"), short_name("mine/my-host.yaml")
+    ('decode llama-3.1-8b', 'my-host')
+    """
+    return re.sub(r"[^A-Za-z0-9._ -]", " ", _SUFFIX.sub("", PurePath(text).name)).strip()

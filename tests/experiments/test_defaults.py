@@ -6,6 +6,7 @@ import pytest
 
 from slipstick.estimators.named.machine_kind import machine_kind
 from slipstick.experiments.evidence.validation.defaults.figures import figures
+from slipstick.experiments.question.domain import remarks
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine, machine_names
 from slipstick.hwmodels.files.readers import InputError
@@ -72,6 +73,14 @@ def test_precision_is_what_torch_chooses_and_said() -> None:
     images = question("resnet18-inference", "a100-sxm-80gb", None, [])
     assert {op.dtype for op in images.workload if op.kind == "convolution"} == {"tfloat32"}
     assert {op.dtype for op in question("resnet18-inference", "v100-sxm", None, []).workload} == {"float32"}
+
+
+def test_a_hint_at_the_matrix_engine_needs_work_that_would_move_there() -> None:
+    """Convolutions run in TF32 already: of resnet18 one small product is left, and following the hint gains nothing."""
+    hint = "float32 products run on the vector engine"
+    images = question("resnet18-inference", "a100-sxm-80gb", None, [])
+    assert not [text for text in remarks(images) if hint in text]
+    assert [text for text in remarks(question("gemm", "a100-sxm-80gb", "roofline", [])) if hint in text]
 
 
 def test_decoding_is_a_recorded_graph_unless_asked_otherwise() -> None:
