@@ -54,6 +54,10 @@ def rows(answers: Sequence[Answered], width: int = 200) -> list[dict[str, Any]]:
     return result
 
 
+CLEAR = 0.6
+"""Below this probability that the first beats the second, neither is called the fastest."""
+
+
 def winner(answers: Sequence[Answered]) -> str:
     """Who is fastest, and how sure that is against the next; machines that cannot hold the workload do not count."""
     able = [one for one in answers if one[2].memory is None or one[2].memory.fits]
@@ -65,8 +69,13 @@ def winner(answers: Sequence[Answered]) -> str:
         return f"the only one that holds it: {first[0].machine.name}"
     second = ordered[1]
     sure = surely_faster(first[1], second[1])
+    ratio = second[1].time / first[1].time
+    if sure is not None and sure < CLEAR:
+        return (
+            f"no clear winner: {first[0].machine.name} and {second[0].machine.name} differ by {100 * (ratio - 1):.2g} %"
+        )
     note = "" if sure is None else f", {_sure(sure)} sure"
-    return f"fastest: {first[0].machine.name}, {second[1].time / first[1].time:.3g} x {second[0].machine.name}{note}"
+    return f"fastest: {first[0].machine.name}, {ratio:.3g} x {second[0].machine.name}{note}"
 
 
 def _sure(probability: float) -> str:

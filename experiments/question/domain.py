@@ -101,8 +101,8 @@ def _on_vector_engine(machine: Machine, types: Iterable[str]) -> list[str]:
             continue
         faster = sorted((name for name in rates if name != dtype), key=lambda name: -rates[name])
         near = [name for name in ("tfloat32", "bfloat16", "float16") if name in faster] or faster[:1]
-        if engine != "matrix" and near:
-            times = rates[near[0]] / machine.engines["vector"].flop_per_cycle[dtype]
+        times = rates[near[0]] / machine.engines["vector"].flop_per_cycle[dtype] if engine != "matrix" and near else 0.0
+        if times > 1:
             lines.append(
                 f"{dtype} products run on the vector engine: --dtype {near[0]} has {times:.3g} x the peak on the "
                 "matrix engine"

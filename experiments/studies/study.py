@@ -244,9 +244,8 @@ class Study(Record):
         """The measurements that are fitted; none where nothing is."""
         if self.fit is None:
             return ()
-        stays = {name: value for name, value in self.set.items() if not name.startswith("estimator.")}
-        symbols = {name: value for name, value in stays.items() if name.startswith("workload.")}
-        settings = {name: value for name, value in stays.items() if name not in symbols}
+        symbols = {name: value for name, value in self.set.items() if name.startswith("workload.")}
+        settings = {name: self.set[name] for name in self.set if not name.startswith(("workload.", "estimator."))}
         workload, machine = self.fit.workload or self.workloads[0], self.fit.machine or self.machines[0]
         estimator = self._estimator() or estimator_to_fit(workload_by_name(self._path(workload)))
         query = question(self._path(workload), self._path(machine), estimator, settings, self.dtype)

@@ -70,3 +70,11 @@ def test_what_waits_for_the_host_is_bound_by_it(capsys: pytest.CaptureFixture[st
     shares = dict(bounds(wanted.answer()))
     assert sum(shares.values()) == pytest.approx(1.0)
     assert shares["host"] == pytest.approx(1 - wanted.answer().metrics["device_busy"])
+
+
+def test_a_toss_up_has_no_winner(capsys: pytest.CaptureFixture[str]) -> None:
+    """The same machine under two names: nobody is faster."""
+    assert run(["estimate", "gemm", "--on", "h100-sxm,h100-dgx"]) == 0
+    assert "no clear winner: " in capsys.readouterr().out
+    assert run(["estimate", "gemm", "--on", "h100-sxm,t4", "--set", "workload.m=4096"]) == 0
+    assert "fastest: H100" in capsys.readouterr().out
