@@ -19,8 +19,8 @@ from .workloads.graph.workload import Op as Op
 from .workloads.graph.workload import Workload as Workload
 from .workloads.graph.workload_file import load_workload as load_workload
 from .workloads.importers.detect import import_file as import_file
-from .workloads.importers.onnx.onnx_import import import_onnx as import_onnx
-from .workloads.importers.torch.torch_import import import_torch as import_torch
+from .workloads.importers.onnx.importer import import_onnx as import_onnx
+from .workloads.importers.torch.importer import import_torch as import_torch
 from .workloads.importers.torch.arguments import Input as Input
 from .workloads.layers.single import convolution as convolution
 from .workloads.layers.single import dense as dense

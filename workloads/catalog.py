@@ -30,7 +30,7 @@ def _builders() -> dict[str, Callable[[], Workload]]:
         transformer,
         vgg,
     )
-    from slipstick.workloads.networks.megatron import megatron_step as megatron
+    from slipstick.workloads.networks.megatron import step as megatron
     from slipstick.workloads.networks.tpu_programs import feeds, programs
 
     builders: dict[str, Callable[[], Workload]] = {

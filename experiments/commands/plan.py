@@ -35,8 +35,8 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """The front of tokens/s a device against tokens/s a user, and the cheapest layout that keeps the limits."""
         from slipstick.estimators.schedule.serving.scheduler import Scheduler
+        from slipstick.experiments.answers.serving_plan import plan_lines, plan_table, prices
         from slipstick.experiments.pages.output import emit
-        from slipstick.experiments.serve.plan_text import plan_lines, plan_table, prices
         from slipstick.experiments.serve.planning import Search
         from slipstick.experiments.serve.traffic import limits
         from slipstick.hwmodels.files.records import Table
@@ -87,12 +87,12 @@ def register(app: typer.Typer) -> None:
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
         """The fastest layout of training on at most so many devices, what bounds it, why the second is worse."""
+        from slipstick.experiments.answers.training_plan import training_lines, training_rows_shown
         from slipstick.experiments.pages.output import emit
         from slipstick.experiments.question.settings import machine_changes, number_of
         from slipstick.experiments.subjects.power.facility import Facility, price_text
         from slipstick.experiments.subjects.training_plan.known_runs import read_known
         from slipstick.experiments.subjects.training_plan.training_search import TrainingSearch
-        from slipstick.experiments.subjects.training_plan.training_text import training_lines, training_rows_shown
         from slipstick.hwmodels.catalog import machine
         from slipstick.workloads.language_catalog import language_model
 

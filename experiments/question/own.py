@@ -121,8 +121,8 @@ def own_program(name: str, inputs: Sequence[str] = (), train: str | None = None)
     InputError
         Where there is none, it fails, or torch is not installed.
     """
-    from slipstick.workloads.importers.torch.torch_by_name import model_and_inputs
-    from slipstick.workloads.importers.torch.torch_import import import_torch
+    from slipstick.workloads.importers.torch.by_name import model_and_inputs
+    from slipstick.workloads.importers.torch.importer import import_torch
 
     if isinstance(name, OwnName):
         print(f"slipstick: imports {name.rpartition(':')[0]} and runs its code ({name})", file=sys.stderr)

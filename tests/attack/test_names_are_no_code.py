@@ -29,7 +29,7 @@ from slipstick.hwmodels.files.expressions import parse_expression, symbol
 from slipstick.hwmodels.files.own_names import OwnName
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine_file import load_machine, save_machine
-from slipstick.workloads.importers.torch.torch_by_name import build_by_name
+from slipstick.workloads.importers.torch.by_name import build_by_name
 
 ROOT = Path(__file__).parents[2]
 CODE = "__import__('pathlib').Path('fired').touch()"

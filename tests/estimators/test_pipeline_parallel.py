@@ -20,8 +20,8 @@ from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.graph.workload import Op, Workload
-from slipstick.workloads.networks.megatron.megatron_layout import FULL, OFF, ON, SELECTIVE
-from slipstick.workloads.networks.megatron.megatron_step import parallel_gpt
+from slipstick.workloads.networks.megatron.layout import FULL, OFF, ON, SELECTIVE
+from slipstick.workloads.networks.megatron.step import parallel_gpt
 
 seconds = st.floats(0.01, 10.0)
 

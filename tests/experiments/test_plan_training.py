@@ -49,7 +49,7 @@ def test_more_devices_never_make_the_best_slower() -> None:
 
 
 def test_networks_larger_than_the_machine_file_says_are_an_assumption() -> None:
-    from slipstick.experiments.subjects.training_plan.training_text import training_lines
+    from slipstick.experiments.answers.training_plan import training_lines
 
     small = machine("h100-dgx").using({"links.infiniband.width": 16})
     lines = training_lines(TrainingSearch(language_model("llama-3.1-8b"), small, 32, 32, 8192).run())
@@ -64,7 +64,7 @@ def test_what_does_not_fit_is_said() -> None:
 
 
 def test_a_device_that_only_may_hold_it_is_a_caution() -> None:
-    from slipstick.experiments.subjects.training_plan.training_text import training_lines
+    from slipstick.experiments.answers.training_plan import training_lines
 
     model, at = language_model("llama-3.1-8b"), machine("h100-dgx")
     smaller = at.using({"memory.HBM3.capacity": 19e9})
@@ -76,7 +76,7 @@ def test_a_device_that_only_may_hold_it_is_a_caution() -> None:
 
 
 def test_a_plan_is_never_faster_than_batch_over_the_input_rate() -> None:
-    from slipstick.experiments.subjects.training_plan.training_text import training_lines
+    from slipstick.experiments.answers.training_plan import training_lines
 
     model, at = language_model("llama-3.1-8b"), machine("h100-dgx")
     free, slow, ample = (TrainingSearch(model, at, 8, 32, 8192, input_rate=rate).run(2) for rate in (None, 4.0, 4000.0))

@@ -17,7 +17,7 @@ import slipstick as ss  # noqa: E402
 from slipstick.workloads.graph.assembly import Tensor  # noqa: E402
 from slipstick.workloads.graph.workload import Workload  # noqa: E402
 from slipstick.workloads.importers.torch.aten import Call, read_call  # noqa: E402
-from slipstick.workloads.importers.torch.torch_recorder import plain_attention  # noqa: E402
+from slipstick.workloads.importers.torch.recorder import plain_attention  # noqa: E402
 from tests.workloads.torch_networks import networks  # noqa: E402
 
 # The fourth of them that runs always; the rest runs with the slow tests.

@@ -28,7 +28,7 @@ def matrix_flop(graph: Workload, phase: str) -> Any:
 def test_torch_s_own_trace_of_a_run_equals_the_import_without_running(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", reason="the torch extra is not installed")
     from slipstick.workloads.importers.torch.arguments import Input
-    from slipstick.workloads.importers.torch.torch_import import import_torch
+    from slipstick.workloads.importers.torch.importer import import_torch
 
     nn = torch.nn
     model = nn.Sequential(nn.Conv2d(3, 8, 3, groups=1), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 10))

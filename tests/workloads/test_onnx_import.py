@@ -17,7 +17,7 @@ from slipstick.workloads.graph.workload import Workload
 onnx = pytest.importorskip("onnx", reason="the onnx extra is not installed")
 from onnx import TensorProto, helper  # noqa: E402
 
-from slipstick.workloads.importers.onnx.onnx_import import import_onnx  # noqa: E402
+from slipstick.workloads.importers.onnx.importer import import_onnx  # noqa: E402
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 

@@ -11,7 +11,7 @@ from slipstick.hwmodels.files.expressions import parse_expression, symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.networks.megatron.megatron_layout import (
+from slipstick.workloads.networks.megatron.layout import (
     FULL,
     NONE,
     OFF,
@@ -20,7 +20,7 @@ from slipstick.workloads.networks.megatron.megatron_layout import (
     STATE_BYTES,
     state_bytes,
 )
-from slipstick.workloads.networks.megatron.megatron_step import SIZES, megatron, parallel_gpt
+from slipstick.workloads.networks.megatron.step import SIZES, megatron, parallel_gpt
 from slipstick.workloads.networks.mlp import mlp
 from slipstick.workloads.networks.transformer import gpt
 from slipstick.workloads.transforms.parallel import data_parallel

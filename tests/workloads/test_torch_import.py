@@ -16,8 +16,8 @@ torch = pytest.importorskip("torch", reason="the torch extra is not installed")
 nn = torch.nn
 
 from slipstick.workloads.importers.torch.arguments import Input  # noqa: E402
-from slipstick.workloads.importers.torch.torch_import import import_torch  # noqa: E402
-from slipstick.workloads.importers.torch.torch_recorder import make_recorder  # noqa: E402
+from slipstick.workloads.importers.torch.importer import import_torch  # noqa: E402
+from slipstick.workloads.importers.torch.recorder import make_recorder  # noqa: E402
 
 
 def matrix_flop(graph: Workload, phase: str) -> Any:

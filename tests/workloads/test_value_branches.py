@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch", reason="the torch extra is not installed")
 nn = torch.nn
 
 from slipstick.workloads.importers.torch.arguments import Input  # noqa: E402
-from slipstick.workloads.importers.torch.torch_import import import_torch  # noqa: E402
+from slipstick.workloads.importers.torch.importer import import_torch  # noqa: E402
 
 IDS = Input(("batch", "seq_len"), "int64")
 ROWS = Input(("batch", 16))

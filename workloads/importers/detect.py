@@ -44,7 +44,7 @@ def import_file(path: str | os.PathLike[str], step: int | None = None) -> Worklo
         return import_stablehlo(path)
     name = Path(path).name.removesuffix(".gz")
     if name.endswith(".onnx"):
-        from slipstick.workloads.importers.onnx.onnx_import import import_onnx
+        from slipstick.workloads.importers.onnx.importer import import_onnx
 
         return import_onnx(path)
     if not name.endswith(".json") and (kind is None or kind.key not in ("workload", "chakra", "chrome-trace")):
@@ -84,8 +84,8 @@ def import_torch_by_name(target: str, shapes: Sequence[str] = (), **options: Any
     InputError
         Where the target or an input cannot be read.
     """
-    from slipstick.workloads.importers.torch.torch_by_name import model_and_inputs
-    from slipstick.workloads.importers.torch.torch_import import import_torch
+    from slipstick.workloads.importers.torch.by_name import model_and_inputs
+    from slipstick.workloads.importers.torch.importer import import_torch
 
     model, inputs = model_and_inputs(target, shapes)
     return import_torch(model, inputs, target.partition(":")[2], **options)

@@ -142,7 +142,7 @@ def _order(stages: int, stage: int, microbatches: int, chunks: int) -> list[tupl
 
 @dataclass(frozen=True)
 class PipelineParallel(FormulaSchedule):
-    """One iteration of a device graph of `slipstick.workloads.networks.megatron.megatron_step`, in closed form.
+    """One iteration of a device graph of `slipstick.workloads.networks.megatron.step`, in closed form.
 
     Collectives of the tensor-parallel group count in full, but for those that run beside gradients: of these what
     sticks out. Sums of gradients over replicas hide behind the last microbatch's backward pass where

@@ -48,7 +48,7 @@ def installed(entry: Entry) -> Any:
 def anchors() -> list[ValidationRow]:
     """Imported transformers against closed forms written by hand."""
     from slipstick.experiments.measure.bricks.model_population import population
-    from slipstick.workloads.importers.torch.torch_import import import_torch
+    from slipstick.workloads.importers.torch.importer import import_torch
 
     forms = {
         "bert-base": ("36864*batch*seq_len**2 + 217930752*batch*seq_len", 109_514_298),
@@ -80,7 +80,7 @@ def built_in_against_imported() -> list[ValidationRow]:
     """Built-in networks beside the same networks imported from model collections."""
     from slipstick.experiments.measure.bricks.model_population import population
     from slipstick.workloads.catalog import workload
-    from slipstick.workloads.importers.torch.torch_import import import_torch
+    from slipstick.workloads.importers.torch.importer import import_torch
 
     # pytorchcv's resnet50b has its strides in the 3 x 3 convolutions, as frameworks ship the network.
     pairs = {"resnet50b": "resnet50", "vgg16": "vgg16", "bert-base": "bert-base"}
@@ -144,7 +144,7 @@ def symbolic_case(name: str, model: Any, shape: Callable[[Any], Any], shortest: 
     import numpy as np
 
     from slipstick.experiments.evidence.validation.models.workload_arrays import compile_workload
-    from slipstick.workloads.importers.torch.torch_import import import_torch
+    from slipstick.workloads.importers.torch.importer import import_torch
 
     start = time.thread_time()
     compiled = compile_workload(import_torch(model, [shape("seq_len")], name, hints={"seq_len": 83}))
@@ -181,7 +181,7 @@ def symbolic_case(name: str, model: Any, shape: Callable[[Any], Any], shortest: 
 def population_rows() -> list[ValidationRow]:
     """Over eighty models of eight tasks: how many import, and whether forward equals torch's counter."""
     from slipstick.experiments.measure.bricks.model_population import population
-    from slipstick.workloads.importers.torch.torch_import import import_torch
+    from slipstick.workloads.importers.torch.importer import import_torch
 
     failed: list[str] = []
     absent: list[str] = []

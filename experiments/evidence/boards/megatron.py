@@ -15,7 +15,7 @@ from slipstick.experiments.evidence.score import Board, Data, MissingError
 from slipstick.experiments.question import registry
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.catalog import workload
-from slipstick.workloads.networks.megatron.megatron_layout import FULL, OFF, ON, SELECTIVE
+from slipstick.workloads.networks.megatron.layout import FULL, OFF, ON, SELECTIVE
 
 ON_MACHINE = "a100-80-dgx"
 PUBLISHED = {

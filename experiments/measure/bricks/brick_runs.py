@@ -108,7 +108,7 @@ def build(name: str, shapes: Sequence[str] = (), batch: int = 1) -> LayerModel:
         entry = known[variant]
         example = _example(name, batched(name, entry.inputs, batch), {**entry.hints, "batch": batch}, LARGEST_SIDE)
         return layer_model(at_batch(name, batch), _materialised(entry.build()), example)
-    from slipstick.workloads.importers.torch.torch_by_name import model_and_inputs
+    from slipstick.workloads.importers.torch.by_name import model_and_inputs
 
     module, inputs = model_and_inputs(name, shapes)
     example = _example(name, batched(name, inputs, batch), {"batch": batch})

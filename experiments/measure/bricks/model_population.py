@@ -162,7 +162,7 @@ def _language() -> list[Entry]:
 
 def save_graphs(folder: Path) -> None:
     """Import every entry for training and write it to a folder, as the shipped graphs were made."""
-    from slipstick.workloads.importers.torch.torch_import import import_torch
+    from slipstick.workloads.importers.torch.importer import import_torch
 
     for entry in population():
         path = folder / f"{entry.name}.json.gz"

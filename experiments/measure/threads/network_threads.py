@@ -44,8 +44,8 @@ def thread_counts(text: str) -> tuple[int, ...]:
 
 def graph_of(target: str, shapes: Sequence[str]) -> Workload:
     """The training step of a torch model, ``MODULE:FUNCTION``, as a workload named like the function."""
-    from slipstick.workloads.importers.torch.torch_by_name import model_and_inputs
-    from slipstick.workloads.importers.torch.torch_import import import_torch
+    from slipstick.workloads.importers.torch.by_name import model_and_inputs
+    from slipstick.workloads.importers.torch.importer import import_torch
 
     model, inputs = model_and_inputs(target, shapes)
     return import_torch(model, inputs, target.rpartition(":")[2])

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.workloads.importers.torch.torch_by_name import model_and_inputs
+from slipstick.workloads.importers.torch.by_name import model_and_inputs
 
 LEARNING_RATE = 1e-6
 WARM = 3

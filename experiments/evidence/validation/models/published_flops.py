@@ -45,7 +45,7 @@ def table(scored: Path | None) -> list[ValidationRow]:
     from slipstick.experiments.evidence.validation.models.model_names import model_name
     from slipstick.experiments.measure.bricks.model_population import pytorchcv_model
     from slipstick.workloads.importers.torch.arguments import Input
-    from slipstick.workloads.importers.torch.torch_import import import_torch
+    from slipstick.workloads.importers.torch.importer import import_torch
 
     path = scored_file(TABLE, scored)
     if path is None:

@@ -11,8 +11,8 @@ from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.graph.assembly import ImportedNode, Tensor, assemble
 from slipstick.workloads.graph.kinds import product
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.importers.onnx.onnx_operations import read_node
-from slipstick.workloads.importers.onnx.onnx_shapes import DTYPES, Shape, result_shapes, stated_shape
+from slipstick.workloads.importers.onnx.operations import read_node
+from slipstick.workloads.importers.onnx.shapes import DTYPES, Shape, result_shapes, stated_shape
 
 LIMIT_BYTES = 512 * MEGABYTE
 MAX_NODES = 200_000
@@ -22,7 +22,7 @@ def import_onnx(path: str | os.PathLike[str], defaults: Mapping[str, float] | No
     """The forward pass of an ONNX model (.onnx, or .onnx.gz).
 
     Axes with names (``batch``, ``seq_len``) become symbols. Shapes come from the file, from ONNX's own inference, and
-    where that gives up (a convolution over a named axis) from the rules of `onnx.onnx_shapes`.
+    where that gives up (a convolution over a named axis) from the rules of `onnx.shapes`.
 
     Raises
     ------

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.graph.assembly import Number, Piece, Tensor
 from slipstick.workloads.graph.kinds import AXES, product, stored_norm
-from slipstick.workloads.importers.torch.torch_recurrent import recurrent_pieces
+from slipstick.workloads.importers.torch.recurrent import recurrent_pieces
 
 Facts: TypeAlias = Mapping[str, Any]
 Tensors: TypeAlias = Sequence[Tensor | None]

@@ -18,8 +18,8 @@ from slipstick.hwmodels.files.expressions import expression_text
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
-from slipstick.workloads.networks.megatron.megatron_device import DeviceOperations
-from slipstick.workloads.networks.megatron.megatron_layout import ON, SELECTIVE, UNSHARDED, WORDS, MegatronLayout
+from slipstick.workloads.networks.megatron.device import DeviceOperations
+from slipstick.workloads.networks.megatron.layout import ON, SELECTIVE, UNSHARDED, WORDS, MegatronLayout
 from slipstick.workloads.transforms.parallel import expanded
 
 SIZES = {

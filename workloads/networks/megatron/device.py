@@ -13,7 +13,7 @@ import sympy as sp
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op
-from slipstick.workloads.networks.megatron.megatron_layout import (
+from slipstick.workloads.networks.megatron.layout import (
     GRADIENTS,
     OPTIMIZER,
     PARAMETERS,

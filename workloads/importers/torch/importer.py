@@ -19,16 +19,16 @@ from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.importers.torch.arguments import Input, described, without_constants
 from slipstick.workloads.importers.torch.aten import Call, read_call
-from slipstick.workloads.importers.torch.torch_by_name import own_failure
-from slipstick.workloads.importers.torch.torch_recorder import (
+from slipstick.workloads.importers.torch.by_name import own_failure
+from slipstick.workloads.importers.torch.recorder import (
     RecordedNode,
     before_compilation,
     fake_subject,
     make_recorder,
     plain_attention,
 )
-from slipstick.workloads.importers.torch.torch_recurrent import recurrent_macros
-from slipstick.workloads.importers.torch.torch_sizes import Sizes
+from slipstick.workloads.importers.torch.recurrent import recurrent_macros
+from slipstick.workloads.importers.torch.sizes import Sizes
 from slipstick.workloads.importers.torch.value_branches import Branches, decided_branches
 
 # Sizes to trace with where the user names none: primes, so that no layer has the same by chance.
