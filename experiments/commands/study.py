@@ -63,8 +63,8 @@ def register(app: typer.Typer) -> None:
         parts: Annotated[list[str], typer.Argument(help="folders of parts, as study run --part leaves them")],
         folder: Folder = None,
         trusted: Trusted = None,
-    ) -> None:
-        """Join the folders that `study run --part I/N` left: the same bytes as one run."""
+    ) -> int:
+        """Join the folders that `study run --part I/N` left, the same bytes as one run; exit code 1 where some lack."""
         from pathlib import Path
 
         from slipstick.experiments.pages.progress import shown
@@ -83,6 +83,7 @@ def register(app: typer.Typer) -> None:
         if missing:
             print(f"{missing} chunks are not there yet: slipstick study resume {file} --folder {place}")
         print(f"report: slipstick study report {file} --folder {place}")
+        return 1 if missing else 0
 
     @study.command()
     def report(

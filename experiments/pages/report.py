@@ -101,6 +101,13 @@ class Section:
     html: str
 
 
+POLICY = (
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; "
+    "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'\">"
+)
+"""What a page may do (https://www.w3.org/TR/CSP3/): run its own script, draw, save a picture; no network."""
+
+
 def write_page(
     path: str | Path, title: str, lead: str, cards: Sequence[Card], sections: Sequence[Section], script: str = ""
 ) -> Path:
@@ -111,7 +118,7 @@ def write_page(
     body = "".join(f"<section><h2>{escape(s.title)}</h2>{s.html}</section>" for s in sections)
     with atomic_write(path) as stream:
         stream.write(
-            "<!doctype html><html lang=en><head><meta charset=utf-8>"
+            f"<!doctype html><html lang=en><head><meta charset=utf-8>{POLICY}"
             '<meta name=viewport content="width=device-width, initial-scale=1"><link rel=icon href="data:,">'
             f"<title>{escape(title)}</title><style>{STYLE}</style>"
         )

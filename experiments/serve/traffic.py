@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -46,6 +47,10 @@ class Traffic:
     given: tuple[Request, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.rate is not None and not (self.rate > 0 and (self.rate < math.inf or self.count)):
+            raise InputError(f"--rate {self.rate:g}: want a finite number of requests/s > 0")
+        if not 0 <= self.burstiness < math.inf:
+            raise InputError(f"--burstiness {self.burstiness:g}: want a finite number >= 0")
         ways = sum((self.users is not None, self.rate is not None, bool(self.given)))
         timed = bool(self.given) and self.given[0].arrival is None and self.users is not None and self.rate is None
         if ways != 1 and not timed:

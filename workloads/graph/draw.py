@@ -86,7 +86,9 @@ def to_html(workload: Workload) -> str:
     )
     name = escape(workload.name)
     return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name}</title></head>'
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+        f"<title>{name}</title></head>"
         f'<body style="font-family:sans-serif"><h1>{name}</h1><p>{len(workload)} operations, '
         f"{len(workload.edges)} edges. {legend}</p>"
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{right}" height="{bottom}" role="img" '

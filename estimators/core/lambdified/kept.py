@@ -2,8 +2,8 @@
 
 They lie in a private folder of the user's cache (SLIPSTICK_CACHE, else XDG_CACHE_HOME/slipstick, else
 ~/.cache/slipstick; SLIPSTICK_CACHE=off keeps nothing), in one file for each kind of model and form of machine. A file
-counts only for the very sources that it was made by. What cannot be read, or is not the user's own, is as if it were
-not there; where nothing can be written, nothing is kept.
+counts only for the very sources that it was made by, and as it was written: its digest stands in it. What cannot be
+read, was changed, or is not the user's own, is as if it were not there; where nothing can be written, nothing is kept.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,6 +22,8 @@ from slipstick.hwmodels.files.opener import MEGABYTE
 from slipstick.hwmodels.files.readers import InputError, atomic_write, read_json
 
 VARIABLE = "SLIPSTICK_CACHE"
+FORMAT = 2
+"""Of the files: the digest of their content stands in them since 2."""
 LARGEST = 16 * MEGABYTE
 MOST_FILES = 200
 ROOT = Path(__file__).resolve().parents[3]
@@ -109,9 +111,21 @@ def _read(path: Path) -> dict[str, Evaluable]:
         if not _private(path.parent) or path.is_symlink() or not path.is_file():
             return {}
         document = read_json(path, LARGEST)
-        return {str(key): Evaluable.of(data) for key, data in document.items()}
-    except (OSError, InputError, AttributeError):
+        formulas = document["formulas"]
+        if document["format"] != FORMAT or document["digest"] != _digest(path, _text(formulas)):
+            return {}
+        return {str(key): Evaluable.of(data) for key, data in formulas.items()}
+    except (OSError, InputError, AttributeError, KeyError, TypeError, ValueError):
         return {}
+
+
+def _text(formulas: Mapping[str, object]) -> str:
+    return json.dumps(formulas, separators=(",", ":"), allow_nan=False)
+
+
+def _digest(path: Path, text: str) -> str:
+    """Of the formulas and of what they are kept for, which is the name of their file: a changed number is seen."""
+    return hashlib.sha256(f"{FORMAT} {path.name} {text}".encode()).hexdigest()
 
 
 def _private(place: Path) -> bool:
@@ -126,11 +140,11 @@ def _write(path: Path, known: dict[str, Evaluable]) -> None:
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not _private(place):
         return
-    text = json.dumps({key: one.data() for key, one in known.items()}, separators=(",", ":"), allow_nan=False)
-    if len(text) > LARGEST:
+    text = _text({key: one.data() for key, one in known.items()})
+    if len(text) > LARGEST - MEGABYTE:
         return
     with atomic_write(path) as stream:
-        stream.write(text)
+        stream.write(f'{{"format":{FORMAT},"digest":"{_digest(path, text)}","formulas":{text}}}')
     files = sorted(place.glob("*.json"), key=lambda one: one.stat().st_mtime)
     for old in files[:-MOST_FILES]:
         old.unlink(missing_ok=True)
