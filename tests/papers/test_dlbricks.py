@@ -44,7 +44,7 @@ def test_only_what_all_machines_agree_on_is_carried() -> None:
 def test_without_the_data_the_rows_say_so(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     monkeypatch.setenv("SLIPSTICK_DATA", str(tmp_path))
     assert all(row.status == "not_reproducible" and row.reason for row in dlbricks.run())
-    assert [row.case for row in scoreboard.BOARD.rows(tmp_path)] == ["skipped"]
+    assert {row.case for row in scoreboard.BOARD.rows(tmp_path)} == {"skipped"}
 
 
 def test_our_own_bricks_compose_models_left_out_and_both_runs_agree() -> None:
