@@ -5,7 +5,7 @@ RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 EXTRAS ?= dev,measure,onnx,dask,torch
 
-.PHONY: demo test slow lint validate bench attack docs clean engines peers
+.PHONY: demo test slow mutants lint validate bench attack docs clean engines peers
 
 demo: $(VENV)/.light
 	$(RUN) -m slipstick demo
@@ -27,6 +27,9 @@ validate: $(VENV)/.full
 
 attack: $(VENV)/.full
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(RUN) -m tests.attack --cases 50000
+
+mutants: $(VENV)/.full ## small changes to the product, and which of them no test notices (an hour)
+	$(RUN) -m tools.mutants $(MUTANTS)
 
 bench: $(VENV)/.full
 	OMP_NUM_THREADS=1 $(RUN) -m pytest -q -m timed

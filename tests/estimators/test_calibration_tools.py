@@ -89,6 +89,11 @@ def test_profiles_of_a_linear_fit_are_students_intervals() -> None:
     found = profile(line, fit, 0.80)
     for i, name in enumerate(("a", "b")):
         assert found[name] == pytest.approx((fit.values[i] - reach[i], fit.values[i] + reach[i]), rel=2e-3)
+    # a bound inside the interval is its end; one that is never reached changes nothing
+    near = np.array([-np.inf, fit.values[1] - 0.5 * reach[1]])
+    held = Line(("a", "b"), np.zeros(2), near, inf, (), None, y, ("",) * 6)
+    ends = profile(held, fit, 0.80)["b"]
+    assert ends[0] == near[1] and ends[1] == pytest.approx(found["b"][1], rel=2e-3)
 
 
 def test_a_robust_loss_forgives_an_outlier(phi: Machine) -> None:

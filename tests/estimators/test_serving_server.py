@@ -172,3 +172,10 @@ def test_twenty_thousand_requests_in_twelve_seconds_of_cpu(users: int) -> None:
     served = simulate(drawn(20_000, 512, 256, 0.2), seconds, Scheduler(), users=users)
     assert time.process_time() - started < 12
     assert served.steps > 60_000
+
+
+def test_one_token_is_over_with_the_prompts() -> None:
+    closed = steady(seconds, Scheduler(), Load(100, 1, 16), phase="lock-step")
+    step = seconds(Batch(prompt=1600, chunk=100, finished=16))
+    assert (closed.ttft, closed.tpot) == (pytest.approx(step), 0.0)
+    assert closed.output_rate == pytest.approx(16 / step)

@@ -1,6 +1,7 @@
 """Systolic arrays: somebody else's simulator to the cycle, the laws of the conventions, and the operation model."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.memory import Level
+from slipstick.workloads.graph.cost import Cost
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.layers.single import convolution, elementwise, gemm
 
@@ -168,3 +170,13 @@ def test_time_bound_by_bandwidth_where_that_is_slow() -> None:
 def test_bad_input(call, words: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(InputError, match=words):
         call()
+
+
+def test_products_without_traffic_do_not_share_the_formula_of_those_with_it() -> None:
+    """One of two equal products is fused: its operands come from where they are, and only cycles count."""
+    on = tpu().using({"memory.HBM.bandwidth": 1e9})
+    moved = gemm("a", 64, 64, 64, dtype="bfloat16")
+    fused = replace(moved, name="b", cost=Cost({k: v for k, v in moved.cost.items() if k not in ("read", "written")}))
+    both = SystolicArray().times([moved, fused], on)
+    assert both[0] == pytest.approx(3 * 64 * 64 * 2 / 1e9)
+    assert both[1] == pytest.approx(int(cycles(64, 64, 64, 128, 128, "ws", "double_buffered", arrays=2)) / 700e6)

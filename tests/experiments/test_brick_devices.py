@@ -53,6 +53,8 @@ def test_bricks_of_a_gpu_are_waited_for_on_the_wall_clock_and_kept_under_its_nam
     waited: list[int] = []
     gpu = TorchDevice("cpu:0", "a GPU of the test", lambda: waited.append(1))
     short = Protocol(repeats=3, warmups=1, sample_seconds=0.0, budget_seconds=2.0)
+    assert gpu.protocol(short).clock == "wall"
+    assert TorchDevice().protocol(short) == short and short.clock == "thread"
     monkeypatch.setitem(brick_runs.PROTOCOLS, "turns", short)
     monkeypatch.setattr(brick_runs, "build", lambda name, shapes, batch: net(torch))
     store, on = BrickStore(tmp_path / "gpu.sqlite"), machine("tesla-v100-sxm2-16gb")

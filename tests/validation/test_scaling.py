@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -67,3 +68,15 @@ def test_public_measurements_are_predicted_better_than_by_the_simple_methods() -
         row = found[case, "interval score of log time"]
         assert row.ours is not None and row.ours < row.baselines["same_width_everywhere"]
         assert row.interval_coverage == pytest.approx(0.80, abs=0.10)
+
+
+def test_refused_answers_count_in_what_was_asked_and_not_in_what_remains() -> None:
+    """90 answers 1 % off and 10 that are 20 times too large: refusing those ten leaves 1 % of error."""
+    good = scaling.Target("s", "me", "strong", False, 2.0, 1.0, 1.01, 0.9, 1.1, False, 1.0, 1.0, 1.0)
+    wrong = replace(good, ours=20.0, refused=True)
+    row = next(iter(scaling._refusals([good] * 90 + [wrong] * 10)))
+    assert row.n == 90 and row.ours == pytest.approx(1.0)
+    assert row.baselines["nothing_refused"] > row.baselines["refusing_the_worst_with_hindsight"] == pytest.approx(1.0)
+    assert "10.0% refused" in row.reason
+    (missed, *_) = scaling._refusals([good] * 90 + [replace(wrong, refused=False)] * 20)
+    assert missed.n == 110 and missed.ours == pytest.approx(1900.0)

@@ -155,3 +155,10 @@ def test_damaged_files_end_in_one_line_or_in_a_graph(tmp_path: Path) -> None:
             content[place] = random.integers(256)
         with contextlib.suppress(InputError):
             import_onnx(write(tmp_path, bytes(content)))
+
+
+def test_a_window_as_large_as_its_input_has_one_place(tmp_path: Path) -> None:
+    """LeNet's last convolution (LeCun et al. 1998, C5): 5 x 5 windows on 5 x 5 maps."""
+    nodes = [helper.make_node("Conv", ["x", "w"], ["y"], kernel_shape=[5, 5])]
+    graph = import_onnx(write(tmp_path, model(nodes, {"x": [1, 16, 5, 5]}, {"w": [120, 16, 5, 5]}, ["y"])))
+    assert matrix_flop(graph) == 2 * 120 * 16 * 25

@@ -22,6 +22,7 @@ def test_a_convolution_and_a_product_by_closed_form(tmp_path: Path) -> None:
     assert [op.kind for op in workload] == ["convolution", "view", "elementwise", "reduction", "gemm"]
     outputs, window, channels = 8 * 16 * 16 * 16, 3 * 3, 3
     assert workload.bound().cost["flop.matrix.float32"] == 2 * outputs * window * channels + 2 * 8 * 10 * 16
+    assert dict(workload.operations[3].dims) == {"elements": 8 * 16 * 16 * 16, "outputs": 8 * 16}  # not its zero
     assert len(workload.edges) == 4  # a chain: what relu's zero waits for is nothing
 
 

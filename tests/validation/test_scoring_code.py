@@ -1,0 +1,69 @@
+"""Scoring code on small made-up data whose scores are known by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from slipstick.experiments.calibrate.public_data import training_file
+from slipstick.experiments.evidence.boards import cpu_layers, surfaces
+from slipstick.experiments.evidence.validation.parallel.training import training_known_scores as known_scores
+from slipstick.experiments.evidence.validation.parallel.training.training_figures import spread_of
+from slipstick.experiments.evidence.validation.parallel.training.training_rows import FILES, training_runs
+
+
+def test_a_table_of_surfaces_is_counted_by_hand() -> None:
+    """60 answers at 2x: 45 are 10 % too large and inside their band, 15 refused and 100 % too large outside it."""
+    good = surfaces.SurfaceCase("me", 2.0, 1.0, 1.1, 0.8, 1.25, "trust", 1.3, 2.0)
+    wrong = surfaces.SurfaceCase("me", 2.0, 1.0, 2.0, 1.5, 3.0, "do not extrapolate", 1.3, 2.0)
+    median, tail = surfaces._scores("made up", "beyond", [good] * 45 + [wrong] * 15)
+    assert median.n == 60 and median.ours == pytest.approx(10.0) and median.ok is False
+    assert median.baselines == {"powers": pytest.approx(30.0), "nearest": pytest.approx(100.0)}
+    assert median.interval_coverage == pytest.approx(0.75)
+    assert median.interval_width == pytest.approx(1.25 / 0.8)
+    assert median.reason == "25% refused; 45 trusted: median 10.0 %, 100% in the band"
+    assert tail.ours == pytest.approx(100.0)
+    few, _ = surfaces._scores("made up", "beyond", [good] * 10)
+    assert few.ok is None and few.interval_coverage is None  # too few for a verdict
+
+
+def test_layers_that_take_their_bytes_over_the_bandwidth_are_met_by_the_fit(tmp_path: Path) -> None:
+    """Additions that take 200 us and 8 bytes an element at 5 GB/s, over five folds of ten models."""
+    sizes = np.tile([16, 64, 128, 256, 512], 20)
+    frame = pd.DataFrame({name: np.ones(100) for name in cpu_layers.SIDES})
+    frame["output_height"], frame["input_height"] = sizes * 64, sizes * 64
+    frame["output_channel"] = frame["input_channel"] = 64
+    frame["mean_time"] = 200e-6 + 8 * sizes * 64 * 64 / 5e9
+    frame["kind"], frame["function"] = "Elementwise", ""
+    frame["model_name"] = [f"model {i // 10}" for i in range(100)]
+    frame["topology_hash"] = np.arange(100)
+    for name in ("mad_flops", "kernel_1", "kernel_2", "stride_1"):
+        frame[name] = 1.0
+    path = tmp_path / "layers.csv"
+    frame.to_csv(path, index=False)
+    known = cpu_layers._frame(path)
+    assert len(known) == 100 and set(known["fold"]) <= set(range(cpu_layers.FOLDS))
+    learned, judged = cpu_layers._split(known, known, known["fold"].iloc[0])
+    assert set(learned["model_name"]).isdisjoint(judged["model_name"])
+    ours, measured, plain, factor = cpu_layers._held_out("elementwise", learned, judged)
+    assert ours == pytest.approx(measured, rel=0.02)
+    assert np.abs(plain / measured - 1).mean() > np.abs(factor / measured - 1).mean() > 0.05
+
+
+def test_larger_clusters_are_foretold_from_the_smaller_ones_of_the_same_model() -> None:
+    path = training_file(FILES["llm-foundry"])
+    if path is None:
+        pytest.skip(f"{FILES['llm-foundry']} is not there: set SLIPSTICK_DATA")
+    every = training_runs("llm-foundry", path)[0]
+    runs = [run for run in every if run.model.name == "mpt-7b" and run.system == "h100" and run.sequence == 2048]
+    sizes = sorted({run.devices for run in runs})
+    assert len(sizes) >= 3
+    found = known_scores.grown("llm-foundry", runs, runs)
+    border = sizes[len(sizes) // 2 - 1]
+    assert len(found.measured) == sum(run.devices > border for run in runs)
+    errors = np.abs(np.log(found.ours / found.measured))
+    assert np.median(errors) < 0.05 and set(found.baselines) >= {"nearest known run, scaled"}
+    assert spread_of(np.array([-0.1, 0.2, 0.3, -0.4, 0.5])) == pytest.approx(0.42 / 1.2816, rel=1e-3)
