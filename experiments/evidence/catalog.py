@@ -47,13 +47,11 @@ def scoreboard(name: str) -> Board:
     InputError
         Where no scoreboard has this name.
     """
-    from slipstick.experiments.evidence.score import Board
-
     if name not in scoreboards():
         raise unknown_name("scoreboard", name, scoreboards())
     module = import_module(f"slipstick.experiments.evidence.boards.{name.replace('-', '_')}")
-    board = getattr(module, "BOARD", None)
-    return board or Board("", {name: lambda data: module.rows(data.scored)})
+    board: Board = module.BOARD
+    return board
 
 
 def reproduce(name: str) -> list[ReproductionRow]:

@@ -8,7 +8,7 @@ not scored). The trivial use of the same anchors is a baseline: the data sheet's
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,10 +20,10 @@ from slipstick.estimators.across_devices.forecast import Forecast
 from slipstick.estimators.across_devices.operation_times import OperationTimes, joined_times, thinned
 from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.learning.scores import Score, mean_error, score
+from slipstick.estimators.learning import scores
 from slipstick.experiments.calibrate.devices_left_out import four_numbers, noise_floor, roofline
-from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.score import MAPE, Board, Data, MissingError, Scored
 from slipstick.experiments.evidence.validation.gpu import gpu_data
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
@@ -42,40 +42,32 @@ HELD_OUT = ("h100-sxm", "a100-pcie-80gb", "l4", "mi210", "v100-pcie", "t4")
 DATASET = "anchors on a new GPU"
 
 
-def rows(scored_at: Path | None = None) -> list[ValidationRow]:
-    """The scoreboard; skipped cases say why."""
-    folder = data_folder()
-    if folder is None:
-        return [skipped(DATASET, "no public measurements here (set SLIPSTICK_DATA; `slipstick data list` says where)")]
-    frames = _frames(folder)
-    tested = frames if scored_at is None else _frames(scored_at)
+def _machines(data: Data) -> Iterator[Scored | ValidationRow]:
+    """Each machine by its data sheet alone, and after two rows, or some drawn at random, were measured on it."""
+    frames, tested = _frames(data.folder), _frames(data.scored or data.folder)
     if not tested or not frames:
-        return [skipped(DATASET, f"none of NeuSight's files is in {scored_at or folder}")]
-    if scored_at is not None:
+        raise MissingError(f"none of NeuSight's files is in {data.scored or data.folder}")
+    if data.scored is not None:
         frames = {
             name: gpu_data.without(frame, tested[name]["key"]) for name, frame in frames.items() if name in tested
         }
     training = [form for name, frame in frames.items() for form in _forms(name, frame)]
     scoring = [form for name, frame in tested.items() for form in _forms(name, frame)]
-    present = {form.machine.name for form in scoring}
-    held_out = [machine(name) for name in HELD_OUT] if scored_at is None else []
-    if scored_at is not None:
-        held_out = list({form.machine.name: form.machine for form in scoring}.values())
-    made = fit_devices(training, "NeuSight, FP32", SAMPLE)
+    present = {form.machine.name: form.machine for form in scoring}
     unknown = {device for frame in tested.values() for device in frame.loc[frame["machine"] == "", "device"]}
-    scores = [skipped(DATASET, f"the catalogue lacks {device}") for device in sorted(unknown)]
-    for target in held_out:
+    yield from (skipped(DATASET, f"the catalogue lacks {device}") for device in sorted(unknown))
+    made = fit_devices(training, "NeuSight, FP32", SAMPLE)
+    for target in map(machine, HELD_OUT) if data.scored is None else present.values():
         if target.name not in present:
-            scores.append(skipped(DATASET, f"no rows of {target.name}"))
+            yield skipped(DATASET, f"no rows of {target.name}")
             continue
         forms, measured = taken([form for form in scoring if form.machine.name == target.name], ANCHORS)
         before, after = (made.forecast(target, (target.name,), known) for known in ((), measured))
         for form in forms:
             others = [f for f in training if f.name == form.name and f.machine.name != target.name]
             if any(one.name == form.name for one in made.classes) and others and len(form) > 1:
-                scores += _rows_of(target, form, others, measured, before, after)
-                scores += _at_random(made, target, form)
-    return scores
+                yield from _both(target, form, others, measured, before, after)
+                yield from _at_random(made, target, form)
 
 
 def _at_random(made: DeviceCalibration, machine: Machine, form: OperationTimes) -> list[ValidationRow]:
@@ -88,12 +80,12 @@ def _at_random(made: DeviceCalibration, machine: Machine, form: OperationTimes) 
         return []
     part = thinned([form], SCORED)
     truth = joined_times(part)
-    alone = mean_error(made.forecast(machine, without, ()).predict(part, LEVEL).time, truth)
+    alone = scores.mean_error(made.forecast(machine, without, ()).predict(part, LEVEL).time, truth)
     errors = []
     for draw in range(DRAWS):
         index = np.random.default_rng(draw).choice(len(form), DRAWN, replace=False)
         predicted = made.forecast(machine, without, [form.some(index)])
-        errors.append(mean_error(predicted.predict(part, LEVEL).time, truth))
+        errors.append(scores.mean_error(predicted.predict(part, LEVEL).time, truth))
     base, count = {"no anchors": alone}, len(truth)
     return [
         ValidationRow(
@@ -112,56 +104,34 @@ def _at_random(made: DeviceCalibration, machine: Machine, form: OperationTimes) 
     ]
 
 
-def _rows_of(
+def _both(
     machine: Machine,
     form: OperationTimes,
     others: Sequence[OperationTimes],
     anchors: Sequence[OperationTimes],
     alone: Forecast,
     anchored: Forecast,
-) -> list[ValidationRow]:
+) -> Iterator[Scored]:
+    """From the data sheet alone, and after one product and one addition."""
     part = thinned([form], SCORED)
-    truth = joined_times(part)
     plain = roofline(part)
-    baselines = {
-        "roofline": mean_error(plain, truth),
-        "calibrated roofline": mean_error(roofline(part, four_numbers(others)), truth),
-    }
-    by_anchor = _one_factor(part, plain, anchors)
-    predictions = [forecast.predict(part, LEVEL) for forecast in (alone, anchored)]
-    before, then = (score(one.time, one.low, one.high, truth, LEVEL) for one in predictions)
-    known = {**baselines, "no anchors": before.mape}
-    if by_anchor is not None:
-        known["roofline times the anchor's ratio"] = mean_error(by_anchor, truth)
-    floor = noise_floor(part)
-    case = f"{form.source}, {machine.name}"
-    return [
-        _row(f"{case}, data sheet alone", machine, len(truth), before, baselines, floor),
-        _row(f"{case}, one product and one addition measured", machine, len(truth), then, known, floor),
-    ]
-
-
-def _row(
-    case: str, machine: Machine, count: int, score: Score, baselines: dict[str, float], floor: float | None
-) -> ValidationRow:
-    note = f"median |log ratio| {score.median:.3f}, 90th percentile {score.ninetieth:.3f}; "
-    return ValidationRow(
-        DATASET,
-        case,
-        machine.name,
-        count,
-        "MAPE",
-        "1",
-        score.mape,
-        baselines,
-        None,
-        None,
-        LEVEL,
-        score.coverage,
-        score.width,
-        floor,
-        f"{note}interval score {score.interval:.3f} of log time",
-    )
+    baselines = {"roofline": plain, "calibrated roofline": roofline(part, four_numbers(others))}
+    before = alone.predict(part, LEVEL)
+    known = {**baselines, "no anchors": before.time}
+    if (by_anchor := _one_factor(part, plain, anchors)) is not None:
+        known["roofline times the anchor's ratio"] = by_anchor
+    for case, predicted, simple in (
+        ("data sheet alone", before, baselines),
+        ("one product and one addition measured", anchored.predict(part, LEVEL), known),
+    ):
+        truth = joined_times(part)
+        score = scores.score(predicted.time, predicted.low, predicted.high, truth, LEVEL)
+        yield Scored(
+            f"{form.source}, {machine.name}, {case}", machine.name, truth, predicted.time, (MAPE,), (), simple, None,
+            predicted.low, predicted.high, LEVEL, noise=noise_floor(part),
+            reason=f"median |log ratio| {score.median:.3f}, 90th percentile {score.ninetieth:.3f}; "
+            f"interval score {score.interval:.3f} of log time",
+        )  # fmt: skip
 
 
 def _one_factor(
@@ -192,3 +162,6 @@ def _forms(name: str, frame: pd.DataFrame) -> list[OperationTimes]:
         times = part["time"].to_numpy(float)
         forms.append(OperationTimes.of(machine(str(where)), kind, "float32", columns, times, source=name))
     return forms
+
+
+BOARD = Board("What are two measurements on a new GPU worth?", {DATASET: _machines})
