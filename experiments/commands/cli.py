@@ -14,33 +14,6 @@ import typer
 
 from slipstick.experiments.studies.versions import installed_version
 
-VERBS = (
-    "estimate",
-    "serve",
-    "plan",
-    "whatif",
-    "extrapolate",
-    "calibrate",
-    "read",
-    "replay",
-    "measure",
-    "seqpoint",
-    "bricks",
-    "spmv",
-    "explain",
-    "study",
-    "demo",
-    "reproduce",
-    "validate",
-    "data",
-    "machines",
-    "workloads",
-    "estimators",
-    "phases",
-    "tune",
-)
-"""Modules of slipstick.experiments.commands, in the order of the help; a new verb is a new file and a word here."""
-
 TRACEBACK = "--traceback"
 LONGEST_LINE = 2_000
 INTERRUPTED = 130
@@ -59,9 +32,15 @@ def build() -> typer.Typer:
         rich_markup_mode=None,
     )
     app.callback()(_options)
-    for verb in VERBS:
+    for verb in verbs():
         import_module(f"slipstick.experiments.commands.{verb}").register(app)
     return app
+
+
+def verbs() -> list[str]:
+    """Names of the verbs: the modules beside this one that register themselves; parts of a verb have an underscore."""
+    files = sorted(path for path in Path(__file__).parent.glob("[a-z]*.py") if "_" not in path.stem)
+    return [path.stem for path in files if path.stem not in ("cli", "numbers")]
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it so

@@ -18,7 +18,7 @@ from slipstick.estimators.schedule.serving.closed_loop import Load, steady
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
 from slipstick.experiments.evidence.score import PERCENT, Data, Scored
 from slipstick.experiments.serve.oracle import Deployment
-from slipstick.hwmodels.catalog import machine, machine_names
+from slipstick.hwmodels.catalog import machine, machine_names, name_of_device
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language_catalog import language_model
@@ -140,6 +140,7 @@ def _result(row: dict[str, str]) -> Result:
     if row["benchmark"] not in BENCHMARKS:
         raise InputError(f"benchmark {row['benchmark']}: not modelled")
     name = next((m for words, m in MACHINES.items() if words in row["accelerator"].upper()), None)
+    name = name or name_of_device(row["accelerator"])
     if name is None or name not in machine_names():
         raise InputError(f"accelerator {row['accelerator']}: no machine here")
     if not row["tokens_per_s"] or not row["accelerators"]:
