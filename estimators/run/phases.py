@@ -225,6 +225,11 @@ def step_features(table: StepTable, dimensions: int = 100) -> npt.NDArray[np.flo
 
     The paper gives no scaling. Counts are divided by the mean number of invocations of a step and durations by the
     mean total duration, so both halves weigh the same and a column weighs by its share.
+
+    Raises
+    ------
+    InputError
+        Where steps times operations are more numbers than `MOST_FEATURES`.
     """
     numbers = 2 * len(table.steps) * len(table.names)
     if numbers > MOST_FEATURES:

@@ -85,7 +85,7 @@ def _sizes(board: Board, name: str, frame: pd.DataFrame) -> list[dict[str, float
 def scored_parts(
     case: Case, parts: Sequence[Part], floor: float | None, title: str = ""
 ) -> Iterator[Scored | ValidationRow]:
-    """Scores of machines, together and each; `floor` is the noise, a relative error."""
+    """Scores of machines, together and each; `floor` is the noise of the measured times, a share of each."""
     title = title or case.name
     if not parts:
         yield skipped(title, "no rows of the machines that are held out")
