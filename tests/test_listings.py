@@ -32,3 +32,10 @@ def test_a_page_runs_as_copied(page: Path) -> None:
 @pytest.mark.parametrize("page", SLOW, ids=_name)
 def test_a_page_runs_as_copied_with_what_takes_long(page: Path) -> None:
     _holds(page, slow=True)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_commands_stand_in_listings_that_run(page: Path) -> None:
+    """A command in a fence without a language would be shown, and never be tried."""
+    apart = [fence for fence in fences(page.read_text()) if fence.language in ("", "text", "sh") and not fence.title]
+    assert [line for fence in apart for line in fence.body.splitlines() if line.startswith(("slipstick ", "$ "))] == []
