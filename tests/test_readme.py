@@ -6,6 +6,7 @@ import csv
 import gzip
 import json
 import os
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,13 @@ def test_it_is_short_and_shows_three_uses() -> None:
 def test_the_table_is_that_of_the_scoreboards() -> None:
     """`python -m tools.accuracy` writes it anew."""
     assert accuracy.TABLE.findall(README.read_text()) == [accuracy.table()]
+
+
+def test_the_front_page_of_the_documentation_says_the_same() -> None:
+    line = (ROOT / "docs" / "index.md").read_text().partition("**Accuracy:**")[2].partition("\n\n")[0]
+    numbers = re.findall(r"\d+ %", line)
+    assert len(numbers) == 2
+    assert any(all(number in row for number in numbers) for row in accuracy.table().splitlines())
 
 
 def test_the_module_takes_what_was_measured_on_every_card(capsys: pytest.CaptureFixture[str]) -> None:
