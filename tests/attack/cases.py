@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from tests.attack.edits import ALL_EDITS, PLACES, Edit, broken, put
+from tests.attack.edits import ALL_EDITS, EVIL, PLACES, Edit, broken, put
 from tests.attack.readers import READERS
 
 
@@ -34,24 +34,39 @@ def read_case(case: FileCase, folder: Path, seeds: Path) -> str | None:
     from slipstick.hwmodels.files.readers import InputError
 
     (folder / ".seeds").symlink_to(seeds)
-    place, content = _seed(seeds, case.seed)
+    place, content = seed_content(seeds, case.seed)
     path = folder / place
     if case.edits[0].kind in PLACES:
         put(path, case.edits[0].kind, content)
     else:
         path.write_bytes(broken(content, list(case.edits), case.seed))
+    (folder / "evil.py").write_text(EVIL)
+    before = _bytes(path)
     try:
         READERS[case.reader].call(path)
     except InputError as error:
-        return _said(error)
+        if notes := _said(error):
+            return notes
+    if case.reader not in MOVES and _bytes(path) != before:
+        return "the file that was read is changed"
     return None
+
+
+MOVES = ("load",)
+"""Puts the file to its place in a store, and is tried there."""
+
+
+def _bytes(path: Path) -> bytes | None:
+    """The content of a regular file; None for anything else."""
+    return path.read_bytes() if path.is_file() and not path.is_symlink() else None
 
 
 def _said(error: Exception) -> str | None:
     return "an error of several lines" if "\n" in str(error).strip() else None
 
 
-def _seed(seeds: Path, name: str) -> tuple[str, bytes]:
+def seed_content(seeds: Path, name: str) -> tuple[str, bytes]:
+    """Name and content of a seed."""
     if name == "store/part":
         path = sorted((seeds / "store" / "results").iterdir())[0]
         return path.name, path.read_bytes()

@@ -19,6 +19,8 @@ from typing import Any
 import yaml
 from hypothesis import strategies as st
 
+from tests.attack.shared_pages import rebuilt
+
 LARGEST = 1 << 18
 GROWN = 80_000_000
 """Bytes that a repeated field makes at most: beyond what any reader takes, and written in a second."""
@@ -28,6 +30,7 @@ FIRED = "fired"
 
 NUMBERS = ["0", "-1", "-0.0", "1", "3", "0.5", "1e-320", "1e-30", "1e5", "1e15", "1e30", "1e300", "-1e300", "1e999"]
 NUMBERS += ["NaN", "-Infinity", ".inf", ".nan", "9" * 400, "1" + "0" * 5000, "0x10", "1_0", "1,5", "2147483648"]
+NUMBERS += ["18446744073709551616", "735134400", "1000000000", "1" + "0" * 100]
 NUMBERS += ["9223372036854775808", "4.5", "١٢", "5 apples", "1 GHz", "-3 GiB", "1e999 s", "3 **9**9**9 Hz"]
 WORDS = ["", " ", "null", "true", "[]", "{}", "a", "nope", "\0", "\x1b[31m", "\ud800", "é" * 3, "x" * 5000, "=1+1"]
 WORDS += ["@SUM(A1)", "+1", "-1", "../../etc/passwd", "/dev/zero", ".", "//", "a.b.c", "machine.clock", "time_s", "%s"]
@@ -54,6 +57,8 @@ CODE = [
     f"(1).__class__.__mro__[-1].__subclasses__() or {MARK}",
     "antigravity:fly",
     "os:system",
+    "evil:make",
+    "evil.py:make",
 ]
 PIECES = [*NUMBERS, *WORDS, *CODE]
 VALUES: list[Any] = [
@@ -77,6 +82,9 @@ VALUES: list[Any] = [
 ]
 VALUES += ["", {}, [[]], [1, 2], {"a": 1}, float("nan"), float("inf"), [None] * 50, {"": ""}, *PIECES]
 PLACES = ("fifo", "device", "folder", "missing", "empty", "bomb", "long line", "wide", "loop", "deep", "utf-16")
+PLACES += ("aliases", "shared pages", "view", "trigger", "many keys")
+EVIL = f"open('{FIRED}', 'w')\nmake = lambda: None  # {MARK}\n"
+"""A module that stands beside every file, and that no file may have imported."""
 KINDS = ("flip", "drop", "insert", "truncate", "double", "word", "cell", "cell", "value", "value", "value", "key")
 KINDS += ("remove", "nest", "swap", "repeat")
 
@@ -138,12 +146,19 @@ def put(path: Path, kind: str, content: bytes) -> None:
         path.mkdir()
     elif kind == "bomb":
         path.with_name(path.name).write_bytes(_BOMB)
+    elif kind in ("shared pages", "view", "trigger"):
+        path.write_bytes(content)
+        if content.startswith(b"SQLite"):
+            rebuilt(path, kind)
     elif kind != "missing":
         text = {
             "empty": b"",
             "long line": content[:200] + b"1 " * 2_000_000,
             "wide": b",".join(b"c%d" % i for i in range(20_000)) + b"\n" + b"1," * 19_999 + b"1\n",
             "deep": b"[" * 100_000,
+            "aliases": b"a0: &a0 [x, x]\n"
+            + b"".join(b"a%d: &a%d [%s]\n" % (i, i, b", ".join([b"*a%d" % (i - 1)] * 9)) for i in range(1, 12)),
+            "many keys": b"{" + b", ".join(b'"k%d": {"a": [1]}' % i for i in range(200_000)) + b"}",
             "utf-16": content.decode("utf-8", "replace").encode("utf-16"),
         }[kind]
         path.write_bytes(text)

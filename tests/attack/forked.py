@@ -11,6 +11,7 @@ import resource
 import shutil
 import signal
 import sys
+import sysconfig
 import tempfile
 import time
 import traceback
@@ -22,6 +23,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import psutil
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.strategies import SearchStrategy
@@ -176,6 +178,8 @@ def _work(cases: SearchStrategy[Any], one: Try, count: int, start: int, pipe: Co
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     warnings.simplefilter("ignore")
+    tempfile.tempdir = os.environ["TMPDIR"] = str(home)
+    os.environ |= {"SLIPSTICK_CACHE": "off", "MPLCONFIGDIR": str(home), "NUMBA_CACHE_DIR": str(home)}
     watched = _Watch(home)
     sys.addaudithook(watched.hear)
     quiet = open(os.devnull, "w")  # noqa: SIM115 - as long as the worker
@@ -207,6 +211,7 @@ def _work(cases: SearchStrategy[Any], one: Try, count: int, start: int, pipe: Co
             except BaseException as error:
                 what = _where(error)
         watched.on = False
+        watched.heard = watched.heard or watched.imported()
         if watched.heard or (folder / FIRED).exists():
             what = f"CODE RUN: {watched.heard or 'canary'}"
         megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -241,29 +246,62 @@ def _general(text: str) -> str:
     return re.sub(r"'[^']*'|\"[^\"]*\"|-?\d[\d.e+-]*", "_", text)
 
 
+INSTALLED = tuple(
+    os.path.realpath(place)
+    for place in (
+        *(sys.prefix, sys.base_prefix, sysconfig.get_path("stdlib")),
+        *(Path(module.__file__ or "").parents[1] for module in (psutil, hypothesis)),
+        Path(__file__).parents[2],
+    )
+)
+"""Where code may come from: Python, what is installed beside it, and this project."""
+
+
 class _Watch:
-    """An audit hook: processes, sockets, unpickling, our own marks executed, files written elsewhere."""
+    """An audit hook: processes, sockets, unpickling, foreign code executed or imported, files written elsewhere."""
 
     def __init__(self, home: Path) -> None:
-        self.home = str(home)
+        self.home = os.path.realpath(home)
         self.on = False
         self.heard = ""
+        self.modules = set(sys.modules)
+
+    def imported(self) -> str:
+        """A module that was imported from outside the installation."""
+        new = set(sys.modules) - self.modules
+        self.modules |= new
+        for name in new:
+            place = getattr(sys.modules[name], "__file__", None)
+            if place and not os.path.realpath(place).startswith(INSTALLED):
+                return f"imports {place}"
+        return ""
 
     def hear(self, event: str, args: tuple[Any, ...]) -> None:
         if not self.on:
             return
         if event == "pickle.find_class" and _while_importing():
             return  # libraries copy their own objects by pickle
-        if event in ("os.system", "os.exec", "os.posix_spawn", "os.spawn", "pickle.find_class", "socket.connect"):
+        if event in (
+            "os.system",
+            "os.exec",
+            "os.posix_spawn",
+            "os.spawn",
+            "pickle.find_class",
+            "socket.connect",
+            "os.remove",
+        ):
+            if event == "os.remove" and os.path.abspath(os.fsdecode(args[0])).startswith(self.home):  # noqa: PTH100
+                return
             self.heard = f"{event} {str(args)[:80]}"
         elif event == "subprocess.Popen" and not _harmless(args):
             self.heard = f"{event} {str(args[:2])[:80]}"
+        elif event == "exec" and getattr(args[0], "co_filename", "").startswith(self.home):
+            self.heard = f"exec of {args[0].co_filename}"
         elif event == "exec" and MARK in str(getattr(args[0], "co_names", "")) + str(getattr(args[0], "co_consts", "")):
             self.heard = "exec of a marked text"
         elif event == "open" and isinstance(args[0], str) and args[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
             path = os.path.realpath(args[0])
-            allowed = path.startswith((self.home, "/dev/", os.path.realpath(tempfile.gettempdir())))
-            if not allowed and "__pycache__" not in path and ".cache" not in path:
+            if not path.startswith((self.home, "/dev/")) and "__pycache__" not in path:
                 self.heard = f"writes {path}"
 
 

@@ -69,58 +69,10 @@ def _matrix(path: Path) -> object:
     return answer(path, "", "hot", None, None, None)
 
 
-def _spmv_model(path: Path) -> object:
-    from slipstick.estimators.operation.spmv.spmv_model import load_spmv_model
-
-    return load_spmv_model(path)
-
-
-def _spmv_devices(path: Path) -> object:
-    from slipstick.estimators.operation.spmv.spmv_devices import load_devices
-
-    return load_devices(path)
-
-
-def _trace(path: Path) -> object:
-    from slipstick.workloads.importers.traces.kineto_graph import read_trace_graph
-
-    return read_trace_graph(path)
-
-
-def _kernels(path: Path) -> object:
-    from slipstick.workloads.importers.traces.kernel_shapes import read_kernel_operations
-
-    return read_kernel_operations(path)
-
-
 def _phases(path: Path) -> object:
     from slipstick.experiments.commands.phases import read_steps
 
     return read_steps(path, r"ProfilerStep#(\d+)")
-
-
-def _execution(path: Path) -> object:
-    from slipstick.workloads.importers.traces.execution_trace import import_execution_trace
-
-    return import_execution_trace(path)
-
-
-def _chakra(path: Path) -> object:
-    from slipstick.workloads.importers.traces.chakra_graph import read_chakra_graph
-
-    return read_chakra_graph(path)
-
-
-def _pipeline(path: Path) -> object:
-    from slipstick.workloads.importers.traces.tensorboard_profile import read_input_pipeline
-
-    return read_input_pipeline(path)
-
-
-def _top(path: Path) -> object:
-    from slipstick.workloads.importers.traces.tensorboard_profile import read_top_operations
-
-    return read_top_operations(path)
 
 
 def _recorded(path: Path) -> object:
@@ -167,6 +119,23 @@ def _study(path: Path) -> object:
     return made.cases[index].rows(start, min(stop, start + 16))
 
 
+def _job(path: Path) -> object:
+    """By formula, and a few simulated runs; with an estimator of the command line, which is none of the file's."""
+    from slipstick.experiments.subjects.jobs.job_file import job_question
+    from slipstick.experiments.subjects.jobs.simulated import simulate
+
+    question = job_question(str(path), "v100-sxm")
+    question.formula(question.job()[0])
+    return simulate(question, runs=2).rows()
+
+
+def _requests(path: Path) -> object:
+    from slipstick.estimators.schedule.serving.requests import recorded
+
+    recorded(path)
+    return run_line(["serve", str(path.parent / ".seeds" / "config.json"), "--on", "h100-sxm", "--requests", str(path)])
+
+
 def _store(path: Path) -> object:
     import shutil
 
@@ -190,26 +159,8 @@ def _times(path: Path) -> object:
     return read_measurements(str(path), workload("gemm"), machine("xeon-phi-7120p"))
 
 
-def _operation_times(path: Path) -> object:
-    from slipstick.experiments.calibrate.operation_measurements import read_operation_times
-
-    return read_operation_times(path)
-
-
-def _series(path: Path) -> object:
-    from slipstick.experiments.extrapolate.series_files import read
-
-    return read(path)
-
-
 def _extrapolate(path: Path) -> object:
     return run_line(["extrapolate", str(path), "--to", "64"])
-
-
-def _log(path: Path) -> object:
-    from slipstick.experiments.subjects.iterations.logs import read_log
-
-    return read_log(path)
 
 
 def _mllog(path: Path) -> object:
@@ -217,12 +168,6 @@ def _mllog(path: Path) -> object:
 
     log = read_mllog(path)
     return log.lines(), log.profiles(), log.steps and log.step_seconds
-
-
-def _known(path: Path) -> object:
-    from slipstick.experiments.subjects.training_plan.known_runs import read_known
-
-    return read_known(path)
 
 
 def _sheet(path: Path) -> object:
@@ -249,35 +194,11 @@ def _anchors(path: Path) -> object:
     return read_anchors(path)
 
 
-def _config(path: Path) -> object:
-    from slipstick.workloads.importers.configs.huggingface import read_config
-
-    return read_config(path)
-
-
-def _gguf(path: Path) -> object:
-    from slipstick.workloads.importers.configs.gguf import read_gguf
-
-    return read_gguf(path)
-
-
-def _xplane(path: Path) -> object:
-    from slipstick.workloads.importers.xla.xplane import read_xplane
-
-    return read_xplane(path)
-
-
 def _cpuinfo(path: Path) -> object:
     from slipstick.hwmodels.files.readers import read_text
     from slipstick.hwmodels.importers.cpuinfo import parse_cpuinfo
 
     return parse_cpuinfo(read_text(path))
-
-
-def _steps_csv(path: Path) -> object:
-    from slipstick.experiments.measure.training.step_files import read_steps
-
-    return read_steps(path)
 
 
 def _timeline(path: Path) -> object:
@@ -306,77 +227,54 @@ TIMELINES = ("nsys.sqlite", "rocprof.json", "rocprof.csv")
 MADE = (*TIMELINES, "vllm.json", "llama-bench.json", "llama-bench.jsonl", "profile.cali", "caliper.json", "trace.json")
 MADE += ("ncu.csv", "ncu-raw.csv", "pmc.csv", "perf-stat.csv", "perf-stat.txt", "perf-stat.json", "perf-script.txt")
 MADE += ("likwid.csv", "step.mlir", "generic.mlir")
-_OWN: Mapping[str, Reader] = {
-    name: Reader(name, seeds, call)
-    for name, (seeds, call) in {
-        "slipstick.hwmodels.machine.load_machine": (
-            ("xeon-phi-7120p.yaml", "h100-sxm.yaml", "a100-80-dgx.yaml"),
-            _machine,
-        ),
-        "slipstick.workloads.importers.detect.import_file": (
-            ("gemm.json", "phi-cnn-small.json", "packed.json.gz", "model.onnx", "trace.json"),
-            _workload,
-        ),
-        "slipstick.hwmodels.importers.kerncraft.load_kerncraft": (("kerncraft.yml",), _kerncraft),
-        "slipstick.hwmodels.importers.lscpu.parse_lscpu": (("lscpu.json",), _lscpu),
-        "slipstick.hwmodels.importers.lscpu.parse_hwloc": (("hwloc.xml",), _hwloc),
-        "slipstick.workloads.kernels.sparse_files.read_matrix": (
-            ("matrix.mtx", "matrix.npz", "matrix.edges", "matrix.triplet0"),
-            _matrix,
-        ),
-        "slipstick.estimators.operation.spmv.spmv_model.load_spmv_model": (("spmv.npz",), _spmv_model),
-        "slipstick.estimators.operation.spmv.spmv_devices.load_devices": (("devices.json",), _spmv_devices),
-        "slipstick.workloads.importers.traces.kineto_graph.read_trace_graph": (("trace.json", "trace.json.gz"), _trace),
-        "slipstick.workloads.importers.traces.kernel_shapes.read_kernel_operations": (("trace.json",), _kernels),
-        "slipstick.experiments.commands.phases.read_steps": (
-            ("trace.json", "trace.json.gz", "steps.jsonl", "input_pipeline.json"),
-            _phases,
-        ),
-        "slipstick.workloads.importers.traces.execution_trace.import_execution_trace": (("trace.json",), _execution),
-        "slipstick.workloads.importers.traces.chakra_graph.read_chakra_graph": (("trace.json",), _chakra),
-        "slipstick.workloads.importers.traces.tensorboard_profile.read_input_pipeline": (
-            ("input_pipeline.json",),
-            _pipeline,
-        ),
-        "slipstick.workloads.importers.traces.tensorboard_profile.read_top_operations": (
-            ("input_pipeline.json",),
-            _top,
-        ),
-        "slipstick.experiments.traces.recorded.read_recorded": (("steps.jsonl", "trace.json"), _recorded),
-        "slipstick.workloads.runs.lengths.read_lengths": (("lengths.csv",), _lengths),
-        "slipstick.workloads.runs.lengths.read_histogram": (("histogram.csv",), _histogram),
-        "slipstick.estimators.across_devices.files.devices_file.load_device_calibration": (
-            ("calibration-gpus.json",),
-            _devices,
-        ),
-        "slipstick.estimators.calibration.calibration_file.load_calibration": (("calibration-tpu.json",), _calibration),
-        "slipstick.experiments.studies.study.load_study": (("study.toml",), _study),
-        "slipstick.experiments.studies.store.load": (("store/study.json", "store/part"), _store),
-        "slipstick.experiments.calibrate.measurements.read_measurements": (("times.csv",), _times),
-        "slipstick.experiments.calibrate.operation_measurements.read_operation_times": (
-            ("operations.csv",),
-            _operation_times,
-        ),
-        "slipstick.experiments.extrapolate.series_files.read": (
-            ("series.csv", "series.txt", "hyperfine.json", "lines.jsonl"),
-            _series,
-        ),
-        "slipstick.experiments.commands.extrapolate": (("series.csv",), _extrapolate),
-        "slipstick.experiments.subjects.iterations.logs.read_log": (("log.csv", "run.mllog"), _log),
-        "slipstick.workloads.importers.mllog.mllog_reader.read_mllog": (("run.mllog",), _mllog),
-        "slipstick.experiments.subjects.training_plan.known_runs.read_known": (("known.csv",), _known),
-        "slipstick.experiments.measure.bricks.brick_sheet.load_sheet": (("sheet.json",), _sheet),
-        "slipstick.experiments.measure.bricks.brick_store.BrickStore": (("bricks.sqlite",), _bricks),
-        "slipstick.experiments.subjects.spmv.spmv_answers.read_anchors": (("anchors.csv",), _anchors),
-        "slipstick.workloads.importers.configs.huggingface.read_config": (("config.json",), _config),
-        "slipstick.workloads.importers.configs.gguf.read_gguf": (("model.gguf",), _gguf),
-        "slipstick.workloads.importers.xla.xplane.read_xplane": (("profile.xplane.pb",), _xplane),
-        "slipstick.hwmodels.importers.cpuinfo.parse_cpuinfo": (("cpuinfo.txt",), _cpuinfo),
-        "slipstick.workloads.importers.timeline.read_timeline": (TIMELINES, _timeline),
-        "slipstick.experiments.traces.files_read.read_any": (MADE, _read_any),
-        "slipstick.experiments.measure.training.step_files.read_steps": (("steps.csv",), _steps_csv),
-    }.items()
+USED: Mapping[str, tuple[tuple[str, ...], Callable[[Path], object]]] = {
+    "load_machine": (("xeon-phi-7120p.yaml", "h100-sxm.yaml", "a100-80-dgx.yaml"), _machine),
+    "import_file": (("gemm.json", "phi-cnn-small.json", "packed.json.gz", "model.onnx", "trace.json"), _workload),
+    "load_kerncraft": (("kerncraft.yml",), _kerncraft),
+    "parse_lscpu": (("lscpu.json",), _lscpu),
+    "parse_hwloc": (("hwloc.xml",), _hwloc),
+    "parse_cpuinfo": (("cpuinfo.txt",), _cpuinfo),
+    "read_matrix": (("matrix.mtx", "matrix.npz", "matrix.edges", "matrix.triplet0"), _matrix),
+    "phases": (("trace.json", "trace.json.gz", "steps.jsonl", "input_pipeline.json"), _phases),
+    "read_recorded": (("steps.jsonl", "trace.json"), _recorded),
+    "read_lengths": (("lengths.csv",), _lengths),
+    "read_histogram": (("histogram.csv",), _histogram),
+    "load_device_calibration": (("calibration-gpus.json",), _devices),
+    "load_calibration": (("calibration-tpu.json",), _calibration),
+    "load_study": (("study.toml",), _study),
+    "job_question": (("job.yaml", "job-workload.yaml"), _job),
+    "recorded": (("requests.jsonl",), _requests),
+    "load": (("store/study.json", "store/part"), _store),
+    "read_measurements": (("times.csv",), _times),
+    "extrapolate": (("series.csv",), _extrapolate),
+    "read_mllog": (("run.mllog",), _mllog),
+    "load_sheet": (("sheet.json",), _sheet),
+    "BrickStore": (("bricks.sqlite",), _bricks),
+    "read_anchors": (("anchors.csv",), _anchors),
+    "read_timeline": (TIMELINES, _timeline),
+    "read_any": (MADE, _read_any),
 }
+"""Readers whose result is used, too: their seeds, and the call."""
+SEEDS: Mapping[str, tuple[str, ...]] = {
+    "load_spmv_model": ("spmv.npz",),
+    "load_devices": ("devices.json",),
+    "read_trace_graph": ("trace.json", "trace.json.gz"),
+    "read_kernel_operations": ("trace.json",),
+    "import_execution_trace": ("trace.json",),
+    "read_chakra_graph": ("trace.json",),
+    "read_input_pipeline": ("input_pipeline.json",),
+    "read_top_operations": ("input_pipeline.json",),
+    "read_operation_times": ("operations.csv",),
+    "read": ("series.csv", "series.txt", "hyperfine.json", "lines.jsonl"),
+    "read_log": ("log.csv", "run.mllog"),
+    "read_known": ("known.csv",),
+    "read_config": ("config.json",),
+    "read_gguf": ("model.gguf",),
+    "read_xplane": ("profile.xplane.pb",),
+    "read_steps": ("steps.csv",),
+    "read_calibration": ("calibration-gpus.json", "calibration-tpu.json"),
+}
+"""Seeds of the readers that are found by their name and called as they are."""
 
 ALREADY = {
     "read_nsys": "read_timeline",
@@ -423,8 +321,8 @@ def discovered() -> dict[str, Reader]:
             for node in ast.parse(path.read_text()).body:
                 if isinstance(node, ast.FunctionDef) and _reads(node):
                     name = ".".join(("slipstick", *parts, node.name))
-                    if name not in _OWN and node.name not in ALREADY:
-                        found[name] = Reader(name, GENERIC, partial(_called, name))
+                    if node.name not in USED and node.name not in ALREADY:
+                        found[name] = Reader(name, SEEDS.get(node.name, GENERIC), partial(_called, name))
     return found
 
 
@@ -443,4 +341,7 @@ def _called(name: str, path: Path) -> object:
 
 
 GENERIC = ("trace.json", "config.json", "series.csv", "steps.jsonl", "study.toml", "xeon-phi-7120p.yaml", "matrix.npz")
-READERS: Mapping[str, Reader] = {**_OWN, **discovered()}
+READERS: Mapping[str, Reader] = {
+    **{name: Reader(name, seeds, call) for name, (seeds, call) in USED.items()},
+    **discovered(),
+}

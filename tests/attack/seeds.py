@@ -101,6 +101,34 @@ SHEET = {
     ],
 }
 
+JOB = """name: j
+about: readers, a device, a collective
+steps: 40
+copies: 3
+runs: 5
+resources: {disk: 2}
+checkpoint: {every: 10, time: 1 ms}
+failures: {between: 10 s, restart: 1 s}
+vary: ["job.copies=1,2", "job.read.workers=1..4:2"]
+stages:
+- {name: read, service: [1 ms, 2 ms], workers: 2, buffer: 3, variation: 0.2, distribution: gamma, resource: disk}
+- {name: step, service: 3 ms, gather: 2, variation: 0.1, slow_share: 0.1, slow_factor: 3, uneven: 0.1, scatter: 0.1}
+- {name: reduce, service: 1 ms, together: true, start_up: 1 ms}
+formula: {seconds: "job.steps * job.step.service * 2", source: this file}
+"""
+JOB_OF_A_WORKLOAD = """name: j
+steps: 20
+stages:
+- name: step
+  workload: gemm
+  machine: v100-sxm
+  estimator: roofline
+  dtype: float32
+  set: [workload.m=64, workload.n=64, workload.k=64]
+"""
+REQUESTS = "".join(
+    json.dumps({"arrival_s": 0.5 * n, "input_tokens": 100 + n, "output_tokens": 10 + n}) + "\n" for n in range(12)
+)
 
 CONFIG = {
     "model_type": "llama",
@@ -249,6 +277,9 @@ def _write(folder: Path) -> None:
         "lengths.csv": "length\n" + "".join(f"{10 + i % 17}\n" for i in range(50)),
         "histogram.csv": "length,count\n10,5\n20,7\n30,9\n",
         "anchors.csv": "matrix,time_s\nmatrix.mtx,1e-5\n",
+        "job.yaml": JOB,
+        "job-workload.yaml": JOB_OF_A_WORKLOAD,
+        "requests.jsonl": REQUESTS,
     }
     for name, text in texts.items():
         (folder / name).write_text(text)

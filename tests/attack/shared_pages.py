@@ -13,6 +13,23 @@ from pathlib import Path
 CELLS = 200
 
 
+def rebuilt(path: Path, kind: str) -> None:
+    """An SQLite file with pages that share children, or with a view or a trigger that never ends."""
+    with closing(sqlite3.connect(path)) as database:
+        tables = [
+            name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+        ]
+        endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c"
+        if kind == "view":
+            database.execute(f"DROP TABLE {tables[0]}")
+            database.execute(f"CREATE VIEW {tables[0]} AS {endless}")
+        elif kind == "trigger":
+            database.execute(f"CREATE TRIGGER t AFTER INSERT ON {tables[0]} BEGIN DELETE FROM {tables[0]}; END")
+        database.commit()
+    if kind == "shared pages":
+        share_pages(path, tables[len(path.read_bytes()) // 4096 % len(tables)])
+
+
 def share_pages(path: Path, table: str, levels: int = 8) -> None:
     """Make each interior page of a table's tree point to one child only, again and again; its last leaf is its own."""
     with closing(sqlite3.connect(path)) as database:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
+import sys
+from collections.abc import Callable
 from functools import partial
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -14,7 +19,7 @@ from tests.attack.cases import FileCase, file_cases, read_case
 from tests.attack.edits import PLACES, Edit, broken
 from tests.attack.forked import attack
 from tests.attack.lines import GOOD, LONG, WITHOUT, LineCase, line_case, line_cases, verbs
-from tests.attack.readers import READERS
+from tests.attack.readers import READERS, Reader
 
 FILES, LINES = 1_960, 40
 
@@ -65,6 +70,33 @@ def test_an_attack_finds_what_is_wrong(home: Path) -> None:
     report = attack(file_cases(), partial(bad, seeds=home), 60)
     assert any(what.startswith("CODE RUN") for what in report.counts)
     assert any(what.startswith("KeyError") for what in report.counts)
+
+
+def _evil(folder: Path) -> ModuleType:
+    spec = spec_from_file_location("evil", folder / "evil.py")
+    assert spec is not None
+    return module_from_spec(spec)
+
+
+EVIL_WAYS: dict[str, Callable[[Path], object]] = {
+    "imports": lambda folder: sys.modules.update(evil=_evil(folder)),
+    "exec of": lambda folder: exec(compile("a = 1", str(folder / "evil.py"), "exec")),
+    "writes": lambda folder: (folder.parents[1] / f"elsewhere-{os.getpid()}").write_text("x"),
+    "os.remove": lambda folder: os.remove(Path(__file__).parent / "nothing-there"),  # noqa: PTH107
+    "changed": lambda folder: (folder / "log.csv").write_text("x"),
+    "os.system": lambda folder: os.system("true"),
+}
+
+
+@pytest.mark.parametrize("way", sorted(EVIL_WAYS))
+def test_an_attack_hears_what_no_reader_may_do(way: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def bad(path: Path) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            EVIL_WAYS[way](path.parent)
+
+    monkeypatch.setitem(READERS, "bad", Reader("bad", ("log.csv",), bad))  # type: ignore[arg-type]
+    report = attack(file_cases(["bad"]), partial(read_case, seeds=home), 3, workers=1)
+    assert report.counts and all(way in what for what in report.counts), str(report)
 
 
 def test_a_case_that_computes_too_long_is_ended(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
