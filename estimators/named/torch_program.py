@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from slipstick.estimators.calibration.calibration import Calibration
 from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.operation.gpu.programs.program_kernels import ProgramRuntimes, compiled, trained
+from slipstick.estimators.operation.gpu.programs.program_kernels import ProgramRuntimes, compiled, half, trained
 from slipstick.estimators.operation.gpu.programs.program_sides import rounds_convolutions
 from slipstick.estimators.schedule.host_issue import HostIssue
 from slipstick.estimators.tuned.tuned_defaults import PROGRAMS
@@ -30,10 +30,14 @@ class TorchProgram(Composite):
 def torch_program() -> Calibration:
     """Forward passes, float32 as PyTorch computes it: TF32 in dense convolutions, not in products.
 
-    Eager, or compiled by TorchInductor where `machine.runtime.mode` is "compiled".
+    In 16 bits as image networks are under autocast. Eager, or compiled by TorchInductor where `machine.runtime.mode`
+    is "compiled".
     """
     kernels, issue = trained()
-    runtimes = ProgramRuntimes(kernels, compiled())
+    runtimes = ProgramRuntimes(kernels, compiled(), half("eager"), half("compiled"))
     estimator = TorchProgram(runtimes, HostIssue(issue=issue), "kernels of PyTorch programs, issued by one host")
-    source = "625 times of PyTorch programs on two H100 and an L40S (KernelBench v0.1, eager; compiled on the H100)"
+    source = (
+        "625 times of PyTorch programs on two H100 and an L40S (KernelBench v0.1, eager; compiled on the H100); in 16 "
+        "bits image networks on an RTX 3090 and an RTX 4090 (timm's benchmarks)"
+    )
     return Calibration(estimator, (), residual_std=PROGRAMS, source=source)

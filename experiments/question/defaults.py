@@ -18,6 +18,7 @@ from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import SIZE_BYTES
 from slipstick.workloads.graph.footprint import attends_to_cache
 from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.transforms.mixed import HALF
 from slipstick.workloads.transforms.narrow import (
     as_multiplied,
     computed_in,
@@ -35,6 +36,7 @@ PLAIN = "plain: --estimator roofline"
 THREADS = "threads that share the cores: instructions counted and contention, strategy (a) of Viebke et al. 2019"
 
 TORCH_PROGRAM = "kernels of PyTorch as 1,035 times of programs on two H100 and an L40S show, issued by one host"
+IMAGE_NETWORK = "kernels of PyTorch as image networks on an RTX 3090 and an RTX 4090 show, issued by one host"
 LOOPS = "layer conditions of a loop over arrays, on cores that share a saturating memory"
 
 
@@ -103,9 +105,11 @@ def default(
     if "pipeline_parallel" in workload.symbols | set(workload.defaults):
         return _parallel_training(workload, machine, dtype)
     if kind == "gpu":
-        if dtype is None and is_torch_program(workload):
+        halved = dtype is not None and number_type(dtype) in HALF and is_image_network(workload)
+        if halved or (dtype is None and is_torch_program(workload)):
             made = registry.estimator("torch-program").resolved(workload, machine)
-            return Default(precision(workload, machine, None), machine, made, f"{TORCH_PROGRAM}; {PLAIN}")
+            why = IMAGE_NETWORK if halved else TORCH_PROGRAM
+            return Default(precision(workload, machine, dtype), machine, made, f"{why}; {PLAIN}")
         return _gpu(workload, machine, run, dtype, chosen)
     converted = in_type(workload, machine, dtype)
     if kind == "cpu":
@@ -140,6 +144,13 @@ def is_torch_program(workload: Workload) -> bool:
     traced = str(facts.get("source", "")).startswith("torch ") and facts.get("purpose") == "inference"
     plain = all(op.dtype in ("float32", "int64", "int32", "bool") for op in workload)
     return traced and plain and not any(map(attends_to_cache, workload))
+
+
+def is_image_network(workload: Workload) -> bool:
+    """Whether a graph is a forward pass with convolutions in two or three dimensions."""
+    images = any(op.kind == "convolution" and op.dims["in_height"] != 1 for op in workload)
+    trains = any(op.kind == "optimizer" or op.attributes.get("phase", "forward") != "forward" for op in workload)
+    return images and not trains and not any(map(attends_to_cache, workload))
 
 
 def kept_open(workload: Workload, machine: Machine) -> frozenset[str]:

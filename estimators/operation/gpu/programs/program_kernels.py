@@ -20,10 +20,10 @@ from slipstick.estimators.core.operation_model import OperationModel, require_bo
 from slipstick.estimators.operation.gpu.programs.program_sides import (
     FEATURES,
     bounds,
-    class_of,
     computed,
     features,
     joined,
+    kernel_class,
 )
 from slipstick.estimators.operation.physical_bound import PhysicalBound
 from slipstick.estimators.tuned.tuned_unseen import STEP_CLOCK
@@ -34,6 +34,8 @@ from slipstick.workloads.graph.workload import Op
 
 TRAINED = Path(__file__).parent / "program_kernels.json"
 COMPILED = Path(__file__).parent / "program_kernels_compiled.json"
+HALF_FITS = {mode: Path(__file__).parent / f"program_kernels_half_{mode}.json" for mode in ("eager", "compiled")}
+HALF = ("float16", "bfloat16")
 
 
 @dataclass(frozen=True)
@@ -102,17 +104,24 @@ class ProgramKernels(OperationModel):
         if op.kind == "recurrent":
             step = self.step * STEP_CLOCK / machine.clock
             return {"compute": sides.arithmetic, "memory": 0.0, "cores": 0.0, "latency": step}
-        name = class_of(op)
-        slow, late = math.log(self.compute.get(name, 1.0)), math.log(self.memory.get(name, 1.0))
+        name = kernel_class(op)
+        slow, late = math.log(_nearest(self.compute, name)), math.log(_nearest(self.memory, name))
         for feature, octaves in zip(FEATURES, features(op), strict=True):
             slow += self.convolution_compute[feature] * octaves
             late += self.convolution_memory[feature] * octaves
         return {
             "compute": sides.arithmetic * math.exp(slow),
             "memory": sides.traffic * math.exp(late),
-            "cores": sides.cores * self.cycles.get(name, 1.0),
+            "cores": sides.cores * _nearest(self.cycles, name),
             "latency": self.gap,
         }
+
+
+def _nearest(table: Mapping[str, float], name: str) -> float:
+    """The number of a class, or of its relative without the last word (`convolution.grouped.last`); 1 without any."""
+    while name not in table and "." in name:
+        name = name.rpartition(".")[0]
+    return table.get(name, 1.0)
 
 
 @dataclass(frozen=True)
@@ -126,21 +135,28 @@ class ProgramRuntimes(OperationModel):
     compiled
         Of TorchInductor in its default mode: norms, softmax and chains are generated, products and convolutions are
         the libraries', on tensors whose channels lie together.
+    half_eager, half_compiled
+        The same of programs that compute in 16 bits, on the matrix units.
     """
 
     eager: ProgramKernels
     compiled: ProgramKernels
+    half_eager: ProgramKernels
+    half_compiled: ProgramKernels
 
     def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
         """See `ProgramKernels.times`."""
-        return self._kernels(machine).times(operations, machine)
+        return self._kernels(operations, machine).times(operations, machine)
 
     def bounds(self, operations: Sequence[Op], machine: Machine) -> list[str | None]:
         """See `ProgramKernels.bounds`."""
-        return self._kernels(machine).bounds(operations, machine)
+        return self._kernels(operations, machine).bounds(operations, machine)
 
-    def _kernels(self, machine: Machine) -> ProgramKernels:
-        return self.compiled if machine.runtime.mode == "compiled" else self.eager
+    def _kernels(self, operations: Sequence[Op], machine: Machine) -> ProgramKernels:
+        compiled = machine.runtime.mode == "compiled"
+        if any(op.dtype in HALF and op.kind in ("convolution", "gemm") for op in operations):
+            return self.half_compiled if compiled else self.half_eager
+        return self.compiled if compiled else self.eager
 
 
 @cache
@@ -157,6 +173,16 @@ def trained() -> tuple[ProgramKernels, float]:
 def compiled() -> ProgramKernels:
     """The fitted model of compiled mode: what torch.compile changed in KernelBench v0.1 on the two H100."""
     return from_numbers(read_json(COMPILED))[0]
+
+
+@cache
+def half(mode: str) -> ProgramKernels:
+    """The fitted model of 16-bit programs, "eager" or "compiled".
+
+    Fitted to image networks under autocast on an RTX 3090 and an RTX 4090 (timm's benchmarks); refitted by
+    `python -m slipstick.experiments.evidence.validation.vision.vision_train`.
+    """
+    return from_numbers(read_json(HALF_FITS[mode]))[0]
 
 
 def from_numbers(numbers: Mapping[str, Mapping[str, float]]) -> tuple[ProgramKernels, float]:

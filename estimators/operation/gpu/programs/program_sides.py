@@ -42,6 +42,11 @@ PASSES = {"norm": 2, "softmax": 3}
 """How often those kernels read a row: for its mean or maximum, for the sum of a softmax, and to scale it."""
 
 
+LAST = ".last"
+LAST_ORDERS = ("0231", "02341")
+"""Axes of images and volumes as they lie in memory where channels lie together (`torch.channels_last`)."""
+
+
 class Sides(NamedTuple):
     """Seconds of one execution of an operation before its class's shares.
 
@@ -191,6 +196,12 @@ def class_of(op: Op) -> str:
     if kind == "reduction":
         return next((f"reduction.{word}" for word, names in REDUCTIONS.items() if function in names), kind)
     return f"norm.{function}" if kind == "norm" else kind
+
+
+def kernel_class(op: Op) -> str:
+    """`class_of`, and where the channels of images lie together: other kernels of the library serve those."""
+    together = op.attributes.get("order") in LAST_ORDERS and op.kind in ("convolution", "pool")
+    return class_of(op) + (LAST if together else "")
 
 
 def features(op: Op) -> tuple[float, ...]:

@@ -1,0 +1,163 @@
+"""Image networks of timm on GPUs and CPUs, eager and compiled: families of networks left out, and devices.
+
+A network is predicted from its operations by the law of PyTorch's kernels (`vision_law`), fitted to the other
+families' networks on the device; a device that is not among the public ones by the law of the others of its kind.
+Baselines: the roofline of each operation, and two numbers a device and mode (multiply-adds and activations, a rate
+each). A network without a trace is predicted by those two numbers, and counted in the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.learning.folds import folds
+from slipstick.experiments.evidence.rows import ValidationRow, skipped
+from slipstick.experiments.evidence.score import Board, Data, Scored, logarithmic, progress
+from slipstick.experiments.evidence.validation.vision.timed_networks import (
+    ENOUGH,
+    TimedNetworks,
+    catalogued,
+    networks_of,
+    timed_networks,
+)
+from slipstick.experiments.evidence.validation.vision.vision_rows import FILE, KEY, read_rows, two_numbers
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DATASET = "image networks"
+FOLDS = 5
+METRICS = (logarithmic(0.5, "median |log ratio|"), logarithmic(0.9, "90th percentile |log ratio|"))
+GOALS = {
+    ("rtx-3090", "inference", "eager"): (0.09, 0.28),
+    ("rtx-4090", "inference", "eager"): (0.18, 0.50),
+    ("rtx-4090", "inference", "compiled"): (0.09, 0.37),
+}
+NOISE = 0.015
+"""Half-spread of repeated rows (the same but for the release of torch): median; 90th percentile 0.115."""
+UNSEEN = 0.3
+"""Added to the band's half-width where the device is unseen: what two public devices of a kind differ by."""
+
+
+def _predicted(known: TimedNetworks, asked: TimedNetworks) -> FloatArray:
+    """Seconds: by the law where there is a network and a law, else by two numbers."""
+    ours = two_numbers(known.frame, asked.frame)
+    law = known.law()
+    there = [network for network in asked.networks if network is not None]
+    if law is not None and there:
+        ours[asked.traced] = law.seconds(there)
+    return ours
+
+
+def _parts(frame: pd.DataFrame) -> Iterator[tuple[tuple[str, str, str], pd.DataFrame]]:
+    for key, part in frame.groupby(["device", "task", "mode"], sort=True):
+        yield (str(key[0]), str(key[1]), str(key[2])), part
+
+
+def _reason(rows: TimedNetworks) -> str:
+    missing = int((~rows.traced).sum())
+    return f"{missing} rows without a trace of their network: by two numbers" if missing else ""
+
+
+def _scored(case: str, held: str, rows: TimedNetworks, ours: FloatArray, plain: FloatArray, half: FloatArray) -> Scored:
+    there = np.isfinite(ours)
+    bases = {"roofline": rows.roofline()[there], "MACs and activations": plain[there]}
+    return Scored(
+        case, held, rows.seconds[there], ours[there], METRICS, (), bases, half[there], noise=NOISE, reason=_reason(rows)
+    )
+
+
+def _families(data: Data) -> Iterator[Scored | ValidationRow]:
+    """Each family left out in one of five folds."""
+    if data.scored is not None:
+        yield from _sealed(data)
+        return
+    for (device, task, mode), part in _parts(read_rows(data.known(FILE))):
+        case = f"{device}, {task}, {mode}"
+        if not catalogued(device):
+            yield skipped(DATASET, f"{case}: the catalogue lacks this device")
+            continue
+        progress(f"vision: {case}, {len(part)} rows")
+        rows = timed_networks(part)
+        ours, plain, half = _left_out(rows)
+        goals = GOALS.get((device, task, mode), ())
+        yield replace(_scored(case, "family", rows, ours, plain, half), goals=goals, enough=ENOUGH)
+
+
+def _left_out(rows: TimedNetworks) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Predictions by law and by two numbers with families left out, and half-widths of bands from the other folds."""
+    ours, plain, half = (np.full(len(rows.networks), np.nan) for _ in range(3))
+    parts = folds(rows.frame["family"].astype(str).tolist(), at_most=FOLDS)
+    for fold in parts:
+        known, asked = (np.isin(np.arange(len(half)), places) for places in (fold.known, fold.scored))
+        ours[asked] = _predicted(rows.only(known), rows.only(asked))
+        plain[asked] = two_numbers(rows.frame[known], rows.frame[asked])
+    errors = np.abs(np.log(ours / rows.seconds))
+    for fold in parts:
+        others = np.delete(errors, fold.scored)
+        half[fold.scored] = np.nanquantile(others, 0.8)
+    return ours, plain, half
+
+
+def _devices(data: Data) -> Iterator[Scored | ValidationRow]:
+    """Each public device by the law of the others in its mode and data type, families left out as well."""
+    if data.scored is not None:
+        return
+    frame = read_rows(data.known(FILE))
+    frame = frame[[bool(catalogued(str(device))) for device in frame["device"]]]
+    for key, part in frame.groupby(["task", "mode", "dtype"], sort=True):
+        if part["device"].nunique() < 2:
+            continue
+        for device in sorted(set(part["device"])):
+            asked, known = timed_networks(part[part["device"] == device]), networks_of(part[part["device"] != device])
+            yield _by_others(f"{device} unseen, {key[0]}, {key[1]}", asked, known)
+
+
+def _by_others(case: str, asked: TimedNetworks, known: TimedNetworks) -> Scored:
+    """Families in five folds as well: neither the device nor the family of a row is known."""
+    ours, plain = (np.full(len(asked.networks), np.nan) for _ in range(2))
+    for fold in folds(asked.frame["family"].astype(str).tolist(), at_most=FOLDS):
+        held = set(asked.frame["family"][fold.scored])
+        rest = known.only(~known.frame["family"].isin(held).to_numpy())
+        place = np.isin(np.arange(len(ours)), fold.scored)
+        ours[place] = _predicted(rest, asked.only(place))
+        plain[place] = two_numbers(rest.frame, asked.frame[place])
+    inner = np.abs(np.log(_left_out(known)[0] / known.seconds))
+    half = np.full(len(ours), float(np.nanquantile(inner, 0.8)) + UNSEEN)
+    return _scored(case, "device and family", asked, ours, plain, half)
+
+
+def _sealed(data: Data) -> Iterator[Scored | ValidationRow]:
+    """Rows of another folder from the public ones; what is scored leaves them, by device, family and setting."""
+    asked, known = read_rows(data.judged(FILE)), read_rows(data.known(FILE))
+    scored_keys = set(map(tuple, asked[KEY].astype(str).to_numpy().tolist()))
+    known = known[[key not in scored_keys for key in map(tuple, known[KEY].astype(str).to_numpy().tolist())]]
+    known = known[[bool(catalogued(str(device))) for device in known["device"]]]
+    for (device, task, mode), part in _parts(asked):
+        case = f"{device}, {task}, {mode}"
+        if not catalogued(device):
+            yield skipped(DATASET, f"{case}: the catalogue lacks this device (--machines DIR adds it)")
+            continue
+        alike = known[(known["task"] == task) & (known["mode"] == mode) & known["dtype"].isin(set(part["dtype"]))]
+        own = alike[alike["device"] == device]
+        rest = own if len(own) >= ENOUGH else alike
+        if rest.empty:
+            yield skipped(DATASET, f"{case}: no public rows of this task, mode and data type")
+            continue
+        progress(f"vision: {case}, {len(part)} rows")
+        rows, learnt = timed_networks(part), networks_of(rest)
+        ours, plain = _predicted(learnt, rows), two_numbers(learnt.frame, rows.frame)
+        inner = np.abs(np.log(_left_out(learnt)[0] / learnt.seconds))
+        wide = float(np.nanquantile(inner, 0.8)) + (0.0 if rest is own else UNSEEN)
+        yield _scored(case, "scored rows", rows, ours, plain, np.full(len(ours), wide))
+
+
+BOARD = Board(
+    "How long does an image network take on my GPU or CPU, eager or compiled, that nobody timed?",
+    {DATASET: _families, f"{DATASET}, device unseen": _devices},
+)

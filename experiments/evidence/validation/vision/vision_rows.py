@@ -1,0 +1,73 @@
+"""Rows of the public table of image networks: what was run, how long it took, and two numbers of each network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.experiments.evidence.validation.vision.vision_law import Setting
+from slipstick.hwmodels.files.frames import csv_frame
+from slipstick.hwmodels.files.readers import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FILE = "vision/timm.csv.gz"
+SETTING = ["device", "task", "mode", "layout", "dtype"]
+KEY = [*SETTING, "torch", "model", "image", "batch"]
+
+
+def read_rows(path: Path) -> pd.DataFrame:
+    """Rows without marked ones, sizes as whole numbers, seconds above zero.
+
+    Raises
+    ------
+    InputError
+        Where the file lacks a column or holds no usable row.
+    """
+    frame = csv_frame(path)
+    missing = sorted({*KEY, "family", "step_s", "macs", "activations"} - set(frame.columns))
+    if missing:
+        raise InputError(f"{path}: columns {', '.join(missing)} are missing")
+    words = frame["suspicious"] if "suspicious" in frame else frame["model"].map(lambda _: "")
+    plain = words.isna() | (words.astype(str).str.strip() == "")
+    numbers = frame["step_s"].gt(0) & frame["image"].gt(0) & frame["batch"].gt(0)
+    kept = frame[numbers & plain].astype({"image": int, "batch": int, "torch": str})
+    if kept.empty:
+        raise InputError(f"{path}: no row with step_s, image and batch above 0")
+    return kept.reset_index(drop=True)
+
+
+def setting_of(row: pd.Series) -> Setting:
+    """The setting of a row."""
+    task, mode, layout, dtype = (str(row[name]) for name in ("task", "mode", "layout", "dtype"))
+    return Setting(task, mode, layout, dtype, str(row["torch"]).partition(".")[0])
+
+
+def two_numbers(known: pd.DataFrame, asked: pd.DataFrame) -> FloatArray:
+    """Seconds by multiply-adds and activations, a rate each, fitted to known rows: the baseline; shape (asked,).
+
+    Not a number where a row lacks them.
+    """
+    from scipy.optimize import least_squares
+
+    there = known[known["macs"].gt(0) & known["activations"].gt(0)]
+    if there.empty:
+        return np.full(len(asked), np.nan)
+    amounts, logs = _amounts(there), np.log(there["step_s"].to_numpy(dtype=float))
+
+    def residuals(point: FloatArray) -> FloatArray:
+        return np.asarray(np.log(amounts @ np.exp(point)) - logs)
+
+    start = np.log(np.exp(logs).sum() / amounts.sum(axis=0) / 2)
+    point = least_squares(residuals, start, loss="soft_l1", f_scale=0.15).x
+    return np.asarray(_amounts(asked) @ np.exp(point))
+
+
+def _amounts(frame: pd.DataFrame) -> FloatArray:
+    """Multiply-adds and activations of a whole batch, shape (rows, 2)."""
+    each: FloatArray = frame[["macs", "activations"]].to_numpy(dtype=float)
+    return np.asarray(each * frame[["batch"]].to_numpy(dtype=float))
