@@ -91,9 +91,8 @@ def traced(name: str, pixels: int) -> tuple[str, Sequence[Any], Sequence[tuple[s
         import torch
     except ImportError as error:
         raise InputError(f"tracing image networks needs timm and torch: {error}") from None
-    from slipstick.tests.workloads.test_torch_import import import_torch
-
     from slipstick.workloads.importers.torch.arguments import Input
+    from slipstick.workloads.importers.torch.importer import import_torch
 
     with torch.device("meta"):
         model = timm.create_model(name)
