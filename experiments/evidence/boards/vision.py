@@ -44,13 +44,13 @@ UNSEEN = 0.3
 """Added to the band's half-width where the device is unseen: what two public devices of a kind differ by."""
 
 
-def _predicted(known: TimedNetworks, asked: TimedNetworks) -> FloatArray:
+def _predicted(known: TimedNetworks, wanted: TimedNetworks) -> FloatArray:
     """Seconds: by the law where there is a network and a law, else by two numbers."""
-    ours = two_numbers(known.frame, asked.frame)
+    ours = two_numbers(known.frame, wanted.frame)
     law = known.law()
-    there = [network for network in asked.networks if network is not None]
+    there = [network for network in wanted.networks if network is not None]
     if law is not None and there:
-        ours[asked.traced] = law.seconds(there)
+        ours[wanted.traced] = law.seconds(there)
     return ours
 
 
@@ -94,9 +94,9 @@ def _left_out(rows: TimedNetworks) -> tuple[FloatArray, FloatArray, FloatArray]:
     ours, plain, half = (np.full(len(rows.networks), np.nan) for _ in range(3))
     parts = folds(rows.frame["family"].astype(str).tolist(), at_most=FOLDS)
     for fold in parts:
-        known, asked = (np.isin(np.arange(len(half)), places) for places in (fold.known, fold.scored))
-        ours[asked] = _predicted(rows.only(known), rows.only(asked))
-        plain[asked] = two_numbers(rows.frame[known], rows.frame[asked])
+        known, wanted = (np.isin(np.arange(len(half)), places) for places in (fold.known, fold.scored))
+        ours[wanted] = _predicted(rows.only(known), rows.only(wanted))
+        plain[wanted] = two_numbers(rows.frame[known], rows.frame[wanted])
     errors = np.abs(np.log(ours / rows.seconds))
     for fold in parts:
         others = np.delete(errors, fold.scored)
@@ -114,38 +114,38 @@ def _devices(data: Data) -> Iterator[Scored | ValidationRow]:
         if part["device"].nunique() < 2:
             continue
         for device in sorted(set(part["device"])):
-            asked, known = timed_networks(part[part["device"] == device]), networks_of(part[part["device"] != device])
-            yield _by_others(f"{device} unseen, {key[0]}, {key[1]}", asked, known)
+            wanted, known = timed_networks(part[part["device"] == device]), networks_of(part[part["device"] != device])
+            yield _by_others(f"{device} unseen, {key[0]}, {key[1]}", wanted, known)
 
 
-def _by_others(case: str, asked: TimedNetworks, known: TimedNetworks) -> Scored:
+def _by_others(case: str, wanted: TimedNetworks, known: TimedNetworks) -> Scored:
     """Families in five folds as well: neither the device nor the family of a row is known."""
-    ours, plain = (np.full(len(asked.networks), np.nan) for _ in range(2))
-    for fold in folds(asked.frame["family"].astype(str).tolist(), at_most=FOLDS):
-        held = set(asked.frame["family"][fold.scored])
+    ours, plain = (np.full(len(wanted.networks), np.nan) for _ in range(2))
+    for fold in folds(wanted.frame["family"].astype(str).tolist(), at_most=FOLDS):
+        held = set(wanted.frame["family"][fold.scored])
         rest = known.only(~known.frame["family"].isin(held).to_numpy())
         place = np.isin(np.arange(len(ours)), fold.scored)
-        ours[place] = _predicted(rest, asked.only(place))
-        plain[place] = two_numbers(rest.frame, asked.frame[place])
+        ours[place] = _predicted(rest, wanted.only(place))
+        plain[place] = two_numbers(rest.frame, wanted.frame[place])
     inner = np.abs(np.log(_left_out(known)[0] / known.seconds))
     half = np.full(len(ours), float(np.nanquantile(inner, 0.8)) + UNSEEN)
-    return _scored(case, "device and family", asked, ours, plain, half)
+    return _scored(case, "device and family", wanted, ours, plain, half)
 
 
 def _sealed(data: Data) -> Iterator[Scored | ValidationRow]:
     """Rows of another folder from the public ones; what is scored leaves them, by device, family and setting."""
-    asked, known = read_rows(data.judged(FILE)), read_rows(data.known(FILE))
-    scored_keys = set(map(tuple, asked[KEY].astype(str).to_numpy().tolist()))
+    wanted, known = read_rows(data.judged(FILE)), read_rows(data.known(FILE))
+    scored_keys = set(map(tuple, wanted[KEY].astype(str).to_numpy().tolist()))
     known = known[[key not in scored_keys for key in map(tuple, known[KEY].astype(str).to_numpy().tolist())]]
     known = known[[bool(catalogued(str(device))) for device in known["device"]]]
-    for (device, task, mode), part in _parts(asked):
+    for (device, task, mode), part in _parts(wanted):
         case = f"{device}, {task}, {mode}"
         if not catalogued(device):
             yield skipped(DATASET, f"{case}: the catalogue lacks this device (--machines DIR adds it)")
             continue
         alike = known[(known["task"] == task) & (known["mode"] == mode) & known["dtype"].isin(set(part["dtype"]))]
-        own = alike[alike["device"] == device]
-        rest = own if len(own) >= ENOUGH else alike
+        same_device = alike[alike["device"] == device]
+        rest = same_device if len(same_device) >= ENOUGH else alike
         if rest.empty:
             yield skipped(DATASET, f"{case}: no public rows of this task, mode and data type")
             continue
@@ -153,7 +153,7 @@ def _sealed(data: Data) -> Iterator[Scored | ValidationRow]:
         rows, learnt = timed_networks(part), networks_of(rest)
         ours, plain = _predicted(learnt, rows), two_numbers(learnt.frame, rows.frame)
         inner = np.abs(np.log(_left_out(learnt)[0] / learnt.seconds))
-        wide = float(np.nanquantile(inner, 0.8)) + (0.0 if rest is own else UNSEEN)
+        wide = float(np.nanquantile(inner, 0.8)) + (0.0 if rest is same_device else UNSEEN)
         yield _scored(case, "scored rows", rows, ours, plain, np.full(len(ours), wide))
 
 

@@ -47,8 +47,8 @@ def setting_of(row: pd.Series) -> Setting:
     return Setting(task, mode, layout, dtype, str(row["torch"]).partition(".")[0])
 
 
-def two_numbers(known: pd.DataFrame, asked: pd.DataFrame) -> FloatArray:
-    """Seconds by multiply-adds and activations, a rate each, fitted to known rows: the baseline; shape (asked,).
+def two_numbers(known: pd.DataFrame, wanted: pd.DataFrame) -> FloatArray:
+    """Seconds by multiply-adds and activations, a rate each, fitted to known rows: the baseline; shape (wanted,).
 
     Not a number where a row lacks them.
     """
@@ -56,7 +56,7 @@ def two_numbers(known: pd.DataFrame, asked: pd.DataFrame) -> FloatArray:
 
     there = known[known["macs"].gt(0) & known["activations"].gt(0)]
     if there.empty:
-        return np.full(len(asked), np.nan)
+        return np.full(len(wanted), np.nan)
     amounts, logs = _amounts(there), np.log(there["step_s"].to_numpy(dtype=float))
 
     def residuals(point: FloatArray) -> FloatArray:
@@ -64,7 +64,7 @@ def two_numbers(known: pd.DataFrame, asked: pd.DataFrame) -> FloatArray:
 
     start = np.log(np.exp(logs).sum() / amounts.sum(axis=0) / 2)
     point = least_squares(residuals, start, loss="soft_l1", f_scale=0.15).x
-    return np.asarray(_amounts(asked) @ np.exp(point))
+    return np.asarray(_amounts(wanted) @ np.exp(point))
 
 
 def _amounts(frame: pd.DataFrame) -> FloatArray:
