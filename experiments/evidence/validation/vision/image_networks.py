@@ -113,8 +113,8 @@ def traced(name: str, pixels: int) -> tuple[str, Sequence[Any], Sequence[tuple[s
 
 def save(document: Mapping[str, Any], path: Path = KEPT) -> None:
     """Write a packed document; the same document gives the same bytes."""
-    with atomic_write(path, "wb") as stream, gzip.GzipFile("", "wb", 9, stream, mtime=0) as packed:
-        packed.write(json.dumps(document, separators=(",", ":")).encode())
+    with atomic_write(path, "wb") as stream:
+        stream.write(gzip.compress(json.dumps(document, separators=(",", ":")).encode(), mtime=0))
 
 
 def main() -> None:
