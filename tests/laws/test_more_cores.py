@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -43,6 +45,15 @@ def test_a_batch_on_more_cores_of_a_tpu_takes_no_longer(name: str, batch: int | 
     assert (times[1:] <= times[:-1] * (1 + 1e-9)).all()
     if batch in (None, 1):
         assert times == pytest.approx(np.full(5, times[0]))
+
+
+@pytest.mark.parametrize("on", ["graviton4", "xeon-gold-6148", "epyc-7452"])
+def test_streams_take_no_longer_on_more_cores_at_the_same_memory(on: str) -> None:
+    """Domains stay as many as there are memory controllers: further cores join them."""
+    base = question("daxpy", on, "loops", {})
+    counts = [base.machine.cores + more for more in (0, 1, 14, base.machine.cores, 3 * base.machine.cores + 5)]
+    times = [question("daxpy", on, "loops", {"machine.cores": count}).answer().time for count in counts]
+    assert all(later <= earlier * (1 + 1e-9) for earlier, later in pairwise(times))
 
 
 def test_a_batch_bound_by_arithmetic_uses_the_cores_that_are_added() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from slipstick.experiments.evidence.validation.energy.metered_runs import metered_runs, outlined, plain_name
+from slipstick.experiments.evidence.validation.energy.power_limit_scores import limited_runs
 
 COLUMNS = (
     "model,task,gpu,gpus,tensor_parallel,expert_parallel,data_parallel,max_num_seqs,mean_batch_size,"
@@ -46,3 +48,12 @@ def test_an_outline_has_the_parameters_that_it_stands_for(total: float, active: 
 def test_twins_are_one_family() -> None:
     names = ("Qwen/Qwen3-235B-A22B-Instruct-2507-FP8", "Qwen/Qwen3-VL-235B-A22B-Instruct", "Qwen/Qwen3-235B-A22B")
     assert {plain_name(name) for name in names} == {"qwen3-235b-a22b"}
+
+
+def test_a_run_under_its_highest_limit_is_the_free_one_and_is_not_scored() -> None:
+    run = {"gpu": "V100", "dataset": "d", "network": "n", "batch_size": 8, "optimizer": "sgd", "mean_power_w": 150.0}
+    limits = [100.0, 200.0, 300.0]
+    frame = pd.DataFrame([{**run, "power_limit_w": limit, "epoch_s": 3000.0 / limit} for limit in limits])
+    found = limited_runs(frame)
+    assert sorted(found.power_limit_w) == [100.0, 200.0]
+    assert set(found.epoch_s_free) == {10.0} and set(found.power_limit_w_free) == {300.0}

@@ -162,3 +162,18 @@ def test_a_window_as_large_as_its_input_has_one_place(tmp_path: Path) -> None:
     nodes = [helper.make_node("Conv", ["x", "w"], ["y"], kernel_shape=[5, 5])]
     graph = import_onnx(write(tmp_path, model(nodes, {"x": [1, 16, 5, 5]}, {"w": [120, 16, 5, 5]}, ["y"])))
     assert matrix_flop(graph) == 2 * 120 * 16 * 25
+
+
+@pytest.mark.parametrize(
+    ("node", "groups"),
+    [
+        (helper.make_node("LayerNormalization", ["x", "s"], ["y"], axis=1), 8),
+        (helper.make_node("InstanceNormalization", ["x", "s", "b"], ["y"]), 8 * 32),
+        (helper.make_node("GroupNormalization", ["x", "s", "b"], ["y"], num_groups=4), 8 * 4),
+    ],
+)
+def test_a_norm_has_as_many_means_as_the_standard_says(tmp_path: Path, node: Any, groups: int) -> None:
+    """ONNX operators: over the last axes, over each sample and channel, over each sample and group."""
+    content = model([node], {"x": [8, 32, 7, 7]}, {"s": [32], "b": [32]}, ["y"])
+    (norm,) = (op for op in import_onnx(write(tmp_path, content)) if op.kind == "norm")
+    assert (norm.dims["groups"], norm.dims["elements"]) == (groups, 8 * 32 * 7 * 7)

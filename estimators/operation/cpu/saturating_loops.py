@@ -82,8 +82,8 @@ class SaturatingLoops(OperationModel):
         curve = measured_curve(machine)
         known = curve.of(MEASURED) if curve else None
         whole = machine.bandwidth(machine.main_memory)
-        domain = machine.cores_per_numa or machine.cores
-        limit = known.limit if known else self.efficiency * whole / math.ceil(machine.cores / domain)
+        domain, count = domains(machine)
+        limit = known.limit if known else self.efficiency * whole / count
         cycles = loop_cycles(op, machine, cores, limit)
         if not cycles.memory:
             return max(cycles.lines / cores, 1.0) * cycles.one / machine.clock
@@ -94,7 +94,22 @@ class SaturatingLoops(OperationModel):
             if known
             else Saturation(self.one_core * alone, limit, self.sharpness, Borders(domain))
         )
-        return cycles.lines * traffic / min(float(law.bandwidth(cores)), whole)
+        # a core beyond full domains would keep their pace back, and stands by
+        working = cores if machine.cores <= machine.stated.cores else min(cores, domain * count)
+        return cycles.lines * traffic / min(float(law.bandwidth(working)), whole)
+
+
+def domains(machine: Machine) -> tuple[int, int]:
+    """Cores of a NUMA domain, and how many domains share the memory's bandwidth.
+
+    Cores beyond those that the machine states join its domains, as its memory stays what it is.
+    """
+    stated = machine.stated
+    count = math.ceil(stated.cores / (stated.cores_per_numa or stated.cores))
+    if machine.cores > stated.cores and machine.cores_per_numa == stated.cores_per_numa:
+        return machine.cores // count, count
+    domain = machine.cores_per_numa or machine.cores
+    return domain, math.ceil(machine.cores / domain)
 
 
 def measured_curve(machine: Machine) -> FittedSaturation | None:
