@@ -14,7 +14,7 @@ import numpy as np
 
 from slipstick.estimators.calibration.calibration import calibrate
 from slipstick.estimators.composites.composite import Composite
-from slipstick.estimators.core.estimate import Measurement
+from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Measurement
 from slipstick.estimators.operation.measured import MeasuredTimes
 from slipstick.estimators.schedule.dispatch import AsynchronousDispatch
 from slipstick.experiments.evidence.rows import ValidationRow
@@ -54,7 +54,7 @@ def _networks(data: Data) -> list[ValidationRow]:
         baselines=sums,
         goal=GOAL,
         ok=float(np.median(errors)) <= GOAL,
-        interval_level=0.8,
+        interval_level=DEFAULT_LEVEL,
         interval_coverage=inside,
         interval_width=width,
         noise_floor=float(np.median([step.repeat for step in tested])),
@@ -69,14 +69,14 @@ def _predicted(step: Step, others: list[Step], machine: Machine) -> ValidationRo
     measurements = [Measurement(other.workload, machine, other.measured) for other in others]
     fitted = calibrate(Composite(times, AsynchronousDispatch(1e-6, 1e-5)), measurements, PARAMETERS)
     estimate = fitted.estimate(step.workload, machine)
-    band = estimate.interval(0.8) or (np.nan, np.nan)
+    band = estimate.interval() or (np.nan, np.nan)
     plain = sum(step.seconds[op.name] * float(op.times) for op in step.workload)
     empty = ValidationRow("dispatch", step.name, step.name, 1, "step / measured - 1", "1", None)
     return replace(
         empty,
         ours=estimate.time / step.measured - 1,
         baselines={"sum of operations": plain / step.measured - 1, "sum of calls": step.alone / step.measured - 1},
-        interval_level=0.8,
+        interval_level=DEFAULT_LEVEL,
         interval_coverage=float(band[0] <= step.measured <= band[1]),
         interval_width=band[1] / band[0],
         noise_floor=step.repeat,
