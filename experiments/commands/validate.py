@@ -68,7 +68,8 @@ def register(app: typer.Typer) -> None:
                 print(f"slipstick: validate {name}", file=sys.stderr)
             rows = board.rows(data)
             if save is not None:
-                save_rows(name, rows, save)
+                options = {"--data": data, "--machines": machines}
+                save_rows(name, rows, save, " ".join(f"{key} {value}" for key, value in options.items() if value))
             if format == "table":
                 emit([_short(row.to_dict()) for row in rows], format, notes=_reasons(rows), digits=5)
             result += rows

@@ -1,8 +1,9 @@
 """Validation as files: rows of a scoreboard as JSON, from them a page a board, and a front page of them all.
 
 `rows/NAME.json` holds what `slipstick validate NAME` gave, by which command, when, and at which commit. Everything else
-is made from these files: `NAME.md`, `../validation.md` (what people ask, our error on things never seen, beside the
-best baseline and the noise) and its picture. Shares are shown in per cent; what is missed stands first.
+is made from these files: `NAME.md`, and beside the folder a front page of its name with a picture: what people ask, our
+error on things never seen, beside the best simple method and the noise. Shares are shown in per cent; what is missed
+stands first.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from slipstick.experiments.evidence.score import Board, Front
 from slipstick.hwmodels.files.readers import atomic_write, read_json
 
 ROOT = Path(__file__).resolve().parents[2]
-FRONT, PICTURE = "validation.md", "validation.svg"
+PICTURE = "validation.svg"
 PLAIN = re.compile(r"interval score|width of|ratio|over without|ours /|pairs|times\b", re.IGNORECASE)
 """Metrics of unit 1 that are no shares."""
 SHARE = re.compile(r"log ratio|- 1\|")
@@ -36,7 +37,7 @@ fit is named; half of the answers lie within the first error, nine of ten within
 simple method on the same rows, the noise of the measurements where it is known, and how many of the measurements lie
 inside our 80 % band. Lines that miss their goal come first.
 
-![Error on things never seen, beside the best simple method](validation/{picture})
+![Error on things never seen, beside the best simple method]({picture})
 
 ## {missed} of {count} kinds of question miss their goal
 
@@ -77,12 +78,12 @@ class Saved:
     rows: tuple[ValidationRow, ...]
 
 
-def save(board: str, rows: Sequence[ValidationRow], folder: Path) -> None:
-    """Write the rows of a scoreboard into `folder`/rows/NAME.json."""
+def save(board: str, rows: Sequence[ValidationRow], folder: Path, options: str = "") -> None:
+    """Write the rows of a scoreboard into `folder`/rows/NAME.json; `options` of the command stand in it."""
     (folder / "rows").mkdir(parents=True, exist_ok=True)
     document = {
         "board": board,
-        "command": f"slipstick validate {board}",
+        "command": f"slipstick validate {board} {options}".rstrip(),
         "date": date.today().isoformat(),
         "commit": _commit(),
         "rows": [_finite(row) for row in rows],
@@ -109,7 +110,8 @@ def write_pages(folder: Path, boards: Mapping[str, Board]) -> None:
         question = boards[name].question if name in boards else ""
         _write(folder / f"{name}.md", board_page(run, question))
     lines = front_lines(runs, boards)
-    _write(folder.parent / FRONT, front_page(lines, runs))
+    whole = folder.resolve()
+    _write(whole.with_name(f"{whole.name}.md"), front_page(lines, runs, whole.name))
     draw(lines, folder / PICTURE)
 
 
@@ -156,16 +158,16 @@ def board_page(run: Saved, question: str) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def front_page(lines: Sequence[Line], runs: Mapping[str, Saved]) -> str:
-    """The front page: one table, one picture, and where everything is."""
+def front_page(lines: Sequence[Line], runs: Mapping[str, Saved], folder: str = "validation") -> str:
+    """The front page: one table, one picture, and where everything is, below the folder of this name."""
     missed = sum(line.missed for line in lines)
     goals = [row for run in runs.values() for row in run.rows if row.ok is not None]
     met = sum(row.ok is True for row in goals)
-    text = [HEAD.format(picture=PICTURE, missed=missed, count=len(lines))]
+    text = [HEAD.format(picture=f"{folder}/{PICTURE}", missed=missed, count=len(lines))]
     for line in lines:
         row, tenth = line.usual, line.tenth
         cells = [
-            f"[{line.front.question}](validation/{line.board}.md)",
+            f"[{line.front.question}]({folder}/{line.board}.md)",
             line.front.unseen,
             str(row.n),
             ("**{}**" if row.ok is False else "{}").format(_value(row, row.ours)),
@@ -176,7 +178,7 @@ def front_page(lines: Sequence[Line], runs: Mapping[str, Saved]) -> str:
             "" if row.interval_coverage is None else f"{100 * row.interval_coverage:.0f} %",
         ]
         text.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    pages = ", ".join(f"[{name}](validation/{name}.md)" for name in runs)
+    pages = ", ".join(f"[{name}]({folder}/{name}.md)" for name in runs)
     worse = "; ".join(
         f"{line.front.question} ({line.front.unseen})"
         for line in lines
