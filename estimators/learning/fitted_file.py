@@ -1,0 +1,158 @@
+"""Fitted numbers as files `fitted/NAME.json`: laws, the rows they were fitted to, and how groups left out were met.
+
+A file holds no date and no machine: the same rows and the same law give the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from slipstick.estimators.learning.law_fit import LawFit
+from slipstick.hwmodels.files.readers import InputError, atomic_write, read_json, require_mapping
+
+FORMAT = "slipstick-fitted-1"
+FITTED = Path(__file__).resolve().parent.parent / "fitted"
+"""The folder of the files that ship."""
+
+
+@dataclass(frozen=True)
+class OuterScore:
+    """How rows were met whose groups were left out of the fit.
+
+    Parameters
+    ----------
+    held_out, kind
+        What was left out, and of which rows the figures are.
+    rows, groups
+        Their numbers.
+    median, ninetieth
+        Of |predicted / measured - 1|.
+    coverage, width
+        Of the 80 % band: share of rows inside, and the median of high over low.
+    """
+
+    held_out: str
+    kind: str
+    rows: int
+    groups: int
+    median: float
+    ninetieth: float
+    coverage: float
+    width: float
+
+
+@dataclass(frozen=True, eq=False)
+class FittedFile:
+    """Laws fitted to the same rows.
+
+    Parameters
+    ----------
+    name
+        By which `slipstick validate --refit` knows it.
+    rows
+        Files of rows, with a digest of each.
+    used
+        How many rows were fitted.
+    fits
+        By the names of the laws.
+    outer
+        Scores of left-out groups.
+    note
+        What the reader of the file should know, in a sentence or two.
+    """
+
+    name: str
+    rows: Mapping[str, str]
+    used: int
+    fits: Mapping[str, LawFit]
+    outer: tuple[OuterScore, ...] = ()
+    note: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def fit(self, law: str) -> LawFit:
+        """The fit of a law.
+
+        Raises
+        ------
+        InputError
+            Where there is none.
+        """
+        if law not in self.fits:
+            raise InputError(f"fitted/{self.name}.json: no fit of {law} (has: {', '.join(self.fits)})")
+        return self.fits[law]
+
+    def text(self) -> str:
+        """The file as JSON; equal fits give equal text."""
+        document = {
+            "format": FORMAT,
+            "name": self.name,
+            "note": self.note,
+            "rows": dict(sorted(self.rows.items())),
+            "used": self.used,
+            "outer": [{k: round(v, 4) if isinstance(v, float) else v for k, v in vars(s).items()} for s in self.outer],
+            "fits": {name: one.to_dict() for name, one in self.fits.items()},
+            "facts": dict(self.facts),
+        }
+        return _lines(document) + "\n"
+
+    def save(self, folder: Path | None = None) -> bool:
+        """Write the file; whether it differs from what was there."""
+        path = (folder or FITTED) / f"{self.name}.json"
+        text = self.text()
+        if path.exists() and path.read_text() == text:
+            return False
+        with atomic_write(path) as stream:
+            stream.write(text)
+        return True
+
+
+def load_fitted(name: str, folder: Path | None = None) -> FittedFile:
+    """A file of fitted numbers.
+
+    Raises
+    ------
+    InputError
+        Where it is missing or is no such file.
+    """
+    path = (folder or FITTED) / f"{name}.json"
+    document = require_mapping(read_json(path), path, "the document")
+    if document.get("format") != FORMAT:
+        raise InputError(f"{path}: format: {document.get('format')!r}, want {FORMAT!r}")
+    try:
+        return FittedFile(
+            str(document["name"]),
+            {str(k): str(v) for k, v in document["rows"].items()},
+            int(document["used"]),
+            {str(law): LawFit.from_dict(one) for law, one in document["fits"].items()},
+            tuple(OuterScore(**one) for one in document["outer"]),
+            str(document["note"]),
+            document["facts"],
+        )
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise InputError(f"{path}: no file of fitted numbers ({error})") from None
+
+
+def digest(path: str | os.PathLike[str]) -> str:
+    """The SHA-256 of a file, its first sixteen hexadecimal digits."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
+
+
+def _lines(document: Mapping[str, Any]) -> str:
+    """JSON with one line a leaf of the first levels: long rows of numbers stay on one line."""
+
+    def shown(value: Any, depth: int) -> str:
+        pad = " " * (depth + 1)
+        if isinstance(value, Mapping) and value and depth < 4:
+            inner = ",\n".join(f"{pad}{json.dumps(str(k))}: {shown(v, depth + 1)}" for k, v in value.items())
+            return "{\n" + inner + "\n" + " " * depth + "}"
+        if isinstance(value, list) and value and isinstance(value[0], list | dict):
+            return "[\n" + ",\n".join(pad + json.dumps(v) for v in value) + "\n" + " " * depth + "]"
+        return json.dumps(value)
+
+    return shown(document, 0)

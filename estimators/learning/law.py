@@ -1,0 +1,137 @@
+"""A law: time as a vectorised function of named parameters and of the columns of measured rows.
+
+Every parameter is positive and is fitted as its logarithm. It may vary by levels of grouping in order (vendor,
+generation, chip; engine, version): then log parameter of a row = log value + the effects of the row's groups, each
+effect drawn from a normal distribution whose width is estimated together with everything else (`fit`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+Columns: TypeAlias = Mapping[str, FloatArray]
+Groups: TypeAlias = Mapping[str, Sequence[str]]
+UNGROUPED = ""
+"""The group of a row that has none at a level: it has no effect there."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """A way to group rows, such as by vendor.
+
+    Parameters
+    ----------
+    width
+        Standard deviation of log effects that is expected before any row is seen. It weighs as much as four groups,
+        so that it decides below five groups and hardly matters beyond twenty.
+    """
+
+    name: str
+    width: float
+
+
+@dataclass(frozen=True)
+class Prior:
+    """What is expected of a parameter before any row is seen.
+
+    Parameters
+    ----------
+    unit, meaning
+        In words; the unit of a ratio is "1".
+    expected, width
+        Median, and standard deviation of the logarithm; the width weighs as much as four parameters of its `kind`,
+        whose common width is estimated. A parameter of width 0 stays as expected and only its groups differ.
+    low, high
+        Bounds.
+    kind
+        Parameters of one kind share the estimated width.
+    levels
+        Names of the levels by which it varies.
+    """
+
+    name: str
+    unit: str
+    meaning: str
+    expected: float
+    width: float
+    low: float
+    high: float
+    kind: str = ""
+    levels: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 < self.low <= self.expected <= self.high < math.inf:
+            raise ValueError(f"prior of {self.name}: want 0 < {self.low:g} <= {self.expected:g} <= {self.high:g}")
+
+
+class Law(Protocol):
+    """What is fitted: `fit` needs no more than this."""
+
+    @property
+    def name(self) -> str:
+        """As files of fitted numbers name it."""
+        ...
+
+    @property
+    def parameters(self) -> Sequence[Prior]:
+        """All parameters, in the order of `predict`'s columns of derivatives."""
+        ...
+
+    @property
+    def levels(self) -> Sequence[Level]:
+        """All levels, the coarser first."""
+        ...
+
+    def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
+        """Seconds of each row; each parameter is one number or one for each row."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Measured rows as arrays of one length.
+
+    Parameters
+    ----------
+    columns
+        What the law reads.
+    groups
+        The group of each row at each level.
+    cluster
+        Rows of one configuration share an error: they count as repeats and not as independent evidence.
+    seconds
+        Measured times.
+    source
+        Who measured a row: rows of one source scatter alike.
+    """
+
+    columns: Columns
+    groups: Groups
+    cluster: Sequence[str]
+    seconds: FloatArray
+    source: Sequence[str]
+
+    def __post_init__(self) -> None:
+        lengths = {len(values) for values in (*self.columns.values(), *self.groups.values(), self.cluster, self.source)}
+        if lengths - {len(self.seconds)}:
+            raise ValueError(f"rows of {len(self.seconds)} times: columns and groups of {sorted(lengths)}")
+
+    def __len__(self) -> int:
+        return len(self.seconds)
+
+    def take(self, places: npt.NDArray[np.intp]) -> Rows:
+        """The rows of these numbers."""
+        return Rows(
+            {name: values[places] for name, values in self.columns.items()},
+            {name: [values[i] for i in places] for name, values in self.groups.items()},
+            [self.cluster[i] for i in places],
+            self.seconds[places],
+            [self.source[i] for i in places],
+        )

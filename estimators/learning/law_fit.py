@@ -1,0 +1,172 @@
+"""What measured rows say of a law: values and effects with their covariance, widths, and predictions with a band."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from slipstick.estimators.learning.law import UNGROUPED, Columns, FloatArray, Groups, Law
+
+QUANTILE, T_QUANTILE = 1.2816, 1.5332
+"""Of 80 % of a normal distribution, and of t with four degrees of freedom, in their scales."""
+STEP = 1e-4
+"""Of finite differences, in log parameters."""
+
+
+@dataclass(frozen=True)
+class Coordinate:
+    """One fitted number: the log of a parameter (level ""), or the effect of one group on it."""
+
+    parameter: str
+    level: str = ""
+    group: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class LawFit:
+    """A law with what rows say of it.
+
+    Parameters
+    ----------
+    coordinates, logs, covariance
+        Log parameters and log effects, shape (n,), with their posterior covariance, shape (n, n).
+    widths
+        Standard deviation of log effects by (parameter, level), and of log parameters about what was expected by
+        ("", kind).
+    scatter, shared
+        By source of rows: scale of the t distribution of log errors, and their correlation within a configuration.
+    stretch
+        Factor on all deviations, by which bands of left-out groups hold 80 % (`bands`).
+    """
+
+    coordinates: tuple[Coordinate, ...]
+    logs: FloatArray
+    covariance: FloatArray
+    widths: Mapping[tuple[str, str], float]
+    scatter: Mapping[str, float]
+    shared: Mapping[str, float]
+    stretch: float = 1.0
+
+    def seen(self, level: str) -> frozenset[str]:
+        """Groups of a level of which rows were fitted."""
+        return frozenset(c.group for c in self.coordinates if c.level == level)
+
+    def values(self, law: Law, groups: Groups, count: int = 1) -> dict[str, FloatArray]:
+        """Parameters of each of `count` rows: value times the effects of the row's groups; unseen groups have none."""
+        return Design(law, self.coordinates, groups, count).values(self.logs)
+
+    def seconds(self, law: Law, columns: Columns, groups: Groups) -> FloatArray:
+        """Times of rows, seconds."""
+        return law.predict(self.values(law, groups, count_of(columns)), columns)
+
+    def half_width(self, law: Law, columns: Columns, groups: Groups) -> FloatArray:
+        """Half of the 80 % band of log time of each row.
+
+        It grows with what is unseen: parameters and effects of groups that were seen count with their posterior
+        covariance, effects of groups that were not with their estimated width, and the scatter of the widest source.
+        """
+        design = Design(law, self.coordinates, groups, count_of(columns))
+        slopes = slopes_of(law, columns, design.values(self.logs))
+        jacobian = design.jacobian(slopes)
+        variance = np.einsum("ij,jk,ik->i", jacobian, self.covariance, jacobian)
+        for at, prior in enumerate(law.parameters):
+            for level in prior.levels:
+                known = {c.group for c in self.coordinates if (c.parameter, c.level) == (prior.name, level)}
+                unseen = np.array([group != UNGROUPED and group not in known for group in groups[level]])
+                variance = variance + unseen * (slopes[:, at] * self.widths[prior.name, level]) ** 2
+        scatter = max(self.scatter.values()) * T_QUANTILE
+        return np.asarray(self.stretch * np.sqrt(QUANTILE**2 * variance + scatter**2), dtype=float)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON values, numbers to six digits; the covariance by rows of its lower triangle."""
+        return {
+            "values": [
+                [c.parameter, c.level, c.group, _short(v)] for c, v in zip(self.coordinates, self.logs, strict=True)
+            ],
+            "covariance": [[_short(v) for v in row[: at + 1]] for at, row in enumerate(self.covariance)],
+            "widths": [[parameter, level, _short(width)] for (parameter, level), width in sorted(self.widths.items())],
+            "scatter": {name: _short(value) for name, value in sorted(self.scatter.items())},
+            "shared": {name: _short(value) for name, value in sorted(self.shared.items())},
+            "stretch": _short(self.stretch),
+        }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> LawFit:
+        """From plain JSON values.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            Where a field is missing or no number.
+        """
+        entries = document["values"]
+        covariance = np.zeros((len(entries), len(entries)))
+        for at, row in enumerate(document["covariance"]):
+            covariance[at, : at + 1] = covariance[: at + 1, at] = [float(value) for value in row]
+        return cls(
+            tuple(Coordinate(str(p), str(level), str(group)) for p, level, group, _ in entries),
+            np.array([float(entry[3]) for entry in entries]),
+            covariance,
+            {(str(p), str(level)): float(width) for p, level, width in document["widths"]},
+            {str(name): float(value) for name, value in document["scatter"].items()},
+            {str(name): float(value) for name, value in document["shared"].items()},
+            float(document["stretch"]),
+        )
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.6g}")
+
+
+class Design:
+    """Which coordinates make the log parameters of which rows."""
+
+    def __init__(self, law: Law, coordinates: Sequence[Coordinate], groups: Groups, count: int) -> None:
+        names = [prior.name for prior in law.parameters]
+        self.law, self.count = law, count
+        self.parameter = [names.index(c.parameter) for c in coordinates]
+        rows: dict[tuple[str, str], list[int]] = {}
+        for level in {c.level for c in coordinates} - {""}:
+            for i, group in enumerate(groups[level]):
+                rows.setdefault((level, group), []).append(i)
+        self.places: list[npt.NDArray[np.intp] | None] = [
+            np.array(rows.get((c.level, c.group), []), dtype=np.intp) if c.level else None for c in coordinates
+        ]
+
+    def values(self, logs: FloatArray) -> dict[str, FloatArray]:
+        """Parameters of all rows, within their bounds."""
+        table = np.empty((len(self.law.parameters), self.count))
+        table[:] = np.log([[prior.expected] for prior in self.law.parameters])
+        for parameter, places, value in zip(self.parameter, self.places, logs, strict=True):
+            if places is None:
+                table[parameter] = value
+        for parameter, places, value in zip(self.parameter, self.places, logs, strict=True):
+            if places is not None:
+                table[parameter, places] += value
+        low, high = (np.log([[getattr(prior, end)] for prior in self.law.parameters]) for end in ("low", "high"))
+        clipped = np.exp(np.clip(table, low, high))
+        return {prior.name: row for prior, row in zip(self.law.parameters, clipped, strict=True)}
+
+    def jacobian(self, slopes: FloatArray) -> FloatArray:
+        """Derivatives of log time by coordinates, from those by the rows' log parameters."""
+        made = np.zeros((len(slopes), len(self.parameter)))
+        for at, (parameter, places) in enumerate(zip(self.parameter, self.places, strict=True)):
+            rows = slice(None) if places is None else places
+            made[rows, at] = slopes[rows, parameter]
+        return made
+
+
+def slopes_of(law: Law, columns: Columns, values: Mapping[str, FloatArray]) -> FloatArray:
+    """Derivatives of log time by each log parameter, shape (rows, parameters), by forward differences."""
+    here, more = np.log(law.predict(values, columns)), np.exp(STEP)
+    moved = (law.predict({**values, prior.name: values[prior.name] * more}, columns) for prior in law.parameters)
+    return np.array([(np.log(seconds) - here) / STEP for seconds in moved]).T
+
+
+def count_of(columns: Columns) -> int:
+    """The number of rows."""
+    return len(next(iter(columns.values())))
