@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def validate(
-        names: Annotated[list[str], typer.Argument(help="scoreboards, or 'all'")],
+        names: Annotated[list[str] | None, typer.Argument(help="scoreboards, or 'all'")] = None,
         data: Annotated[
             Path | None,
             typer.Option(help="score the files below this folder instead; physics: a FILE.csv, too"),
@@ -43,6 +43,10 @@ def register(app: typer.Typer) -> None:
             typer.Option(help="references in the same table: ours, a baseline, all, none (all with --predictor)"),
         ] = None,
         export_cases: Annotated[Path | None, typer.Option(help="write the cases as CSV, for --predictions")] = None,
+        refit: Annotated[
+            list[str] | None,
+            typer.Option(metavar="NAME", help="fit anew and write fitted/NAME.json; repeatable, or 'all'"),
+        ] = None,
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> int:
         """Accuracy on measurements that the models were not fitted to; exit code 1 where a goal is missed."""
@@ -53,6 +57,10 @@ def register(app: typer.Typer) -> None:
         from slipstick.hwmodels.catalog import OWN
         from slipstick.hwmodels.files.readers import InputError
 
+        if refit:
+            return _refit(refit, format)
+        if not names:
+            raise InputError(f"no scoreboard named (all, or {', '.join(catalog.scoreboards())})")
         if data is not None and not (data.is_dir() or (data.is_file() and names == ["physics"])):
             raise InputError(f"--data {data}: no such folder (validate physics reads a table of yours too, FILE.csv)")
         if machines is not None:
@@ -78,6 +86,19 @@ def register(app: typer.Typer) -> None:
         if format != "table":
             emit([row.to_dict() for row in result], format)
         return 1 if any(row.ok is False for row in result) else 0
+
+
+def _refit(names: Sequence[str], form: str) -> int:
+    """Fit anew what is named, write what changed, and show how groups left out were met."""
+    from slipstick.experiments.evidence.refits import REFITS, refitted
+    from slipstick.experiments.pages.output import emit
+
+    for name in sorted(REFITS) if "all" in names else names:
+        made = refitted(name)
+        changed = "written" if made.save() else "unchanged"
+        print(f"slipstick: fitted/{name}.json: {changed}, {made.used:,} rows", file=sys.stderr)
+        emit([vars(one) for one in made.outer], form)
+    return 0
 
 
 def _predictors(

@@ -56,7 +56,7 @@ def distribution(answer: Serving, measure: str, title: str) -> Chart:
         values = getattr(served, measure)
         values = values[np.isfinite(values)]
         series.append(1e3 * np.quantile(values, _LEVELS) if len(values) else np.zeros(len(_LEVELS)))
-    middle, factor = series[0], np.exp(answer.deployment.half_width(first=1)) if measure == "ttft" else 1.0
+    middle, factor = series[0], np.exp(answer.first_half_width) if measure == "ttft" else 1.0
     low, high = np.minimum(middle / factor, series[1]), np.maximum(middle * factor, series[2])
     line = PlotLine(measure, _LEVELS * 100, middle, low, high)
     return Chart(title, "requests below, %", "ms", (line,))

@@ -8,12 +8,13 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from slipstick.estimators.operation.serving.local_step import LocalCalibration, LocalParameters, LocalWork, backend_of
+from slipstick.estimators.learning.fitted_file import load_fitted
+from slipstick.estimators.operation.serving.local_step import LocalFit, LocalLaw, LocalWork, backend_of, local_groups
 from slipstick.estimators.tuned.tuned_local import ANCHORED
-from slipstick.experiments.question.registry import CALIBRATIONS
 from slipstick.experiments.serve.measured_runs import generation, model_of_size
 from slipstick.experiments.serve.serving_question import stored_as
-from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping
+from slipstick.hwmodels.catalog import machine as machine_by_name
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.shown import count_shown, format_quantity, shown
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.importers.serving.llama_bench import read_llama_bench
@@ -21,15 +22,13 @@ from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.weight_types import weight_bytes, weight_type
 from slipstick.workloads.language_catalog import language_model
 
-UNFITTED_HALF_WIDTH = math.log(2.0)
-DEFAULT_TYPE = "q4_k_m"
+DEFAULT_TYPE, PROGRAM = "q4_k_m", "llama.cpp"
 
 
 @cache
-def local_calibration() -> LocalCalibration:
-    """The calibration that ships."""
-    path = CALIBRATIONS / "local_llm.json"
-    return LocalCalibration.from_dict(require_mapping(read_json(path), path, "the document"), path)
+def local_fit() -> LocalFit:
+    """The fitted numbers that ship."""
+    return LocalFit(load_fitted("llama-cpp").fit(LocalLaw().name))
 
 
 @dataclass(frozen=True)
@@ -100,20 +99,23 @@ class Local:
         """Of llama.cpp."""
         return backend_of(self.machine)
 
-    @cached_property
-    def parameters(self) -> LocalParameters:
-        """Fitted for the backend; as expected where it has none."""
-        return local_calibration().backends.get(self.backend, LocalParameters())
-
     @property
     def fitted(self) -> bool:
         """Whether rows of the backend were fitted."""
-        return self.backend in local_calibration().backends
+        return self.backend in local_fit().made.seen("backend")
+
+    def groups(self, stored: str) -> dict[str, str]:
+        """By what the fitted numbers vary."""
+        return local_groups(self.machine, chip_of(self.machine), stored, PROGRAM)
 
     def _seconds(self, model: LanguageModel, stored: str) -> tuple[float, float]:
-        work = LocalWork.of(model, weight_type(stored), self.machine)
-        generation = self.parameters.generation(work.memory, work.layers, work.plain)
-        return float(generation), float(self.parameters.prompt(work.matrix, work.plain))
+        work, fitted = (
+            LocalWork.of(model, weight_type(stored), self.machine),
+            local_fit().parameters(self.groups(stored)),
+        )
+        return float(fitted.generation(work.memory, work.layers, work.plain)), float(
+            fitted.prompt(work.matrix, work.plain)
+        )
 
     @cached_property
     def factor(self) -> float:
@@ -127,6 +129,11 @@ class Local:
         """The least seconds of a new token: the weights once over the bandwidth."""
         return LocalWork.of(self.model, weight_type(self.stored), self.machine).memory
 
+    @cached_property
+    def prompt_floor(self) -> float:
+        """The least seconds of a prompt's token: its flop at the peak."""
+        return LocalWork.of(self.model, weight_type(self.stored), self.machine).matrix
+
     @property
     def token_seconds(self) -> float:
         """Seconds of a new token with little in the cache."""
@@ -138,10 +145,9 @@ class Local:
         return self._seconds(self.model, self.stored)[1]
 
     def half_width(self, prompt: int = 0) -> float:
-        """Half of the 80 % band of log time."""
-        calibration = local_calibration()
-        table = calibration.prompt_half_width if prompt else calibration.half_width
-        width = table.get(self.backend, UNFITTED_HALF_WIDTH)
+        """Half of the 80 % band of log time: wider the less of the machine was measured."""
+        work = LocalWork.of(self.model, weight_type(self.stored), self.machine)
+        width = local_fit().half_width(work, self.groups(self.stored), prompt)
         return width * (ANCHORED if self.anchor and not prompt else 1.0)
 
     @property
@@ -180,7 +186,7 @@ class Local:
             "high_tokens_per_s": min(rate * width, 1 / self.floor),
             "prompt_tokens_per_s": prompt,
             "prompt_low_tokens_per_s": prompt / prompt_width,
-            "prompt_high_tokens_per_s": prompt * prompt_width,
+            "prompt_high_tokens_per_s": min(prompt * prompt_width, 1 / self.prompt_floor),
             "ttft_s": ttft,
             "latency_s": ttft + self.token_seconds * (self.output_tokens - 1),
             "weight_bytes": self.weights_bytes,
@@ -189,9 +195,7 @@ class Local:
     def lines(self) -> list[str]:
         """The first lines of the answer."""
         row = self.row()
-        fitted = (
-            "" if self.fitted else " (no measured row of this backend: expected figures, a factor of two either way)"
-        )
+        fitted = "" if self.fitted else " (no measured row of this backend: expected figures, a wide band)"
         anchored = ""
         if self.anchor:
             anchored = f"; anchored to {self.anchor.model.name} {self.anchor.stored} at {self.anchor.rate:g} tokens/s"
@@ -206,6 +210,17 @@ class Local:
             f"memory: fits, {held} of weights; at most {count_shown(1 / self.floor)} tokens/s by bandwidth alone",
             f"assuming: llama.cpp on {self.backend}{fitted}, one sequence, weights {self.stored}{anchored}",
         ]
+
+
+def chip_of(machine: Machine) -> str:
+    """The name among those fitted of a machine with the same cores and memory; else its own."""
+    for name in sorted(local_fit().made.seen("chip")):
+        measured = machine_by_name(name)
+        if (measured.family, measured.cores, measured.main_memory) == (
+            machine.family, machine.cores, machine.main_memory,
+        ):  # fmt: skip
+            return name
+    return machine.name
 
 
 def local(

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
-from slipstick.estimators.operation.serving.engines import ServingCalibration, engine_of
-from slipstick.estimators.operation.serving.step_amounts import Shares
+from slipstick.estimators.learning.fitted_file import load_fitted
+from slipstick.estimators.operation.serving.engines import FirstToken, ServingFit, engine_of, step_groups
+from slipstick.estimators.operation.serving.prompts import prompt_seconds
+from slipstick.estimators.operation.serving.step_amounts import Batch, Shares
+from slipstick.estimators.operation.serving.step_law import StepSum
 from slipstick.estimators.operation.serving.step_time import StepTime, widening
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
-from slipstick.experiments.question.registry import CALIBRATIONS
-from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping, unknown_name
+from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.shown import format_quantity
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
@@ -23,16 +25,14 @@ CONTEXT_BYTES = 666e6
 """Of the engine's context and its libraries, on each device; with `_work_bytes` it gives the 2,588 blocks of 16 tokens
 that vLLM 0.19 found on an RTX 4090 with Llama-3.1-8B (casys-kaist/LLMServingSim, 5daddb2): one figure, one constant."""
 LOGIT_COPIES = 3
-UNKNOWN_SYSTEM, OTHER_MAKER = 1.15, 2.0
-"""How much wider the band of a machine is that no measured row was made on: of the maker of those that were (NVIDIA),
-and of another (MI300X reaches 0.7 of what its data sheet promises beside an H200, MLPerf v5.1, Llama-2-70B Offline)."""
+TYPICAL = Batch(8.0, 1024.0)
+"""A batch for whose step a band is given where no traffic says more."""
 
 
 @cache
-def serving_calibration() -> ServingCalibration:
-    """The calibration that ships."""
-    path = CALIBRATIONS / "serving.json"
-    return ServingCalibration.from_dict(require_mapping(read_json(path), path, "the document"), path)
+def serving_fit() -> ServingFit:
+    """The fitted numbers that ship."""
+    return ServingFit.of(load_fitted("serving"))
 
 
 @dataclass(frozen=True)
@@ -77,30 +77,44 @@ class Deployment:
         return Shares(self.model, self.layout, weight_type(self.stored), CACHE_BYTES[self.cache_type])
 
     @cached_property
+    def groups(self) -> dict[str, str]:
+        """By what the fitted numbers vary: maker, generation, chip, engine, version, model."""
+        engine, version = engine_of(self.engine)
+        return step_groups(self.machine, self.system or self.machine.name, engine, version, self.model.name)
+
+    @cached_property
     def step(self) -> StepTime:
         """The calibrated time of a step."""
-        calibration = serving_calibration()
-        engine, version = engine_of(self.engine)
-        pace = calibration.pace(engine, version, self.system, self.kind)
-        return StepTime.for_machine(self.machine, self.shares, calibration.parameters, pace)
+        return StepTime.for_machine(self.machine, self.shares, serving_fit().parameters(self.groups))
 
-    @property
+    @cached_property
     def system(self) -> str:
-        """The calibration's name of the machine: that of a measured system with the same cores and memory, if any."""
+        """The name among those fitted of a machine with the same cores and memory, if any."""
         from slipstick.hwmodels.catalog import machine
 
-        for name in serving_calibration().systems:
+        for name in sorted(serving_fit().steps.seen("chip")):
             measured = machine(name)
             if (measured.cores, measured.main_memory) == (self.machine.cores, self.machine.main_memory):
                 return name
         return ""
 
-    def half_width(self, first: int = 0) -> float:
-        """Half of the 80 % band of log time: of a further token, or (`first` = 1) of the first."""
-        calibration = serving_calibration()
-        widths = calibration.first_half_width if first else calibration.half_width
-        system = UNKNOWN_SYSTEM if self.machine.family.startswith("nvidia") else OTHER_MAKER
-        return widths[self.kind] * (1.0 if self.system else system)
+    def half_width(self, batch: Batch = TYPICAL) -> float:
+        """Half of the 80 % band of the log time of a step: wider the less of machine, engine and model was measured."""
+        plain = self.shares.amounts(batch)
+        row = StepSum(plain, plain, self.step.device, self.step.layers, batch.decodes, stages=self.layout.pipeline)
+        return serving_fit().half_width(row, self.groups)
+
+    @cached_property
+    def first_token(self) -> FirstToken:
+        """What the engine takes beyond its steps before a first token."""
+        return serving_fit().first_token(self.groups)
+
+    def first_half_width(self, input_tokens: float = TYPICAL.context, users: float = TYPICAL.decodes) -> float:
+        """Half of the 80 % band of the log time to the first token."""
+        alone, each = prompt_seconds(self.step, input_tokens, self.rules.token_budget)
+        users /= self.layout.replicas
+        tpot = self.step.seconds(Batch(max(1.0, users / self.layout.data), input_tokens))
+        return serving_fit().first_half_width((alone, each * users / self.layout.data, tpot, users), self.groups)
 
     @cached_property
     def cache_tokens(self) -> int:
@@ -141,8 +155,7 @@ class Deployment:
     def assumptions(self) -> tuple[str, ...]:
         """What an answer takes for granted; shown first."""
         engine, version = engine_of(self.engine)
-        calibration = serving_calibration()
-        known = calibration.knows(engine, version, self.kind)
+        known = serving_fit().knows(self.groups, "version")
         words = [
             f"{engine} {version}".strip() + ("" if known else _unknown(version)),
             f"weights {self.stored}, cache {self.cache_type}",
@@ -154,9 +167,13 @@ class Deployment:
 
     def remarks(self) -> tuple[str, ...]:
         """Where the question leaves the measured runs: a line for each way."""
-        if self.system:
+        fitted = serving_fit()
+        name = self.machine.name
+        levels = {"vendor": f"{name}, none of its maker", "generation": f"{name}, none of its generation", "chip": name}
+        unseen = next((words for level, words in levels.items() if not fitted.knows(self.groups, level)), "")
+        if not unseen:
             return ()
-        return (f"no measured row is of {self.machine.name}: its data sheet under parameters of others, wider band",)
+        return (f"no measured row is of {unseen}: its data sheet under parameters of others, wider band",)
 
 
 def _unknown(version: str) -> str:

@@ -10,11 +10,11 @@ from html import escape
 from typing import Any
 
 from slipstick.estimators.core.estimate import quantile
-from slipstick.estimators.operation.serving.engines import engine_of
 from slipstick.estimators.operation.serving.prompts import prompt_seconds
+from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.estimators.schedule.serving.closed_loop import Load, steady
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
-from slipstick.experiments.serve.oracle import Deployment, serving_calibration
+from slipstick.experiments.serve.oracle import Deployment
 from slipstick.experiments.serve.serving_question import stored_as
 from slipstick.experiments.serve.traffic import limits_text
 from slipstick.hwmodels.catalog import machine
@@ -202,7 +202,7 @@ class Search:
     ) -> Iterator[ServingChoice]:
         deployment = Deployment(model, at, layout, stored, self.cache_type, self.engine, rules=self.rules)
         rules, step = deployment.scheduler, deployment.step
-        first = serving_calibration().first_token(engine_of(self.engine)[0])
+        first = deployment.first_token
         alone, together = prompt_seconds(step, self.input_tokens, rules.token_budget)
         for users in LOADS:
             if users < layout.data:
@@ -214,20 +214,23 @@ class Search:
             ttft = first.seconds(alone, together * users / layout.data, state.tpot, users)
             cycle = ttft + (self.output_tokens - 1) * state.tpot
             rate = users * self.output_tokens / cycle / layout.devices
-            keeps = self._keeps(deployment, {"ttft": ttft, "tpot": state.tpot, "latency": cycle})
+            context = self.input_tokens + self.output_tokens / 2
+            half = deployment.half_width(Batch(max(1.0, users / layout.data), context))
+            widths = {"ttft": deployment.first_half_width(self.input_tokens, users)} if "ttft" in self.limits else {}
+            keeps = self._keeps(half, widths, {"ttft": ttft, "tpot": state.tpot, "latency": cycle})
             dollars = at.price / 3600 / rate * 1e6 if at.price is not None else None
             yield ServingChoice(
                 name, layout, stored, users, ttft, state.tpot, rate, self.output_tokens / cycle, keeps,
-                deployment.half_width(), dollars,
+                half, dollars,
             )  # fmt: skip
 
-    def _keeps(self, deployment: Deployment, times: Mapping[str, float]) -> float:
+    def _keeps(self, half: float, widths: Mapping[str, float], times: Mapping[str, float]) -> float:
         """The least probability over the limits that a mean time keeps its own, errors of log time being normal."""
         from scipy.special import ndtr
 
         least = 1.0
         for name, limit in self.limits.items():
-            sigma = deployment.half_width(first=int(name == "ttft")) / quantile(0.8, None)
+            sigma = widths.get(name, half) / quantile(0.8, None)
             least = min(least, float(ndtr(math.log(limit / times[name]) / sigma)))
         return least
 

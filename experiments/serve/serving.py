@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from slipstick.estimators.operation.serving.engines import engine_of
 from slipstick.estimators.operation.serving.prompts import prompt_seconds
 from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.estimators.schedule.serving.served import Served
 from slipstick.estimators.schedule.serving.server import simulate
-from slipstick.experiments.serve.oracle import Deployment, serving_calibration
+from slipstick.experiments.serve.oracle import Deployment
 from slipstick.experiments.serve.serving_energy import NO_POWER, drawn_power, held_back
 from slipstick.experiments.serve.traffic import Traffic
 from slipstick.hwmodels.files.frames import write_csv
@@ -54,9 +53,15 @@ class Serving:
         middle = self.served.quantiles(measure)[quantile]
         low, high = self.fast.quantiles(measure)[quantile], self.slow.quantiles(measure)[quantile]
         if measure == "ttft":
-            factor = math.exp(self.deployment.half_width(first=1))
+            factor = math.exp(self.first_half_width)
             low, high = min(low, middle / factor), max(high, middle * factor)
         return middle, min(low, middle), max(high, middle)
+
+    @property
+    def first_half_width(self) -> float:
+        """Half of the 80 % band of the log time to the first token, under this traffic."""
+        tokens, users = float(self.served.input_tokens.mean()), float(self.served.latency.sum() / self.served.span)
+        return self.deployment.first_half_width(max(tokens, 1.0), max(users, 1.0))
 
     @property
     def rate_band(self) -> tuple[float, float, float]:
@@ -67,13 +72,7 @@ class Serving:
     @cached_property
     def bounds(self) -> dict[str, float]:
         """Shares of a decode step's time by what it goes to, and the share of time in steps that read prompts."""
-        rows = self.served.stretches
-        steps = rows[:, 3].sum()
-        layout = self.deployment.layout
-        decodes = float((rows[:, 3] * rows[:, 4]).sum() / steps) / layout.data
-        traffic = self.served
-        context = float(traffic.input_tokens.mean() + traffic.output_tokens.mean() / 2)
-        parts = self.deployment.step.parts(Batch(max(decodes, 1.0), context))
+        parts = self.deployment.step.parts(mean_batch(self.deployment, self.served))
         names = {
             "weights": "reading weights", "experts": "reading experts", "attention": "attention over the cache",
             "links": "messages between devices", "fixed": "kernels and host (fixed times)",
@@ -186,9 +185,17 @@ def serve(deployment: Deployment, traffic: Traffic, limits: Mapping[str, float] 
     held = held_back(deployment, served)
     if held is not deployment:
         served = _run(held, traffic)
-    half = math.exp(deployment.half_width())
+    half = math.exp(held.half_width(mean_batch(held, served)))
     fast, slow = _run(held, traffic, 1 / half), _run(held, traffic, half)
     return Serving(held, traffic, Table(dict(limits or {})), served, fast, slow, deployment.machine.clock)
+
+
+def mean_batch(deployment: Deployment, served: Served) -> Batch:
+    """The decode step that a run took at the mean."""
+    rows = served.stretches
+    decodes = float((rows[:, 3] * rows[:, 4]).sum() / rows[:, 3].sum()) / deployment.layout.data
+    context = float(served.input_tokens.mean() + served.output_tokens.mean() / 2)
+    return Batch(max(decodes, 1.0), context)
 
 
 def _run(deployment: Deployment, traffic: Traffic, factor: float = 1.0) -> Served:
@@ -201,7 +208,7 @@ def _run(deployment: Deployment, traffic: Traffic, factor: float = 1.0) -> Serve
 
 def front_seconds(deployment: Deployment, traffic: Traffic) -> float:
     """Seconds before a request reaches the queue: fitted, since steps and queue alone do not explain it."""
-    first = serving_calibration().first_token(engine_of(deployment.engine)[0])
+    first = deployment.first_token
     requests = traffic.requests
     mean_input = sum(r.input_tokens - r.cached_tokens for r in requests) / len(requests)
     context = mean_input + sum(r.output_tokens for r in requests) / len(requests) / 2

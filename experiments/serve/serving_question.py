@@ -103,7 +103,8 @@ class Wanted:
 def stored_as(model: LanguageModel, dtype: str | None) -> str:
     """The type of weights by the words of a user; None: as the model's file says.
 
-    4-bit weights of a model with experts leave attention in bfloat16, as its published checkpoints do; "mxfp4" is that
+    4-bit weights of a model with experts leave attention in bfloat16 and 8-bit ones have scales by blocks, as published
+    checkpoints do; "mxfp4" is that
     of gpt-oss where there are experts and of all layers where there are none.
 
     Raises
@@ -114,6 +115,8 @@ def stored_as(model: LanguageModel, dtype: str | None) -> str:
     if dtype is None:
         return model.weights
     name = _SPELLINGS.get(dtype.lower(), dtype.lower())
+    if name == "fp8" and model.experts:
+        return "fp8_block"
     if name == "nvfp4" and model.experts:
         return "mxfp4" if model.weights == "mxfp4" else "nvfp4_experts"
     if name == "mxfp4" and not model.experts:

@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstick.estimators.operation.serving.engines import ServingCalibration, engine_of
+from slipstick.estimators.learning.fitted_file import load_fitted
+from slipstick.estimators.operation.serving.engines import ServingFit, engine_of, step_groups
 from slipstick.estimators.operation.serving.step_amounts import Batch, Shares
-from slipstick.estimators.operation.serving.step_time import Pace, StepParameters, StepTime
+from slipstick.estimators.operation.serving.step_law import StepSum
+from slipstick.estimators.operation.serving.step_time import Device, LayerCounts, StepParameters, StepTime
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.language.language_step import language_step
@@ -99,15 +101,28 @@ def test_several_ranks_need_a_link() -> None:
         step_on("l40s", "llama-3.1-70b", Layout(4))
 
 
-def test_calibrations_survive_json() -> None:
-    made = ServingCalibration.from_dict(
-        {"parameters": {"layer": 4e-5}, "engines": {"vllm": [0.9, 1.1]}, "half_width": {"dense": 0.2}}, "test"
-    )
-    again = ServingCalibration.from_dict(made.to_dict(), "test")
-    assert again == made
-    assert made.pace("vllm", "9.9", "nowhere", "dense") == Pace(0.9, 1.1)
-    with pytest.raises(InputError, match="layer"):
-        ServingCalibration.from_dict({"parameters": {"layer": 5.0}}, "test")
+def test_what_ships_never_passes_the_data_sheet() -> None:
+    """A fast engine, a fast chip and the low edge of the band together: still within bytes over bandwidth and flop."""
+    fitted = ServingFit.of(load_fitted("serving"))
+    for name, model, stored in (("b200-sxm", "llama-3.1-70b", "nvfp4"), ("h100-sxm", "gpt-oss-120b", "mxfp4")):
+        groups = step_groups(machine(name), name, "trtllm", "", model)
+        shares = Shares(language_model(model), ALONE, weight_type(stored))
+        step = StepTime.for_machine(machine(name), shares, fitted.parameters(groups)).scaled(0.2)
+        for batch in (Batch(1, 100.0), Batch(256, 4000.0), Batch(0, 0, 8192.0, 0, 8192.0, 1.0), BATCH):
+            assert step.seconds(batch) >= step.floor(batch)
+
+
+def test_bands_of_another_maker_are_wider() -> None:
+    fitted = ServingFit.of(load_fitted("serving"))
+    widths = []
+    for name in ("h100-sxm", "gh200", "mi300x"):
+        shares = Shares(language_model("llama-3.1-8b"), ALONE, weight_type("fp8"))
+        device = Device.of(machine(name), "float8", 1)
+        plain = shares.amounts(Batch(8, 1000.0))
+        row = StepSum(plain, plain, device, LayerCounts.of(shares, device), 8.0)
+        widths.append(fitted.half_width(row, step_groups(machine(name), name, "vllm", "0.19.0", "llama-3.1-8b")))
+    assert widths[0] < widths[1] < widths[2]
+    assert widths[2] > 1.5 * widths[0]
 
 
 def test_engines_by_the_words_of_a_runtime() -> None:

@@ -134,7 +134,7 @@ def test_one_users_model_on_ones_own_machine(capsys: pytest.CaptureFixture[str])
     found = answer(common, capsys)
     low, rate, high = (float(str(found[f"{end}tokens_per_s"])) for end in ("low_", "output_", "high_"))
     assert low < rate < high < 223
-    assert low < 93 < high  # public runs of llamafile: 93 tokens/s
+    assert low < 128 < high  # llama.cpp itself: 128 tokens/s (XiongjieDai/GPU-Benchmarks-on-LLM-Inference)
     anchored = answer([*common, "--anchor", "llama-3.2-1b:q4_k_m=200"], capsys)
     assert float(str(anchored["output_tokens_per_s"])) < rate
     assert run([*common, "--anchor", "llama-3.2-1b"]) == 2

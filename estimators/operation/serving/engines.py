@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, TypeAlias
 
+import numpy as np
+
 from slipstick.estimators.core.parameters import Parameter, parameters
-from slipstick.estimators.operation.serving.step_time import Pace, StepParameters
-from slipstick.hwmodels.files.readers import InputError, require_mapping, unknown_name
-from slipstick.hwmodels.files.records import Table
+from slipstick.estimators.learning.fitted_file import FittedFile
+from slipstick.estimators.learning.law import UNGROUPED, Columns, FloatArray, Level, Prior
+from slipstick.estimators.learning.law_fit import LawFit
+from slipstick.estimators.operation.serving.step_law import LEVELS, StepLaw, StepSum, columns_of, machine_groups
+from slipstick.estimators.operation.serving.step_time import StepParameters
+from slipstick.hwmodels.files.readers import unknown_name
+from slipstick.hwmodels.machine import Machine
 
 _Numbers: TypeAlias = Any
 
@@ -25,11 +31,11 @@ class FirstToken:
     other (they start together) + `steps` x a decode step (it waits for steps under way) + `user` x users.
     """
 
-    constant: Annotated[float, Parameter("s", "of a request, whatever it is", 0.0, 10.0)] = 10e-3
-    prompt: Annotated[float, Parameter("1", "its prompt, over what a step of it takes", 0.0, 100.0)] = 1.0
-    burst: Annotated[float, Parameter("1", "share of all users' prompts that it waits for", 0.0, 10.0)] = 0.05
-    steps: Annotated[float, Parameter("1", "decode steps that it waits for", 0.0, 100.0)] = 1.0
-    user: Annotated[float, Parameter("s", "for each user", 0.0, 1.0)] = 0.3e-3
+    constant: Annotated[float, Parameter("s", "of a request, whatever it is", 1e-4, 10.0)] = 10e-3
+    prompt: Annotated[float, Parameter("1", "its prompt, over what a step of it takes", 0.1, 100.0)] = 1.0
+    burst: Annotated[float, Parameter("1", "share of all users' prompts that it waits for", 1e-3, 10.0)] = 0.05
+    steps: Annotated[float, Parameter("1", "decode steps that it waits for", 0.01, 100.0)] = 1.0
+    user: Annotated[float, Parameter("s", "for each user", 1e-6, 1.0)] = 0.3e-3
 
     def seconds(self, alone: _Numbers, together: _Numbers, tpot: _Numbers, users: _Numbers) -> _Numbers:
         """Seconds, from those of the prompt alone, of all prompts in full steps, of a further token, and the users."""
@@ -40,105 +46,88 @@ class FirstToken:
         return self.constant + self.steps * tpot + self.user * users
 
 
+FIRST_WIDTH, FIRST_KINDS = 0.7, {"constant": "time", "user": "time"}
+FIRST_VARY = {"constant": ("engine",), "burst": ("engine",), "factor": ("engine", "model")}
+
+
+def _first_priors() -> tuple[Prior, ...]:
+    made = [
+        Prior(
+            name, note.unit, note.meaning, value, FIRST_WIDTH, note.low, note.high, FIRST_KINDS.get(name, "share"),
+            FIRST_VARY.get(name, ()),
+        )
+        for name, (value, note) in parameters(FirstToken()).items()
+    ]  # fmt: skip
+    return (*made, Prior("factor", "1", "of all of it", 1.0, 0.0, 0.05, 20.0, "", FIRST_VARY["factor"]))
+
+
 @dataclass(frozen=True)
-class ServingCalibration:
-    """Parameters of a step and factors of engines, their versions and systems, fitted together.
+class FirstTokenLaw:
+    """Seconds to the first token in a closed loop, from what steps take (columns alone, together, tpot, users)."""
 
-    Parameters
-    ----------
-    engines, systems
-        Factors by name; what is not there has none.
-    versions
-        Factors of versions, by "ENGINE VERSION KIND" with KIND dense or experts.
-    first, first_constant
-        Of the time to the first token; its constant by engine, seconds.
-    half_width
-        Half of the 80 % band of log time of a further token, by kind: left-out models and systems missed by so much.
-    first_half_width
-        The same of the time to the first token.
-    """
+    name: str = "serving-first-token"
+    parameters: Sequence[Prior] = _first_priors()
+    levels: Sequence[Level] = (Level("engine", 0.3), Level("model", 0.2))
 
-    parameters: StepParameters
-    engines: Table[Pace] = Table()
-    systems: Table[Pace] = Table()
-    versions: Table[Pace] = Table()
-    first: FirstToken = FirstToken()
-    first_constant: Table[float] = Table()
-    half_width: Table[float] = Table()
-    first_half_width: Table[float] = Table()
-    source: str = ""
+    def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
+        """Seconds of each row."""
+        p: dict[str, Any] = dict(parameters)
+        made = FirstToken(**{f.name: p[f.name] for f in fields(FirstToken)})
+        return np.asarray(p["factor"] * made.seconds(*(columns[n] for n in FIRST_COLUMNS)), dtype=float)
 
-    def pace(self, engine: str, version: str, machine: str, kind: str) -> Pace:
-        """The factors of one engine, version and machine together; unknown versions and machines have none."""
-        result = self.engines.get(engine, Pace()) * self.systems.get(machine, Pace())
-        return result * self.versions.get(f"{engine} {version} {kind}", Pace())
 
-    def first_token(self, engine: str) -> FirstToken:
-        """What holds for the first token of one engine."""
-        return replace(self.first, constant=self.first_constant.get(engine, self.first.constant))
+FIRST_COLUMNS = ("alone", "together", "tpot", "users")
 
-    def knows(self, engine: str, version: str, kind: str) -> bool:
-        """Whether the version of an engine was among the measurements."""
-        return f"{engine} {version} {kind}" in self.versions
 
-    def to_dict(self) -> dict[str, Any]:
-        """As plain JSON values."""
+@dataclass(frozen=True, eq=False)
+class ServingFit:
+    """Steps and first tokens as fitted: parameters and bands for a machine, an engine, its version and a model."""
 
-        def paces(table: Mapping[str, Pace]) -> dict[str, list[float]]:
-            return {name: [round(p.kernels, 5), round(p.fixed, 5)] for name, p in sorted(table.items())}
-
-        return {
-            "source": self.source,
-            "parameters": {name: float(f"{value:.5g}") for name, (value, _) in parameters(self.parameters).items()},
-            "engines": paces(self.engines),
-            "systems": paces(self.systems),
-            "versions": paces(self.versions),
-            "first": {name: float(f"{value:.5g}") for name, (value, _) in parameters(self.first).items()},
-            "first_constant": {name: round(value, 6) for name, value in sorted(self.first_constant.items())},
-            "half_width": dict(self.half_width),
-            "first_half_width": dict(self.first_half_width),
-        }
+    steps: LawFit
+    first: LawFit
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any], where: object) -> ServingCalibration:
-        """From plain JSON values.
+    def of(cls, document: FittedFile) -> ServingFit:
+        """From a file of fitted numbers.
 
         Raises
         ------
         InputError
-            Where a field is missing or no number.
+            Where one of the two laws is missing.
         """
+        return cls(document.fit(StepLaw().name), document.fit(FirstTokenLaw().name))
 
-        def paces(name: str) -> Table[Pace]:
-            entries = require_mapping(document.get(name, {}), where, name)
-            return Table({key: Pace(float(value[0]), float(value[1])) for key, value in entries.items()})
+    def parameters(self, groups: Mapping[str, str]) -> StepParameters:
+        """Of a step, for these groups (`step_groups`); what is not named or was not fitted has no effect."""
+        values = self.steps.values(StepLaw(), {level.name: [groups.get(level.name, UNGROUPED)] for level in LEVELS})
+        return StepParameters(**{name: float(value[0]) for name, value in values.items()})
 
-        def numbers(name: str) -> Table[float]:
-            return Table({key: float(v) for key, v in require_mapping(document.get(name, {}), where, name).items()})
+    def half_width(self, row: StepSum, groups: Mapping[str, str]) -> float:
+        """Half of the 80 % band of the log time of a step."""
+        width = self.steps.half_width(StepLaw(), columns_of([row]), {name: [group] for name, group in groups.items()})
+        return float(width[0])
 
-        def fitted(kind: type[Any], name: str, needed: int) -> Any:
-            entries = document[name] if needed else document.get(name, {})
-            made = kind(**{key: float(value) for key, value in require_mapping(entries, where, name).items()})
-            for field, (value, note) in parameters(made).items():
-                note.check(f"{where}: {name}.{field}", value)
-            return made
+    def first_token(self, groups: Mapping[str, str]) -> FirstToken:
+        """What holds for the first token of an engine."""
+        values = self.first.values(FirstTokenLaw(), {name: [groups[name]] for name in ("engine", "model")})
+        factor = float(values.pop("factor")[0])
+        made = {name: float(value[0]) for name, value in values.items()}
+        return FirstToken(**{name: value * factor for name, value in made.items()})
 
-        try:
-            return cls(
-                parameters=fitted(StepParameters, "parameters", 1),
-                engines=paces("engines"),
-                systems=paces("systems"),
-                versions=paces("versions"),
-                first=fitted(FirstToken, "first", 0),
-                first_constant=numbers("first_constant"),
-                half_width=numbers("half_width"),
-                first_half_width=numbers("first_half_width"),
-                source=str(document.get("source", "")),
-            )
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(f"{where}: no calibration of serving ({error})") from None
+    def first_half_width(self, parts: Sequence[float], groups: Mapping[str, str]) -> float:
+        """Half of the 80 % band of the log time to the first token, from `FirstToken.seconds`'s numbers."""
+        columns = {name: np.array([value]) for name, value in zip(FIRST_COLUMNS, parts, strict=True)}
+        named = {name: [groups[name]] for name in ("engine", "model")}
+        return float(self.first.half_width(FirstTokenLaw(), columns, named)[0])
+
+    def knows(self, groups: Mapping[str, str], level: str) -> bool:
+        """Whether rows of the group were fitted."""
+        return groups[level] in self.steps.seen(level)
+
+
+def step_groups(machine: Machine, chip: str, engine: str, version: str, model: str) -> dict[str, str]:
+    """The groups of a step; without a version it is one that was not measured."""
+    return {**machine_groups(machine, chip), "engine": engine, "version": f"{engine} {version}", "model": model}
 
 
 def engine_of(library: str) -> tuple[str, str]:

@@ -1,19 +1,24 @@
 """One sequence on one device, as llama.cpp runs it: seconds of a new token and of a prompt's.
 
 A new token reads every weight once: bytes over bandwidth, arithmetic that unpacks and multiplies on the plain units, a
-time for each layer and for the token. Tokens of a prompt share what is read and are bound by arithmetic.
+time for each layer and for the token. Tokens of a prompt share what is read and are bound by arithmetic. One law of
+both, with effects of the backend, of the program (llama.cpp or llamafile), of the way weights are stored and of the
+machine's generation and chip.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, TypeAlias
 
+import numpy as np
+
 from slipstick.estimators.core.parameters import Parameter, parameters
-from slipstick.estimators.tuned import tuned_local as expected
-from slipstick.hwmodels.files.readers import InputError, require_mapping
-from slipstick.hwmodels.files.records import Table
+from slipstick.estimators.learning.law import Columns, FloatArray, Level, Prior
+from slipstick.estimators.learning.law_fit import LawFit
+from slipstick.estimators.operation.serving.step_law import machine_groups
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.weight_types import WeightType
@@ -24,77 +29,78 @@ BACKENDS = ("cuda", "metal", "rocm", "cpu")
 
 @dataclass(frozen=True)
 class LocalParameters:
-    """What is fitted for each backend; the defaults are what was expected before."""
+    """What is fitted; the defaults are expected before any row.
 
-    weights: Annotated[float, Parameter("1", "time of reading weights over bytes / bandwidth", 0.5, 10.0)] = (
-        expected.WEIGHTS
-    )
-    layer: Annotated[float, Parameter("s", "of a layer that no bytes explain", 0.0, 1e-2)] = expected.LAYER
-    arithmetic: Annotated[float, Parameter("1", "time over flop / plain peak, of a new token", 0.0, 50.0)] = (
-        expected.ARITHMETIC
-    )
-    token: Annotated[float, Parameter("s", "of a new token, whatever the model", 0.0, 0.1)] = expected.TOKEN
-    prompt_matrix: Annotated[float, Parameter("1", "time over flop / matrix peak, of a prompt", 0.0, 100.0)] = (
-        expected.PROMPT_MATRIX
-    )
-    prompt_plain: Annotated[float, Parameter("1", "time over flop / plain peak, of a prompt", 0.0, 100.0)] = (
-        expected.PROMPT_PLAIN
-    )
-    prompt_token: Annotated[float, Parameter("s", "of a prompt's token, whatever the model", 0.0, 0.1)] = (
-        expected.PROMPT_TOKEN
-    )
+    Round numbers: memory is read at 0.75 of its rate; a weight costs about two plain operations to unpack; a layer is
+    five to ten small kernels; prompts reach half of the matrix engines' peak and are unpacked at the plain rate.
+    """
+
+    weights: Annotated[float, Parameter("1", "time of reading weights over bytes / bandwidth", 1.0, 10.0)] = 1.3
+    layer: Annotated[float, Parameter("s", "of a layer that no bytes explain", 1e-7, 1e-2)] = 15e-6
+    arithmetic: Annotated[float, Parameter("1", "time over flop / plain peak, of a new token", 0.01, 50.0)] = 2.0
+    token: Annotated[float, Parameter("s", "of a new token, whatever the model", 1e-6, 0.1)] = 2e-4
+    prompt_matrix: Annotated[float, Parameter("1", "time over flop / matrix peak, of a prompt", 1.0, 100.0)] = 2.0
+    prompt_plain: Annotated[float, Parameter("1", "time over flop / plain peak, of a prompt", 0.01, 100.0)] = 0.5
+    prompt_token: Annotated[float, Parameter("s", "of a prompt's token, whatever the model", 1e-7, 0.1)] = 30e-6
+    generating: Annotated[float, Parameter("1", "of a new token, all of it", 0.05, 20.0)] = 1.0
+    prompting: Annotated[float, Parameter("1", "of a prompt's token, all of it", 0.05, 20.0)] = 1.0
 
     def generation(self, memory: _Numbers, layers: _Numbers, plain: _Numbers) -> _Numbers:
-        """Seconds of a new token, from seconds of its bytes and of its flop at the data sheet's rates."""
-        return self.weights * memory + self.layer * layers + self.arithmetic * plain + self.token
+        """Seconds of a new token, from seconds of its bytes and of its flop at the data sheet's rates; never below."""
+        made = self.weights * memory + self.layer * layers + self.arithmetic * plain + self.token
+        return _most(self.generating * made, memory)
 
     def prompt(self, matrix: _Numbers, plain: _Numbers) -> _Numbers:
-        """Seconds of one token of a prompt."""
-        return self.prompt_matrix * matrix + self.prompt_plain * plain + self.prompt_token
+        """Seconds of one token of a prompt; never below the peak of the matrix engines."""
+        made = self.prompt_matrix * matrix + self.prompt_plain * plain + self.prompt_token
+        return _most(self.prompting * made, matrix)
+
+
+def _most(a: _Numbers, b: _Numbers) -> _Numbers:
+    return (a + b + abs(a - b)) / 2
+
+
+LEVELS = (
+    Level("backend", 0.3), Level("program", 0.2), Level("stored", 0.2), Level("generation", 0.15), Level("chip", 0.15),
+)  # fmt: skip
+VARY = {
+    "weights": ("backend",), "layer": ("backend", "program"), "arithmetic": ("backend", "stored"),
+    "token": ("backend", "program"), "prompt_matrix": ("backend", "program"), "prompt_plain": ("backend", "stored"),
+    "prompt_token": ("backend", "program"), "generating": ("program", "generation", "chip"),
+    "prompting": ("program", "generation", "chip"),
+}  # fmt: skip
+SHARE, TIME = 0.4, 0.8
+"""Log standard deviations that are expected: of shares of the data sheet's rates, and of fixed times."""
+
+
+def _priors() -> tuple[Prior, ...]:
+    made = []
+    for name, (value, note) in parameters(LocalParameters()).items():
+        kind = "time" if note.unit == "s" else "share"
+        width = 0.0 if name in ("generating", "prompting") else TIME if kind == "time" else SHARE
+        made.append(Prior(name, note.unit, note.meaning, value, width, note.low, note.high, kind, VARY[name]))
+    return tuple(made)
+
+
+COLUMNS = ("memory", "layers", "plain", "matrix", "prompts")
+"""Seconds of bytes, layers, seconds of flop on plain units and on matrix engines; 1 of a prompt's token, else 0."""
 
 
 @dataclass(frozen=True)
-class LocalCalibration:
-    """Parameters by backend, and half of the 80 % bands of log time of left-out accelerators."""
+class LocalLaw:
+    """Seconds of a new token, or of one token of a prompt."""
 
-    backends: Table[LocalParameters]
-    half_width: Table[float] = Table()
-    prompt_half_width: Table[float] = Table()
-    source: str = ""
+    name: str = "llama.cpp"
+    parameters: Sequence[Prior] = _priors()
+    levels: Sequence[Level] = LEVELS
 
-    def to_dict(self) -> dict[str, Any]:
-        """As plain JSON values."""
-        result = {
-            name: {field: float(f"{value:.5g}") for field, (value, _) in parameters(one).items()}
-            for name, one in self.backends.items()
-        }
-        widths = {"half_width": dict(self.half_width), "prompt_half_width": dict(self.prompt_half_width)}
-        return {"source": self.source, "backends": result, **widths}
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any], where: object) -> LocalCalibration:
-        """From plain JSON values.
-
-        Raises
-        ------
-        InputError
-            Where a field is missing or no number.
-        """
-        try:
-            values = {}
-            for name, entries in require_mapping(document["backends"], where, "backends").items():
-                values[name] = LocalParameters(**{key: float(value) for key, value in entries.items()})
-                for field, (value, note) in parameters(values[name]).items():
-                    note.check(f"{where}: {name}.{field}", value)
-            widths = [
-                Table({k: float(v) for k, v in require_mapping(document[w], where, w).items()})
-                for w in ("half_width", "prompt_half_width")
-            ]
-            return cls(Table(values), widths[0], widths[1], str(document.get("source", "")))
-        except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(f"{where}: no calibration of local models ({error})") from None
+    def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
+        """Seconds of each row."""
+        values: dict[str, Any] = dict(parameters)
+        q = LocalParameters(**values)
+        memory, layers, plain, matrix, prompts = (columns[name] for name in COLUMNS)
+        seconds = np.where(prompts > 0, q.prompt(matrix, plain), q.generation(memory, layers, plain))
+        return np.asarray(seconds, dtype=float)
 
 
 def backend_of(machine: Machine) -> str:
@@ -108,6 +114,15 @@ def backend_of(machine: Machine) -> str:
         "amd-vega": "rocm",
     }
     return next((backend for head, backend in heads.items() if machine.family.startswith(head)), "cpu")
+
+
+def local_groups(machine: Machine, chip: str, stored: str, program: str) -> dict[str, str]:
+    """The groups of a run: backend, program, type of weights, generation, chip."""
+    known = machine_groups(machine, chip)
+    return {
+        "backend": backend_of(machine), "program": program, "stored": stored, "generation": known["generation"],
+        "chip": chip,
+    }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -128,7 +143,8 @@ class LocalWork:
         InputError
             Where the machine states no plain or no 16-bit rates.
         """
-        bits = model.token_weights * kind.linear + model.head_weights * kind.rest
+        routed = model.expert_layers * model.experts.per_token * model.expert_weights if model.experts else 0
+        bits = (model.token_weights - routed) * kind.linear + routed * kind.experts + model.head_weights * kind.rest
         flop = 2.0 * (model.token_weights + model.head_weights)
         vector = machine.engines["vector"].flop_per_cycle if "vector" in machine.engines else {}
         plain = next((name for name in ("float32", "float16") if name in vector), None)
@@ -142,3 +158,25 @@ class LocalWork:
         memory = bits / 8 / machine.bandwidth(machine.main_memory)
         at_plain, at_narrow = machine.peak("vector", plain), machine.peak(unit, narrow)
         return cls(memory, model.layers, flop / at_plain / share, flop / at_narrow / share)
+
+    def columns(self, prompts: float) -> dict[str, FloatArray]:
+        """What the law reads of it: of a prompt's token (1) or of a new one (0)."""
+        values = (self.memory, self.layers, self.plain, self.matrix, prompts)
+        return {name: np.array([float(value)]) for name, value in zip(COLUMNS, values, strict=True)}
+
+
+@dataclass(frozen=True, eq=False)
+class LocalFit:
+    """The law as fitted, for one machine and way of storing weights."""
+
+    made: LawFit
+
+    def parameters(self, groups: Mapping[str, str]) -> LocalParameters:
+        """Of these groups (`local_groups`); what was not fitted has no effect."""
+        values = self.made.values(LocalLaw(), {name: [group] for name, group in groups.items()})
+        return LocalParameters(**{field.name: float(values[field.name][0]) for field in fields(LocalParameters)})
+
+    def half_width(self, work: LocalWork, groups: Mapping[str, str], prompts: float = 0.0) -> float:
+        """Half of the 80 % band of log time: of a new token, or (`prompts` = 1) of a prompt's."""
+        named = {name: [group] for name, group in groups.items()}
+        return float(self.made.half_width(LocalLaw(), work.columns(prompts), named)[0])

@@ -15,67 +15,47 @@ from typing import Annotated, Any, TypeAlias
 
 from slipstick.estimators.core.parameters import Parameter
 from slipstick.estimators.operation.serving.step_amounts import Amounts, Batch, Shares
-from slipstick.estimators.tuned.tuned_serving import (
-    ALL_REDUCE,
-    CACHE,
-    EXCHANGE,
-    EXPERT_LAYER,
-    EXPERT_PRODUCTS,
-    EXPERTS,
-    FP4_LAYER,
-    FP8_LAYER,
-    LAYER,
-    LINK,
-    PRODUCTS,
-    PROMPT,
-    SCORES,
-    SEQUENCE,
-    STEP,
-    VISITS,
-    WEIGHTS,
-    WIDENED_LAYER,
-)
 from slipstick.hwmodels.compute import Engine
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 
-_SHARPNESS = 3.0
+_SHARPNESS, VISITS = 3.0, 8
+"""Of the smooth maximum; experts visited by a token for which `expert_layer` stands."""
 _Numbers: TypeAlias = Any
 """A float, or an array of one for each of many steps: the formula is the same."""
 
 
 @dataclass(frozen=True)
 class StepParameters:
-    """What is fitted to measured steps; the defaults are what was expected before (`experiments` fits them)."""
+    """What a step is beyond its bytes and flop; the defaults are expected of any server before a row was measured.
 
-    weights: Annotated[float, Parameter("1", "time of reading weights over bytes / bandwidth", 0.5, 5.0)] = WEIGHTS
-    experts: Annotated[float, Parameter("1", "the same for routed experts", 0.5, 10.0)] = EXPERTS
-    cache: Annotated[float, Parameter("1", "the same for the cache of keys and values", 0.5, 10.0)] = CACHE
-    products: Annotated[float, Parameter("1", "time of products with weights over flop / peak", 0.5, 10.0)] = PRODUCTS
-    expert_products: Annotated[float, Parameter("1", "the same for routed experts", 0.5, 20.0)] = EXPERT_PRODUCTS
-    scores: Annotated[float, Parameter("1", "the same for attention, at the bfloat16 peak", 0.5, 20.0)] = SCORES
-    layer: Annotated[float, Parameter("s", "kernels of a layer that no bytes explain", 0.0, 1e-2)] = LAYER
-    expert_layer: Annotated[float, Parameter("s", "more of a layer, for 8 experts visited", 0.0, 1e-2)] = EXPERT_LAYER
-    widened_layer: Annotated[float, Parameter("s", "more where 4-bit weights are widened", 0.0, 1e-2)] = WIDENED_LAYER
-    fp8_layer: Annotated[float, Parameter("s", "more where activations become 8-bit floats", 0.0, 1e-2)] = FP8_LAYER
-    fp4_layer: Annotated[float, Parameter("s", "more where activations become 4-bit floats", 0.0, 1e-2)] = FP4_LAYER
-    all_reduce: Annotated[float, Parameter("s", "an all-reduce of no bytes", 0.0, 1e-2)] = ALL_REDUCE
-    exchange: Annotated[float, Parameter("s", "an exchange of tokens between experts' ranks", 0.0, 1e-2)] = EXCHANGE
-    link: Annotated[float, Parameter("1", "time of messages over bytes / link bandwidth", 0.5, 20.0)] = LINK
-    step: Annotated[float, Parameter("s", "the host's part of a step", 0.0, 1.0)] = STEP
-    sequence: Annotated[float, Parameter("s", "the host's part of a sequence in a step", 0.0, 1.0)] = SEQUENCE
-    prompt: Annotated[float, Parameter("1", "what a prompt adds to a step, over this model's", 0.1, 10.0)] = PROMPT
+    Round numbers: memory is read at 0.65 to 0.85 of the data sheet's rate; products run at 0.5 to 0.6 of the peak, in
+    narrow types at five sixths of that; a layer is about ten small kernels of 3 to 4 us in a recorded graph, experts
+    bring eight more (routing, sorting, gathering); an all-reduce of no bytes is one kernel and one trip.
+    `step_law` says how sure that is, and what varies by machine and engine.
+    """
 
-
-@dataclass(frozen=True)
-class Pace:
-    """What an engine, its version and a system do to a step: factors on its kernels and on its fixed times."""
-
-    kernels: float = 1.0
-    fixed: float = 1.0
-
-    def __mul__(self, other: Pace) -> Pace:
-        return Pace(self.kernels * other.kernels, self.fixed * other.fixed)
+    weights: Annotated[float, Parameter("1", "time of reading weights over bytes / bandwidth", 1.0, 5.0)] = 1.2
+    experts: Annotated[float, Parameter("1", "the same for routed experts", 1.0, 10.0)] = 1.5
+    cache: Annotated[float, Parameter("1", "the same for the cache of keys and values", 1.0, 10.0)] = 1.5
+    products: Annotated[float, Parameter("1", "time of products with weights over flop / peak", 1.0, 10.0)] = 1.6
+    narrow: Annotated[float, Parameter("1", "more of that for numbers narrower than 16 bits", 0.5, 10.0)] = 1.2
+    expert_products: Annotated[float, Parameter("1", "products with routed experts, as `products`", 1.0, 20.0)] = 2.0
+    scores: Annotated[float, Parameter("1", "the same for attention, at the bfloat16 peak", 0.5, 20.0)] = 2.5
+    layer: Annotated[float, Parameter("s", "kernels of a layer that no bytes explain", 1e-7, 1e-2)] = 40e-6
+    expert_layer: Annotated[float, Parameter("s", "more of a layer, for 8 experts visited", 1e-7, 1e-2)] = 30e-6
+    widened_layer: Annotated[float, Parameter("s", "more where 4-bit weights are widened", 1e-7, 1e-2)] = 30e-6
+    fp8_layer: Annotated[float, Parameter("s", "more where 8-bit floats have scales by blocks", 1e-7, 1e-2)] = 10e-6
+    fp4_layer: Annotated[float, Parameter("s", "more where activations become 4-bit floats", 1e-7, 1e-2)] = 10e-6
+    all_reduce: Annotated[float, Parameter("s", "an all-reduce of no bytes", 1e-7, 1e-2)] = 10e-6
+    exchange: Annotated[float, Parameter("s", "an exchange of tokens between experts' ranks", 1e-7, 1e-2)] = 20e-6
+    link: Annotated[float, Parameter("1", "time of messages over bytes / link bandwidth", 1.0, 20.0)] = 1.5
+    step: Annotated[float, Parameter("s", "the host's part of a step", 1e-7, 1.0)] = 0.5e-3
+    sequence: Annotated[float, Parameter("s", "the host's part of a sequence in a step", 1e-8, 1.0)] = 8e-6
+    reading: Annotated[float, Parameter("1", "of all that is read", 0.05, 20.0)] = 1.0
+    computing: Annotated[float, Parameter("1", "of all products and scores", 0.05, 20.0)] = 1.0
+    fixed: Annotated[float, Parameter("1", "of all times that no bytes explain", 0.05, 20.0)] = 1.0
+    factor: Annotated[float, Parameter("1", "of the whole step", 0.05, 20.0)] = 1.0
 
 
 FOUR_BITS = ("float4", "nvfp4", "mxfp4")
@@ -179,7 +159,7 @@ class LayerCounts:
             m.layers,
             m.expert_layers * m.experts.per_token / VISITS if m.experts else 0,
             device.widened * (m.expert_layers or m.layers),
-            m.layers if name in ("fp8", "fp8_block") else 0,
+            m.layers if name == "fp8_block" else 0,
             m.layers if name.startswith("nvfp4") else 0,
         )
 
@@ -190,31 +170,33 @@ def step_parts(
     device: Device,
     layers: LayerCounts,
     q: StepParameters,
-    pace: Pace,
     stages: _Numbers = 1,
 ) -> StepParts:
     """Seconds of a step by what they go to: the formula, on floats or on arrays of many steps.
 
-    `amounts` are one stage's; stages of a pipeline follow each other.
+    `amounts` are one stage's; stages of a pipeline follow each other. No group is faster than the data sheet's rates
+    allow, whatever the parameters.
     """
     a = amounts
-    kernels = pace.kernels * stages
-    read, multiplied = a.weight_bytes / device.bandwidth, a.linear_flop / device.narrow_peak + a.head_flop / device.peak
-    weights = _group(read, multiplied, q.weights * kernels, q.products * kernels, stages)
-    read, multiplied = a.expert_bytes / device.bandwidth, a.expert_flop / device.narrow_peak
-    experts = _group(read, multiplied, q.experts * kernels, q.expert_products * kernels, stages)
-    read, multiplied = a.cache_bytes / device.bandwidth, a.score_flop / device.peak
-    attention = _group(read, multiplied, q.cache * kernels, q.scores * kernels, stages)
-    links = (a.message_bytes + a.exchange_bytes) / device.link * q.link * kernels
+    read, computed = q.reading * q.factor * stages, q.computing * q.factor * stages
+    narrow = computed * q.narrow ** (1.0 * (device.narrow_peak > device.peak))
+
+    def group(moved: _Numbers, slower: _Numbers, least: _Numbers, made: _Numbers) -> _Numbers:
+        return _most(
+            _larger(moved / device.bandwidth * slower * read, made), _most(moved / device.bandwidth, least) * stages
+        )
+
+    products, head = a.linear_flop / device.narrow_peak, a.head_flop / device.peak
+    weights = group(a.weight_bytes, q.weights, products + head, q.products * (products * narrow + head * computed))
+    products = a.expert_flop / device.narrow_peak
+    experts = group(a.expert_bytes, q.experts, products, q.expert_products * products * narrow)
+    scores = a.score_flop / device.peak
+    attention = group(a.cache_bytes, q.cache, scores, q.scores * scores * computed)
+    links = (a.message_bytes + a.exchange_bytes) / device.link * stages * _most(q.link * q.factor, 1.0)
     fixed = q.layer * layers.layers + q.expert_layer * layers.expert + q.widened_layer * layers.widened
     fixed = fixed + q.fp8_layer * layers.fp8 + q.fp4_layer * layers.fp4
     fixed = fixed + (a.messages * q.all_reduce + a.exchanges * q.exchange) * stages + q.step + q.sequence * sequences
-    return StepParts(weights, experts, attention, links, fixed * pace.fixed)
-
-
-def _group(read: _Numbers, multiplied: _Numbers, slower: _Numbers, busier: _Numbers, stages: _Numbers) -> _Numbers:
-    """Seconds of a group, smoothly the larger of memory and arithmetic, and never below the data sheet's rates."""
-    return _most(_larger(read * slower, multiplied * busier), _most(read, multiplied) * stages)
+    return StepParts(weights, experts, attention, links, fixed * q.fixed * q.factor)
 
 
 def _most(a: _Numbers, b: _Numbers) -> _Numbers:
@@ -233,10 +215,9 @@ class StepTime:
     shares: Shares
     device: Device
     parameters: StepParameters = StepParameters()
-    pace: Pace = Pace()
 
     @classmethod
-    def for_machine(cls, machine: Machine, shares: Shares, parameters: StepParameters, pace: Pace = Pace()) -> StepTime:
+    def for_machine(cls, machine: Machine, shares: Shares, parameters: StepParameters) -> StepTime:
         """For a machine of the catalogue.
 
         Raises
@@ -245,7 +226,7 @@ class StepTime:
             Where the machine lacks a rate that is needed, or the model cannot be laid out so.
         """
         shares.layout.check(shares.model)
-        return cls(shares, Device.of(machine, shares.kind.compute, shares.layout.group), parameters, pace)
+        return cls(shares, Device.of(machine, shares.kind.compute, shares.layout.group), parameters)
 
     @cached_property
     def layers(self) -> LayerCounts:
@@ -265,21 +246,13 @@ class StepTime:
 
     def parts(self, batch: Batch) -> StepParts:
         """Seconds of a step by what they go to."""
-        if not (batch.prompt and batch.decodes):
-            return self._parts(batch)
-        plain, full = self._parts(replace(batch, prompt=0.0, finished=0.0)), self._parts(batch)
-        more = self.parameters.prompt
-        names = ("weights", "experts", "attention", "links", "fixed")
-        return StepParts(*[getattr(plain, n) + more * (getattr(full, n) - getattr(plain, n)) for n in names])
-
-    def seconds(self, batch: Batch) -> float:
-        """Seconds of a step; a prompt beside decoding sequences adds `prompt` times what it would alone."""
-        return self.parts(batch).seconds
-
-    def _parts(self, batch: Batch) -> StepParts:
         amounts = self.shares.amounts(self._of_stage(batch))
         stages = self.shares.layout.pipeline
-        return step_parts(amounts, batch.decodes, self.device, self.layers, self.parameters, self.pace, stages)
+        return step_parts(amounts, batch.decodes, self.device, self.layers, self.parameters, stages)
+
+    def seconds(self, batch: Batch) -> float:
+        """Seconds of a step."""
+        return self.parts(batch).seconds
 
     def _of_stage(self, batch: Batch) -> Batch:
         """Stages of a pipeline work on as many parts of the batch, one after the other."""
@@ -290,5 +263,5 @@ class StepTime:
         return replace(batch, decodes=decodes, prompt=batch.prompt / stages, finished=batch.finished / stages)
 
     def scaled(self, factor: float) -> StepTime:
-        """The same with every step `factor` times as long (the edges of a band)."""
-        return replace(self, pace=Pace(self.pace.kernels * factor, self.pace.fixed * factor))
+        """The same with every step `factor` times as long (the edges of a band), as far as the data sheet allows."""
+        return replace(self, parameters=replace(self.parameters, factor=self.parameters.factor * factor))

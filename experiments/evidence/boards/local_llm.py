@@ -1,125 +1,127 @@
 """Local language models against LocalScore's rows: accelerators unseen, the newest unseen, one model from another.
 
-Errors are |predicted / measured - 1| of times. `scored` names other rows of the same columns: all public rows are
+Errors are |predicted / measured - 1| of tokens/s. `scored` names other rows of the same columns: all public rows are
 known then, but those of the accelerators that stand in it.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.estimators.learning.bands import LeftOut, calibrated
+from slipstick.estimators.learning.fit import fit
+from slipstick.estimators.learning.law import Rows
+from slipstick.estimators.operation.serving.local_step import LocalFit, LocalLaw
 from slipstick.estimators.tuned.tuned_local import ANCHORED
+from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.evidence.cases import Input
 from slipstick.experiments.evidence.model_inputs import model_inputs
 from slipstick.experiments.evidence.score import PERCENT, Board, Data, Front, Scored
 from slipstick.experiments.evidence.validation.serving.bench_scores import bench_scores
 from slipstick.experiments.evidence.validation.serving.local_rows import (
+    DEVICES_FILE,
     FILE,
+    HELD_OUT,
     LocalRow,
-    fit_backend,
-    left_out,
-    predicted,
+    known_rows,
+    law_rows,
+    outer,
+    phases,
     read_local,
-)  # fmt: skip
-from slipstick.experiments.serve.local import local_calibration
+)
 
 FloatArray = npt.NDArray[np.float64]
-NEWEST = re.compile(r"RTX (40|50)|RTX PRO|M[345]\b|RX [79]0?\d{2,3}|\bL40|Ada|H100", re.IGNORECASE)
-"""Accelerators of 2022 and later."""
 GOALS = {"newest unseen": (18.0, 50.0), "rows given": (18.0, 50.0), "14B from 8B on one machine": (4.0, 16.0)}
+PROMPT_GOALS = {"newest unseen": (25.0, 60.0), "rows given": (25.0, 60.0)}
 NOISE = 2.4
 ENOUGH = 20
 
 
 def _localscore(data: Data) -> Iterator[Scored]:
     """One user's generation and prompts."""
-    public, (targets, refused) = read_local(data.known(FILE))[0], read_local(data.judged(FILE))
+    devices = training_file(DEVICES_FILE)
+    public, (targets, refused) = known_rows(data.known(FILE), devices), read_local(data.judged(FILE))
     note = "left out: " + "; ".join(f"{reason}: {count}" for reason, count in sorted(refused.items()))
     if data.scored is None:
-        yield from _pair("accelerator unseen", *_left_out(public, lambda r: r.accelerator), note)
-        yield from _pair("newest unseen", *_newest(public), "known: accelerators before 2022")
-    else:
-        names = {r.accelerator for r in targets}
-        yield from _pair("rows given", *_given([r for r in public if r.accelerator not in names], targets), note)
-    yield from _pair("14B from 8B on one machine", *_anchored(targets), "by one run of the 8B model")
-
-
-Errors = tuple[list[LocalRow], FloatArray, FloatArray, FloatArray]
-
-
-def _left_out(known: Sequence[LocalRow], group: object) -> Errors:
-    scored, tokens, prompts = left_out(known, group)  # type: ignore[arg-type]
-    base = np.array([r.work.memory * _ratio([o for o in known if o.accelerator != r.accelerator], r) for r in scored])
-    return scored, tokens, prompts, base
-
-
-def _newest(known: Sequence[LocalRow]) -> Errors:
-    old = [r for r in known if not NEWEST.search(r.accelerator)]
-    return _given(old, [r for r in known if NEWEST.search(r.accelerator)])
-
-
-def _given(known: Sequence[LocalRow], scored: Sequence[LocalRow]) -> Errors:
-    """Rows predicted by a fit to others; a backend without any takes the shipped figures."""
-    order: list[LocalRow] = []
-    tokens, prompts, base = ([np.empty(0)] for _ in range(3))
-    for backend in sorted({r.backend for r in scored}):
-        training, wanted = [r for r in known if r.backend == backend], [r for r in scored if r.backend == backend]
-        if not training:
-            continue
-        token, prompt = predicted(fit_backend(training), wanted)
-        order += wanted
-        tokens.append(token)
-        prompts.append(prompt)
-        base.append(np.array([r.work.memory * _ratio(training, r) for r in wanted]))
-    return order, np.concatenate(tokens), np.concatenate(prompts), np.concatenate(base)
-
-
-def _ratio(known: Sequence[LocalRow], row: LocalRow) -> float:
-    """The roofline with one efficiency: measured over bytes / bandwidth, the median of the backend."""
-    rates = [r.token / r.work.memory for r in known if r.backend == row.backend]
-    return float(np.median(rates)) if rates else 2.0
-
-
-def _anchored(known: Sequence[LocalRow]) -> Errors:
-    """Qwen2.5-14B from Llama-3.1-8B on the same accelerator, both Q4_K_M; the baseline scales by bytes."""
-    scored: list[LocalRow] = []
-    tokens, base = [np.empty(0)], [np.empty(0)]
-    for name in sorted({r.accelerator for r in known}):
-        candidates = [r for r in known if r.accelerator == name and r.stored == "q4_k_m"]
-        small, large = ([r for r in candidates if r.model.name == model] for model in ("llama-3.1-8b", "qwen2.5-14b"))
-        if not small or not large or small[0].backend not in local_calibration().backends:
-            continue
-        measured = float(np.median([r.token for r in small]))
-        others = [r for r in known if r.accelerator != name and r.backend == small[0].backend]
-        fitted = fit_backend(others) if len(others) >= ENOUGH else local_calibration().backends[small[0].backend]
-        scored += large
-        tokens.append(measured * predicted(fitted, large)[0] / predicted(fitted, small)[0][0])
-        base.append(np.array([measured * r.work.memory / small[0].work.memory for r in large]))
-    return scored, np.concatenate(tokens), np.empty(0), np.concatenate(base)
+        timed = phases(public)
+        rows = law_rows(timed)
+        for held in HELD_OUT:
+            yield from _both(held, timed, rows, outer(timed, rows, held), note)
+    elif targets:
+        chips = {r.chip for r in targets}
+        known = law_rows(phases([r for r in public if r.chip not in chips]))
+        timed = phases(targets)
+        fitted, rows = calibrated(LocalLaw(), known, known.groups["chip"]), law_rows(timed)
+        law = LocalLaw()
+        made = LeftOut(
+            fitted.seconds(law, rows.columns, rows.groups), fitted.half_width(law, rows.columns, rows.groups),
+            rows.groups["chip"],
+        )  # fmt: skip
+        yield from _both("rows given", timed, rows, made, note)
+    yield from _anchored(targets, public)
 
 
 def _inputs(row: LocalRow) -> dict[str, Input]:
     return {"accelerator": row.accelerator, "backend": row.backend, "weights": row.stored, **model_inputs(row.model)}
 
 
-def _pair(
-    held: str, scored: Sequence[LocalRow], tokens: FloatArray, prompts: FloatArray, base: FloatArray, note: str
+def _both(
+    held: str, timed: Sequence[tuple[LocalRow, float, float]], rows: Rows, made: LeftOut, note: str
 ) -> Iterator[Scored]:
-    widths = np.array([local_calibration().half_width.get(r.backend, np.log(2)) for r in scored])
+    """Generation, then prompts; the baseline is bytes over bandwidth with one efficiency a backend."""
+    kinds = (("time of a token", 0.0, GOALS), ("time of a prompt's token", 1.0, PROMPT_GOALS))
+    for name, kind, goals in kinds:
+        there = (rows.columns["prompts"] == kind) & np.isfinite(made.seconds)
+        least = rows.columns["matrix" if kind else "memory"]
+        base, backend = np.full(len(rows), np.nan), np.array(rows.groups["backend"])
+        groups = np.array(made.groups)
+        for group in sorted(set(groups[there])):
+            mine, others = there & (groups == group), (rows.columns["prompts"] == kind) & (groups != group)
+            for one in sorted(set(backend[mine])):
+                same = others & (backend == one)
+                ratio = float(np.median(rows.seconds[same] / least[same])) if same.any() else 2.0
+                base[mine & (backend == one)] = least[mine & (backend == one)] * ratio
+        scored = [timed[at][0] for at in np.flatnonzero(there).tolist()]
+        yield Scored(
+            name, held, rows.seconds[there], made.seconds[there], PERCENT, goals.get(held, ()),
+            {"one efficiency": base[there]}, enough=ENOUGH, noise=NOISE, half=made.half[there],
+            reason=f"{note}; {len(set(groups[there]))} groups left out in turn",
+            groups=[] if held == "newest unseen" else [row.chip for row in scored],
+            inputs=[_inputs(row) for row in scored],
+        )  # fmt: skip
+
+
+def _anchored(targets: Sequence[LocalRow], public: Sequence[LocalRow]) -> Iterator[Scored]:
+    """Qwen2.5-14B from Llama-3.1-8B on the same chip, both Q4_K_M; the baseline scales by bytes."""
+    law, folds_of = LocalLaw(), sorted({r.chip for r in targets})
+    ours, base, measured, half = (list[float]() for _ in range(4))
+    full = fit(law, law_rows(phases(public)))
+    for chip in folds_of:
+        alike = [r for r in targets if r.chip == chip and r.stored == "q4_k_m"]
+        small, large = ([r for r in alike if r.model.name == name] for name in ("llama-3.1-8b", "qwen2.5-14b"))
+        if not small or not large:
+            continue
+        known = float(np.median([r.token for r in small]))
+        made = LocalFit(fit(law, law_rows(phases([r for r in public if r.chip != chip])), near=full))
+        for row in large:
+            both = [made.parameters(r.groups) for r in (row, small[0])]
+            here, there = (
+                p.generation(r.work.memory, r.work.layers, r.work.plain)
+                for p, r in zip(both, (row, small[0]), strict=True)
+            )
+            ours.append(known * here / there)
+            base.append(known * row.work.memory / small[0].work.memory)
+            measured.append(row.token)
+            half.append(made.half_width(row.work, row.groups) * ANCHORED)
+    held = "14B from 8B on one machine"
     yield Scored(
-        "time of a token", held, np.array([r.token for r in scored]), tokens, PERCENT,
-        GOALS.get(held, ()), {"bytes over bandwidth": base}, enough=ENOUGH, noise=NOISE, reason=note,
-        half=widths * ANCHORED if held.startswith("14B") else widths,
-        groups=[] if held == "newest unseen" else [r.accelerator for r in scored],
-        inputs=[_inputs(r) for r in scored],
+        "time of a token", held, np.array(measured), np.array(ours), PERCENT, GOALS[held],
+        {"bytes over bandwidth": np.array(base)}, enough=ENOUGH, noise=NOISE, half=np.array(half),
+        reason="by one run of the 8B model",
     )  # fmt: skip
-    if len(prompts):
-        measured = np.array([r.prompt for r in scored])
-        yield Scored("time of a prompt's token", held, measured, prompts, reason=note)
 
 
 BOARD = Board(

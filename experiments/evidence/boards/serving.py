@@ -6,11 +6,15 @@ columns: then all public rows are known but those that stand in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.estimators.learning.bands import LeftOut
+from slipstick.estimators.learning.law import Rows
+from slipstick.estimators.operation.serving.engines import FirstTokenLaw, ServingFit
+from slipstick.estimators.operation.serving.step_law import StepLaw
 from slipstick.experiments.evidence.rows import ValidationRow
 from slipstick.experiments.evidence.score import PERCENT, Board, Data, Front, Scored
 from slipstick.experiments.evidence.validation.serving.baselines import nearest_scaled, one_efficiency, seven_numbers
@@ -18,17 +22,15 @@ from slipstick.experiments.evidence.validation.serving.mlperf import mlperf_scor
 from slipstick.experiments.evidence.validation.serving.picks import Predictions, picks
 from slipstick.experiments.evidence.validation.serving.refit import (
     FILE,
+    GENERATION,
+    HELD_OUT,
     KINDS,
-    calibration_of,
-    left_out,
-    model_of,
-    system_of,
+    outer,
     trained_on,
 )  # fmt: skip
 from slipstick.experiments.evidence.validation.serving.request_scores import request_scores
-from slipstick.experiments.evidence.validation.serving.silicon import UNRECORDED, Case, read_cases
-from slipstick.experiments.evidence.validation.serving.step_fit import fit, predict, predict_first, with_first
-from slipstick.experiments.serve.oracle import serving_calibration
+from slipstick.experiments.evidence.validation.serving.silicon import Case, read_cases
+from slipstick.experiments.evidence.validation.serving.step_fit import banded, first_rows, fitted, step_rows
 
 FloatArray = npt.NDArray[np.float64]
 DATASET = "serving/silicon"
@@ -58,13 +60,26 @@ def _given(cases: Sequence[Case], scored: Sequence[Case]) -> Iterator[Scored | V
     """Rows of another file: everything public is known, but what stands in it."""
     keys = {case_key(c) for c in scored}
     known = trained_on([c for c in cases if case_key(c) not in keys])
-    widths = calibration_of(known).half_width
+    wanted = [c for c in scored if c.scored]
+    if not wanted:
+        return
+    made, rows = banded(known), step_rows(wanted)
+    law = StepLaw()
+    further = LeftOut(
+        made.steps.seconds(law, rows.columns, rows.groups), made.steps.half_width(law, rows.columns, rows.groups),
+        [c.model.name for c in wanted],
+    )  # fmt: skip
+    first = _first_seconds(made, wanted)
     for kind in KINDS:
-        wanted = [c for c in scored if c.scored and c.kind == kind]
-        if wanted:
-            predicted = predictions([(known, wanted)])
-            yield from _tokens(predicted, kind, "rows given", widths[kind])
-            yield from picks(predicted, kind, "rows given", widths[kind])
+        places = np.flatnonzero([c.kind == kind for c in wanted])
+        if len(places):
+            mine = [wanted[at] for at in places.tolist()]
+            same = [c for c in known if c.kind == kind] or known
+            others = (seven_numbers(same, mine)[0], one_efficiency(same, mine), nearest_scaled(same, mine))
+            predicted = Predictions(mine, further.seconds[places], first[places], *others)
+            yield _further(predicted, further.half[places], kind, "rows given")
+            yield _first(predicted, kind, "rows given")
+            yield from picks(predicted, kind, "rows given", float(np.median(further.half[places])))
 
 
 def case_key(case: Case) -> tuple[object, ...]:
@@ -73,53 +88,46 @@ def case_key(case: Case) -> tuple[object, ...]:
 
 
 def _unseen(cases: Sequence[Case]) -> Iterator[Scored | ValidationRow]:
-    """Public rows by what is held out; the half-width that ships is 80 % of the errors of these very rows."""
+    """Public rows by what is held out; widths of pulls and bands come from folds within each fold."""
     known = trained_on(cases)
-    for kind in KINDS:
-        half = serving_calibration().half_width[kind]
-        models = predictions(left_out(known, model_of, kind))
-        systems = predictions(left_out(known, system_of, kind))
-        yield _further(models, kind, "model unseen", half)
-        yield _further(systems, kind, "system unseen", half)
-        yield _first(models, kind, "model unseen")
-        if kind == "experts":
-            splits = [s for s in left_out(known, _version_of, kind) if s[1][0].version != UNRECORDED]
-            yield _further(predictions(splits), kind, "engine version unseen", half)
-        hopper = [c for c in known if not _blackwell(c)]
-        scored = [c for c in known if c.scored and c.kind == kind and _blackwell(c)]
-        yield _further(predictions([(hopper, scored)]), kind, "Blackwell from Hopper", half)
-        yield from picks(systems, kind, "system unseen", half)
+    rows = step_rows(known)
+    for held in (*HELD_OUT, GENERATION):
+        made = outer(known, rows, held)
+        for kind in KINDS:
+            predicted, half = _beside(known, rows, made, kind, held)
+            yield _further(predicted, half, kind, held)
+            if held == "model unseen":
+                yield _first(predicted, kind, held)
+            if held == "system unseen":
+                yield from picks(predicted, kind, held, float(np.median(half)))
 
 
-def _version_of(case: Case) -> str:
-    return f"{case.engine} {case.version}"
-
-
-def _blackwell(case: Case) -> bool:
-    return "blackwell" in case.machine.family
-
-
-def predictions(splits: Iterable[tuple[Sequence[Case], Sequence[Case]]]) -> Predictions:
-    """Seconds of every split (known, scored), together."""
-    scored: list[Case] = []
+def _beside(cases: Sequence[Case], rows: Rows, made: LeftOut, kind: str, held: str) -> tuple[Predictions, FloatArray]:
+    """Rows of one kind in the order of what was left out: ours, the first token and the baselines; half-widths."""
+    names, order = np.array(made.groups), list[int]()
     parts: list[tuple[FloatArray, ...]] = []
-    for known, wanted in splits:
-        calibration = with_first(fit(known), known)
-        same = [c for c in known if c.kind == wanted[0].kind] or known
-        scored += wanted
-        parts.append((
-            predict(calibration, wanted), predict_first(calibration, wanted),
-            seven_numbers(same, wanted)[0], one_efficiency(same, wanted), nearest_scaled(same, wanted),
-        ))  # fmt: skip
-    return Predictions(scored, *(np.concatenate(part) for part in zip(*parts, strict=True)))
+    level = rows.groups[HELD_OUT.get(held, "generation")]
+    for name in sorted(set(names) - {""}):
+        places = np.flatnonzero((names == name) & np.array([c.kind == kind for c in cases]))
+        if not len(places):
+            continue
+        known = [c for c, group in zip(cases, level, strict=True) if group != name]
+        mine, same = [cases[at] for at in places.tolist()], [c for c in known if c.kind == kind] or known
+        needs_first = held in ("model unseen", "system unseen")
+        first = _first_seconds(fitted(known), mine) if needs_first else np.zeros(len(mine))
+        parts.append((first, seven_numbers(same, mine)[0], one_efficiency(same, mine), nearest_scaled(same, mine)))
+        order += places.tolist()
+    scored = [cases[at] for at in order]
+    first, *others = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return Predictions(scored, made.seconds[order], first, *others), made.half[order]
 
 
-def _tokens(predicted: Predictions, kind: str, held: str, half: float) -> Iterator[Scored]:
-    yield _further(predicted, kind, held, half)
-    yield _first(predicted, kind, held)
+def _first_seconds(made: ServingFit, cases: Sequence[Case]) -> FloatArray:
+    rows = first_rows(made.steps, cases)
+    return made.first.seconds(FirstTokenLaw(), rows.columns, rows.groups)
 
 
-def _further(predicted: Predictions, kind: str, held: str, half: float) -> Scored:
+def _further(predicted: Predictions, half: FloatArray, kind: str, held: str) -> Scored:
     others = {"seven numbers": predicted.seven, "one efficiency": predicted.one, "nearest, scaled": predicted.nearest}
     return Scored(
         f"time of a further token, {kind}", held, np.array([c.tpot for c in predicted.scored]), predicted.further,

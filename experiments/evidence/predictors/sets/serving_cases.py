@@ -14,9 +14,8 @@ from slipstick.experiments.evidence.cases import Case, CaseSet, Input, Measured,
 from slipstick.experiments.evidence.model_inputs import machine_inputs, model_inputs
 from slipstick.experiments.evidence.validation.serving import silicon
 from slipstick.experiments.evidence.validation.serving.baselines import nearest_scaled, one_efficiency
-from slipstick.experiments.evidence.validation.serving.refit import FILE, model_of, trained_on
-from slipstick.experiments.evidence.validation.serving.step_fit import fit, predict
-from slipstick.experiments.serve.oracle import serving_calibration
+from slipstick.experiments.evidence.validation.serving.refit import FILE, outer, trained_on
+from slipstick.experiments.evidence.validation.serving.step_fit import step_rows
 from slipstick.hwmodels.files.readers import InputError
 
 
@@ -39,21 +38,18 @@ def case_set(scored: Path | None) -> CaseSet:
     def held_out(name: str) -> FloatArray:
         """Predictions of every model's rows from those of the others."""
         seconds = np.zeros(len(wanted))
-        for model in sorted({model_of(one) for one in wanted}):
-            places = [place for place, one in enumerate(wanted) if model_of(one) == model]
-            known, mine = [one for one in every if model_of(one) != model], [wanted[place] for place in places]
-            if name == "ours":
-                seconds[places] = predict(fit(known), mine)
-            else:
-                same = [one for one in known if one.kind == mine[0].kind] or known
-                baseline = one_efficiency if name == "roofline with one efficiency" else nearest_scaled
-                seconds[places] = baseline(same, mine)
+        for model in sorted({one.model.name for one in wanted}):
+            places = [place for place, one in enumerate(wanted) if one.model.name == model]
+            known, mine = [one for one in every if one.model.name != model], [wanted[place] for place in places]
+            same = [one for one in known if one.kind == mine[0].kind] or known
+            baseline = one_efficiency if name == "roofline with one efficiency" else nearest_scaled
+            seconds[places] = baseline(same, mine)
         return seconds
 
     def ours() -> list[Prediction | None]:
-        half = serving_calibration().half_width
-        factors = [float(np.exp(half[one.kind])) for one in wanted]
-        return [Prediction(s, s / f, s * f) for s, f in zip(held_out("ours"), factors, strict=True)]
+        made = outer(every, step_rows(every), "model unseen")
+        rows = [(made.seconds[at], np.exp(made.half[at])) for at, one in enumerate(every) if one.scored]
+        return [Prediction(float(s), float(s / f), float(s * f)) for s, f in rows]
 
     def baseline(name: str) -> Callable[[], list[Prediction | None]]:
         return lambda: [Prediction(float(seconds)) for seconds in held_out(name)]

@@ -16,7 +16,7 @@ import numpy as np
 
 from slipstick.estimators.operation.serving.step_amounts import Batch, Shares
 from slipstick.estimators.operation.serving.step_time import Device, StepTime
-from slipstick.experiments.serve.oracle import serving_calibration
+from slipstick.experiments.serve.oracle import serving_fit
 from slipstick.hwmodels.catalog import machine_of_device
 from slipstick.hwmodels.files.errors import InputError
 from slipstick.hwmodels.files.frames import csv_frame
@@ -181,7 +181,7 @@ def amounts_of(row: Any) -> dict[str, Any]:
         layout.check(model)
     shares = Shares(model, layout, weight_type(STORED[str(row.weight_precision)]), 2.0)
     device = Device.of(at, shares.kind.compute, layout.group)
-    step = StepTime(shares, device, serving_calibration().parameters)
+    step = StepTime(shares, device, serving_fit().parameters({}))
     length, output = float(INPUT_TOKENS.get(str(row.task), OTHER_INPUT)), float(row.mean_output_tokens)
     decodes = float(row.mean_batch_size) / layout.data
     decode = Batch(max(decodes, 1.0), length + output / 2)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import least_squares
 
 from slipstick.experiments.evidence.validation.serving.silicon import Case
-from slipstick.experiments.evidence.validation.serving.step_fit import Steps
+from slipstick.experiments.evidence.validation.serving.step_fit import step_rows
 
 FloatArray = npt.NDArray[np.float64]
 SEVEN = (
@@ -27,21 +27,23 @@ class Roofs:
     """Bytes over bandwidth and flop over peak of a further token, with its share of other requests' prompts."""
 
     def __init__(self, cases: Sequence[Case]) -> None:
-        steps = Steps(cases)
-        plain, mixed, device = steps.plain, steps.mixed, steps.device
+        c = step_rows(cases).columns
+        share = c["share"]
 
-        def flop(a: object) -> FloatArray:
-            names = ("linear_flop", "expert_flop")
-            narrow = sum(getattr(a, name) for name in names) / device.narrow_peak
-            return np.asarray(narrow + (a.head_flop + a.score_flop) / device.peak)  # type: ignore[attr-defined]
+        def both(value: Callable[[str], FloatArray]) -> FloatArray:
+            return np.asarray(value("plain") + share * (value("mixed") - value("plain")), dtype=float)
 
-        self.memory = (plain.weight_bytes + plain.expert_bytes + plain.cache_bytes) / device.bandwidth
-        self.flop = flop(plain) + steps.share * (flop(mixed) - flop(plain))
-        sent = plain.message_bytes + steps.share * (mixed.message_bytes - plain.message_bytes)
-        self.sent = sent / device.link
-        self.layers = np.asarray(steps.layers.layers)
-        self.several = np.array([float(c.layout.devices > c.layout.replicas) for c in cases])
-        self.sequences = steps.decodes
+        def flop(name: str) -> FloatArray:
+            narrow = (c[f"{name}.linear_flop"] + c[f"{name}.expert_flop"]) / c["device.narrow_peak"]
+            return np.asarray(narrow + (c[f"{name}.head_flop"] + c[f"{name}.score_flop"]) / c["device.peak"])
+
+        moved = c["plain.weight_bytes"] + c["plain.expert_bytes"] + c["plain.cache_bytes"]
+        self.memory = moved / c["device.bandwidth"]
+        self.flop = both(flop)
+        self.sent = both(lambda name: c[f"{name}.message_bytes"]) / c["device.link"]
+        self.layers = c["layers.layers"]
+        self.several = np.array([float(case.layout.devices > case.layout.replicas) for case in cases])
+        self.sequences = c["plain.sequences"]
 
     @property
     def columns(self) -> FloatArray:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from slipstick.estimators.operation.serving.step_amounts import Batch, Shares
 from slipstick.estimators.operation.serving.step_time import StepTime
 from slipstick.experiments.evidence.score import PERCENT, Data, Scored
-from slipstick.experiments.serve.oracle import serving_calibration
+from slipstick.experiments.serve.oracle import serving_fit
 from slipstick.hwmodels.catalog import machine, machine_names
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows
 from slipstick.workloads.language.layout import Layout
@@ -134,7 +134,7 @@ def _step(name: str, model: str, devices: int, layers: int) -> StepTime:
     if devices > 1 and not layers and not at.links:
         raise InputError(f"{name} states no link between devices")
     shares = Shares(language_model(model), layout, weight_type("fp16"))
-    return StepTime.for_machine(at, shares, serving_calibration().parameters)
+    return StepTime.for_machine(at, shares, serving_fit().parameters({}))
 
 
 def _lock_step(step: StepTime, prompt: float, made: float, sequences: int) -> tuple[float, float]:

@@ -1,30 +1,35 @@
-"""LocalScore's rows: crowd-sourced llamafile runs (`local_llm/localscore.csv`), and the fit of backends to them."""
+"""Measured runs of llama.cpp and llamafile on one GPU, and the fit of the law of local models to them.
+
+`local_llm/localscore.csv` holds crowd-sourced llamafile runs, `local_llm/llama_cpp_gpus.csv` runs of llama.cpp itself.
+"""
 
 from __future__ import annotations
 
-import json
+import math
 import re
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import least_squares
 
-from slipstick.estimators.operation.serving.local_step import LocalCalibration, LocalParameters, LocalWork, backend_of
-from slipstick.estimators.tuned.tuned_local import FAMILY_ROWS, SCATTER, WIDTH
+from slipstick.estimators.learning.bands import LeftOut, calibrated, left_out
+from slipstick.estimators.learning.fitted_file import FittedFile, OuterScore, digest
+from slipstick.estimators.learning.folds import folds
+from slipstick.estimators.learning.law import Rows
+from slipstick.estimators.learning.scores import log_errors, relative_quantile
+from slipstick.estimators.operation.serving.local_step import COLUMNS, LocalLaw, LocalWork, backend_of, local_groups
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
-from slipstick.hwmodels.catalog import machine_of_device
-from slipstick.hwmodels.files.readers import InputError, atomic_write, read_csv_rows
-from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.catalog import machine, name_of_device
+from slipstick.hwmodels.files.readers import InputError, read_csv_rows
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.weight_types import weight_type
 from slipstick.workloads.language_catalog import language_model
 
 FloatArray = npt.NDArray[np.float64]
-FILE = "local_llm/localscore.csv"
+NAME, FILE, DEVICES_FILE = "llama-cpp", "local_llm/localscore.csv", "local_llm/llama_cpp_gpus.csv"
+LLAMAFILE, LLAMA_CPP = "llamafile", "llama.cpp"
 MODELS = {
     "Meta Llama 3.1 8B Instruct": "llama-3.1-8b", "Qwen2.5 14B Instruct": "qwen2.5-14b",
     "Llama 3.2 1B Instruct": "llama-3.2-1b", "Llama-3.2-1B-Instruct": "llama-3.2-1b",
@@ -38,34 +43,53 @@ TYPES = {
 }  # fmt: skip
 OTHER_CHIPS = ("laptop", "max-q", "sff", "mobile")
 """Words of accelerators that share a desktop's name and not its rates."""
-RATES = ("prompt_tokens_per_s", "output_tokens_per_s")
+
+
+DEVICE_MODELS = {"LLaMA 3 8B": "llama-3-8b", "LLaMA 3 70B": "llama-3.1-70b"}
+DEVICE_TYPES = {"Q4_K_M": "q4_k_m", "F16": "fp16"}
+NEWEST = re.compile(r"-(ada|hopper|blackwell|rdna3|m[345])")
+"""Families of 2022 and later."""
+HELD_OUT = ("accelerator unseen", "newest unseen")
 
 
 @dataclass(frozen=True)
 class LocalRow:
-    """One measured run that can be evaluated."""
+    """One measured run that can be evaluated; a phase that was not timed is not a number.
+
+    `token` and `prompt` are seconds of a new token and of a prompt's.
+    """
 
     accelerator: str
-    backend: str
+    chip: str
+    program: str
     model: LanguageModel
     stored: str
     work: LocalWork
     token: float
     prompt: float
 
+    @property
+    def backend(self) -> str:
+        """Of llama.cpp."""
+        return backend_of(machine(self.chip))
+
+    @property
+    def groups(self) -> dict[str, str]:
+        """Of the law."""
+        return local_groups(machine(self.chip), self.chip, self.stored, self.program)
+
+    @property
+    def newest(self) -> bool:
+        """Whether its generation is of 2022 or later."""
+        return bool(NEWEST.search(machine(self.chip).family))
+
 
 def read_local(path: Path) -> tuple[list[LocalRow], dict[str, int]]:
-    """Rows of a file, and those left out by reason."""
+    """LocalScore's rows, and those left out by reason."""
     result, refused = [], dict[str, int]()
     needed = (
-        "accelerator",
-        "kind",
-        "model",
-        "quantisation",
-        "prompt_tokens_per_s",
-        "output_tokens_per_s",
-        "suspicious",
-    )
+        "accelerator", "kind", "model", "quantisation", "prompt_tokens_per_s", "output_tokens_per_s", "suspicious",
+    )  # fmt: skip
     for _, row in read_csv_rows(path, needed):
         try:
             result.append(_row(row))
@@ -84,103 +108,110 @@ def _row(row: dict[str, str]) -> LocalRow:
         raise InputError("a laptop's chip: it shares a desktop's name")
     if row["model"] not in MODELS or row["quantisation"] not in TYPES:
         raise InputError("a model or type of weights without a configuration here")
-    machine = machine_of_device(name)
-    if machine is None:
+    chip = name_of_device(name)
+    if chip is None:
         raise InputError("an accelerator that the catalogue lacks")
     model, stored = language_model(MODELS[row["model"]]), TYPES[row["quantisation"]]
-    cores = re.search(r"(\d+)GPU", name)  # Apple's chips are sold with fewer cores
-    share = int(cores[1]) / machine.cores if cores else 1.0
-    work = LocalWork.of(model, weight_type(stored), machine, share)
+    work = LocalWork.of(model, weight_type(stored), machine(chip), _share(name, chip))
     token, prompt = 1 / float(row["output_tokens_per_s"]), 1 / float(row["prompt_tokens_per_s"])
-    return LocalRow(name, backend_of(machine), model, stored, work, token, prompt)
+    return LocalRow(name, chip, LLAMAFILE, model, stored, work, token, prompt)
 
 
-def fit_backend(rows: Sequence[LocalRow]) -> LocalParameters:
-    """Parameters of one backend, in log time; runs of one accelerator, model and type count as one."""
-    memory, layers, plain, matrix = works(rows)
-    token, prompt = np.log([r.token for r in rows]), np.log([r.prompt for r in rows])
-    names = list(WIDTH)
-    expected = np.log([getattr(LocalParameters(), name) for name in names])
-    keys = [(r.accelerator, r.model.name, r.stored) for r in rows]
-    weight = np.sqrt([FAMILY_ROWS / keys.count(key) for key in keys]) / SCATTER
-
-    def residuals(logs: FloatArray) -> FloatArray:
-        made = LocalParameters(**dict(zip(names, np.exp(logs), strict=True)))
-        off = [np.log(made.generation(memory, layers, plain)) - token, np.log(made.prompt(matrix, plain)) - prompt]
-        soft = [np.sign(o) * np.sqrt(2 * (np.sqrt(1 + (o / SCATTER) ** 2) - 1)) * SCATTER * weight for o in off]
-        return np.concatenate([*soft, (logs - expected) / list(WIDTH.values())])
-
-    values = np.exp(least_squares(residuals, expected).x)
-    return LocalParameters(**{name: float(value) for name, value in zip(names, values, strict=True)})
+def _share(name: str, chip: str) -> float:
+    """Of a chip's cores: Apple's are sold with fewer."""
+    cores = re.search(r"(\d+)[- ]?(?:Core )?GPU", name)
+    return int(cores[1]) / machine(chip).cores if cores else 1.0
 
 
-def works(rows: Sequence[LocalRow]) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Memory, layers, plain and matrix arithmetic of all rows."""
-    columns = [[getattr(r.work, name) for r in rows] for name in ("memory", "layers", "plain", "matrix")]
-    memory, layers, plain, matrix = (np.array(column, dtype=float) for column in columns)
-    return memory, layers, plain, matrix
+def read_devices(path: Path) -> list[LocalRow]:
+    """Runs of llama.cpp on one device; layers are dealt out to several, whose tokens still pass them in turn."""
+    made: dict[tuple[str, str, str], dict[str, float]] = {}
+    needed = ("device", "devices", "model", "quantisation", "phase", "tokens_per_s", "suspicious")
+    for _, row in read_csv_rows(path, needed):
+        generates = row["phase"] == "generate"
+        if row["suspicious"] or not row["tokens_per_s"] or (row["devices"] != "1" and not generates):
+            continue
+        key = (row["device"], DEVICE_MODELS.get(row["model"], ""), DEVICE_TYPES.get(row["quantisation"], ""))
+        made.setdefault(key, {}).setdefault("token" if generates else "prompt", 1 / float(row["tokens_per_s"]))
+    result = []
+    for (device, name, stored), seconds in made.items():
+        chip = name_of_device(f"GeForce RTX {device}" if device[0].isdigit() else device)
+        if chip is None or not name or not stored:
+            continue
+        model = language_model(name)
+        work = LocalWork.of(model, weight_type(stored), machine(chip), _share(device, chip))
+        phases = (seconds.get("token", math.nan), seconds.get("prompt", math.nan))
+        result.append(LocalRow(device, chip, LLAMA_CPP, model, stored, work, *phases))
+    return result
 
 
-def predicted(fitted: LocalParameters, rows: Sequence[LocalRow]) -> tuple[FloatArray, FloatArray]:
-    """Seconds of a new token and of a prompt's token of each row."""
-    memory, layers, plain, matrix = works(rows)
-    return np.asarray(fitted.generation(memory, layers, plain)), np.asarray(fitted.prompt(matrix, plain))
+def known_rows(localscore: Path, devices: Path | None) -> list[LocalRow]:
+    """The rows of both files."""
+    return read_local(localscore)[0] + (read_devices(devices) if devices else [])
 
 
-Predicted = tuple[list[LocalRow], FloatArray, FloatArray]
+def phases(rows: Sequence[LocalRow]) -> list[tuple[LocalRow, float, float]]:
+    """Every timed phase: its row, 1 of a prompt or 0 of a new token, seconds."""
+    both = [(row, kind, (row.token, row.prompt)[int(kind)]) for kind in (0.0, 1.0) for row in rows]
+    return [one for one in both if math.isfinite(one[2])]
 
 
-def left_out(rows: Sequence[LocalRow], group: Callable[[LocalRow], str]) -> Predicted:
-    """Every row predicted by fits that have not seen its group; backends apart."""
-    scored: list[LocalRow] = []
-    tokens, prompts = [], []
-    for backend in sorted({r.backend for r in rows}):
-        alike = [r for r in rows if r.backend == backend]
-        for value in sorted({group(r) for r in alike}):
-            known, wanted = [r for r in alike if group(r) != value], [r for r in alike if group(r) == value]
-            if not known:
-                continue
-            token, prompt = predicted(fit_backend(known), wanted)
-            scored += wanted
-            tokens.append(token)
-            prompts.append(prompt)
-    return scored, np.concatenate(tokens), np.concatenate(prompts)
-
-
-def calibrated(rows: Sequence[LocalRow]) -> LocalCalibration:
-    """All backends, with bands from left-out accelerators."""
-    scored, tokens, prompts = left_out(rows, lambda r: r.accelerator)
-    token_errors = np.abs(np.log(tokens / [r.token for r in scored]))
-    prompt_errors = np.abs(np.log(prompts / [r.prompt for r in scored]))
-    backends = sorted({r.backend for r in rows})
-
-    def width(errors: FloatArray, backend: str) -> float:
-        errors_here = [e for e, r in zip(errors, scored, strict=True) if r.backend == backend]
-        return round(float(np.percentile(errors_here, 80)), 4)
-
-    return LocalCalibration(
-        Table({b: fit_backend([r for r in rows if r.backend == b]) for b in backends}),
-        Table({b: width(token_errors, b) for b in backends}),
-        Table({b: width(prompt_errors, b) for b in backends}),
-        f"{len(rows)} runs of d893a/localscore-insights (a4f8174) on GPUs, fitted by "
-        "python -m slipstick.experiments.evidence.validation.serving.local_rows",
+def law_rows(timed: Sequence[tuple[LocalRow, float, float]]) -> Rows:
+    """Phases as rows of the law."""
+    groups = [row.groups for row, _, _ in timed]
+    works = np.array([[r.work.memory, r.work.layers, r.work.plain, r.work.matrix, kind] for r, kind, _ in timed])
+    return Rows(
+        dict(zip(COLUMNS, works.T.astype(float), strict=True)),
+        {name: [one[name] for one in groups] for name in groups[0]},
+        [f"{row.accelerator} {row.program} {row.model.name} {row.stored} {kind:g}" for row, kind, _ in timed],
+        np.array([seconds for _, _, seconds in timed]),
+        [row.program for row, _, _ in timed],
     )
 
 
-def main(path: str) -> None:
-    """Write the calibration of the public rows.
+def outer(timed: Sequence[tuple[LocalRow, float, float]], rows: Rows, held: str) -> LeftOut:
+    """Seconds of phases whose chip, or whose generation with all newer ones, is left out; bands by folds within."""
+    chips = rows.groups["chip"]
+    if held == "newest unseen":
+        era = ["newest" if row.newest else "older" for row, _, _ in timed]
+        outer_folds = folds(era, scored={at for at, name in enumerate(era) if name == "newest"})
+    else:
+        outer_folds = folds(chips, at_most=12)
+    return left_out(LocalLaw(), rows, outer_folds, chips)
+
+
+def refit() -> FittedFile:
+    """The law of local models fitted to all public rows.
 
     Raises
     ------
     InputError
         Where the public rows are missing.
     """
-    file = training_file(FILE)
-    if file is None:
-        raise InputError(why_missing(FILE))
-    with atomic_write(path) as stream:
-        json.dump(calibrated(read_local(file)[0]).to_dict(), stream, indent=1)
+    files = {name: training_file(name) for name in (FILE, DEVICES_FILE)}
+    missing = [name for name, path in files.items() if path is None]
+    if missing:
+        raise InputError(why_missing(missing[0]))
+    paths = {name: path for name, path in files.items() if path is not None}
+    timed = phases(known_rows(paths[FILE], paths[DEVICES_FILE]))
+    rows = law_rows(timed)
+    scores = []
+    for held in HELD_OUT:
+        made = outer(timed, rows, held)
+        scores += [_score(made, rows, held, kind) for kind in (0.0, 1.0)]
+    fitted = {LocalLaw().name: calibrated(LocalLaw(), rows, rows.groups["chip"])}
+    note = "Runs of d893a/localscore-insights (a4f8174) and XiongjieDai/GPU-Benchmarks-on-LLM-Inference (aa72e0e)."
+    return FittedFile(
+        NAME, {name: digest(path) for name, path in paths.items()}, len(rows), fitted, tuple(scores), note
+    )
 
 
-if __name__ == "__main__":
-    main(sys.argv[1])
+def _score(made: LeftOut, rows: Rows, held: str, kind: float) -> OuterScore:
+    there = (rows.columns["prompts"] == kind) & np.isfinite(made.seconds)
+    seconds, measured, half = made.seconds[there], rows.seconds[there], made.half[there]
+    chips = {rows.groups["chip"][at] for at in np.flatnonzero(there).tolist()}
+    return OuterScore(
+        held, "prompts" if kind else "generation", int(there.sum()), len(chips),
+        relative_quantile(0.5, seconds, measured), relative_quantile(0.9, seconds, measured),
+        float((log_errors(seconds, measured) <= half).mean()), float(np.exp(2 * np.median(half))),
+    )  # fmt: skip

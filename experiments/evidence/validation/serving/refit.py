@@ -1,89 +1,71 @@
-"""Fits the calibration that ships: python -m slipstick.experiments.evidence.validation.serving.refit FILE.json"""
+"""The fitted numbers of serving that ship (`slipstick validate --refit serving`), and what they leave out in turn."""
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 import numpy as np
 
-from slipstick.estimators.operation.serving.engines import ServingCalibration
+from slipstick.estimators.learning.bands import LeftOut, left_out
+from slipstick.estimators.learning.fitted_file import FittedFile, OuterScore, digest
+from slipstick.estimators.learning.folds import folds
+from slipstick.estimators.learning.law import Rows
+from slipstick.estimators.learning.scores import log_errors, relative_quantile
+from slipstick.estimators.operation.serving.engines import FirstTokenLaw
+from slipstick.estimators.operation.serving.step_law import StepLaw
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.evidence.validation.serving.silicon import Case, read_cases
-from slipstick.experiments.evidence.validation.serving.step_fit import fit, predict, predict_first, with_first
-from slipstick.hwmodels.files.readers import InputError, atomic_write
-from slipstick.hwmodels.files.records import Table
+from slipstick.experiments.evidence.validation.serving.step_fit import banded, possible, step_rows
+from slipstick.hwmodels.files.readers import InputError
 
-FILE = "serving/silicon.csv.gz"
+NAME, FILE = "serving", "serving/silicon.csv.gz"
 KINDS = ("dense", "experts")
-LEVEL = 80.0
+HELD_OUT = {"model unseen": "model", "system unseen": "chip", "engine version unseen": "version"}
+"""What is left out, and the level of grouping that does it."""
+GENERATION = "Blackwell from Hopper"
 
 
 def trained_on(cases: Sequence[Case]) -> list[Case]:
-    """Rows to fit: without doubts, of known precision, not known to speculate."""
-    return [c for c in cases if c.fit_for_training]
+    """Rows to fit: without doubts, of known precision, not known to speculate, and possible."""
+    return possible([c for c in cases if c.fit_for_training])
 
 
-def left_out(
-    cases: Sequence[Case], key: Callable[[Case], object], kind: str
-) -> Iterator[tuple[list[Case], list[Case]]]:
-    """Splits (known, scored): each value of a key left out in turn; scored are rows of one kind."""
-    for value in sorted({str(key(c)) for c in cases if c.scored and c.kind == kind}):
-        scored = [c for c in cases if c.scored and c.kind == kind and str(key(c)) == value]
-        yield [c for c in cases if str(key(c)) != value], scored
+def outer(cases: Sequence[Case], rows: Rows, held: str) -> LeftOut:
+    """Further tokens of cases whose model, system, version or generation is left out; bands by folds within."""
+    level = HELD_OUT.get(held, "generation")
+    wanted = {at for at, c in enumerate(cases) if c.scored and (held != GENERATION or "blackwell" in c.machine.family)}
+    return left_out(StepLaw(), rows, folds(rows.groups[level], scored=wanted), rows.groups["model"])
 
 
-def model_of(case: Case) -> str:
-    """What is left out when a model is unseen."""
-    return case.model.name
+def score(made: LeftOut, rows: Rows, cases: Sequence[Case], held: str, kind: str) -> OuterScore:
+    """Figures of one kind of model."""
+    there = np.array([c.kind == kind for c in cases]) & np.isfinite(made.seconds)
+    seconds, measured, half = made.seconds[there], rows.seconds[there], made.half[there]
+    names = {made.groups[at] for at in np.flatnonzero(there).tolist()}
+    return OuterScore(
+        held, kind, int(there.sum()), len(names), relative_quantile(0.5, seconds, measured),
+        relative_quantile(0.9, seconds, measured), float((log_errors(seconds, measured) <= half).mean()),
+        float(np.exp(2 * np.median(half))),
+    )  # fmt: skip
 
 
-def system_of(case: Case) -> str:
-    """What is left out when a system is unseen."""
-    return case.system
-
-
-def half_widths(cases: Sequence[Case], kind: str) -> tuple[float, float]:
-    """Log errors that 80 % of rows stay below when their model or their system is left out: further and first token."""
-    further, first = [], []
-    for key in (model_of, system_of):
-        for known, scored in left_out(cases, key, kind):
-            calibration = with_first(fit(known), known)
-            further += list(np.abs(np.log(predict(calibration, scored) / [c.tpot for c in scored])))
-            first += list(np.abs(np.log(predict_first(calibration, scored) / [c.ttft for c in scored])))
-    return float(np.percentile(further, LEVEL)), float(np.percentile(first, LEVEL))
-
-
-def calibration_of(cases: Sequence[Case]) -> ServingCalibration:
-    """The calibration of all rows, with bands from what is left out."""
-    known = trained_on(cases)
-    widths = {kind: half_widths(known, kind) for kind in KINDS}
-    return replace(
-        with_first(fit(known), known),
-        half_width=Table({kind: round(width[0], 4) for kind, width in widths.items()}),
-        first_half_width=Table({kind: round(width[1], 4) for kind, width in widths.items()}),
-        source=f"{len(known)} aggregated rows of ai-dynamo/aiconfigurator (095f58a), fitted by "
-        "python -m slipstick.experiments.evidence.validation.serving.refit",
-    )
-
-
-def main(path: str) -> None:
-    """Write the calibration of the public rows.
+def refit() -> FittedFile:
+    """Steps and first tokens fitted to all public rows.
 
     Raises
     ------
     InputError
         Where the public rows are missing.
     """
-    file = training_file(FILE)
-    if file is None:
+    if (path := training_file(FILE)) is None:
         raise InputError(why_missing(FILE))
-    cases, _ = read_cases(file)
-    with atomic_write(path) as stream:
-        json.dump(calibration_of(cases).to_dict(), stream, indent=1)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])
+    cases = trained_on(read_cases(path)[0])
+    rows = step_rows(cases)
+    scores = []
+    for held in (*HELD_OUT, GENERATION):
+        made = outer(cases, rows, held)
+        scores += [score(made, rows, cases, held, kind) for kind in KINDS]
+    both = banded(cases)
+    fits = {StepLaw().name: both.steps, FirstTokenLaw().name: both.first}
+    note = "Aggregated rows of ai-dynamo/aiconfigurator (095f58a)."
+    return FittedFile(NAME, {FILE: digest(path)}, len(cases), fits, tuple(scores), note)

@@ -156,6 +156,8 @@ def _stored(model: LanguageModel, precision: str) -> str:
         return "nvfp4_experts" if model.experts else "nvfp4"
     if precision == "int4":
         return "int4_experts" if model.experts else "int4"
+    if precision == "fp8" and model.experts:
+        return "fp8_block"
     stored = {"fp8": "fp8", "bf16": "bf16", "": "bf16", "fp16": "fp16"}
     if precision not in stored:
         raise InputError(f"precision {precision}: want fp4, int4, {', '.join(filter(None, stored))}")

@@ -1,0 +1,118 @@
+"""The law of a server's step: parameters with what is expected of them, and by what they vary from machine to engine.
+
+A row is a sum of two steps, `plains` times one without prompts and `mixeds` times one with; where only a share of the
+steps reads a prompt, `share` moves from the one to the other. Dense models and those with experts are one law, by the
+bytes that are read and the flop that are computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from slipstick.estimators.core.parameters import parameters
+from slipstick.estimators.learning.law import Columns, FloatArray, Level, Prior
+from slipstick.estimators.operation.serving.step_amounts import Amounts
+from slipstick.estimators.operation.serving.step_time import Device, LayerCounts, StepParameters, step_parts
+from slipstick.hwmodels.machine import Machine
+
+LEVELS = (
+    Level("vendor", 0.3), Level("generation", 0.1), Level("chip", 0.1), Level("engine", 0.15), Level("version", 0.15),
+    Level("model", 0.1),
+)  # fmt: skip
+"""Makers differ by a third, generations and chips of one maker by a tenth beyond their data sheets."""
+VARY = {
+    "reading": ("vendor", "generation", "engine"),
+    "computing": ("vendor", "generation", "chip", "engine", "version"),
+    "fixed": ("vendor", "generation", "chip", "engine", "version"),
+    "factor": ("vendor", "model"),
+}
+SURE = {"weights": 0.2, "narrow": 0.2}
+SHARE, TIME = 0.3, 0.5
+"""Log standard deviations that are expected: of shares of the data sheet's rates, and of fixed times."""
+
+
+def _priors() -> tuple[Prior, ...]:
+    made = []
+    for name, (value, note) in parameters(StepParameters()).items():
+        kind = "time" if note.unit == "s" else "share"
+        width = 0.0 if name in VARY else SURE.get(name, TIME if kind == "time" else SHARE)
+        made.append(Prior(name, note.unit, note.meaning, value, width, note.low, note.high, kind, VARY.get(name, ())))
+    return tuple(made)
+
+
+@dataclass(frozen=True)
+class StepLaw:
+    """Seconds of sums of steps of a server."""
+
+    name: str = "serving-steps"
+    parameters: Sequence[Prior] = _priors()
+    levels: Sequence[Level] = LEVELS
+
+    def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
+        """Seconds of each row."""
+        q: Any = SimpleNamespace(**parameters)
+        device, layers = _record(Device, "device", columns), _record(LayerCounts, "layers", columns)
+        plain, mixed = (
+            step_parts(
+                _record(Amounts, name, columns), columns[f"{name}.sequences"], device, layers, q, columns["stages"]
+            )
+            for name in ("plain", "mixed")
+        )
+        share = columns["share"]
+        seconds = (columns["plains"] - share) * plain.seconds + (columns["mixeds"] + share) * mixed.seconds
+        return np.asarray(seconds, dtype=float)
+
+
+@dataclass(frozen=True)
+class StepSum:
+    """One row: which steps it is the sum of, on which device."""
+
+    plain: Amounts
+    mixed: Amounts
+    device: Device
+    layers: LayerCounts
+    sequences: float
+    share: float = 0.0
+    plains: float = 1.0
+    mixeds: float = 0.0
+    stages: float = 1.0
+
+
+def columns_of(rows: Sequence[StepSum]) -> dict[str, FloatArray]:
+    """What the law reads of rows, arrays of shape (rows,)."""
+    made = {}
+    for name, kind in (("plain", Amounts), ("mixed", Amounts), ("device", Device), ("layers", LayerCounts)):
+        for field in fields(kind):
+            made[f"{name}.{field.name}"] = [getattr(getattr(row, name), field.name) for row in rows]
+    for name in ("share", "plains", "mixeds", "stages"):
+        made[name] = [getattr(row, name) for row in rows]
+    made["plain.sequences"] = made["mixed.sequences"] = [row.sequences for row in rows]
+    return {name: np.array(values, dtype=float) for name, values in made.items()}
+
+
+def least_seconds(columns: Columns) -> FloatArray:
+    """What the data sheet allows of each row: bytes over bandwidth or flop over peak, the larger of each step."""
+
+    def least(name: str) -> FloatArray:
+        a, device = _record(Amounts, name, columns), _record(Device, "device", columns)
+        memory = (a.weight_bytes + a.expert_bytes + a.cache_bytes) / device.bandwidth
+        flop = (a.linear_flop + a.expert_flop) / device.narrow_peak + (a.score_flop + a.head_flop) / device.peak
+        return np.asarray(np.maximum(memory, flop) * columns["stages"], dtype=float)
+
+    share = columns["share"]
+    return (columns["plains"] - share) * least("plain") + (columns["mixeds"] + share) * least("mixed")
+
+
+def machine_groups(machine: Machine, name: str) -> dict[str, str]:
+    """The groups of a machine: maker, generation, chip."""
+    vendor, generation, *_ = (*machine.family.split("-"), "")
+    return {"vendor": vendor, "generation": f"{vendor}-{generation}".rstrip("-"), "chip": name}
+
+
+def _record(kind: Any, name: str, columns: Columns) -> Any:
+    return kind(**{field.name: columns[f"{name}.{field.name}"] for field in fields(kind)})
