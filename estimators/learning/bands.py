@@ -9,7 +9,7 @@ import numpy as np
 
 from slipstick.estimators.learning.fit import fit
 from slipstick.estimators.learning.folds import Fold, folds
-from slipstick.estimators.learning.law import FloatArray, Law, Rows
+from slipstick.estimators.learning.law import FloatArray, LawRows, TimeLaw
 from slipstick.estimators.learning.law_fit import LawFit
 from slipstick.estimators.learning.scores import LEVEL
 
@@ -19,7 +19,7 @@ MOST_FOLDS = 5
 
 
 @dataclass(frozen=True, eq=False)
-class LeftOut:
+class LeftOutRows:
     """Predictions of rows whose groups were left out, shape (rows,): seconds, and half of the 80 % band of log time.
 
     Rows that were not scored are not a number, and have no group.
@@ -30,7 +30,7 @@ class LeftOut:
     groups: Sequence[str]
 
 
-def calibrated(law: Law, rows: Rows, key: Sequence[str]) -> LawFit:
+def calibrated(law: TimeLaw, rows: LawRows, key: Sequence[str]) -> LawFit:
     """A fit whose bands are stretched to hold 80 % of groups of `key` that are left out in turn.
 
     Each inner fold is two Gauss-Newton steps from the fit to all rows; a test holds them near fits of their own.
@@ -44,7 +44,7 @@ def calibrated(law: Law, rows: Rows, key: Sequence[str]) -> LawFit:
     return replace(made, stretch=stretch(seconds, half, rows.seconds, key))
 
 
-def left_out(law: Law, rows: Rows, outer: Sequence[Fold], inner: Sequence[str]) -> LeftOut:
+def left_out(law: TimeLaw, rows: LawRows, outer: Sequence[Fold], inner: Sequence[str]) -> LeftOutRows:
     """Every fold's rows from a fit to what it knows, whose bands are stretched by the groups of `inner` in it."""
     seconds, half, names = _nothing(len(rows)), _nothing(len(rows)), [""] * len(rows)
     for fold in outer:
@@ -54,7 +54,7 @@ def left_out(law: Law, rows: Rows, outer: Sequence[Fold], inner: Sequence[str]) 
         half[fold.scored] = made.half_width(law, scored.columns, scored.groups)
         for place in fold.scored.tolist():
             names[place] = fold.held_out
-    return LeftOut(seconds, half, names)
+    return LeftOutRows(seconds, half, names)
 
 
 def stretch(seconds: FloatArray, half: FloatArray, measured: FloatArray, groups: Sequence[str]) -> float:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.learning.law import UNGROUPED, FloatArray, Law, Rows
+from slipstick.estimators.learning.law import UNGROUPED, FloatArray, LawRows, TimeLaw
 from slipstick.estimators.learning.law_fit import Coordinate, Design, LawFit, slopes_of
 
 FREEDOM = 4.0
@@ -30,7 +30,7 @@ LEAST_WIDTH, REACH, EFFECT = 1e-3, 0.5, 3.0
 the largest log effect."""
 
 
-def fit(law: Law, rows: Rows, near: LawFit | None = None) -> LawFit:
+def fit(law: TimeLaw, rows: LawRows, near: LawFit | None = None) -> LawFit:
     """The parameters, effects and widths of a law that make measured rows most probable.
 
     Parameters
@@ -51,7 +51,7 @@ def fit(law: Law, rows: Rows, near: LawFit | None = None) -> LawFit:
 class _Fitting:
     """The state of one fit: widths, scatters and correlations change with each step."""
 
-    def __init__(self, law: Law, rows: Rows) -> None:
+    def __init__(self, law: TimeLaw, rows: LawRows) -> None:
         self.law, self.rows, self.measured = law, rows, np.log(rows.seconds)
         self.coordinates = _coordinates(law, rows)
         self.design = Design(law, self.coordinates, rows.groups, len(rows))
@@ -169,7 +169,7 @@ class _Fitting:
         return float(np.abs(np.log([*self.widths.values(), *self.scatter]) - before).max())
 
 
-def _coordinates(law: Law, rows: Rows) -> tuple[Coordinate, ...]:
+def _coordinates(law: TimeLaw, rows: LawRows) -> tuple[Coordinate, ...]:
     made = [Coordinate(prior.name) for prior in law.parameters if prior.width > 0]
     for prior in law.parameters:
         for level in prior.levels:

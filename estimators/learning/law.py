@@ -23,7 +23,7 @@ UNGROUPED = ""
 
 
 @dataclass(frozen=True)
-class Level:
+class Grouping:
     """A way to group rows, such as by vendor.
 
     Parameters
@@ -38,7 +38,7 @@ class Level:
 
 
 @dataclass(frozen=True)
-class Prior:
+class ParameterPrior:
     """What is expected of a parameter before any row is seen.
 
     Parameters
@@ -71,7 +71,7 @@ class Prior:
             raise ValueError(f"prior of {self.name}: want 0 < {self.low:g} <= {self.expected:g} <= {self.high:g}")
 
 
-class Law(Protocol):
+class TimeLaw(Protocol):
     """What is fitted: `fit` needs no more than this."""
 
     @property
@@ -80,12 +80,12 @@ class Law(Protocol):
         ...
 
     @property
-    def parameters(self) -> Sequence[Prior]:
+    def parameters(self) -> Sequence[ParameterPrior]:
         """All parameters, in the order of `predict`'s columns of derivatives."""
         ...
 
     @property
-    def levels(self) -> Sequence[Level]:
+    def levels(self) -> Sequence[Grouping]:
         """All levels, the coarser first."""
         ...
 
@@ -95,7 +95,7 @@ class Law(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class LawRows:
     """Measured rows as arrays of one length.
 
     Parameters
@@ -126,9 +126,9 @@ class Rows:
     def __len__(self) -> int:
         return len(self.seconds)
 
-    def take(self, places: npt.NDArray[np.intp]) -> Rows:
+    def take(self, places: npt.NDArray[np.intp]) -> LawRows:
         """The rows of these numbers."""
-        return Rows(
+        return LawRows(
             {name: values[places] for name, values in self.columns.items()},
             {name: [values[i] for i in places] for name, values in self.groups.items()},
             [self.cluster[i] for i in places],

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.learning.law import UNGROUPED, Columns, FloatArray, Groups, Law
+from slipstick.estimators.learning.law import UNGROUPED, Columns, FloatArray, Groups, TimeLaw
 
 QUANTILE, T_QUANTILE = 1.2816, 1.5332
 """Of 80 % of a normal distribution, and of t with four degrees of freedom, in their scales."""
@@ -55,15 +55,15 @@ class LawFit:
         """Groups of a level of which rows were fitted."""
         return frozenset(c.group for c in self.coordinates if c.level == level)
 
-    def values(self, law: Law, groups: Groups, count: int = 1) -> dict[str, FloatArray]:
+    def values(self, law: TimeLaw, groups: Groups, count: int = 1) -> dict[str, FloatArray]:
         """Parameters of each of `count` rows: value times the effects of the row's groups; unseen groups have none."""
         return Design(law, self.coordinates, groups, count).values(self.logs)
 
-    def seconds(self, law: Law, columns: Columns, groups: Groups) -> FloatArray:
+    def seconds(self, law: TimeLaw, columns: Columns, groups: Groups) -> FloatArray:
         """Times of rows, seconds."""
         return law.predict(self.values(law, groups, count_of(columns)), columns)
 
-    def half_width(self, law: Law, columns: Columns, groups: Groups) -> FloatArray:
+    def half_width(self, law: TimeLaw, columns: Columns, groups: Groups) -> FloatArray:
         """Half of the 80 % band of log time of each row.
 
         It grows with what is unseen: parameters and effects of groups that were seen count with their posterior
@@ -125,7 +125,7 @@ def _short(value: float) -> float:
 class Design:
     """Which coordinates make the log parameters of which rows."""
 
-    def __init__(self, law: Law, coordinates: Sequence[Coordinate], groups: Groups, count: int) -> None:
+    def __init__(self, law: TimeLaw, coordinates: Sequence[Coordinate], groups: Groups, count: int) -> None:
         names = [prior.name for prior in law.parameters]
         self.law, self.count = law, count
         self.parameter = [names.index(c.parameter) for c in coordinates]
@@ -160,7 +160,7 @@ class Design:
         return made
 
 
-def slopes_of(law: Law, columns: Columns, values: Mapping[str, FloatArray]) -> FloatArray:
+def slopes_of(law: TimeLaw, columns: Columns, values: Mapping[str, FloatArray]) -> FloatArray:
     """Derivatives of log time by each log parameter, shape (rows, parameters), by forward differences."""
     here, more = np.log(law.predict(values, columns)), np.exp(STEP)
     moved = (law.predict({**values, prior.name: values[prior.name] * more}, columns) for prior in law.parameters)

@@ -10,7 +10,7 @@ import numpy as np
 
 from slipstick.estimators.core.parameters import Parameter, parameters
 from slipstick.estimators.learning.fitted_file import FittedFile
-from slipstick.estimators.learning.law import UNGROUPED, Columns, FloatArray, Level, Prior
+from slipstick.estimators.learning.law import UNGROUPED, Columns, FloatArray, Grouping, ParameterPrior
 from slipstick.estimators.learning.law_fit import LawFit
 from slipstick.estimators.operation.serving.step_law import LEVELS, StepLaw, StepSum, columns_of, machine_groups
 from slipstick.estimators.operation.serving.step_time import StepParameters
@@ -50,15 +50,15 @@ FIRST_WIDTH, FIRST_KINDS = 0.7, {"constant": "time", "user": "time"}
 FIRST_VARY = {"constant": ("engine",), "burst": ("engine",), "factor": ("engine", "model")}
 
 
-def _first_priors() -> tuple[Prior, ...]:
+def _first_priors() -> tuple[ParameterPrior, ...]:
     made = [
-        Prior(
+        ParameterPrior(
             name, note.unit, note.meaning, value, FIRST_WIDTH, note.low, note.high, FIRST_KINDS.get(name, "share"),
             FIRST_VARY.get(name, ()),
         )
         for name, (value, note) in parameters(FirstToken()).items()
     ]  # fmt: skip
-    return (*made, Prior("factor", "1", "of all of it", 1.0, 0.0, 0.05, 20.0, "", FIRST_VARY["factor"]))
+    return (*made, ParameterPrior("factor", "1", "of all of it", 1.0, 0.0, 0.05, 20.0, "", FIRST_VARY["factor"]))
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ class FirstTokenLaw:
     """Seconds to the first token in a closed loop, from what steps take (columns alone, together, tpot, users)."""
 
     name: str = "serving-first-token"
-    parameters: Sequence[Prior] = _first_priors()
-    levels: Sequence[Level] = (Level("engine", 0.3), Level("model", 0.2))
+    parameters: Sequence[ParameterPrior] = _first_priors()
+    levels: Sequence[Grouping] = (Grouping("engine", 0.3), Grouping("model", 0.2))
 
     def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
         """Seconds of each row."""

@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeAlias
 import numpy as np
 
 from slipstick.estimators.core.parameters import Parameter, parameters
-from slipstick.estimators.learning.law import Columns, FloatArray, Level, Prior
+from slipstick.estimators.learning.law import Columns, FloatArray, Grouping, ParameterPrior
 from slipstick.estimators.learning.law_fit import LawFit
 from slipstick.estimators.operation.serving.step_law import machine_groups
 from slipstick.hwmodels.files.readers import InputError
@@ -61,7 +61,7 @@ def _most(a: _Numbers, b: _Numbers) -> _Numbers:
 
 
 LEVELS = (
-    Level("backend", 0.3), Level("program", 0.2), Level("stored", 0.2), Level("generation", 0.15), Level("chip", 0.15),
+    Grouping("backend", 0.3), Grouping("program", 0.2), Grouping("stored", 0.2), Grouping("generation", 0.15), Grouping("chip", 0.15),
 )  # fmt: skip
 VARY = {
     "weights": ("backend",), "layer": ("backend", "program"), "arithmetic": ("backend", "stored"),
@@ -73,12 +73,12 @@ SHARE, TIME = 0.4, 0.8
 """Log standard deviations that are expected: of shares of the data sheet's rates, and of fixed times."""
 
 
-def _priors() -> tuple[Prior, ...]:
+def _priors() -> tuple[ParameterPrior, ...]:
     made = []
     for name, (value, note) in parameters(LocalParameters()).items():
         kind = "time" if note.unit == "s" else "share"
         width = 0.0 if name in ("generating", "prompting") else TIME if kind == "time" else SHARE
-        made.append(Prior(name, note.unit, note.meaning, value, width, note.low, note.high, kind, VARY[name]))
+        made.append(ParameterPrior(name, note.unit, note.meaning, value, width, note.low, note.high, kind, VARY[name]))
     return tuple(made)
 
 
@@ -91,8 +91,8 @@ class LocalLaw:
     """Seconds of a new token, or of one token of a prompt."""
 
     name: str = "llama.cpp"
-    parameters: Sequence[Prior] = _priors()
-    levels: Sequence[Level] = LEVELS
+    parameters: Sequence[ParameterPrior] = _priors()
+    levels: Sequence[Grouping] = LEVELS
 
     def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
         """Seconds of each row."""

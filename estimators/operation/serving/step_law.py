@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from slipstick.estimators.core.parameters import parameters
-from slipstick.estimators.learning.law import Columns, FloatArray, Level, Prior
+from slipstick.estimators.learning.law import Columns, FloatArray, Grouping, ParameterPrior
 from slipstick.estimators.operation.serving.step_amounts import Amounts
 from slipstick.estimators.operation.serving.step_time import Device, LayerCounts, StepParameters, step_parts
 from slipstick.hwmodels.machine import Machine
 
 LEVELS = (
-    Level("vendor", 0.3), Level("generation", 0.1), Level("chip", 0.1), Level("engine", 0.15), Level("version", 0.15),
-    Level("model", 0.1),
+    Grouping("vendor", 0.3), Grouping("generation", 0.1), Grouping("chip", 0.1), Grouping("engine", 0.15), Grouping("version", 0.15),
+    Grouping("model", 0.1),
 )  # fmt: skip
 """Makers differ by a third, generations and chips of one maker by a tenth beyond their data sheets."""
 VARY = {
@@ -36,12 +36,14 @@ SHARE, TIME = 0.3, 0.5
 """Log standard deviations that are expected: of shares of the data sheet's rates, and of fixed times."""
 
 
-def _priors() -> tuple[Prior, ...]:
+def _priors() -> tuple[ParameterPrior, ...]:
     made = []
     for name, (value, note) in parameters(StepParameters()).items():
         kind = "time" if note.unit == "s" else "share"
         width = 0.0 if name in VARY else SURE.get(name, TIME if kind == "time" else SHARE)
-        made.append(Prior(name, note.unit, note.meaning, value, width, note.low, note.high, kind, VARY.get(name, ())))
+        made.append(
+            ParameterPrior(name, note.unit, note.meaning, value, width, note.low, note.high, kind, VARY.get(name, ()))
+        )
     return tuple(made)
 
 
@@ -50,8 +52,8 @@ class StepLaw:
     """Seconds of sums of steps of a server."""
 
     name: str = "serving-steps"
-    parameters: Sequence[Prior] = _priors()
-    levels: Sequence[Level] = LEVELS
+    parameters: Sequence[ParameterPrior] = _priors()
+    levels: Sequence[Grouping] = LEVELS
 
     def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
         """Seconds of each row."""

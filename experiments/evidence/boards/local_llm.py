@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.learning.bands import LeftOut, calibrated
+from slipstick.estimators.learning.bands import LeftOutRows, calibrated
 from slipstick.estimators.learning.fit import fit
-from slipstick.estimators.learning.law import Rows
+from slipstick.estimators.learning.law import LawRows
 from slipstick.estimators.operation.serving.local_step import LocalFit, LocalLaw
 from slipstick.estimators.tuned.tuned_local import ANCHORED
 from slipstick.experiments.calibrate.public_data import training_file
@@ -56,7 +56,7 @@ def _localscore(data: Data) -> Iterator[Scored]:
         timed = phases(targets)
         fitted, rows = calibrated(LocalLaw(), known, known.groups["chip"]), law_rows(timed)
         law = LocalLaw()
-        made = LeftOut(
+        made = LeftOutRows(
             fitted.seconds(law, rows.columns, rows.groups), fitted.half_width(law, rows.columns, rows.groups),
             rows.groups["chip"],
         )  # fmt: skip
@@ -69,7 +69,7 @@ def _inputs(row: LocalRow) -> dict[str, Input]:
 
 
 def _both(
-    held: str, timed: Sequence[tuple[LocalRow, float, float]], rows: Rows, made: LeftOut, note: str
+    held: str, timed: Sequence[tuple[LocalRow, float, float]], rows: LawRows, made: LeftOutRows, note: str
 ) -> Iterator[Scored]:
     """Generation, then prompts; the baseline is bytes over bandwidth with one efficiency a backend."""
     kinds = (("time of a token", 0.0, GOALS), ("time of a prompt's token", 1.0, PROMPT_GOALS))

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.learning.bands import LeftOut
-from slipstick.estimators.learning.law import Rows
+from slipstick.estimators.learning.bands import LeftOutRows
+from slipstick.estimators.learning.law import LawRows
 from slipstick.estimators.operation.serving.engines import FirstTokenLaw, ServingFit
 from slipstick.estimators.operation.serving.step_law import StepLaw
 from slipstick.experiments.evidence.rows import ValidationRow
@@ -65,7 +65,7 @@ def _given(cases: Sequence[Case], scored: Sequence[Case]) -> Iterator[Scored | V
         return
     made, rows = banded(known), step_rows(wanted)
     law = StepLaw()
-    further = LeftOut(
+    further = LeftOutRows(
         made.steps.seconds(law, rows.columns, rows.groups), made.steps.half_width(law, rows.columns, rows.groups),
         [c.model.name for c in wanted],
     )  # fmt: skip
@@ -102,7 +102,9 @@ def _unseen(cases: Sequence[Case]) -> Iterator[Scored | ValidationRow]:
                 yield from picks(predicted, kind, held, float(np.median(half)))
 
 
-def _beside(cases: Sequence[Case], rows: Rows, made: LeftOut, kind: str, held: str) -> tuple[Predictions, FloatArray]:
+def _beside(
+    cases: Sequence[Case], rows: LawRows, made: LeftOutRows, kind: str, held: str
+) -> tuple[Predictions, FloatArray]:
     """Rows of one kind in the order of what was left out: ours, the first token and the baselines; half-widths."""
     names, order = np.array(made.groups), list[int]()
     parts: list[tuple[FloatArray, ...]] = []

@@ -12,7 +12,7 @@ import pytest
 from slipstick.estimators.learning.bands import calibrated, stretch
 from slipstick.estimators.learning.fit import fit
 from slipstick.estimators.learning.fitted_file import FittedFile, OuterScore, load_fitted
-from slipstick.estimators.learning.law import Columns, FloatArray, Level, Prior, Rows
+from slipstick.estimators.learning.law import Columns, FloatArray, Grouping, LawRows, ParameterPrior
 from slipstick.hwmodels.files.readers import InputError
 
 
@@ -21,11 +21,11 @@ class Line:
     """`rate` x work + `fixed`, with effects of makers and their chips on the rate."""
 
     name: str = "line"
-    parameters: Sequence[Prior] = (
-        Prior("rate", "s", "a unit of work", 1.0, 0.5, 1e-3, 1e3, "rate", ("maker", "chip")),
-        Prior("fixed", "s", "whatever the work", 0.1, 0.5, 1e-4, 1e2, "fixed"),
+    parameters: Sequence[ParameterPrior] = (
+        ParameterPrior("rate", "s", "a unit of work", 1.0, 0.5, 1e-3, 1e3, "rate", ("maker", "chip")),
+        ParameterPrior("fixed", "s", "whatever the work", 0.1, 0.5, 1e-4, 1e2, "fixed"),
     )
-    levels: Sequence[Level] = (Level("maker", 0.3), Level("chip", 0.1))
+    levels: Sequence[Grouping] = (Grouping("maker", 0.3), Grouping("chip", 0.1))
 
     def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
         return np.asarray(parameters["rate"] * columns["work"] + parameters["fixed"], dtype=float)
@@ -36,16 +36,16 @@ class Batches:
     """One mean and batches about it."""
 
     name: str = "batches"
-    parameters: Sequence[Prior] = field(
-        default=(Prior("mean", "s", "of all", 4.5, 0.5, 1e-3, 1e3, "mean", ("batch",)),)
+    parameters: Sequence[ParameterPrior] = field(
+        default=(ParameterPrior("mean", "s", "of all", 4.5, 0.5, 1e-3, 1e3, "mean", ("batch",)),)
     )
-    levels: Sequence[Level] = (Level("batch", 0.04),)
+    levels: Sequence[Grouping] = (Grouping("batch", 0.04),)
 
     def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
         return np.asarray(parameters["mean"] * columns["one"], dtype=float)
 
 
-def drawn(chips: int = 8, rows: int = 12, noise: float = 0.05, seed: int = 3) -> Rows:
+def drawn(chips: int = 8, rows: int = 12, noise: float = 0.05, seed: int = 3) -> LawRows:
     """Rows of two makers whose chips differ by 20 %."""
     generator = np.random.default_rng(seed)
     effect = 0.2 * generator.standard_normal(chips)
@@ -55,7 +55,7 @@ def drawn(chips: int = 8, rows: int = 12, noise: float = 0.05, seed: int = 3) ->
     names = [f"chip {c}" for c in chip]
     makers = ["a" if c % 2 else "b" for c in chip]
     runs = [f"{name} {at % rows}" for at, name in enumerate(names)]
-    return Rows({"work": work}, {"maker": makers, "chip": names}, runs, seconds, ["one"] * len(names))
+    return LawRows({"work": work}, {"maker": makers, "chip": names}, runs, seconds, ["one"] * len(names))
 
 
 def test_the_dyestuff_batches() -> None:
@@ -69,7 +69,7 @@ def test_the_dyestuff_batches() -> None:
     ]  # fmt: skip
     batch = [name for name in "ABCDEF" for _ in range(5)]
     alone = [str(at) for at in range(30)]
-    rows = Rows({"one": np.ones(30)}, {"batch": batch}, alone, np.exp(np.array(yields) / 1000), ["lab"] * 30)
+    rows = LawRows({"one": np.ones(30)}, {"batch": batch}, alone, np.exp(np.array(yields) / 1000), ["lab"] * 30)
     made = fit(Batches(), rows)
     assert 1000 * made.logs[0] == pytest.approx(1527.5, abs=6)
     assert 1000 * made.widths["mean", "batch"] == pytest.approx(42.0, abs=10)
@@ -100,7 +100,7 @@ def test_rows_far_off_hardly_count() -> None:
     rows, law = drawn(), Line()
     wrong = rows.seconds.copy()
     wrong[::10] *= 20
-    other = Rows(rows.columns, rows.groups, rows.cluster, wrong, rows.source)
+    other = LawRows(rows.columns, rows.groups, rows.cluster, wrong, rows.source)
     at = {"work": np.array([3.0])}, {"maker": ["a"], "chip": ["chip 1"]}
     assert fit(law, other).seconds(law, *at) == pytest.approx(fit(law, rows).seconds(law, *at), rel=0.1)
 
@@ -161,4 +161,4 @@ def test_files_keep_everything_and_change_only_with_the_fit(tmp_path: Path) -> N
 def test_times_must_be_positive() -> None:
     rows = drawn()
     with pytest.raises(ValueError, match="positive times"):
-        fit(Line(), Rows(rows.columns, rows.groups, rows.cluster, rows.seconds * 0, rows.source))
+        fit(Line(), LawRows(rows.columns, rows.groups, rows.cluster, rows.seconds * 0, rows.source))

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.learning.bands import LeftOut, calibrated, left_out
+from slipstick.estimators.learning.bands import LeftOutRows, calibrated, left_out
 from slipstick.estimators.learning.fitted_file import FittedFile, OuterScore, digest
 from slipstick.estimators.learning.folds import folds
-from slipstick.estimators.learning.law import Rows
+from slipstick.estimators.learning.law import LawRows
 from slipstick.estimators.learning.scores import log_errors, relative_quantile
 from slipstick.estimators.operation.serving.local_step import COLUMNS, LocalLaw, LocalWork, backend_of, local_groups
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
@@ -156,11 +156,11 @@ def phases(rows: Sequence[LocalRow]) -> list[tuple[LocalRow, float, float]]:
     return [one for one in both if math.isfinite(one[2])]
 
 
-def law_rows(timed: Sequence[tuple[LocalRow, float, float]]) -> Rows:
+def law_rows(timed: Sequence[tuple[LocalRow, float, float]]) -> LawRows:
     """Phases as rows of the law."""
     groups = [row.groups for row, _, _ in timed]
     works = np.array([[r.work.memory, r.work.layers, r.work.plain, r.work.matrix, kind] for r, kind, _ in timed])
-    return Rows(
+    return LawRows(
         dict(zip(COLUMNS, works.T.astype(float), strict=True)),
         {name: [one[name] for one in groups] for name in groups[0]},
         [f"{row.accelerator} {row.program} {row.model.name} {row.stored} {kind:g}" for row, kind, _ in timed],
@@ -169,7 +169,7 @@ def law_rows(timed: Sequence[tuple[LocalRow, float, float]]) -> Rows:
     )
 
 
-def outer(timed: Sequence[tuple[LocalRow, float, float]], rows: Rows, held: str) -> LeftOut:
+def outer(timed: Sequence[tuple[LocalRow, float, float]], rows: LawRows, held: str) -> LeftOutRows:
     """Seconds of phases whose chip, or whose generation with all newer ones, is left out; bands by folds within."""
     chips = rows.groups["chip"]
     if held == "newest unseen":
@@ -206,7 +206,7 @@ def refit() -> FittedFile:
     )
 
 
-def _score(made: LeftOut, rows: Rows, held: str, kind: float) -> OuterScore:
+def _score(made: LeftOutRows, rows: LawRows, held: str, kind: float) -> OuterScore:
     there = (rows.columns["prompts"] == kind) & np.isfinite(made.seconds)
     seconds, measured, half = made.seconds[there], rows.seconds[there], made.half[there]
     chips = {rows.groups["chip"][at] for at in np.flatnonzero(there).tolist()}

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from slipstick.estimators.learning.bands import LeftOut, left_out
+from slipstick.estimators.learning.bands import LeftOutRows, left_out
 from slipstick.estimators.learning.fitted_file import FittedFile, OuterScore, digest
 from slipstick.estimators.learning.folds import folds
-from slipstick.estimators.learning.law import Rows
+from slipstick.estimators.learning.law import LawRows
 from slipstick.estimators.learning.scores import log_errors, relative_quantile
 from slipstick.estimators.operation.serving.engines import FirstTokenLaw
 from slipstick.estimators.operation.serving.step_law import StepLaw
@@ -26,18 +26,18 @@ GENERATION = "Blackwell from Hopper"
 
 
 def trained_on(cases: Sequence[Case]) -> list[Case]:
-    """Rows to fit: without doubts, of known precision, not known to speculate, and possible."""
+    """LawRows to fit: without doubts, of known precision, not known to speculate, and possible."""
     return possible([c for c in cases if c.fit_for_training])
 
 
-def outer(cases: Sequence[Case], rows: Rows, held: str) -> LeftOut:
+def outer(cases: Sequence[Case], rows: LawRows, held: str) -> LeftOutRows:
     """Further tokens of cases whose model, system, version or generation is left out; bands by folds within."""
     level = HELD_OUT.get(held, "generation")
     wanted = {at for at, c in enumerate(cases) if c.scored and (held != GENERATION or "blackwell" in c.machine.family)}
     return left_out(StepLaw(), rows, folds(rows.groups[level], scored=wanted), rows.groups["model"])
 
 
-def score(made: LeftOut, rows: Rows, cases: Sequence[Case], held: str, kind: str) -> OuterScore:
+def score(made: LeftOutRows, rows: LawRows, cases: Sequence[Case], held: str, kind: str) -> OuterScore:
     """Figures of one kind of model."""
     there = np.array([c.kind == kind for c in cases]) & np.isfinite(made.seconds)
     seconds, measured, half = made.seconds[there], rows.seconds[there], made.half[there]

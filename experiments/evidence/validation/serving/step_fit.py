@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from slipstick.estimators.learning.bands import calibrated
 from slipstick.estimators.learning.fit import fit
-from slipstick.estimators.learning.law import Rows
+from slipstick.estimators.learning.law import LawRows
 from slipstick.estimators.learning.law_fit import LawFit
 from slipstick.estimators.operation.serving.engines import FIRST_COLUMNS, FirstTokenLaw, ServingFit, step_groups
 from slipstick.estimators.operation.serving.prompts import prompt_seconds
@@ -53,10 +53,10 @@ def groups_of(case: Case) -> dict[str, str]:
     return step_groups(case.machine, case.machine_name, case.engine, case.version, case.model.name)
 
 
-def step_rows(cases: Sequence[Case]) -> Rows:
+def step_rows(cases: Sequence[Case]) -> LawRows:
     """Further tokens of cases."""
     groups = [groups_of(case) for case in cases]
-    return Rows(
+    return LawRows(
         columns_of([step_sum(case) for case in cases]),
         {name: [one[name] for one in groups] for name in groups[0]},
         [case.family for case in cases],
@@ -72,7 +72,7 @@ def possible(cases: Sequence[Case]) -> list[Case]:
     return [case for case, keep in zip(cases, kept, strict=True) if keep]
 
 
-def first_rows(steps: LawFit, cases: Sequence[Case]) -> Rows:
+def first_rows(steps: LawFit, cases: Sequence[Case]) -> LawRows:
     """First tokens of cases, from what the fitted steps take."""
     rows = step_rows(cases)
     tpot = steps.seconds(StepLaw(), rows.columns, rows.groups)
@@ -85,7 +85,7 @@ def first_rows(steps: LawFit, cases: Sequence[Case]) -> Rows:
             (alone, each * case.load.users / case.layout.data / case.layout.replicas, tpot[at], case.load.users)
         )
     columns = dict(zip(FIRST_COLUMNS, np.array(made, dtype=float).T, strict=True))
-    return Rows(columns, rows.groups, rows.cluster, np.array([case.ttft for case in cases]), rows.source)
+    return LawRows(columns, rows.groups, rows.cluster, np.array([case.ttft for case in cases]), rows.source)
 
 
 def _parameters(values: dict[str, FloatArray], at: int) -> StepParameters:
