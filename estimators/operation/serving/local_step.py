@@ -60,9 +60,16 @@ def _most(a: _Numbers, b: _Numbers) -> _Numbers:
     return (a + b + abs(a - b)) / 2
 
 
-LEVELS = (
-    Grouping("backend", 0.3), Grouping("program", 0.2), Grouping("stored", 0.2), Grouping("generation", 0.15), Grouping("chip", 0.15),
-)  # fmt: skip
+LEVELS = tuple(
+    Grouping(name, width)
+    for name, width in {
+        "backend": 0.3,
+        "program": 0.2,
+        "stored": 0.2,
+        "generation": 0.15,
+        "chip": 0.15,
+    }.items()
+)
 VARY = {
     "weights": ("backend",), "layer": ("backend", "program"), "arithmetic": ("backend", "stored"),
     "token": ("backend", "program"), "prompt_matrix": ("backend", "program"), "prompt_plain": ("backend", "stored"),

@@ -20,10 +20,17 @@ from slipstick.estimators.operation.serving.step_amounts import Amounts
 from slipstick.estimators.operation.serving.step_time import Device, LayerCounts, StepParameters, step_parts
 from slipstick.hwmodels.machine import Machine
 
-LEVELS = (
-    Grouping("vendor", 0.3), Grouping("generation", 0.1), Grouping("chip", 0.1), Grouping("engine", 0.15), Grouping("version", 0.15),
-    Grouping("model", 0.1),
-)  # fmt: skip
+LEVELS = tuple(
+    Grouping(name, width)
+    for name, width in {
+        "vendor": 0.3,
+        "generation": 0.1,
+        "chip": 0.1,
+        "engine": 0.15,
+        "version": 0.15,
+        "model": 0.1,
+    }.items()
+)
 """Makers differ by a third, generations and chips of one maker by a tenth beyond their data sheets."""
 VARY = {
     "reading": ("vendor", "generation", "engine"),

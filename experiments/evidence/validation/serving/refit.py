@@ -26,7 +26,7 @@ GENERATION = "Blackwell from Hopper"
 
 
 def trained_on(cases: Sequence[Case]) -> list[Case]:
-    """LawRows to fit: without doubts, of known precision, not known to speculate, and possible."""
+    """Rows to fit: without doubts, of known precision, not known to speculate, and possible."""
     return possible([c for c in cases if c.fit_for_training])
 
 
