@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from slipstick.estimators.learning.law_fit import LawFit
-from slipstick.hwmodels.files.readers import InputError, atomic_write, read_json, require_mapping
+from slipstick.hwmodels.files.opener import read_bytes
+from slipstick.hwmodels.files.readers import InputError, atomic_write, read_json, read_text, require_mapping
 
 FORMAT = "slipstick-fitted-1"
 FITTED = Path(__file__).resolve().parent.parent / "fitted"
@@ -105,7 +106,7 @@ class FittedFile:
         """Write the file; whether it differs from what was there."""
         path = (folder or FITTED) / f"{self.name}.json"
         text = self.text()
-        if path.exists() and path.read_text() == text:
+        if path.exists() and read_text(path) == text:
             return False
         with atomic_write(path) as stream:
             stream.write(text)
@@ -139,8 +140,8 @@ def load_fitted(name: str, folder: Path | None = None) -> FittedFile:
 
 
 def digest(path: str | os.PathLike[str]) -> str:
-    """The SHA-256 of a file, its first sixteen hexadecimal digits."""
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
+    """The SHA-256 of a file (unpacked, where it is compressed), its first sixteen hexadecimal digits."""
+    return hashlib.sha256(read_bytes(path)).hexdigest()[:16]
 
 
 def _lines(document: Mapping[str, Any]) -> str:
