@@ -99,9 +99,9 @@ def memory_line(need: MemoryNeed) -> str:
     lasting = "parameters, gradients, optimizer" if need.trains else "parameters and cache"
     known = need.activations is not None
     rest = f"activations {shown(need.activations or 0.0, 'byte')}" if known else "activations not known"
-    verdict = "fits" if need.fits else "DOES NOT FIT"
     both = f"{'' if known else 'at least '}{shown(need.needed, 'byte')} of {shown(need.there, 'byte')} {need.level}"
-    return f"memory: {both}: {verdict} ({lasting} {shown(need.lasting, 'byte')}, {rest})"
+    rest += f", workspace and context {shown(need.beside, 'byte')}" if need.beside else ""
+    return f"memory: {both}: {need.verdict} ({lasting} {shown(need.lasting, 'byte')}, {rest})"
 
 
 def bound_line(known: Facts) -> str:

@@ -1,0 +1,153 @@
+"""Bytes that a training step keeps from its forward pass for the backward pass, as PyTorch's autograd keeps them.
+
+Each operation saves some of its inputs, its result, both or neither (PyTorch, tools/autograd/derivatives.yaml). What is
+saved is a storage, and counts once however many operations or views hold it; parameters lie there anyway and do not
+count. An operation that works in place shares its input's storage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from slipstick.workloads.graph.cost import SIZE_BYTES
+from slipstick.workloads.graph.workload import Op, Workload
+
+RESULT = frozenset(("relu", "sigmoid", "tanh", "exp", "sqrt", "rsqrt", "reciprocal", "threshold"))
+"""Functions whose derivative is a function of the result."""
+POINTWISE_INPUT = (
+    *("gelu", "silu", "hardswish", "hardsigmoid", "hardtanh", "leaky_relu", "elu", "celu", "mish", "softplus", "glu"),
+    *("softshrink", "hardshrink", "log_sigmoid_forward", "prelu", "_prelu_kernel", "cdist", "square", "pow", "abs"),
+    *("clamp", "clamp_min", "clamp_max", "log", "log1p", "log2", "sin", "cos", "erf", "mse_loss", "smooth_l1_loss"),
+    *("huber_loss", "binary_cross_entropy"),
+)
+REDUCED_INPUT = (
+    *("var", "var_mean", "std", "linalg_vector_norm", "norm", "logsumexp", "prod", "amax", "amin", "_euclidean_dist"),
+    *("nll_loss_forward", "nll_loss2d_forward"),
+)
+INPUT = frozenset((*POINTWISE_INPUT, *REDUCED_INPUT))
+"""Functions whose derivative needs the input."""
+FACTORS = frozenset(("mul", "div", "addcmul", "addcdiv", "lerp", "atan2", "maximum", "minimum", "fmod", "xlogy"))
+"""Functions of two tensors of which each is saved where the other needs a gradient."""
+DROPOUT = ("native_dropout", "dropout")
+INDEX_BYTES, MASK_BYTES, STATISTIC_BYTES = 8, 1, 4
+PRODUCTS = ("gemm", "convolution", "attention", "recurrent")
+
+
+def saved_bytes(workload: Workload) -> float:
+    """Bytes that autograd keeps between the forward and the backward pass of a workload without open sizes.
+
+    Only operations of the forward pass count; a workload without a backward pass is taken to be one that trains.
+    """
+    forward = [op for op in workload if op.attributes.get("phase", "forward") == "forward"]
+    named = {op.name: op for op in forward}
+    makers: dict[str, list[str]] = {op.name: [] for op in forward}
+    for before, after in workload.edges:
+        if before in named and after in named:
+            makers[after].append(before)
+    storages: dict[str, tuple[str, ...]] = {}
+    needs: dict[str, bool] = {}
+    kept: dict[str, float] = {}
+    for op in forward:  # in the order of execution
+        inputs = tuple(dict.fromkeys(root for maker in makers[op.name] for root in storages.get(maker, ())))
+        grown = _has_parameters(op, len(inputs)) or any(needs.get(maker, False) for maker in makers[op.name])
+        needs[op.name] = grown and _function(op) != "random"
+        shares = op.kind == "view" or (_in_place(op) and bool(inputs))
+        storages[op.name] = inputs if shares else (op.name,)  # a view of what the graph does not make: nothing
+        if not needs[op.name] or op.kind == "view":
+            continue
+        grows = {root for maker in makers[op.name] if needs.get(maker, False) for root in storages.get(maker, ())}
+        for root in _saved_inputs(op, inputs, grows):
+            kept[root] = _result_bytes(named[root])
+        if not inputs and op.kind in (*PRODUCTS, "norm"):
+            kept[f"input of {_input_bytes(op):g} bytes"] = _input_bytes(op)
+        if _saves_result(op):
+            for root in storages[op.name][:1]:  # in place: that of its first operand
+                kept[root] = _result_bytes(named[root])
+        if beside := _beside(op):
+            kept[f"{op.name} beside"] = beside
+    return sum(kept.values())
+
+
+def _function(op: Op) -> str:
+    name = str(op.attributes.get("function", ""))
+    return name.removesuffix("_") if not name.startswith("_") or name.endswith("_") else name
+
+
+def _called(op: Op) -> str:
+    return op.name.rpartition(".")[2].partition("#")[0]
+
+
+def _in_place(op: Op) -> bool:
+    """Whether it writes over what it reads; random numbers fill a storage of their own."""
+    return op.kind == "elementwise" and _called(op).endswith("_") and _function(op) != "random"
+
+
+def _has_parameters(op: Op, inputs: int) -> bool:
+    """Whether an operation reads parameters, as far as its kind and sizes show."""
+    if op.kind in ("convolution", "recurrent", "norm"):
+        return True
+    if op.kind == "gather":
+        return _called(op).startswith("embedding")
+    if op.kind == "gemm":
+        return inputs < 2
+    if op.kind == "elementwise":
+        return "batch_norm" in _function(op) or (
+            inputs == 1 and float(op.dims.get("reads", 0)) > float(op.dims.get("elements", 0)) + 1  # more than a scalar
+        )
+    return False
+
+
+def _saved_inputs(op: Op, inputs: tuple[str, ...], grows: set[str]) -> tuple[str, ...]:
+    """Storages among the inputs that are saved."""
+    if op.kind in ("norm", "attention", "recurrent", "convolution", "pool") or "batch_norm" in _function(op):
+        return inputs
+    if op.kind == "gemm":  # each factor for the gradient of the other; a bias is none
+        return inputs[-2:] if len(inputs) > 1 else inputs
+    name = _function(op)
+    if op.kind in ("elementwise", "reduction"):
+        if name in INPUT:
+            return inputs
+        if name in FACTORS:
+            if len(inputs) == 1:
+                return inputs if _has_parameters(op, 1) else ()
+            return tuple(root for root in inputs if grows - {root})
+    return ()
+
+
+def _saves_result(op: Op) -> bool:
+    return op.kind in ("softmax", "attention") or _function(op) in RESULT or _called(op) in RESULT
+
+
+def _beside(op: Op) -> float:
+    """What an operation saves besides inputs and result: masks, places, statistics."""
+    d: Mapping[str, float] = {name: float(value) for name, value in op.dims.items()}
+    if op.kind == "norm":
+        return 2 * STATISTIC_BYTES * d["groups"]
+    if op.kind == "attention":
+        return STATISTIC_BYTES * d["batch"] * d["heads"] * d["queries"]
+    if op.kind == "pool" and "max" in _called(op):
+        return INDEX_BYTES * d["outputs"]
+    if _function(op) in DROPOUT or _called(op) in DROPOUT:
+        return MASK_BYTES * d["elements"]
+    if op.kind == "gather":
+        return INDEX_BYTES * d["rows"]
+    return 0.0
+
+
+def _result_bytes(op: Op) -> float:
+    if op.kind == "norm":  # its statistics are storages of their own
+        return SIZE_BYTES[op.dtype] * float(op.dims["elements"])
+    return float(op.cost["written"])
+
+
+def _input_bytes(op: Op) -> float:
+    """Bytes of the input of a product that nobody of the graph made."""
+    d = {name: float(value) for name, value in op.dims.items()}
+    size = SIZE_BYTES[op.dtype]
+    if op.kind == "convolution":
+        return size * d["batch"] * d["channels_in"] * d["in_depth"] * d["in_height"] * d["in_width"]
+    if op.kind == "gemm":
+        return size * d["batch"] * d["n"] * d["k"]
+    if op.kind == "norm":
+        return size * d["elements"]
+    return float(op.cost["read"])
