@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slipstick.experiments.pages.output import emit
+from slipstick.experiments.pages.progress import shown
 from slipstick.experiments.subjects.jobs.job_file import JobQuestion, job_question
 from slipstick.experiments.subjects.jobs.simulated import Simulated, axis_of, simulate, sweep
 from slipstick.hwmodels.files.readers import InputError
@@ -50,7 +51,8 @@ def print_formula(request: JobRequest) -> None:
 def print_simulated(request: JobRequest) -> None:
     """A job's distribution: one row a quantity; with a trace of its first run, and a page."""
     question = request.question()
-    simulated = simulate(question, runs=request.runs, seed=request.seed)
+    with shown(request.name, 1) as progress:
+        simulated = simulate(question, runs=request.runs, seed=request.seed, progress=progress)
     low, high = simulated.band()
     job = simulated.job
     over = float(simulated.numbers["time_s"].mean()) / simulated.formula if simulated.formula else float("nan")
@@ -81,7 +83,8 @@ def print_sweep(request: JobRequest, vary: Sequence[str]) -> None:
     if not vary:
         raise InputError("nothing varies: name at least one, such as --vary job.copies=1,4,16")
     question = request.question()
-    frame = sweep(question, [axis_of(text) for text in vary], request.runs, request.seed)
+    with shown(request.name, 1) as progress:
+        frame = sweep(question, [axis_of(text) for text in vary], request.runs, request.seed, progress)
     rows = [dict(zip(frame.columns, row, strict=True)) for row in frame.itertuples(index=False, name=None)]
     notes = ["ratios to the job as it stands, with the same seeds: median over runs, 80 %; formula_s: without waiting"]
     if request.report:
@@ -97,7 +100,9 @@ def _page(request: JobRequest, question: JobQuestion, simulated: Simulated) -> A
 
     frame = None
     if question.file.vary:
-        frame = sweep(question, [axis_of(text) for text in question.file.vary], min(simulated.runs, 20), request.seed)
+        runs = None if request.runs is None else min(request.runs, 20)
+        with shown(f"{request.name}: page", 1) as progress:
+            frame = sweep(question, [axis_of(text) for text in question.file.vary], runs, request.seed, progress)
     return write_job_page(simulated, question.file, request.report or "", frame)[0].resolve()
 
 

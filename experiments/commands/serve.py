@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
         spread: Annotated[float, typer.Option(help="lengths are drawn from (1 - spread) x to 1 x", min=0.0)] = 0.2,
         prefix: Annotated[float, typer.Option(help="share of prompts in the cache already", min=0.0)] = 0.0,
         burstiness: Annotated[float, typer.Option(help="of a stream: 1 is Poisson, 0 regular", min=0.0)] = 1.0,
-        count: Annotated[int | None, typer.Option(help="requests to simulate", min=1, max=1_000_000)] = None,
+        count: Annotated[int | None, typer.Option(help="requests to simulate", min=1, max=50_000)] = None,
         budget: Annotated[int, typer.Option(help="tokens of one step", min=1)] = 8192,
         max_sequences: Annotated[int, typer.Option(help="sequences at a time", min=1)] = 256,
         mixing: Annotated[str | None, typer.Option(help="mixed | separate (prompts alone; SGLang's way)")] = None,

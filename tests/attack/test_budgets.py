@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from slipstick.experiments.commands.phases import compared
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.importers.mllog.mllog_reader import read_mllog
 from slipstick.workloads.runs.step_profiles import Operation, StepProfile, StepTable
+from tests.attack.seeds import CONFIG
 
 SOON = 8.0
 """CPU seconds; each took from 20 s to hours, or gigabytes."""
@@ -37,7 +39,7 @@ def cpu_seconds(work: Callable[[], object]) -> float:
         ("steps: 1", "gather: 10000000", [], "10,000,001 services"),
         ("steps: 10000, runs: 10000", "workers: 2", [], "20,000 services x 10,000 runs = 200,000,000"),
         ("steps: 10", "workers: 2", ["--runs", str(2**64)], "20 services x 18,446,744,073,709,551,616 runs"),
-        ("steps: 100, copies: 5000", "together: true", ["--runs", "10"], "2,500,000 services x 10 runs"),
+        ("steps: 100, copies: 5000", "together: true", ["--runs", "100"], "2,500,000 services x 100 runs"),
     ],
 )
 def test_a_job_is_refused_by_its_services(
@@ -53,7 +55,7 @@ def test_a_job_is_refused_by_its_services(
 def test_a_sweep_of_a_job_is_refused_by_its_points(capsys: pytest.CaptureFixture[str]) -> None:
     Path("j.yaml").write_text("{name: j, steps: 10000, stages: [{name: a, service: 1 ms}]}")
     assert run(["whatif", "j.yaml", "--simulate", "--vary", "job.copies=1..100:100", "--runs", "10"]) == 2
-    assert "50,510,000 services x 10 runs = 505,100,000, more than 4,000,000" in capsys.readouterr().err
+    assert "50,510,000 services x 10 runs = 505,100,000, more than 8,000,000" in capsys.readouterr().err
 
 
 def steps(count: int, names: int, duration: float = 1.0) -> list[StepProfile]:
@@ -100,6 +102,22 @@ def test_a_log_of_losses_and_evaluations_is_read_in_one_pass() -> None:
     log = read_mllog("run.mllog")
     assert time.process_time() - begun < SOON
     assert log.step_seconds == pytest.approx(0.75)
+
+
+@pytest.mark.parametrize(
+    ("words", "product"),
+    [
+        (["--concurrency", "4", "--replicas", "1000000000"], "1,000,000,000 replicas x 200 requests = 200,000,000,000"),
+        (["--rate", "5", "--count", "1000000"], "less than or equal to 50000"),
+        (["--rate", "nan"], "--rate nan: want a finite number"),
+    ],
+)
+def test_a_server_is_refused_by_requests_and_copies(
+    words: list[str], product: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("config.json").write_text(json.dumps(CONFIG))
+    assert cpu_seconds(lambda: run(["serve", "config.json", "--on", "h100-sxm", *words])) < SOON
+    assert product in capsys.readouterr().err
 
 
 def test_a_number_of_devices_with_a_thousand_divisors(capsys: pytest.CaptureFixture[str]) -> None:

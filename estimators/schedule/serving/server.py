@@ -12,6 +12,11 @@ from slipstick.estimators.schedule.serving.scheduler import Scheduler
 from slipstick.estimators.schedule.serving.served import Served
 from slipstick.hwmodels.files.readers import InputError
 
+MOST_REPLICAS, MOST_CHOICES = 2_000, 10_000_000
+"""Each request is sent to the copy with fewest: ten seconds."""
+MOST_REQUESTS = 50_000
+"""Ten seconds."""
+
 
 def simulate(
     requests: Sequence[Request],
@@ -57,6 +62,13 @@ def simulate(
     timed = [r for r in requests if r.arrival is not None]
     if (users is None) != bool(timed) or 0 < len(timed) < len(requests):
         raise InputError("give users for requests without arrival times, and none for requests with them")
+    if len(requests) > MOST_REQUESTS:
+        raise InputError(f"{len(requests):,} requests: want at most {MOST_REQUESTS:,} in one simulation")
+    if replicas > MOST_REPLICAS or replicas * len(requests) > MOST_CHOICES:
+        raise InputError(
+            f"{replicas:,} replicas x {len(requests):,} requests = {replicas * len(requests):,}: want at most "
+            f"{MOST_REPLICAS:,} replicas, and {MOST_CHOICES:,} in all"
+        )
     if users is not None and users < 1:
         raise InputError(f"users = {users}: want at least 1")
     return _Simulation(requests, seconds, rules, users, replicas, groups, front).run()

@@ -48,6 +48,11 @@ class JobQuestion:
     settings: tuple[str, ...] = ()
 
     @property
+    def ships(self) -> bool:
+        """Whether it is none of the user's files, nor of anybody else's."""
+        return not self.where.endswith((".yaml", ".yml"))
+
+    @property
     def file(self) -> JobFile:
         """The document with its settings, checked."""
         changes = assignments(self.settings, SPACES)["job"]

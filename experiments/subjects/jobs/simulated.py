@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -20,11 +20,13 @@ from slipstick.hwmodels.files.readers import InputError, atomic_write
 if TYPE_CHECKING:
     import pandas as pd
 
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called with how many runs or points are done, of how many."""
 SERVICES = 1_000_000
 """Services after which no more runs are added by themselves: a few seconds."""
 FEWEST, MOST = 10, 200
-MOST_SERVICES = 4_000_000
-"""Services of all runs and points together: ten seconds, and 400 MB where they are of one run."""
+MOST_SERVICES, MOST_SERVICES_SHIPPED = 8_000_000, 40_000_000
+"""Services of all runs and points together: twenty seconds of a file of anybody's; two minutes of a job that ships."""
 TOGETHER = 4
 """A service that the copies of a job start together costs so many others."""
 MOST_POINTS = 1_000
@@ -114,6 +116,10 @@ class Simulated:
         return Path(path)
 
 
+def quiet(done: int, total: int) -> None:
+    """No progress is shown."""
+
+
 def simulate(
     job: str | JobQuestion,
     machine: str | None = None,
@@ -122,6 +128,7 @@ def simulate(
     estimator: str | None = None,
     runs: int | None = None,
     seed: int = 0,
+    progress: Progress = quiet,
 ) -> Simulated:
     """Run a job many times by event simulation, from seeds `seed`, `seed` + 1, ...
 
@@ -148,13 +155,14 @@ def simulate(
     (5, True)
     """
     question = job if isinstance(job, JobQuestion) else job_question(job, machine, estimator, settings)
-    return _runs_of(question, runs, seed)
+    return _runs_of(question, runs, seed, progress)
 
 
-def _runs_of(question: JobQuestion, runs: int | None, seed: int) -> Simulated:
+def _runs_of(question: JobQuestion, runs: int | None, seed: int, progress: Progress) -> Simulated:
     job, notes = question.job()
+    most = _limit(question)
     runs = runs or question.file.runs or _runs(job)
-    _require_services([job], runs)
+    _require_services([job], runs, most)
     every, between, first = [], [], None
     for number in range(runs):
         one = job.simulate(seed + number)
@@ -162,6 +170,7 @@ def _runs_of(question: JobQuestion, runs: int | None, seed: int) -> Simulated:
         if not one.time > 0:
             raise InputError(f"job {job.name!r}: all its stages take 0 s; give one of them a time")
         every.append(one.numbers())
+        progress(number + 1, runs)
         ends = one.step_ends()
         between.append(np.diff(ends[len(ends) // 10 :]) if len(ends) > 1 else ends)
     if first is None:
@@ -182,18 +191,27 @@ def _services(job: Job) -> int:
     return job.copies * sum(count * (TOGETHER if stage.together and job.copies > 1 else 1) for stage, count in counts)
 
 
-def _require_services(jobs: Sequence[Job], runs: int) -> None:
+def _limit(question: JobQuestion) -> int:
+    """Services that may be simulated: what a file of anybody's multiplies must end soon."""
+    return MOST_SERVICES_SHIPPED if question.ships else MOST_SERVICES
+
+
+def _require_services(jobs: Sequence[Job], runs: int, most: int) -> None:
     """Refuse what would take minutes before it begins."""
     services = sum(map(_services, jobs))
-    if services * runs > MOST_SERVICES:
+    if services * runs > most:
         raise InputError(
             f"job {jobs[0].name!r}: {services:,} services x {runs:,} runs = {services * runs:,}, more than "
-            f"{MOST_SERVICES:,}: take fewer steps, copies, inputs that gather, runs (--runs) or points"
+            f"{most:,}: take fewer steps, copies, inputs that gather, runs (--runs) or points"
         )
 
 
 def sweep(
-    question: JobQuestion, axes: Sequence[tuple[str, Sequence[str]]], runs: int | None = None, seed: int = 0
+    question: JobQuestion,
+    axes: Sequence[tuple[str, Sequence[str]]],
+    runs: int | None = None,
+    seed: int = 0,
+    progress: Progress = quiet,
 ) -> pd.DataFrame:
     """Every combination of the axes: ratios to today with the same seeds, so that chance cancels where it can.
 
@@ -216,13 +234,15 @@ def sweep(
         changes = [f"{name}={value}" for name, value in zip(names, combination, strict=True)]
         changed.append((combination, question.using(changes)))
     jobs = [one.job()[0] for one in (question, *(point for _, point in changed))]
-    if runs is None and question.file.runs is None:
-        runs = max(FEWEST, min(_runs(jobs[0]), MOST_SERVICES // max(1, sum(map(_services, jobs)))))
-    _require_services(jobs, runs or question.file.runs or FEWEST)
+    most = _limit(question)
+    if runs is None:
+        runs = question.file.runs or max(FEWEST, min(_runs(jobs[0]), most // max(1, sum(map(_services, jobs)))))
+    _require_services(jobs, runs, most)
     today = simulate(question, runs=runs, seed=seed)
     rows = []
-    for combination, point in changed:
+    for number, (combination, point) in enumerate(changed, 1):
         simulated = simulate(point, runs=today.runs, seed=seed)
+        progress(number, len(changed))
         ratios = simulated.numbers["time_s"] / today.numbers["time_s"]
         low, middle, high = np.percentile(ratios, [10, 50, 90])
         times = np.percentile(simulated.numbers["time_s"], PERCENTILES)
