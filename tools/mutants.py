@@ -27,7 +27,7 @@ from slipstick.experiments.calibrate.public_data import data_folder
 from tools.imports import FILES, MODULES, ROOT, imports
 
 GOAL = 0.9
-FILES_AT_MOST, SECONDS = 14, 400
+FILES_AT_MOST, SECONDS, LATE = 14, 400, "took too long"
 """Test files that a change is held against, and how long they may take."""
 SWAPS: dict[type[ast.AST], tuple[str, str]] = {
     ast.Lt: ("<", "<="), ast.LtE: ("<=", "<"), ast.Gt: (">", ">="), ast.GtE: (">=", ">"), ast.Eq: ("==", "!="),
@@ -156,7 +156,7 @@ def noticed(change: Change, tests: list[Path], tree: Path) -> str:
     try:
         done = subprocess.run(words, cwd=tree, env=environment, capture_output=True, text=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:
-        return "took too long"
+        return LATE
     finally:
         file.write_text(text)
     failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.M)
@@ -190,10 +190,10 @@ def main() -> int:
             return change, by
 
         results = list(pool.map(judged, chosen))
-    lived = [change for change, by in results if not by]
-    print(f"\n{len(results) - len(lived)} of {len(results)} changes of seed {given.seed} noticed; lived:")
-    for change in lived:
-        print(f"  {_line(change)}")
+    lived = [(change, by) for change, by in results if by in ("", LATE)]
+    print(f"\n{len(results) - len(lived)} of {len(results)} changes of seed {given.seed} noticed; not noticed:")
+    for change, by in lived:
+        print(f"  {_line(change)}{by and f' ({by}: the tests, or the change)'}")
     return int(len(lived) > (1 - GOAL) * len(results))
 
 
