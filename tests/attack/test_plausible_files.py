@@ -60,6 +60,21 @@ def test_a_variation_beyond_all_numbers_is_refused(field: str, capsys: pytest.Ca
 
 
 @pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ("service: []", "service is empty"),
+        ("service: 1 s, variation: 1e-300, distribution: gamma", "variation is 1e-300; want 0 or >= 1e-06"),
+    ],
+)
+def test_a_stage_without_a_time_or_with_hardly_a_variation(
+    fields: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("j.yaml").write_text(f"name: j\nstages: [{{name: s, {fields}}}]\n")
+    assert run(["estimate", "j.yaml", "--simulate"]) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     "header", ["{'descr': '<f8', 'shape': (3", "{'descr': (", "(" * 90, "{'descr': '<f8'\n  x", "'" * 3, "\\"]
 )
 def test_a_broken_header_of_an_array(header: str) -> None:

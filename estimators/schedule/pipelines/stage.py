@@ -13,6 +13,8 @@ from slipstick.hwmodels.files.readers import InputError
 
 Distribution: TypeAlias = Literal["log-normal", "exponential", "gamma"]
 Order: TypeAlias = Literal["kept", "free"]
+LEAST_VARIATION = 1e-6
+"""Less is none: a gamma distribution has one over its square as a parameter."""
 MOST = {"variation": 100.0, "uneven": 100.0, "scatter": 10.0, "slow_factor": 1e6}
 """Beyond these the mean of any number of runs is decided by one of them, and 1e200 is no number when squared."""
 
@@ -68,6 +70,10 @@ class Stage:
     scatter: float = 0.0
 
     def __post_init__(self) -> None:
+        if not self.times:
+            raise InputError(f"stage {self.name!r}: service is empty; want a time, or several")
+        if 0 < self.variation < LEAST_VARIATION:
+            raise InputError(f"stage {self.name!r}: variation is {self.variation:g}; want 0 or >= {LEAST_VARIATION:g}")
         for what in ("workers", "gather", "buffer"):
             size = getattr(self, what)
             if size is not None and size < 1:
