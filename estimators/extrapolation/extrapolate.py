@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ from slipstick.estimators.extrapolation.laws.selection import POOLS, Mixture, Po
 from slipstick.estimators.extrapolation.line import fit_line, fit_power
 from slipstick.estimators.extrapolation.prediction import Prediction, shares_of
 from slipstick.estimators.extrapolation.repeats import noise_at, widened
-from slipstick.estimators.extrapolation.series import Series, check_series, kind_of
+from slipstick.estimators.extrapolation.series import KINDS, Series, check_series, counts_nodes, kind_of
 from slipstick.estimators.extrapolation.strong import cycles, strong
 from slipstick.estimators.extrapolation.verdict import (
     ABOVE,
@@ -40,6 +41,7 @@ LEAST_SQUARES = {"line": fit_line, "power": fit_power}
 """Single laws with Student-t bands, by name only."""
 
 
+@overload
 def extrapolate(
     series: Series,
     to: npt.ArrayLike,
@@ -47,8 +49,29 @@ def extrapolate(
     machine: Machine | None = None,
     family: str | None = None,
     level: float | None = 0.80,
+) -> Prediction: ...
+
+
+@overload
+def extrapolate(
+    series: npt.ArrayLike,
+    to: npt.ArrayLike,
+    kind: npt.ArrayLike,
+    machine: Machine | None = None,
+    family: str | None = None,
+    level: float | None = 0.80,
+) -> Prediction: ...
+
+
+def extrapolate(
+    series: Series | npt.ArrayLike,
+    to: npt.ArrayLike,
+    kind: npt.ArrayLike | str | None = None,
+    machine: Machine | None = None,
+    family: str | None = None,
+    level: float | None = 0.80,
 ) -> Prediction:
-    """Predict a series at new values.
+    """Predict a series at new values: ``extrapolate(series, to)``, or of two lists ``extrapolate(values, times, to)``.
 
     Parameters
     ----------
@@ -57,8 +80,8 @@ def extrapolate(
     kind
         "strong", "weak", "problem_size" or "collective"; taken from the name and the slope if None.
     machine
-        Its borders (NUMA domain, socket, cores, hardware threads) become the change points, and its cycles per
-        instruction a family of their own.
+        Its borders (NUMA domain, socket, cores, hardware threads) become the change points; of strong scaling none is
+        trusted across a border that no measurement crossed, and its cycles per instruction join the laws.
     family
         One family by name instead of the average over the kind's; "line" and "power" are ordinary least squares.
     level
@@ -77,7 +100,14 @@ def extrapolate(
     >>> series = ss.Series((1, 2, 4, 8), (10.0, 5.5, 3.25, 2.125), (1, 1, 1, 1), parameter="threads")
     >>> [round(value, 2) for value in ss.extrapolate(series, [16, 32], kind="strong").value]
     [1.56, 1.28]
+    >>> round(ss.extrapolate([1, 2, 4, 8], [10.0, 5.5, 3.25, 2.125], 16).value[0], 2)
+    1.56
     """
+    if not isinstance(series, Series) and kind is not None and not isinstance(kind, str):
+        return extrapolate_many([Series.of(series, to)], kind, None, machine, family, level)[0]
+    if not isinstance(series, Series) or not (kind is None or isinstance(kind, str)):
+        check_series(series)
+        raise InputError(f"kind {str(kind)[:60]!r}: want one of {', '.join(KINDS)}, or extrapolate(values, times, to)")
     return extrapolate_many([series], to, kind, machine, family, level)[0]
 
 
@@ -157,7 +187,7 @@ def extrapolate_many(
 
 def _strong(series: Series, reason: str, to: FloatArray, level: float | None, machine: Machine | None) -> Prediction:
     issue = cycles(machine)
-    known = borders(machine) if machine is not None else ()
+    known = borders(machine) if machine is not None and not counts_nodes(series.parameter) else ()
     average = strong(series, to, issue)
     low = high = None
     words: list[Verdict] = []

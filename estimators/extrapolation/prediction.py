@@ -101,7 +101,7 @@ class Prediction:
             verdict = self.verdicts[i] if self.verdicts else None
             rows.append(
                 {
-                    self.series.parameter: target,
+                    self.series.parameter: int(target) if target == int(target) else target,
                     "time_s": self.value[i],
                     "low_s": self.low[i] if self.low else None,
                     "high_s": self.high[i] if self.high else None,

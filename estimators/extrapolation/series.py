@@ -201,6 +201,11 @@ def refuse_reach(values: FloatArray, parameter: str, where: str = "") -> None:
         )
 
 
+def counts_nodes(parameter: str) -> bool:
+    """Whether a parameter counts nodes, each of many cores."""
+    return "node" in parameter.lower()
+
+
 def check_series(series: object) -> None:
     """Refuse what is no series of numbers, as lists of values and times that were given in its place are.
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.extrapolation.prediction import Prediction
+from slipstick.estimators.extrapolation.series import counts_nodes
 
 SCALING_KINDS = ("strong", "weak")
 SECONDS_AN_HOUR = 3600.0
@@ -26,13 +27,13 @@ class Gains:
         same times the work, which grows with the workers (Gustafson 1988).
     efficiency
         Speed-up per worker; 1 is ideal.
-    core_hours
-        Workers x hours: what the run costs.
+    worker_hours
+        Workers x hours: what the run costs; of nodes these are node-hours.
     """
 
     speedup: FloatArray
     efficiency: FloatArray
-    core_hours: FloatArray
+    worker_hours: FloatArray
 
 
 @dataclass(frozen=True)
@@ -98,13 +99,19 @@ def advise(prediction: Prediction) -> Advice | None:
     return Advice(float(counts[best]), float(counts[int(np.argmin(times))]))
 
 
-def gain_rows(prediction: Prediction) -> list[dict[str, float]]:
-    """`speedup`, `efficiency` and `core_h`, one row a target; empty rows where the parameter does not count workers."""
+def gain_rows(prediction: Prediction, cores_per_node: float | None = None) -> list[dict[str, float]]:
+    """`speedup`, `efficiency` and `core_h`, one row a target; empty rows where the parameter does not count workers.
+
+    Where it counts nodes, core-hours need the cores of one; without them stand `node_h`.
+    """
     result = gains(prediction, np.asarray(prediction.x), np.asarray(prediction.value))
     if result is None:
         return [{} for _ in prediction.x]
-    columns = zip(result.speedup, result.efficiency, result.core_hours, strict=True)
-    return [{"speedup": float(s), "efficiency": float(e), "core_h": float(h)} for s, e, h in columns]
+    nodes = counts_nodes(prediction.series.parameter)
+    cores = (cores_per_node or 1.0) if nodes else 1.0
+    key = "node_h" if nodes and cores_per_node is None else "core_h"
+    columns = zip(result.speedup, result.efficiency, result.worker_hours * cores, strict=True)
+    return [{"speedup": float(s), "efficiency": float(e), key: float(h)} for s, e, h in columns]
 
 
 def plot_gains(prediction: Prediction, speedup: Any, efficiency: Any) -> None:

@@ -17,7 +17,7 @@ from slipstick.estimators.extrapolation.verdict import ABOVE, BELOW, Certainty
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 
-LADDER = 2.0 ** np.arange(0, 5)
+LADDER = np.array([1.0, 4.0, 16.0])
 FARTHER = 4.0
 """Ratios to the last value at which the formula follows the average; farther ones by this factor."""
 DOUBTFUL = 0.5

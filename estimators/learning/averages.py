@@ -19,7 +19,7 @@ _SHARES = np.array([0.005, 0.03, 0.07, 0.12, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 
 _BEYOND = np.array([-2.5, -1.3, -0.6, 0.6, 1.3, 2.5])
 _LEAST, _SMALLEST = 1e-12, 1e-15
 _FARTHEST = 8.0
-_HALVES = (0.4, 0.5, 0.6)
+_HALVES = np.array([0.4, 0.5, 0.6])
 
 
 def shares_of_evidence(logarithms: FloatArray) -> FloatArray:
@@ -79,14 +79,11 @@ class Average:
         for middles in self.middles.T:
             order = np.argsort(middles)
             places, above = middles[order], np.cumsum(self.weights[order])
-            below = above - self.weights[order]
-            centres = []
-            for share in _HALVES:
-                ends = np.searchsorted(above, below + share - _LEAST)
-                inside = np.flatnonzero(ends < len(places))
-                start = inside[np.argmin(places[ends[inside]] - places[inside])]
-                centres.append((places[start] + places[ends[start]]) / 2)
-            result.append(np.mean(centres))
+            below = above - self.weights[order] - _LEAST
+            ends = np.searchsorted(above, below + _HALVES[:, None])
+            there = np.append(places, np.inf)[ends]
+            start = np.argmin(there - places, axis=1)
+            result.append(np.mean((places[start] + there[np.arange(len(start)), start]) / 2))
         return np.array(result)
 
     @cached_property

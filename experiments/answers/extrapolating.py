@@ -14,7 +14,7 @@ from slipstick.estimators.extrapolation.regions import rank
 from slipstick.estimators.extrapolation.speedup import SCALING_KINDS, advise, gain_rows, plot_gains
 from slipstick.estimators.extrapolation.surfaces import SurfacePrediction
 from slipstick.estimators.extrapolation.verdict import sureness
-from slipstick.experiments.extrapolate.predictions import ExtrapolationRequest, conflicts, predict
+from slipstick.experiments.extrapolate.predictions import ExtrapolationRequest, conflicts, cores_of, predict
 from slipstick.experiments.extrapolate.readings import Readings
 from slipstick.experiments.extrapolate.series_files import read
 from slipstick.experiments.extrapolate.surfaces import predict_surfaces
@@ -40,15 +40,15 @@ def answer(request: ExtrapolationRequest, form: str) -> None:
     if form == "table":
         _say(predictions, readings.notes, request)
     elif form == "json":
-        emit([_whole(prediction) | _next(prediction, request) for prediction in predictions], form)
+        emit([_whole(prediction, request) | _next(prediction, request) for prediction in predictions], form)
     else:
-        emit([{"region": p.series.name, **row} for p in predictions for row in rows_of(p)], form)
+        emit([{"region": p.series.name, **row} for p in predictions for row in rows_of(p, request)], form)
     if request.plot:
         _plot(predictions, request.plot)
     if request.report:
         from slipstick.experiments.pages.report import rows_page
 
-        rows = [{"region": p.series.name, **row} for p in predictions for row in rows_of(p)]
+        rows = [{"region": p.series.name, **row} for p in predictions for row in rows_of(p, request)]
         assumed = "; ".join([*predictions[0].assumptions, *readings.notes])
         rows_page(rows, request.report, f"{Path(request.file).name} to {request.to}", f"Assuming: {assumed}.")
 
@@ -87,24 +87,28 @@ def _say(predictions: Sequence[Prediction], notes: Sequence[str], request: Extra
             f"most helpful: a run at {name} = {helpful[name]:g}; it would narrow the band at {last:g} from "
             f"x{helpful['band']:.2g} to about x{helpful['expected_band']:.2g}"
         )
-    emit(rows_of(prediction), notes=heads, below=["assuming: " + "; ".join([*prediction.assumptions, *notes])])
+    emit(rows_of(prediction, request), notes=heads, below=["assuming: " + "; ".join([*prediction.assumptions, *notes])])
     if request.next:
         emit(_next(prediction, request)["measure_next"], title="measure next")
 
 
-def rows_of(prediction: Prediction) -> list[dict[str, Any]]:
+def rows_of(prediction: Prediction, request: ExtrapolationRequest) -> list[dict[str, Any]]:
     """One row a target, with speed-up, efficiency and core-hours where the parameter counts workers."""
     rows = []
-    for row, more in zip(prediction.rows(), gain_rows(prediction), strict=True):
+    for row, more in zip(prediction.rows(), gain_rows(prediction, cores_of(request)), strict=True):
         words = {key: row.pop(key) for key in ("verdict", "reason")}
         rows.append(row | more | words)
     return rows
 
 
-def _whole(prediction: Prediction) -> dict[str, Any]:
+def _whole(prediction: Prediction, request: ExtrapolationRequest) -> dict[str, Any]:
     advice = advise(prediction)
     more = {} if advice is None else {"recommended_workers": advice.workers, "fastest_workers": advice.fastest}
-    return prediction.to_dict() | {"predictions": rows_of(prediction), "most_helpful": _helpful(prediction)} | more
+    return (
+        prediction.to_dict()
+        | {"predictions": rows_of(prediction, request), "most_helpful": _helpful(prediction)}
+        | more
+    )
 
 
 def _helpful(prediction: Prediction) -> dict[str, float] | None:

@@ -13,7 +13,8 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def extrapolate(
         file: Annotated[
-            str, typer.Argument(help="CSV, Extra-P, hyperfine, asv, pytest-benchmark or Google Benchmark file")
+            str,
+            typer.Argument(help="CSV, sacct, seff, Extra-P, hyperfine, asv, pytest-benchmark or Google Benchmark file"),
         ],
         to: Annotated[str, typer.Option(help="480,3840 or threads=64,size=3200; threads=128,size=3200")],
         kind: Annotated[
@@ -27,7 +28,12 @@ def register(app: typer.Typer) -> None:
             typer.Option(help="least | median of each point's repeats; least for measure scaling, else median"),
         ] = None,
         region: Annotated[str | None, typer.Option(help="only this region")] = None,
-        machine: Annotated[str | None, typer.Option(help="its borders become the change points")] = None,
+        machine: Annotated[
+            str | None, typer.Option("--machine", "--on", help="its borders are respected, its cores counted")
+        ] = None,
+        cores_per_node: Annotated[
+            float | None, typer.Option(help="for core-hours where nodes are counted; else the machine's", min=1)
+        ] = None,
         family: Annotated[str | None, typer.Option(help="one family by name, such as amdahl, usl or line")] = None,
         level: Annotated[float, typer.Option(help="probability of the band")] = 0.80,
         next: Annotated[int, typer.Option(help="points to measure next to list, best first", min=0)] = 0,  # noqa: A002
@@ -43,7 +49,20 @@ def register(app: typer.Typer) -> None:
         statistic = None if repeats is None else statistic_of(repeats)
         answer(
             ExtrapolationRequest(
-                file, to, kind, parameter, time, region, machine, family, level, next, plot, report, statistic=statistic
+                file,
+                to,
+                kind,
+                parameter,
+                time,
+                region,
+                machine,
+                family,
+                level,
+                next,
+                plot,
+                report,
+                statistic=statistic,
+                cores_per_node=cores_per_node,
             ),
             format,
         )

@@ -35,6 +35,7 @@ class ExtrapolationRequest:
     plot: str | None = None
     report: str | None = None
     statistic: Statistic | None = None
+    cores_per_node: float | None = None
 
 
 def conflicts(readings: Readings) -> list[str]:
@@ -54,6 +55,13 @@ def conflicts(readings: Readings) -> list[str]:
             )
     more = len(lines) - MAX_WARNINGS
     return [*lines[:MAX_WARNINGS], *([f"{more} more points with such repeats"] if more > 0 else [])]
+
+
+def cores_of(request: ExtrapolationRequest) -> float | None:
+    """Cores of one node: given, or those of the machine; None where neither is known."""
+    if request.cores_per_node is not None:
+        return request.cores_per_node
+    return float(load_machine(request.machine).cores) if request.machine else None
 
 
 def predict(readings: Readings, request: ExtrapolationRequest) -> list[Prediction]:

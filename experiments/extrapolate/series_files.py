@@ -29,8 +29,9 @@ from slipstick.experiments.extrapolate.series_formats import (
     read_hyperfine,
     read_pytest_benchmark,
 )
+from slipstick.experiments.extrapolate.slurm_jobs import read_slurm
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows, read_json, require_mapping, unknown_name
-from slipstick.hwmodels.files.units import parse_quantity
+from slipstick.hwmodels.files.units import parse_clock, parse_quantity
 from slipstick.workloads.importers.formats.look import look
 from slipstick.workloads.importers.formats.registry import identify
 from slipstick.workloads.importers.serving.llama_bench import read_llama_bench
@@ -45,6 +46,8 @@ CPU_COLUMNS = ("cpu_time_s", "busiest_time_s")
 IGNORED_COLUMNS = ("rep", "repeat", "repetition", "run", "iteration", "kind", "source", "metric", *CPU_COLUMNS)
 MEASURED_HERE = {"rep", "time_s", "cpu_time_s"}
 """Columns of `slipstick measure scaling`: its repeats are one program on one host, so the least of them counts."""
+LEAST_IDENTITIES, LARGE_IDENTITY = 3, 10_000
+_IDENTITY = re.compile(r"(^|_)(job|id|uuid|pid|jobid)($|_)|jobid", re.IGNORECASE)
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(\s*[^\d\s].*)?")
 _UNIT_SUFFIX = re.compile(r"^(?P<name>.+?)[\s_]*[\[(_ ](?P<unit>s|ms|us|µs|ns|min|h)[\])]?$")
 
@@ -52,8 +55,9 @@ _UNIT_SUFFIX = re.compile(r"^(?P<name>.+?)[\s_]*[\[(_ ](?P<unit>s|ms|us|µs|ns|m
 def read(path: str | os.PathLike[str], time: str | None = None) -> Readings:
     """Measurements from a file, its format found by its content.
 
-    Known: CSV and TSV (also packed), Extra-P text, JSON and JSON Lines, hyperfine, asv, pytest-benchmark, Google
-    Benchmark and llama-bench, Caliper (.cali, JSON split), folders of .cali or .cubex profiles.
+    Known: CSV and TSV (also packed), Slurm's sacct and seff, Extra-P text, JSON and JSON Lines, hyperfine, asv,
+    pytest-benchmark, Google Benchmark and llama-bench, Caliper (.cali, JSON split), folders of .cali or .cubex
+    profiles.
 
     Parameters
     ----------
@@ -111,6 +115,7 @@ _BY_CONTENT: Mapping[str, Callable[[Path, str | None], Readings]] = {
     "caliper-json": read_caliper,
     "extrap": read_extrap_text,
     "llama-bench": read_llama_series,
+    "slurm": read_slurm,
 }
 
 
@@ -182,6 +187,10 @@ def read_csv(path: str | os.PathLike[str], time: str | None = None) -> Readings:
     skip = {time_column, region_column, *IGNORED_COLUMNS}
     candidates = [name for name in header if name not in skip and _looks_like_time(name) is None]
     numeric = [name for name in candidates if is_number(rows[0][1][name])]
+    identities = [name for name in numeric if _is_identity(name, [row[name] for _, row in rows])]
+    if 0 < len(identities) < len(numeric):
+        numeric = [name for name in numeric if name not in identities]
+        notes = (*notes, f"{', '.join(identities)}: numbers of jobs, left out")
     if not numeric:
         raise InputError(f"{path}: no parameter column with numbers (columns: {', '.join(header)})")
     points = np.stack([_column(rows, name, path) for name in numeric], axis=1)
@@ -214,6 +223,15 @@ def from_frame(frame: pd.DataFrame, time: str = "time_s", region: str | None = N
     points = frame[numeric].to_numpy(dtype=np.float64)
     regions = tuple(map(str, frame[region])) if region else ()
     return Readings(tuple(numeric), points, times, regions, statistic=_statistic(columns, time))
+
+
+def _is_identity(name: str, cells: Sequence[str]) -> bool:
+    """Whether a column numbers the rows: whole numbers, none twice, named so, or large and close to each other."""
+    if len(cells) < LEAST_IDENTITIES or len(set(cells)) < len(cells) or not all(cell.isdigit() for cell in cells):
+        return False
+    numbers = [float(cell) for cell in cells]
+    close = min(numbers) >= LARGE_IDENTITY and max(numbers) < 2 * min(numbers)
+    return bool(_IDENTITY.search(name)) or close
 
 
 def _statistic(columns: Sequence[str], time: str) -> Statistic:
@@ -251,6 +269,9 @@ def _times(rows: Sequence[tuple[int, dict[str, str]]], column: str, path: object
             line, row = rows[bad[0]]
             raise InputError(f"{path}: line {line}: {column} = {row[column]}, want a finite number > 0")
         return times * SECONDS[unit or "s"], notes
+    clock = [parse_clock(row[column]) for _, row in rows]
+    if all(clock):
+        return np.array(clock, dtype=np.float64), (f"{column}: hours, minutes and seconds",)
     for line, row in rows:
         if not row[column]:
             raise InputError(f"{path}: line {line}: {column} is empty")

@@ -275,6 +275,14 @@ def _run(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
     return "; ".join(log.lines()), rows, []
 
 
+def _iterations(path: str, given: With) -> tuple[str, Rows, Sequence[str]]:
+    from slipstick.experiments.subjects.iterations.logs import read_log
+
+    log = read_log(path)
+    seconds = "" if log.times is None else f", {format_quantity(float(sum(log.times)), 's')} in all"
+    return f"{len(log.lengths):,} iterations of {len(set(log.lengths)):,} lengths{seconds}", [], []
+
+
 _TARGETS: Mapping[str, _Read] = {
     "timeline": _timeline,
     "counters": _counters,
@@ -283,5 +291,6 @@ _TARGETS: Mapping[str, _Read] = {
     "matrix": _matrix,
     "model": _model,
     "run": _run,
+    "iterations": _iterations,
 }
 _READERS: Mapping[str, _Read] = {"vllm-bench": _served, "llama-bench": _local, "chakra": _chakra}

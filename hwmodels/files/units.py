@@ -100,6 +100,24 @@ def parse_quantity(value: object, unit: str) -> float:
     return number * _factor(written, unit)
 
 
+_CLOCK = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d{1,2}(?:\.\d+)?)")
+
+
+def parse_clock(text: str) -> float | None:
+    """Seconds of a duration on the clock, [D-]HH:MM:SS or MM:SS; None where the text is none.
+
+    Examples
+    --------
+    >>> parse_clock("1-02:03:04"), parse_clock("12:30.5"), parse_clock("12 min")
+    (93784.0, 750.5, None)
+    """
+    match = _CLOCK.fullmatch(text.strip())
+    if match is None:
+        return None
+    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
 _ATOMS: dict[str, tuple[str, float]] = {  # the units in use: what they measure, and how many of its base
     **dict.fromkeys(("Hz",), ("Hz", 1.0)),
     **dict.fromkeys(("B", "byte", "bytes"), ("byte", 1.0)),

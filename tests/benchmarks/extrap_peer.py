@@ -15,7 +15,8 @@ import numpy as np
 
 from slipstick.estimators.extrapolation.extrapolate import extrapolate_many
 from slipstick.estimators.extrapolation.series import Series
-from slipstick.experiments.evidence.boards.scaling import BINS, Measured, cases, read_collection
+from slipstick.experiments.evidence.boards.scaling import BINS, cases
+from slipstick.experiments.evidence.validation.scaling.series_collection import ScalingSeries, read_collection
 
 
 def extrap_predictions(known: Series, later: np.ndarray, kind: str) -> np.ndarray:
@@ -73,7 +74,7 @@ def main() -> None:
 
 
 def _rows(
-    measured: Measured, known: Series, later: np.ndarray, truth: np.ndarray, theirs: np.ndarray, ours: np.ndarray
+    measured: ScalingSeries, known: Series, later: np.ndarray, truth: np.ndarray, theirs: np.ndarray, ours: np.ndarray
 ) -> list[tuple[str, str, bool, float, float]]:
     five = len(np.unique(measured.values)) == 5
     found = []

@@ -5,11 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from slipstick.estimators.extrapolation.laws.priors import PRIORS, chosen
+from slipstick.estimators.tuned import tuned_scaling
+from slipstick.estimators.tuned.tuned_scaling import CHOSEN
 from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.evidence.boards import scaling
+from slipstick.experiments.evidence.score import Board, Data
+from slipstick.experiments.evidence.validation.scaling.code_series import code_cases, code_rows
+from slipstick.experiments.evidence.validation.scaling.random_series import SETTINGS, drawn, forecasts, random_law
+from slipstick.experiments.evidence.validation.scaling.refit import refit
+from slipstick.experiments.evidence.validation.scaling.series_collection import every_series, read_collection
 
+SERIES = Board("", {"scaling": scaling.BOARD.parts["scaling"]})
 INDEX = "series,parameter,points,kind,source\na/1,threads,7,strong,me/a:x\nb/1,n,5,problem_size,me/b:y\n"
 
 
@@ -24,7 +34,7 @@ def collection(folder: Path) -> Path:
 
 def test_the_split_is_the_first_five_and_more_or_four_of_five(tmp_path: Path) -> None:
     folder = collection(tmp_path) / "scaling"
-    one, two = scaling.read_collection(folder / "index.csv", folder / "series.csv")
+    one, two = read_collection(folder / "index.csv", folder / "series.csv")
     assert [(len(known), list(later)) for known, later, _ in scaling.cases(one)] == [(5, [32, 64]), (6, [64])]
     assert [(len(known), list(later)) for known, later, _ in scaling.cases(two)] == [(4, [16])]
     known, _, truth = next(scaling.cases(one))
@@ -39,7 +49,7 @@ def test_the_split_is_the_first_five_and_more_or_four_of_five(tmp_path: Path) ->
 
 
 def test_rows_of_other_sources_are_scored(tmp_path: Path) -> None:
-    found = {(row.case, row.metric): row for row in scaling.BOARD.rows(collection(tmp_path))}
+    found = {(row.case, row.metric): row for row in SERIES.rows(collection(tmp_path))}
     row = found["strong 2x", "median relative error"]
     assert row.n == 2 and row.ok is None and "1 sources: me/a" in row.reason
     assert set(row.baselines) == {"amdahl_nnls", "four_terms_nnls", "last_value"}
@@ -47,14 +57,14 @@ def test_rows_of_other_sources_are_scored(tmp_path: Path) -> None:
 
 
 def test_missing_files_are_skipped_with_the_reason(tmp_path: Path) -> None:
-    (row,) = scaling.BOARD.rows(tmp_path)
+    (row,) = SERIES.rows(tmp_path)
     assert row.case == "skipped" and "scaling/series.csv is not in" in row.reason
 
 
 def test_public_measurements_are_predicted_better_than_by_the_simple_methods() -> None:
     if training_file("scaling/series.csv") is None:
         pytest.skip("no public measurements here (set SLIPSTICK_DATA)")
-    found = {(row.case, row.metric): row for row in scaling.BOARD.rows()}
+    found = {(row.case, row.metric): row for row in SERIES.rows()}
     for ratio in ("2x", "4x", "8x", ">11x"):
         row = found[f"problem_size {ratio}", "median relative error"]
         assert row.ours is not None and row.ours < row.baselines["four_terms_nnls"]
@@ -80,3 +90,43 @@ def test_refused_answers_count_in_what_was_asked_and_not_in_what_remains() -> No
     assert "10.0% refused" in row.reason
     (missed, *_) = scaling._refusals([good] * 90 + [replace(wrong, refused=False)] * 20)
     assert missed.n == 110 and missed.ours == pytest.approx(1900.0)
+
+
+def test_random_series_are_drawn_as_described() -> None:
+    generator = np.random.default_rng(1)
+    p = np.array([1.0, 4.0, 16.0])
+    times = np.array([random_law(generator)(p) for _ in range(300)])
+    # 1/p + b + overheads, or p^-k + b, with b at most 0.3: the first time is 1 + b, none falls faster than 1/p
+    assert np.all((times[:, 0] >= 1.0) & (times[:, 0] <= 1.3))
+    assert np.all(times[:, 1] >= 0.25) and np.mean(times[:, 0] == 1.0) == pytest.approx(0.1, abs=0.05)
+
+
+def test_random_series_are_predicted_and_covered() -> None:
+    predicted = forecasts(*drawn(SETTINGS[0], 700, 60))
+    ours, theirs = (
+        np.median(np.abs(values / predicted.truth - 1), axis=0) for values in (predicted.ours, predicted.amdahl)
+    )
+    assert np.all(ours < theirs)
+    held = (predicted.low <= predicted.truth) & (predicted.truth <= predicted.high)
+    assert held.mean() == pytest.approx(0.80, abs=0.10)
+    trusted = predicted.trusted > 0
+    assert np.mean(np.abs(predicted.ours / predicted.truth - 1)[trusted] < 0.2) > 0.8
+
+
+def test_codes_count_alike_and_each_is_left_out(tmp_path: Path) -> None:
+    folder = collection(tmp_path)
+    cases = code_cases(every_series(Data(folder)))
+    assert [(case.code, len(case.known)) for case in cases] == [("a", 4), ("a", 5), ("a", 6)]
+    rows = {(row.case, row.metric): row for row in code_rows(Data(folder))}
+    row = rows["codes left out, 2x", "median relative error, mean over codes"]
+    assert row.n == 3 and row.ok is None and row.ours == pytest.approx(0.0, abs=1.0)
+    assert chosen(CHOSEN) == PRIORS
+
+
+@pytest.mark.slow
+def test_the_refit_repeats_what_ships() -> None:
+    if training_file("scaling/series.csv") is None:
+        pytest.skip("no public measurements here (set SLIPSTICK_DATA)")
+    lines = list(refit(Data()))
+    shipped = Path(tuned_scaling.__file__).read_text()
+    assert "\n".join(lines) in shipped

@@ -28,7 +28,7 @@ from slipstick.estimators.learning.averages import Average
 
 SPOKEN = 0.999
 """The likeliest curves with this posterior probability together are averaged."""
-NEGLIGIBLE, LIKELY = 1e-4, 0.02
+NEGLIGIBLE, LIKELY = 1e-4, 0.05
 """Boxes of curves below the one posterior probability are left; above the other, more are drawn where few count."""
 LEAST_VARIANCE = 1e-10
 ENOUGH_FOR_OUTLIERS = 4

@@ -5,19 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slipstick.estimators.tuned.tuned_scaling import (
+    CHOSEN,
     CURVES,
     DEPARTURES,
     DRIFTS,
     EXPONENT,
-    INFLATION,
     NO_SERIAL,
     OUTLIER,
     OUTLIER_SIZE,
-    OVERHEAD,
+    OVERHEADS,
     RUN_NOISE,
     RUNS,
     SERIAL,
-    SUPERLINEAR,
     UNREPEATED,
     WEIGHTS,
 )
@@ -76,12 +75,26 @@ class Priors:
     weights: Table[float] = Table(WEIGHTS)
     serial: tuple[float, float] = SERIAL
     no_serial: float = NO_SERIAL
-    overhead: Table[tuple[float, float]] = Table(OVERHEAD)
+    overhead: Table[tuple[float, float]] = Table(OVERHEADS["wide"])
     exponent: tuple[float, float] = EXPONENT
-    superlinear: float = SUPERLINEAR
+    superlinear: float = 0.2
     curves: int = CURVES
-    inflation: float = INFLATION
+    inflation: float = 1.0
     noise: Noise = Noise()
 
 
-PRIORS = Priors()
+Choice = tuple[str, float, float, float]
+"""What is learned: ranges of the overheads, `superlinear`, a factor on departures from the law, `inflation`."""
+
+
+def chosen(choice: Choice) -> Priors:
+    """The priors of a choice."""
+    overhead, superlinear, factor, inflation = choice
+    departures, unrepeated = (
+        tuple((deviation * factor, share) for deviation, share in levels) for levels in (DEPARTURES, UNREPEATED)
+    )
+    noise = Noise(departures=departures, unrepeated=unrepeated)
+    return Priors(overhead=Table(OVERHEADS[overhead]), superlinear=superlinear, inflation=inflation, noise=noise)
+
+
+PRIORS = chosen(CHOSEN)

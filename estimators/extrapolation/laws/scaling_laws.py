@@ -24,7 +24,7 @@ NAMES = ("amdahl", "amdahl-log", "usl", "amdahl-sqrt", "power")
 POWER = NAMES.index("power")
 GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 MOST_ROUNDS = 4
-SHARP = 6.0
+SHARP = 4.0
 """Fewer curves than this with a say: more are drawn where those lie."""
 
 
@@ -35,6 +35,17 @@ def growth(u: FloatArray) -> FloatArray:
 
 
 Places = npt.NDArray[np.intp]
+
+
+@lru_cache(maxsize=8)
+def lattice(points: int) -> FloatArray:
+    """Points that fill the unit square evenly, shape (points, 2): a lattice by the golden ratio.
+
+    Source: Niederreiter 1992, Random Number Generation and Quasi-Monte Carlo Methods, Section 5 (Kronecker sequences):
+    each coordinate by itself is cut into as many parts as there are points.
+    """
+    order = np.arange(points)
+    return np.column_stack([(order + 0.5) / points, (order * GOLDEN + 0.5) % 1.0])
 
 
 @dataclass(frozen=True)
@@ -66,16 +77,10 @@ class Box:
         return tuple(one for one in (self.serial, self.overhead, self.exponent) if one is not None)
 
     def coordinates(self, count: int) -> FloatArray:
-        """Points that fill the box evenly, shape (points, free coordinates): a lattice by the golden ratio.
-
-        Source: Niederreiter 1992, Random Number Generation and Quasi-Monte Carlo Methods, Section 5 (Kronecker
-        sequences): each coordinate by itself is cut into as many parts as there are points.
-        """
+        """Points that fill the box evenly, shape (points, free coordinates)."""
         free = self.ranges
-        points = (1, max(count // 4, 8), count)[len(free)]
-        order = np.arange(points)
-        unit = np.column_stack([(order + 0.5) / points, (order * GOLDEN + 0.5) % 1.0])[:, : len(free)]
         low, high = np.array(free).reshape(-1, 2).T
+        unit = lattice((1, max(count // 4, 8), count)[len(free)])[:, : len(free)]
         return np.asarray(low + unit * (high - low))
 
     def curves(self, place: int, count: int) -> Curves:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -21,15 +20,15 @@ from slipstick.estimators.extrapolation.series import KINDS, Series
 from slipstick.estimators.learning import scores
 from slipstick.experiments.evidence.rows import ValidationRow
 from slipstick.experiments.evidence.score import Board, Data, Front, Scored, relative
-from slipstick.hwmodels.files.frames import csv_frame
-from slipstick.hwmodels.files.readers import InputError
+from slipstick.experiments.evidence.validation.scaling.code_series import code_rows
+from slipstick.experiments.evidence.validation.scaling.random_series import random_rows
+from slipstick.experiments.evidence.validation.scaling.series_collection import ScalingSeries, read_collection
 
 LEVEL = 0.8
 LATER = "later values of each series"
 BINS = (("2x", 1.5, 2.9), ("4x", 2.9, 5.7), ("8x", 5.7, 11.4), (">11x", 11.4, np.inf))
 ENOUGH = 50
 GOALS = {
-    "strong": {"2x": 8.0, "4x": 9.0, "8x": 15.0, ">11x": 18.0},
     "problem_size": {"2x": 3.0, "4x": 4.0, "8x": 5.0, ">11x": 9.0},
 }
 EXTRAP_FIVE = {"strong": 8.7, "collective": 8.1, "weak": 13.7}
@@ -85,40 +84,7 @@ def _series(data: Data) -> list[Scored | ValidationRow]:
     ]
 
 
-@dataclass(frozen=True)
-class Measured:
-    """All measurements of one series, in no order."""
-
-    name: str
-    parameter: str
-    kind: str
-    source: str
-    values: FloatArray
-    times: FloatArray
-
-
-def read_collection(index: Path, series: Path) -> list[Measured]:
-    """The series of an index (series, kind, source) and a table of measurements (series, parameter, value, time_s).
-
-    Raises
-    ------
-    InputError
-        Where a series of the table is not listed in the index.
-    """
-    known = csv_frame(index).set_index("series")
-    collected = []
-    for key, group in csv_frame(series).groupby("series", sort=False):
-        name, parameter = str(key), str(group["parameter"].iloc[0])
-        if name not in known.index:
-            raise InputError(f"{index}: series {name!r} of {series} is not listed")
-        values, times = (group[column].to_numpy(dtype=np.float64) for column in ("value", "time_s"))
-        source, written = str(known.loc[name, "source"]).split(":")[0], str(known.loc[name, "kind"])[:4].lower()
-        kind = next((kind for kind in KINDS if kind.startswith(written)), "problem_size")  # an unknown one is a size
-        collected.append(Measured(name, parameter, kind, source, values, times))
-    return collected
-
-
-def cases(measured: Measured) -> Iterator[tuple[Series, FloatArray, FloatArray]]:
+def cases(measured: ScalingSeries) -> Iterator[tuple[Series, FloatArray, FloatArray]]:
     """(known part, later values, medians there) for every admissible number of known values."""
     values = np.unique(measured.values)
     medians = np.array([np.median(measured.times[measured.values == value]) for value in values])
@@ -128,7 +94,7 @@ def cases(measured: Measured) -> Iterator[tuple[Series, FloatArray, FloatArray]]
         yield series, values[m:], medians[m:]
 
 
-def predictions(collection: Sequence[Measured]) -> list[Target]:
+def predictions(collection: Sequence[ScalingSeries]) -> list[Target]:
     """Every later value of every series, predicted from every admissible number of known values."""
     together: dict[tuple[str, tuple[float, ...]], list[tuple[Series, FloatArray, str, bool]]] = defaultdict(list)
     for measured in collection:
@@ -326,7 +292,7 @@ def _sources(scored: Sequence[Target]) -> Iterator[ValidationRow]:
 
 BOARD = Board(
     "How long does my program take at sizes or numbers of threads far beyond those measured?",
-    {"scaling": _series},
+    {"scaling": _series, "codes": code_rows, "random series": random_rows},
     (
         Front("Threads, 4 times as many", "counts beyond 4 x", "strong 4x", LATER),
         Front("Problem sizes, 4 times as large", "sizes beyond 4 x", "problem_size 4x", LATER),

@@ -138,7 +138,8 @@ def _from_csv(path: Path, length: str | None, time: str | None) -> Iterations:
             lengths.append(read_number(row[columns[0]], path, line, columns[0], 0, LARGEST_LENGTH))
     if columns is None:
         raise InputError(f"{path}: has no rows; want one for each iteration")
-    return _iterations(lengths, times, columns[0], path)
+    scale = next((scale for end, scale in (("_ms", 1e-3), ("_us", 1e-6)) if columns[1].endswith(end)), 1.0)
+    return _iterations(lengths, [scale * value for value in times], columns[0], path)
 
 
 def _from_rows(document: Any, path: Path, length: str | None, time: str | None) -> Iterations:
@@ -168,7 +169,9 @@ def _columns(names: Sequence[str], length: str | None, time: str | None, path: P
     if length is None:
         length = next((name for name in LENGTH_COLUMNS if name in names), None)
     if time is None:
-        named = [name for name in (*TIME_COLUMNS, *(n for n in names if n.endswith("_s"))) if name in names]
+        named = [
+            name for name in (*TIME_COLUMNS, *(n for n in names if n.endswith(("_s", "_ms", "_us")))) if name in names
+        ]
         if not named:
             raise InputError(
                 f"{path}: no column of times (columns: {', '.join(names)}); name one, or call it time_s: seconds"

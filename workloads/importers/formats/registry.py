@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.workloads.importers.formats.look import SQLITE, Look, look
+from slipstick.workloads.importers.formats.look import SEFF_TIME, SQLITE, Look, look, sacct_columns
 
-Target = Literal["timeline", "counters", "serving", "series", "graph", "matrix", "model", "machine", "run"]
+Target = Literal[
+    "timeline", "counters", "serving", "series", "graph", "matrix", "model", "machine", "run", "iterations"
+]
 COMMANDS: dict[Target, tuple[str, ...]] = {
     "timeline": ("slipstick replay {file} --on MACHINE",),
     "counters": (),
@@ -20,6 +22,7 @@ COMMANDS: dict[Target, tuple[str, ...]] = {
     "graph": ("slipstick workloads import {file} --save w.json", "slipstick estimate w.json --on MACHINE"),
     "matrix": ("slipstick spmv predict {file}", "slipstick estimate {file} --on MACHINE"),
     "model": ("slipstick serve {file} --on MACHINE --concurrency 8",),
+    "iterations": ("slipstick seqpoint {file}",),
     "machine": ("slipstick machines show {file}",),
     "run": (
         "slipstick phases {file}",
@@ -43,7 +46,7 @@ class Format:
     target
         What is made of it: a timeline of events, counters of regions, measurements of a server, a series of times over
         parameters, a graph of operations, a sparse matrix, a language model's configuration, a machine, the
-        steps of a training run.
+        steps of a training run, its iterations with their sequence lengths.
     seen_in
         Whether the beginning of a file shows that it is one.
     """
@@ -126,6 +129,16 @@ def _mllog(seen: Look) -> bool:
     return bool(seen.text) and is_mllog(seen.path)
 
 
+def _slurm(seen: Look) -> bool:
+    return bool(SEFF_TIME.search(seen.text)) or any(sacct_columns(line) for line in seen.lines[:20])
+
+
+def _iterations(seen: Look) -> bool:
+    """A row an iteration: its sequence length and its time, nothing that counts workers."""
+    names = {re.sub(r"[^a-z]", "", name.lower()) for name in seen.columns}
+    return bool(names & _LENGTHS) and bool(names & _STEPS) and any(_TIME.fullmatch(c.lower()) for c in seen.columns)
+
+
 def _times(seen: Look) -> bool:
     """A header with one column of times, and a row of as many cells."""
     header, _, rest = seen.text.partition("\n")
@@ -134,6 +147,8 @@ def _times(seen: Look) -> bool:
     return len(names) > 1 and len(first) == len(names) and any(_TIME.fullmatch(name) for name in names)
 
 
+_LENGTHS = {"seqlen", "sequencelength", "seqlength", "length", "sl"}
+_STEPS = {"iteration", "iter", "step", "batchindex", "index"}
 _TIME = re.compile(r"(.*[ _])?(run|wall_?)?(time|seconds|duration|elapsed)([ _]\[?(s|ms|us|µs|ns|min|h)\]?)?")
 _PERF_CSV = re.compile(r"\s*(<not \w+>|[\d.]+)([,;|\t])(?!\d)[\w%/]*\2(?!\d)[^,;|\t]{1,200}(\2|$)")
 _PERF_SCRIPT = re.compile(r"\S.{0,64}?\s+\d+(/\d+)?\s+(\[\d+\]\s+)?(\d+\.\d+:\s+)?(\d+\s+)?[\w\-:/.=]{1,80}:(\s|$)")
@@ -164,6 +179,8 @@ FORMATS: tuple[Format, ...] = (
     Format("extrap", "Extra-P, text", "series", _extrap),
     Format("mllog", "MLPerf training, log", "run", _mllog),
     Format("matrix-market", "Matrix Market, sparse matrix", "matrix", lambda seen: seen.text[:14] == "%%MatrixMarket"),
+    Format("slurm", "Slurm, sacct or seff", "series", _slurm),
+    Format("iterations", "iterations of a training run, CSV", "iterations", _iterations),
     Format("times", "times over parameters, CSV", "series", _times),
     Format("perf-stat", "perf stat, CSV, JSON lines or text", "counters", _perf_stat),
     Format("perf-script", "perf script", "counters", _perf_script),

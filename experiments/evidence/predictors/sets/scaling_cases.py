@@ -6,16 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from slipstick.experiments.calibrate.public_data import scored_file, why_missing
-from slipstick.experiments.evidence.boards.scaling import (
-    Measured as MeasuredSeries,
-)
-from slipstick.experiments.evidence.boards.scaling import (
-    Target,
-    cases,
-    predictions,
-    read_collection,
-)
+from slipstick.experiments.evidence.boards.scaling import Target, cases, predictions
 from slipstick.experiments.evidence.cases import Case, CaseSet, Input, Measured, Prediction
+from slipstick.experiments.evidence.validation.scaling.series_collection import ScalingSeries, read_collection
 from slipstick.hwmodels.files.readers import InputError
 
 FILES = ("scaling/index.csv", "scaling/series.csv")
@@ -52,7 +45,7 @@ def _name(series: str, size: int, to: float) -> str:
     return f"{series}, {size} values, {to:g}"
 
 
-def _cases(each: MeasuredSeries) -> list[Measured]:
+def _cases(each: ScalingSeries) -> list[Measured]:
     result = []
     for known, later, truth in cases(each):
         shared: dict[str, Input] = {
