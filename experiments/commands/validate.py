@@ -67,8 +67,6 @@ def register(app: typer.Typer) -> None:
             if not machines.is_dir():
                 raise InputError(f"--machines {machines}: no such folder")
             os.environ[OWN] = str(machines.resolve())
-        if refit:
-            return _refit(names, data)
         if predictor or predictions or beside or export_cases:
             return _predictors(names, data, predictor or [], predictions or [], beside, export_cases, format)
         boards = {name: catalog.scoreboard(name) for name in (catalog.scoreboards() if "all" in names else names)}

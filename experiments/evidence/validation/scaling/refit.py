@@ -1,4 +1,4 @@
-"""Chooses the widths of the priors and the inflation of strong scaling: ``python -m slipstick.experiments.evidence.validation.scaling.refit``.
+"""Chooses widths of priors and inflation: python -m slipstick.experiments.evidence.validation.scaling.refit
 
 Widths and departures are scored by proper losses: pinball losses of log time (median of errors, and both ends of the
 band) and the Brier score of the probability of being within 20 %; half by public codes, every code and bin of ratios
