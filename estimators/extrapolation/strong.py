@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.extrapolation.laws.evidence import Belief, Points, believe
+from slipstick.estimators.extrapolation.laws.evidence import Points, ScalingPosterior, believe
 from slipstick.estimators.extrapolation.laws.priors import PRIORS, Priors
 from slipstick.estimators.extrapolation.laws.scaling_laws import NAMES, terms
 from slipstick.estimators.extrapolation.laws.terms import Law, SharedIssue, Term
@@ -44,7 +44,7 @@ class Strong:
     """
 
     value: FloatArray
-    belief: Belief
+    belief: ScalingPosterior
     law: Law
     shares: Table[float]
     notes: tuple[str, ...]

@@ -2,9 +2,10 @@
 
 version: 1
 chosen on: public codes left out one by one, and random series of seeds below 1,000
-    (`experiments/evidence/validation/scaling/scaling_refit.py`); the weights of the laws and the form of the priors are
+    (`experiments/evidence/validation/scaling/refit.py`); the weights of the laws and the form of the priors are
     fixed beforehand: Amdahl's law 0.4, each overhead and the power 0.15, coefficients log-uniform.
-refit: ``python -m slipstick.experiments.evidence.validation.scaling.refit`` repeats the choice.
+refit: ``python -m slipstick.experiments.evidence.validation.scaling.refit`` repeats the choice;
+    ``slipstick validate scaling`` scores it.
 scored on the same data: no figure of the boards: there each code's widths and inflation come of the other codes.
 """
 

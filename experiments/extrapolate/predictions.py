@@ -58,7 +58,7 @@ def conflicts(readings: Readings) -> list[str]:
 
 
 def cores_of(request: ExtrapolationRequest) -> float | None:
-    """Cores of one node: given, or those of the machine; None where neither is known."""
+    """Number of cores of one node: given, or the machine's; None where neither is known."""
     if request.cores_per_node is not None:
         return request.cores_per_node
     return float(load_machine(request.machine).cores) if request.machine else None

@@ -91,7 +91,7 @@ def noises(u: FloatArray, repeats: FloatArray, spread: float | None, belief: Noi
 
 
 @dataclass(frozen=True, eq=False)
-class Belief:
+class ScalingPosterior:
     """What the points leave of the curves.
 
     Parameters
@@ -114,7 +114,7 @@ class Belief:
     outliers: FloatArray
     issued: float
 
-    def at(self, targets: int) -> Belief:
+    def at(self, targets: int) -> ScalingPosterior:
         """The belief about the first targets alone."""
         return replace(self, average=replace(self.average, middles=self.average.middles[:, :targets]))
 
@@ -148,7 +148,7 @@ class Points:
         return np.log(cycles / (self.issue.values(np.array([self.first])) * self.first))
 
 
-def believe(points: Points, targets: FloatArray, priors: Priors = PRIORS) -> Belief:
+def believe(points: Points, targets: FloatArray, priors: Priors = PRIORS) -> ScalingPosterior:
     """Weigh the curves by the points, and average what they say at targets (workers over the fewest)."""
     curves = prior_curves((False,) if points.issue is None else (False, True), priors)
     possible = noises(points.u, points.repeats, points.spread, priors.noise)
@@ -214,7 +214,7 @@ def _sharper(curves: Curves, weights: FloatArray, count: int) -> Curves | None:
 
 def _average(
     curves: Curves, weighed: _Weighed, points: Points, possible: Noises, targets: FloatArray, inflation: float
-) -> Belief:
+) -> ScalingPosterior:
     order = np.argsort(weighed.whole)[::-1]
     kept = order[: int(np.searchsorted(np.cumsum(weighed.whole[order]), SPOKEN)) + 1]
     each, scale, share = weighed.each[kept], weighed.scale[kept], weighed.whole[kept].astype(np.float64)
@@ -225,7 +225,7 @@ def _average(
     share = share / share.sum()
     some = curves.only(kept)
     ahead = some.log_times(targets, points.issued(targets)) + middle[:, None]
-    return Belief(
+    return ScalingPosterior(
         Average(share, ahead, np.maximum(variance, LEAST_VARIANCE), inflation),
         share @ (weighed.logs[kept] + middle[:, None]),
         _sums(some.law, share, len(NAMES)),

@@ -97,7 +97,7 @@ def targets(cases: Sequence[CodeCase], priors: Mapping[str, Priors]) -> CodeTarg
         ratio, last = case.to / x[-1], np.full(len(case.to), y[-1])
         middle = np.exp(answer.belief.average.median)
         ends = (certainty.low, certainty.high, middle, certainty.within)
-        times = (case.truth, answer.value, *ends, trusted, amdahl(x, y)(case.to), last)
+        times = (case.truth, answer.value, *ends, trusted, amdahl(case.known, case.to), last)
         columns.append((np.full(len(case.to), case.code), ratio, *times))
     return CodeTargets(*(np.concatenate(column) for column in zip(*columns, strict=True)))
 

@@ -31,7 +31,7 @@ from slipstick.experiments.evidence.validation.scaling.code_series import (
     code_cases,
     targets,
 )
-from slipstick.experiments.evidence.validation.scaling.random_series import Forecasts, Setting, drawn, forecasts
+from slipstick.experiments.evidence.validation.scaling.random_series import Forecasts, Sampling, drawn, forecasts
 from slipstick.experiments.evidence.validation.scaling.series_collection import every_series
 
 SUPERLINEAR = (0.2, 0.4)
@@ -41,7 +41,7 @@ LEAST_COVERAGE = 0.70
 MOST = 1.0
 """Log errors beyond this count as this."""
 SEED, COUNT = 500, 150
-CHOSEN_ON = (Setting("5 % noise"), Setting("10 % noise", noise=0.10), Setting("four points", (1, 2, 4, 8)))
+CHOSEN_ON = (Sampling("5 % noise"), Sampling("10 % noise", noise=0.10), Sampling("four points", (1, 2, 4, 8)))
 
 
 def options() -> list[Choice]:
@@ -57,7 +57,7 @@ def pinball(truth: FloatArray, ours: FloatArray, low: FloatArray, high: FloatArr
 
 
 def losses(predicted: CodeTargets | Forecasts) -> FloatArray:
-    """Loss of each target."""
+    """Loss of each target (log time, Brier), shape (targets,)."""
     near = scores.relative_errors(predicted.ours, predicted.truth) <= NEAR
     ends = pinball(predicted.truth, predicted.ours, predicted.low, predicted.high)
     return np.asarray(ends + (predicted.sure - near) ** 2)
@@ -71,7 +71,7 @@ def _ends(predicted: CodeTargets | Forecasts, inflation: float) -> tuple[FloatAr
 
 
 def by_code(predicted: CodeTargets) -> dict[str, float]:
-    """Mean loss of each code over bins."""
+    """Mean loss of each code over bins of ratios, in log time."""
     every, result = losses(predicted), {}
     for code in np.unique(predicted.code):
         bins = [
@@ -101,7 +101,7 @@ def _held(predicted: CodeTargets | Forecasts, inflation: float) -> npt.NDArray[n
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class OptionTrial:
     """What one option does: losses by code and of the random series; by inflation, coverage of each bin and code, and
     how far that of the random series is from the level of the band."""
 
@@ -111,11 +111,11 @@ class Trial:
     random_off: dict[float, float]
 
     def loss(self, without: str) -> float:
-        """Of all codes but one, and the random series."""
+        """Mean loss, in log time, of all codes but one and of the random series."""
         return 0.5 * _mean(self.codes, without) + 0.5 * self.random
 
     def least(self, inflation: float, without: str) -> float:
-        """The least coverage of a bin of codes."""
+        """The least coverage, a share, of a bin of codes."""
         return min(_mean(codes, without) for codes in self.covered[inflation].values())
 
 
@@ -126,14 +126,14 @@ def _mean(of_codes: dict[str, float], without: str) -> float:
 def choices(cases: Sequence[CodeCase]) -> dict[str, Choice]:
     """The choice without each code, and that with all of them under the name ""."""
     plain = [drawn(setting, SEED + i, COUNT) for i, setting in enumerate(CHOSEN_ON)]
-    trials: dict[Choice, Trial] = {}
+    trials: dict[Choice, OptionTrial] = {}
     every = options()
     for place, option in enumerate(every):
         progress(f"refit of scaling: {place + 1} of {len(every)}")
         priors = chosen(option)
         of_codes = targets(cases, {case.code: priors for case in cases})
         random = [forecasts(laws, series, priors=priors) for laws, series in plain]
-        trials[option] = Trial(
+        trials[option] = OptionTrial(
             by_code(of_codes),
             float(np.mean([losses(one).mean() for one in random])),
             {inflation: coverages(of_codes, inflation) for inflation in INFLATIONS},
@@ -146,7 +146,7 @@ def choices(cases: Sequence[CodeCase]) -> dict[str, Choice]:
     return {without: _best(trials, without) for without in [*codes, ""]}
 
 
-def _best(trials: dict[Choice, Trial], without: str) -> Choice:
+def _best(trials: dict[Choice, OptionTrial], without: str) -> Choice:
     """Widths and departures by loss, then the inflation by coverage."""
     option = min(trials, key=lambda choice: trials[choice].loss(without))
     trial = trials[option]
