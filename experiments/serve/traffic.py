@@ -13,6 +13,8 @@ from slipstick.hwmodels.files.units import parse_quantity
 
 LIMITED = ("ttft", "tpot", "latency")
 LEAST_REQUESTS, MOST_REQUESTS = 200, 5000
+MOST_USERS = 100_000
+"""Of one server."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ class Traffic:
     def __post_init__(self) -> None:
         if self.rate is not None and not (self.rate > 0 and (self.rate < math.inf or self.count)):
             raise InputError(f"--rate {self.rate:g}: want a finite number of requests/s > 0")
+        if self.users is not None and not 1 <= self.users <= MOST_USERS:
+            raise InputError(f"--concurrency {self.users:,}: want 1 to {MOST_USERS:,} users")
         if not 0 <= self.burstiness < math.inf:
             raise InputError(f"--burstiness {self.burstiness:g}: want a finite number >= 0")
         ways = sum((self.users is not None, self.rate is not None, bool(self.given)))
