@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -12,6 +13,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def serve(
+        context: typer.Context,
         model: Annotated[str, typer.Argument(help="a config.json, a .gguf file, or a name (llama-3.1-8b)")],
         on: Annotated[str, typer.Option(help="a machine, or a YAML file (slipstick machines list)")],
         gpus: Annotated[int | None, typer.Option(help="devices, all degrees together", min=1)] = None,
@@ -65,9 +67,13 @@ def register(app: typer.Typer) -> None:
             from slipstick.experiments.serve.local import local
             from slipstick.hwmodels.catalog import machine
 
+            _refuse(context, lambda name: name not in LOCAL, f"--engine {engine} answers for one user and one device")
             alone = local(model, machine(on), dtype, input, output, anchor)
             emit([alone.row()], format, notes=alone.lines())
             return
+        if vary:
+            _refuse(context, lambda name: name in UNVARIED, "--vary compares rates and means alone")
+        _refuse(context, lambda name: name == "anchor", f"it is for --engine llama.cpp, not {engine}")
         wanted = Wanted(
             model, on, gpus, tp, pp, dp, ep, replicas, dtype, cache_dtype, engine, budget, max_sequences, mixing,
             preemption, changes=machine_changes(set or []),
@@ -109,3 +115,33 @@ def register(app: typer.Typer) -> None:
             emit([{**answer.summary(), **extra}], format)
             return
         emit(answer.rows(), format, notes=lines(answer, facility))
+
+
+LOCAL = ("model", "on", "engine", "dtype", "input", "output", "anchor", "format")
+"""What the answer for one user reads."""
+UNVARIED = ("slo", "host_power", "pue", "out", "trace", "report")
+"""What a comparison of machines does not read."""
+
+
+def _refuse(context: typer.Context, unused: Callable[[str], bool], why: str) -> None:
+    """Refuses the options that were typed and would be dropped.
+
+    Raises
+    ------
+    InputError
+        Where there are some.
+    """
+    from slipstick.hwmodels.files.errors import InputError
+
+    typed = [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if unused(name := str(parameter.name)) and _is_typed(context, name)
+    ]
+    if typed:
+        raise InputError(f"{', '.join(typed)}: not used: {why}")
+
+
+def _is_typed(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"

@@ -205,8 +205,8 @@ class Local:
             f"(80 %: {count_shown(row['low_tokens_per_s'])} .. {count_shown(row['high_tokens_per_s'])})",
             f"prompt: {count_shown(row['prompt_tokens_per_s'])} tokens/s "
             f"(80 %: {count_shown(row['prompt_low_tokens_per_s'])} .. {count_shown(row['prompt_high_tokens_per_s'])}); "
-            f"first token after {shown(row['ttft_s'], 's')} of {self.input_tokens} tokens, "
-            f"{self.output_tokens} more in {shown(row['latency_s'], 's')}",
+            f"for a prompt of {self.input_tokens:,} the first token comes after {shown(row['ttft_s'], 's')}, "
+            f"the last of {self.output_tokens:,} after {shown(row['latency_s'], 's')}",
             f"memory: fits, {held} of weights; at most {count_shown(1 / self.floor)} tokens/s by bandwidth alone",
             f"assuming: llama.cpp on {self.backend}{fitted}, one sequence, weights {self.stored}{anchored}",
         ]

@@ -119,8 +119,11 @@ def test_70b_from_one_to_eight_devices() -> None:
         (["--concurrency", "4", "--engine", "tgi"], "unknown serving engine"),
         (["--concurrency", "4", "--slo", "tpot=fast"], "limit tpot"),
         (["--concurrency", "4", "--slo", "p99=1s"], "unknown limited measure"),
-        (["--rate", "-1"], "rate = -1"),
+        (["--rate", "-1"], "--rate -1: want a finite number of requests/s > 0"),
         (["--concurrency", "4", "--ep", "2"], "want a divisor of tensor x data"),
+        (["--engine", "llama.cpp", "--concurrency", "32", "--tp", "2"], "--concurrency, --tp: not used: --engine"),
+        (["--concurrency", "4", "--anchor", "llama-3.1-8b:q4_k_m=103"], "--anchor: not used"),
+        (["--concurrency", "4", "--vary", "machine.clock=1GHz", "--slo", "ttft=1s"], "--slo: not used: --vary"),
     ],
 )
 def test_bad_input_is_one_line(config: str, more: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,6 +140,7 @@ def test_one_users_model_on_ones_own_machine(capsys: pytest.CaptureFixture[str])
     assert low < 128 < high  # llama.cpp itself: 128 tokens/s (XiongjieDai/GPU-Benchmarks-on-LLM-Inference)
     anchored = answer([*common, "--anchor", "llama-3.2-1b:q4_k_m=200"], capsys)
     assert float(str(anchored["output_tokens_per_s"])) < rate
+    assert found["latency_s"] == pytest.approx(float(str(found["ttft_s"])) + 255 / rate)  # 256 tokens: the first, 255
     assert run([*common, "--anchor", "llama-3.2-1b"]) == 2
     assert run(["serve", "llama-3.1-70b", "--on", "rtx-4090", "--engine", "llama.cpp", "--dtype", "fp16"]) == 2
     assert "use a smaller type of weights" in capsys.readouterr().err
