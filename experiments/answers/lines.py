@@ -87,7 +87,7 @@ def throughput_line(known: Facts) -> str:
     if known.throughput:
         parts.append(f"{count_shown(known.throughput.rate)} {known.throughput.unit}/s")
     if known.mfu is not None:
-        parts.append(f"MFU {shown(100 * known.mfu, '%')} of the {known.mfu_of} peak")
+        parts.append(f"MFU {shown(100 * known.mfu, '%')} of {known.mfu_of}")
     if known.bandwidth is not None:
         beyond = ", from caches" if known.bandwidth > 1 else ""
         parts.append(f"{shown(100 * known.bandwidth, '%')} of the memory bandwidth{beyond}")

@@ -143,6 +143,7 @@ def _row(question: Question, answer: Estimate, known: Facts, parts: int, *, full
         "rate_per_s": known.throughput.rate if known.throughput else None,
         "rate_unit": known.throughput.unit if known.throughput else None,
         "mfu": known.mfu,
+        "mfu_of": known.mfu_of or None,
         "memory_needed_B": known.memory.needed if known.memory else None,
         "memory_there_B": known.memory.there if known.memory else None,
         "why": question.why or None,

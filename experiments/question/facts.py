@@ -94,7 +94,8 @@ class Facts:
     Parameters
     ----------
     mfu
-        Flop of matrix products over the peak rate of the unit and data type that serve them; `mfu_of` names these.
+        Seconds that the matrix products would take at the peak rates that serve their data types, over the time: with
+        one type the usual MFU. `mfu_of` names that peak, or says that they are several.
     bandwidth
         Share of the main memory's bandwidth.
     bounds
@@ -253,12 +254,13 @@ def _utilisation(bound: Workload, machine: Machine, time: float) -> tuple[float 
                 by_dtype[dtype] = by_dtype.get(dtype, 0.0) + float(amount) * float(op.times)
     if not by_dtype or time <= 0:
         return None, ""
-    seconds = 0.0
-    for dtype, flop in by_dtype.items():
+    seconds, peaks = 0.0, dict[str, None]()
+    for dtype in sorted(by_dtype, key=lambda name: -by_dtype[name]):
         try:
             engine, served = serving_rate(machine, "matrix", dtype)
         except InputError:
             return None, ""
-        seconds += flop / machine.peak(engine, served)
-    most = max(by_dtype, key=by_dtype.__getitem__)
-    return seconds / time, most
+        seconds += by_dtype[dtype] / machine.peak(engine, served)
+        peaks[served] = None
+    one = f"the {next(iter(peaks))} peak"
+    return seconds / time, one if len(peaks) == 1 else f"the peaks of its types ({', '.join(peaks)})"
