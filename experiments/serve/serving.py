@@ -110,7 +110,7 @@ class Serving:
         machine = deployment.machine
         dollars = machine.price * devices / 3600 / rate * 1e6 if machine.price is not None else None
         drawn = drawn_power(deployment, served)
-        joules = drawn.cap / rate * 1e6 if drawn else None
+        joules = drawn.most_joules(low) * 1e6 if drawn else None
         users = float(served.latency.sum()) / served.span
         return {
             "output_tokens_per_s": rate,

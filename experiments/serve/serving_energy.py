@@ -37,7 +37,8 @@ class DrawnPower:
     def row(self, rate: tuple[float, float, float]) -> dict[str, Any]:
         """Figures with their bands; `rate` is output tokens/s with low and high.
 
-        Power and pace are taken as independent, so that the band of a token's energy is wider than each alone.
+        Power and pace are taken as independent, so that the band of a token's energy is wider than each alone; it ends
+        at the cap at the slow end of the pace.
         """
         middle, low, high = rate
         paces = max(abs(math.log(middle / low)), abs(math.log(high / middle)))
@@ -49,8 +50,12 @@ class DrawnPower:
             "high_power_W": min(self.watts * width, self.cap),
             "energy_J_per_token": joules,
             "low_energy_J_per_token": joules / both,
-            "high_energy_J_per_token": joules * both,
+            "high_energy_J_per_token": min(joules * both, self.most_joules(low)),
         }
+
+    def most_joules(self, low: float) -> float:
+        """Joules of an output token at the cap, where the deployment makes `low` tokens/s, the slow end of the band."""
+        return self.cap / low
 
 
 def drawn_power(deployment: Deployment, served: Served) -> DrawnPower | None:

@@ -73,7 +73,7 @@ def lines(answer: Serving, facility: Facility | None = None) -> list[str]:
             result.append(facility.text(summary["power_W"], devices))
     if joules is not None:
         joule = format_quantity(joules, "J")
-        result.append(f"energy: at most {joule} a million output tokens (all devices at their power cap)")
+        result.append(f"energy: at most {joule} a million output tokens (at the power cap, at the low end of tokens/s)")
     result.append("assuming: " + "; ".join(deployment.assumptions()))
     return result
 

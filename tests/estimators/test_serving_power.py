@@ -55,6 +55,16 @@ def test_eight_h100_draw_what_was_metered(capsys: pytest.CaptureFixture[str]) ->
     assert answer["low_energy_J_per_token"] < joules < answer["high_energy_J_per_token"]
 
 
+def test_no_band_of_energy_passes_the_cap(capsys: pytest.CaptureFixture[str]) -> None:
+    """The cap of 700 W over the low end of tokens/s bounds what a token takes, in the band and in words."""
+    words = "serve llama-3.1-8b --on h100-sxm --concurrency 32 --count 64"
+    assert run([*words.split(), "--format", "json"]) == 0
+    (answer,) = json.loads(capsys.readouterr().out)
+    most = 700 / answer["low_tokens_per_s"]
+    assert answer["high_energy_J_per_token"] <= most * (1 + 1e-12)
+    assert answer["energy_J_per_million_tokens_at_most"] == pytest.approx(most * 1e6)
+
+
 def test_an_estimate_shows_joules_with_their_band(capsys: pytest.CaptureFixture[str]) -> None:
     words = "estimate decode:llama-3.1-8b --on h100-sxm --set workload.decodes=8"
     assert run([*words.split(), "--format", "json"]) == 0
