@@ -16,7 +16,7 @@ from slipstick.estimators.schedule.serving.closed_loop import Load, steady
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
 from slipstick.experiments.serve.oracle import Deployment
 from slipstick.experiments.serve.serving_question import stored_as
-from slipstick.experiments.serve.traffic import limits_text
+from slipstick.experiments.serve.traffic import limits_text, users_shown
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
@@ -61,7 +61,7 @@ class ServingChoice:
 
     def text(self) -> str:
         """As people say it."""
-        return f"{self.layout.devices} x {self.machine}, {self.layout.text()}, {self.stored}, {self.users} users"
+        return f"{self.layout.devices} x {self.machine}, {self.layout.text()}, {self.stored}, {users_shown(self.users)}"
 
     def row(self) -> dict[str, Any]:
         """As a row of a table."""

@@ -76,12 +76,17 @@ class Traffic:
         """As people say it."""
         if self.given:
             how = f"{len(self.given)} recorded requests"
-            return how + (f", {self.users} users" if self.users else "")
+            return how + (f", {users_shown(self.users)}" if self.users else "")
         lengths = f"{self.input_tokens} + {self.output_tokens} tokens"
         if self.spread:
             lengths += f" (each drawn from {1 - self.spread:g}-1 x that)"
-        how = f"{self.users} users in a closed loop" if self.users else f"{self.rate:g} requests/s"
+        how = f"{users_shown(self.users)} in a closed loop" if self.users else f"{self.rate:g} requests/s"
         return f"{how}, {lengths}" + (f", {self.prefix:.0%} of prompts in the cache" if self.prefix else "")
+
+
+def users_shown(users: int) -> str:
+    """A number of users in words: ``1 user``, ``32 users``."""
+    return f"{users:,} user{'s' * (users != 1)}"
 
 
 def limits(text: str) -> Table[float]:

@@ -135,9 +135,12 @@ def test_short_kernels_draw_half_at_the_settling_time() -> None:
     assert watts == pytest.approx([105 + 105 / 2])
 
 
-def test_power_needs_a_cap() -> None:
-    with pytest.raises(InputError, match=r"states no power\.cap or no power\.per_flop"):
-        PowerModel().formula(machine("xeon-phi-7120p"))
+@pytest.mark.parametrize(
+    ("name", "missing"), [("xeon-phi-7120p", "power.cap and no power.per_flop"), ("mi300x", "power.per_flop")]
+)
+def test_power_needs_a_cap_and_joules_of_a_flop(name: str, missing: str) -> None:
+    with pytest.raises(InputError, match=f"states no {missing}: its power is unknown"):
+        PowerModel().formula(machine(name))
 
 
 def test_scored_keys_leave_the_training_data() -> None:

@@ -165,5 +165,6 @@ def _values(
 
 
 def _require(machine: Machine) -> None:
-    if machine.power.cap is None or machine.power.per_flop is None:
-        raise InputError(f"machine {machine.name!r} states no power.cap or no power.per_flop: its power is unknown")
+    missing = [f"power.{name}" for name in ("cap", "per_flop") if getattr(machine.power, name) is None]
+    if missing:
+        raise InputError(f"machine {machine.name!r} states no {' and no '.join(missing)}: its power is unknown")
