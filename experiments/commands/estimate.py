@@ -76,11 +76,11 @@ def register(app: typer.Typer) -> None:
             raise InputError("give --on MACHINE, or several, A,B,C (slipstick machines list)")
         from slipstick.workloads.catalog import workload as by_name
 
-        wanted = own_or_none(workload, given or (), train) or by_name(workload)
+        machines = [name.strip() for name in on.split(",") if name.strip()]
+        wanted = own_or_none(workload, machines, given or (), train) or by_name(workload)
         settings = [*(set or []), *as_settings(number, wanted, OPTIONS)]
         if attention is not None:
             wanted = in_one_kernel(wanted, attention)
-        machines = [name.strip() for name in on.split(",") if name.strip()]
         if (calibration or anchors) and len(machines) > 1:
             raise InputError("--calibration and --anchors are for one machine at a time")
         kernels = bool(calibration and calibration.endswith(".spmv.json"))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from slipstick.estimators.contract.named import NamedEstimator
+from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.files.own_names import OwnName, found_here, is_own
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.graph.workload import Workload
@@ -91,19 +92,38 @@ def is_own_program(name: str) -> bool:
     return bool(colon) and dotted and module not in NOT_MODULES
 
 
-def own_or_none(name: str, inputs: Sequence[str] = (), train: str | None = None) -> Workload | None:
+def own_or_none(
+    name: str, machines: Sequence[str], inputs: Sequence[str] = (), train: str | None = None
+) -> Workload | None:
     """`own_program` where the name is one; None for other names, which have neither inputs nor an optimizer.
+
+    Parameters
+    ----------
+    machines
+        Those of the question: no code is run where none of them is known.
 
     Raises
     ------
     InputError
-        As `own_program`, or where inputs or an optimizer are given to another workload.
+        As `own_program`, where no machine is known, or inputs or an optimizer are given to another workload.
     """
     if is_own_program(name):
+        _require_one_known(machines)
         return own_program(name, inputs, train)
     if inputs or train:
         raise InputError(f"{name!r}: --input and --train are of a torch program: FILE.py:FUNCTION")
     return None
+
+
+def _require_one_known(machines: Sequence[str]) -> None:
+    unknown: list[InputError] = []
+    for name in machines:
+        try:
+            machine_by_name(name)
+        except InputError as error:
+            unknown.append(error)
+    if unknown and len(unknown) == len(machines):
+        raise InputError("; ".join(map(str, unknown)))
 
 
 def own_program(name: str, inputs: Sequence[str] = (), train: str | None = None) -> Workload:
@@ -121,9 +141,10 @@ def own_program(name: str, inputs: Sequence[str] = (), train: str | None = None)
     InputError
         Where there is none, it fails, or torch is not installed.
     """
-    from slipstick.workloads.importers.torch.by_name import model_and_inputs
+    from slipstick.workloads.importers.torch.by_name import folder_of, model_and_inputs
     from slipstick.workloads.importers.torch.importer import import_torch
 
+    folder_of(name)
     if isinstance(name, OwnName):
         print(f"slipstick: imports {name.rpartition(':')[0]} and runs its code ({name})", file=sys.stderr)
     model, shapes = model_and_inputs(name, inputs)

@@ -105,3 +105,13 @@ def test_a_program_on_several_machines(folder: Path, capsys: pytest.CaptureFixtu
         assert run(["estimate", "net_of_mine.py:f", "--on", on, "--format", "json"]) == 0
         times[on] = [row["time_s"] for row in json.loads(capsys.readouterr().out)]
     assert times["L4,A100"] == [*times["L4"], *times["A100"]]
+
+
+@pytest.mark.parametrize("words", ["gone.py:f --on L4", "mine.py:f --on rtx-4099", "mine.py:f --on rtx-4099,h1000"])
+def test_no_code_is_run_for_a_wrong_file_or_machine(
+    words: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "mine.py").write_text("raise SystemExit('it ran')\n")
+    assert run(["estimate", *words.split()]) == 2
+    text = capsys.readouterr().err
+    assert text.count("\n") == 1 and ("no file gone.py" in text or "unknown machine" in text)

@@ -28,14 +28,7 @@ def build_by_name(target: str) -> tuple[Any, Inputs | None]:
     InputError
         Where there is no such function, it fails, or it returns something else.
     """
-    module_name = target.rpartition(":")[0]
-    folder = Path.cwd()
-    if module_name.endswith(".py"):
-        file = Path(module_name)
-        if not file.is_file():
-            raise InputError(f"{target!r}: no file {module_name}")
-        folder = file.resolve().parent
-    sys.path.insert(0, str(folder))
+    sys.path.insert(0, str(folder_of(target)))
     try:
         built = import_own(target)()
     except InputError:
@@ -52,6 +45,23 @@ def build_by_name(target: str) -> tuple[Any, Inputs | None]:
     if isinstance(example, (tuple, list, Mapping)):
         model, example = without_constants(model, example)
     return model, described(example, f"{target!r}") if example is not None else None
+
+
+def folder_of(target: str) -> Path:
+    """Where ``MODULE:FUNCTION`` or ``FILE.py:FUNCTION`` is imported from: the current folder, or that of the file.
+
+    Raises
+    ------
+    InputError
+        Where there is no such file.
+    """
+    module_name = target.rpartition(":")[0]
+    if not module_name.endswith(".py"):
+        return Path.cwd()
+    file = Path(module_name)
+    if not file.is_file():
+        raise InputError(f"{target!r}: no file {module_name}")
+    return file.resolve().parent
 
 
 def own_failure(error: BaseException) -> str:
