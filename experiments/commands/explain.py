@@ -71,7 +71,7 @@ def register(app: typer.Typer) -> None:
             return
         if not (workload and on):
             raise InputError("give a WORKLOAD and --on MACHINE (or --trace FILE)")
-        subject = own_or_none(workload, [on], given or (), train) or workload
+        subject = own_or_none(workload, [on], given or (), train, number or ()) or workload
         settings = named_settings(subject, set, number)
         fitted = None
         if calibration:

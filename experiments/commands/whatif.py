@@ -84,7 +84,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.studies.study import Fitting, Study
         from slipstick.experiments.studies.whatif import answer, column_rows, columns_of
 
-        program = own_or_none(workload, [on], given or (), train)
+        program = own_or_none(workload, [on], given or (), train, number or ())
         if program is not None and save:
             raise InputError(
                 f"a study names files: slipstick workloads import {workload} --save {program.name}.json, then whatif "

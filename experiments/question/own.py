@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,13 @@ from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.files.own_names import OwnName, found_here, is_own
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.importers.torch.arguments import Inputs
 
 NOT_MODULES = ("pagerank", "decode", "prompt")
 """Words before a colon that name no module of Python."""
+
+PLACES = {"batch": 0, "batch_size": 0, "seq_len": 1}
+"""Sizes that people ask for by name, and where they stand in the shape of an input."""
 
 
 def own_factory(name: str) -> Callable[[], object]:
@@ -93,7 +97,11 @@ def is_own_program(name: str) -> bool:
 
 
 def own_or_none(
-    name: str, machines: Sequence[str], inputs: Sequence[str] = (), train: str | None = None
+    name: str,
+    machines: Sequence[str],
+    inputs: Sequence[str] = (),
+    train: str | None = None,
+    numbers: Sequence[str] = (),
 ) -> Workload | None:
     """`own_program` where the name is one; None for other names, which have neither inputs nor an optimizer.
 
@@ -109,7 +117,7 @@ def own_or_none(
     """
     if is_own_program(name):
         _require_one_known(machines)
-        return own_program(name, inputs, train)
+        return own_program(name, inputs, train, numbers)
     if inputs or train:
         raise InputError(f"{name!r}: --input and --train are of a torch program: FILE.py:FUNCTION")
     return None
@@ -126,7 +134,9 @@ def _require_one_known(machines: Sequence[str]) -> None:
         raise InputError("; ".join(map(str, unknown)))
 
 
-def own_program(name: str, inputs: Sequence[str] = (), train: str | None = None) -> Workload:
+def own_program(
+    name: str, inputs: Sequence[str] = (), train: str | None = None, numbers: Sequence[str] = ()
+) -> Workload:
     """The forward pass of the torch program that MODULE:FUNCTION builds, or with an optimizer its training step.
 
     Imports are reported on standard error.
@@ -135,11 +145,13 @@ def own_program(name: str, inputs: Sequence[str] = (), train: str | None = None)
     ----------
     inputs
         As text, ``batch,3,224,224`` or ``input_ids=batch,seq_len:int64``; those that the function returns without.
+    numbers
+        Texts NAME=VALUE that were typed: a batch or a length among them must be a named size of the inputs.
 
     Raises
     ------
     InputError
-        Where there is none, it fails, or torch is not installed.
+        Where there is none, it fails, torch is not installed, or the inputs fix a size that a number would set.
     """
     from slipstick.workloads.importers.torch.by_name import folder_of, model_and_inputs
     from slipstick.workloads.importers.torch.importer import import_torch
@@ -148,10 +160,30 @@ def own_program(name: str, inputs: Sequence[str] = (), train: str | None = None)
     if isinstance(name, OwnName):
         print(f"slipstick: imports {name.rpartition(':')[0]} and runs its code ({name})", file=sys.stderr)
     model, shapes = model_and_inputs(name, inputs)
+    _refuse_fixed(name, shapes, numbers)
     label = name.rpartition(":")[2]
     if train is None:
         return import_torch(model, shapes, label, purpose="inference")
     return import_torch(model, shapes, label, purpose="training", optimizer=train)
+
+
+def _refuse_fixed(name: str, shapes: Inputs, numbers: Sequence[str]) -> None:
+    """Refuses a batch or a length where the inputs have no size of that name: before tracing, which takes long."""
+    named = isinstance(shapes, Mapping)
+    given = list(shapes.items()) if isinstance(shapes, Mapping) else [("", one) for one in shapes]
+    for text in numbers:
+        size, _, value = text.partition("=")
+        if not value or size not in PLACES or any(size in one.shape for _, one in given):
+            continue
+        place = PLACES[size]
+        texts = []
+        for key, one in given:
+            sizes = [value if at == place else str(known) for at, known in enumerate(one.shape)]
+            dtype = "" if one.dtype == "float32" else f":{one.dtype}"
+            texts.append(f"--input {f'{key}=' if named else ''}{','.join(sizes)}{dtype}")
+        raise InputError(
+            f"--{size.replace('_', '-')} {value}: the inputs of {name} have fixed sizes; give {' '.join(texts)} instead"
+        )
 
 
 def code_digest(name: str | None) -> str:

@@ -115,3 +115,23 @@ def test_no_code_is_run_for_a_wrong_file_or_machine(
     assert run(["estimate", *words.split()]) == 2
     text = capsys.readouterr().err
     assert text.count("\n") == 1 and ("no file gone.py" in text or "unknown machine" in text)
+
+
+@pytest.mark.parametrize(
+    ("given", "number", "words"),
+    [
+        ("", "--batch 32", "--batch 32: the inputs of net_of_mine.py:f have fixed sizes; give --input 32,64 instead"),
+        ("--input x=8,64:int64", "--batch=4", "give --input x=4,64:int64 instead"),
+    ],
+)
+def test_a_batch_that_the_inputs_fix_is_given_with_them(
+    given: str, number: str, words: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch", reason="reading a torch program needs slipstick[torch]")
+    (folder / "net_of_mine.py").write_text(
+        "import torch\n\n\ndef f():\n    return torch.nn.Linear(64, 64), (torch.randn(8, 64),)\n"
+    )
+    common = ["estimate", "net_of_mine.py:f", "--on", "L4"]
+    assert run([*common, *given.split(), *number.split()]) == 2
+    assert words in capsys.readouterr().err
+    assert run([*common, "--input", "batch,64", *number.split()]) == 0
