@@ -81,6 +81,8 @@ def test_only_the_workload_varies_and_only_known_kernels_run() -> None:
         whatif("gemm", "xeon-e5-2680", {"machine.clock": [1e9]}, estimator="measure")
     with pytest.raises(InputError, match="unknown kind of operation that can run here: 'convolution'"):
         QUICK.estimate(workload("vgg16-inference"), machine("xeon-e5-2680"))
+    with pytest.raises(InputError, match="function of 'sweep' that can run here: 'stream-triad'"):
+        QUICK.estimate(workload("stream-triad"), machine("xeon-e5-2680"))
     with pytest.raises(InputError, match=r"moves 1\.2e\+10 bytes: want at most"):
         QUICK.estimate(workload("vector-sum"), machine("xeon-e5-2680"), {"elements": 5e8})
 

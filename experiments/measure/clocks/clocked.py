@@ -154,8 +154,8 @@ def _gemm(op: Op, dims: Mapping[str, int]) -> Iterator[Step]:
 
 
 def _elementwise(op: Op, dims: Mapping[str, int]) -> Step:
-    elements, reads = dims["elements"], dims["reads"]
-    function = str(op.attributes.get("function"))
+    elements, reads = dims["elements"], dims.get("reads")  # a loop reads neighbours, which its dims do not count
+    function = str(op.attributes.get("function") or op.attributes.get("loop"))
     result = np.empty(elements, op.dtype)
     one, other = _filled((elements,), op.dtype), _filled((elements,), op.dtype)
     if function == "relu" and reads == elements:
