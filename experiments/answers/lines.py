@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from slipstick.estimators.composites.consumption import EXCESS
-from slipstick.estimators.core.estimate import Estimate
+from slipstick.estimators.core.estimate import WAITING, Estimate
 from slipstick.estimators.operation.power.energy import pooled_power
 from slipstick.experiments.question.domain import remarks
 from slipstick.experiments.question.facts import Facts, MemoryNeed
@@ -144,8 +144,13 @@ def _group_row(kind: str, count: float, time: float, share: float, bound_by: str
 def remainder_rows(answer: Estimate, column: str) -> list[dict[str, Any]]:
     """What is left of the time beside its parts, by name, so that the shares of a table sum to 100 %."""
     left = {name: seconds for name, seconds in answer.remainder.items() if abs(seconds) >= 5e-4 * answer.time}
+    of_host = {WAITING: "waiting for the host"} if answer.metrics.get("device_busy", 1.0) < 1.0 else {}
     return [
-        {column: f"({name})", "time": shown(seconds, "s"), "share": shown(100 * seconds / answer.time, "%")}
+        {
+            column: f"({of_host.get(name, name)})",
+            "time": shown(seconds, "s"),
+            "share": shown(100 * seconds / answer.time, "%"),
+        }
         for name, seconds in left.items()
     ]
 

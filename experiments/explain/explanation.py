@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from slipstick.estimators.calibration.calibration import DRAWS, SEED
-from slipstick.estimators.core.estimate import FIXED, Estimate
+from slipstick.estimators.core.estimate import FIXED, WAITING, Estimate
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.operation_model import grouped, machine_values
@@ -16,6 +16,7 @@ from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.sensitivity.elasticities import crossovers, sensitivity
 from slipstick.experiments.explain.dials import Dials, slope
 from slipstick.experiments.question.domain import remarks
+from slipstick.experiments.question.facts import HOST
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.question.unread import unread
 from slipstick.hwmodels.files.readers import InputError
@@ -90,6 +91,8 @@ def bottleneck_rows(answer: Estimate) -> list[dict[str, Any]]:
         totals.setdefault(part.bound_by or part.kind, []).append(part.contribution)
     if FIXED in answer.remainder:
         totals[FIXED] = [answer.remainder[FIXED]]
+    if WAITING in answer.remainder and answer.metrics.get("device_busy", 1.0) < 1.0:
+        totals[HOST] = [answer.remainder[WAITING]]
     whole = sum(map(sum, totals.values())) or 1.0
     rows = [{"bound_by": name, "share": sum(t) / whole, "operations": len(t)} for name, t in totals.items()]
     return sorted(rows, key=lambda row: -float(str(row["share"])))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from slipstick.estimators.composites.kept_workloads import as_compiled
-from slipstick.estimators.core.estimate import FIXED, Estimate
+from slipstick.estimators.core.estimate import WAITING, Estimate
 from slipstick.estimators.named.machine_kind import machine_kind
 from slipstick.estimators.operation.roofline import serving_rate
 from slipstick.experiments.question.question import Question
@@ -160,20 +160,25 @@ def groups(answer: Estimate) -> tuple[KindShare, ...]:
 
 
 def bounds(answer: Estimate) -> tuple[tuple[str, float], ...]:
-    """Share of the time by what bounds it, overlaps apart, largest first; empty where nothing says.
+    """Share of the time by what bounds it, largest first, 1 in all; empty where nothing says.
 
     Where a host issues operations more slowly than the device works, the device's idle share is the host's.
     """
     busy = min(1.0, answer.metrics.get("device_busy", 1.0))
-    fixed = answer.remainder.get(FIXED, 0.0)
-    whole = fixed + sum(part.contribution for part in answer.parts) or 1.0
+    left = {name: seconds for name, seconds in answer.remainder.items() if seconds > 0}
+    if busy < 1.0:
+        left.pop(WAITING, None)
+    whole = sum(left.values()) + sum(part.contribution for part in answer.parts) or 1.0
     shares: dict[str, float] = {}
     for part in answer.parts:
         if part.bound_by:
-            shares[part.bound_by] = shares.get(part.bound_by, 0.0) + busy * part.contribution / whole
-    if shares and fixed:
-        shares[FIXED] = fixed / whole
-    if shares and busy < 1.0:
+            shares[part.bound_by] = shares.get(part.bound_by, 0.0) + part.contribution
+    if not shares:
+        return ()
+    for name, seconds in left.items():
+        shares[name] = shares.get(name, 0.0) + seconds
+    shares = {name: busy * seconds / whole for name, seconds in shares.items()}
+    if busy < 1.0:
         shares[HOST] = shares.get(HOST, 0.0) + 1.0 - busy
     return tuple(sorted(shares.items(), key=lambda entry: -entry[1]))
 

@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from slipstick.experiments.explain.explanation import bottleneck_rows
 from slipstick.experiments.question.facts import facts
 from slipstick.experiments.question.question import question
 
@@ -31,3 +32,19 @@ def test_products_of_two_types_are_held_against_the_peaks_of_both_and_the_words_
 def test_products_of_one_type_are_held_against_its_peak() -> None:
     asked = question("resnet50", "a100-sxm-80gb", dtype="bfloat16")
     assert facts(asked, asked.answer()).mfu_of == "the bfloat16 peak"
+
+
+def test_shares_sum_to_the_time_and_kernels_that_a_host_hides_take_their_own_time() -> None:
+    """The host bounds five small layers; of a large network it takes nothing."""
+    small, large = question("mlp-inference", "h100-sxm", dtype="bfloat16"), question("resnet50", "a100-sxm-80gb")
+    for asked in (small, large):
+        answer = asked.answer()
+        known = facts(asked, answer)
+        assert sum(share for _, share in known.bounds) == pytest.approx(1.0)
+        left = math.fsum(answer.remainder.values())
+        assert math.fsum(group.time for group in known.groups) + left == pytest.approx(answer.time)
+        assert all(part.contribution == pytest.approx(part.time * part.times) for part in answer.parts)
+        assert not {"fixed", "side by side"} & set(answer.remainder)
+    waiting = small.answer().remainder["waiting"] / small.answer().time
+    assert dict(facts(small, small.answer()).bounds)["host"] == pytest.approx(waiting) and waiting > 0.5
+    assert bottleneck_rows(small.answer())[0] == {"bound_by": "host", "share": pytest.approx(waiting), "operations": 1}
