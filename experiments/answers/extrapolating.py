@@ -87,9 +87,20 @@ def _say(predictions: Sequence[Prediction], notes: Sequence[str], request: Extra
             f"most helpful: a run at {name} = {helpful[name]:g}; it would narrow the band at {last:g} from "
             f"x{helpful['band']:.2g} to about x{helpful['expected_band']:.2g}"
         )
-    emit(rows_of(prediction, request), notes=heads, below=["assuming: " + "; ".join([*prediction.assumptions, *notes])])
+    rows = [_verdict_first(row) for row in rows_of(prediction, request)]
+    emit(rows, notes=heads, below=["assuming: " + "; ".join([*prediction.assumptions, *notes])])
     if request.next:
         emit(_next(prediction, request)["measure_next"], title="measure next")
+
+
+def _verdict_first(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row for people: time, band and verdict before what follows from them; probabilities in percent."""
+    rest = dict(row)
+    ratio, reason = rest.pop("ratio"), rest.pop("reason")
+    probability, verdict = rest.pop("probability_within_20_percent"), rest.pop("verdict")
+    sure = None if probability is None else f"{100 * probability:.0f} %"
+    point = {key: rest.pop(key) for key in list(rest)[: list(rest).index("interval_level") + 1]}
+    return point | {"within_20_%": sure, "verdict": verdict} | rest | {"ratio": ratio, "reason": reason}
 
 
 def rows_of(prediction: Prediction, request: ExtrapolationRequest) -> list[dict[str, Any]]:
@@ -172,7 +183,7 @@ def _say_surfaces(predictions: Mapping[str, SurfacePrediction], notes: tuple[str
         f"time [s] = {last.law.text(last.point)}",
         f"laws averaged: {shares}",
     ]
-    emit([{key: value for key, value in row.items() if key != "region"} for row in rows], notes=heads, below=assumed)
+    emit([_verdict_first(row) for row in prediction.rows()], notes=heads, below=assumed)
 
 
 def headline(row: Mapping[str, Any], parameters: int = 1) -> str:
