@@ -24,6 +24,7 @@ from slipstick.estimators.core.schedule_model import FormulaSchedule, Outcome
 from slipstick.estimators.tuned.tuned_defaults import ISSUE
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.records import Same, Table
+from slipstick.hwmodels.files.shown import shown
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import symbols_of
 from slipstick.workloads.graph.workload import Op, Workload
@@ -52,6 +53,15 @@ class HostIssue(FormulaSchedule):
         count = None if replayed else _issued(Same(workload), machine.runtime.free_kinds)
         return _longer_of(replayed=replayed, count=count)
 
+    def pace(self, workload: Workload, machine: Machine) -> tuple[float, float] | None:
+        """How many operations the host issues, and seconds for each: their product is the least time of the whole.
+
+        None where a recorded graph is issued at once, or open sizes decide how many there are.
+        """
+        runtime = machine.runtime
+        count = None if runtime.mode == "graph_replay" else _issued(Same(workload), runtime.free_kinds)
+        return None if count is None else (count, runtime.issue_overhead + self.issue)
+
     def combine(self, workload: Workload, times: FloatArray, machine: Machine, run: Mapping[str, float]) -> Outcome:
         """See `Schedule.combine`; metrics: shares of the time that the device and the host are busy."""
         outcome = FormulaSchedule.combine(self, workload, times, machine, run)
@@ -60,10 +70,11 @@ class HostIssue(FormulaSchedule):
         bound = outcome.time > device * (1 + 1e-9)
         metrics = {"device_busy": device / outcome.time if outcome.time else 0.0}
         notes: tuple[str, ...] = ()
-        if bound:
-            notes = (
-                f"the host issues operations more slowly than the device works ({device / outcome.time:.0%} busy)",
-            )
+        pace = self.pace(workload, machine)
+        if bound and pace:
+            fused = " of the graph before fusion" if any(issues(op) > 1 for op in workload) else ""
+            busy = f"the device is {device / outcome.time:.0%} busy"
+            notes = (f"the host issues {pace[0]:,.0f} operations{fused} in {shown(pace[1], 's')} each: {busy}",)
         # kernels run one after the other: each adds its own time, and what the host takes beyond them is waiting
         return replace(outcome, metrics=Table(metrics), elapsed=None, fixed=0.0, assumptions=notes)
 

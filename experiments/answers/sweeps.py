@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from slipstick.estimators.composites.kept_workloads import as_compiled
+from slipstick.estimators.schedule.host_issue import HostIssue
 from slipstick.experiments.answers.lines import assumptions, headline
 from slipstick.experiments.answers.readable import sweep_row, value_shown
 from slipstick.experiments.pages.output import emit, emit_line, line_width
@@ -14,9 +16,11 @@ from slipstick.experiments.question.facts import items_of, unit_of
 from slipstick.experiments.question.objectives import FRONT, known_only
 from slipstick.experiments.studies.sweep import Columns
 from slipstick.experiments.studies.whatif import WhatIf, column_rows
-from slipstick.hwmodels.files.shown import count_shown
+from slipstick.hwmodels.files.shown import count_shown, shown
 
 AMOUNTS = ("batch", "seq_len")
+HOST_FIELDS = ("machine.runtime.", "estimator.")
+"""What is varied where a host's seconds differ from point to point."""
 
 
 def print_sweep_table(
@@ -28,6 +32,7 @@ def print_sweep_table(
         notes.append("bands of ratios: what was fitted, and most of what the fit misses, is one for both times")
     doubts = remarks(answer.question)  # below the table, with what is assumed
     notes += [text for text in lines if text not in doubts]
+    notes += _host_notes(answer, table)
     rates = _rates(answer, table)
     rate = next(iter(rates), "")
     table = {**table, **rates}
@@ -46,12 +51,27 @@ def print_sweep_table(
         notes.append(f"the {rows} {order} of {count} points (--format csv gives all):")
         first = np.argsort(-table[rate] if rate else table["time_ratio"], kind="stable")[:rows]
         table = {name: column[first] for name, column in table.items()}
-    shown = known_only(column_rows(table))
+    printed = known_only(column_rows(table))
     if rate:
-        shown = [{**row, rate: count_shown(float(value))} for row, value in zip(shown, table[rate], strict=True)]
-    emit([sweep_row(row, answer.space.names, answer.level, line_width()) for row in shown], "table", notes=notes)
+        printed = [{**row, rate: count_shown(float(value))} for row, value in zip(printed, table[rate], strict=True)]
+    emit([sweep_row(row, answer.space.names, answer.level, line_width()) for row in printed], "table", notes=notes)
     for text in [*assumptions(answer.question, answer.today, verbose=verbose), *answer.unknown]:
         emit_line(text)
+
+
+def _host_notes(answer: WhatIf, table: Columns) -> list[str]:
+    """How many points take as long as the host needs to issue their operations, where it takes the same for all."""
+    question = answer.question
+    schedule = getattr(question.estimator.model, "schedule", None)
+    if not isinstance(schedule, HostIssue) or any(name.startswith(HOST_FIELDS) for name in answer.space.names):
+        return []
+    pace = schedule.pace(as_compiled(question.workload, question.machine), question.machine)
+    times = np.asarray(table["time_s"], dtype=np.float64)
+    bounded = 0 if pace is None else int(np.sum(np.isclose(times, pace[0] * pace[1], rtol=1e-6, atol=0.0)))
+    if pace is None or not bounded:
+        return []
+    each = f"{pace[0]:,.0f} operations of the graph before fusion x {shown(pace[1], 's')}"
+    return [f"the host bounds {bounded} of {len(times)} points: {each} to issue (--mode graphs issues them at once)"]
 
 
 def _rates(answer: WhatIf, table: Columns) -> Columns:
