@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+from collections.abc import Callable, Mapping
 
 from slipstick.estimators.learning.fitted_file import FittedFile
 from slipstick.hwmodels.files.readers import unknown_name
 
-REFITS = {
-    "llama-cpp": "slipstick.experiments.evidence.validation.serving.local_rows",
-    "serving": "slipstick.experiments.evidence.validation.serving.refit",
-}
+
+def _llama_cpp() -> FittedFile:
+    from slipstick.experiments.evidence.validation.serving.local_rows import refit
+
+    return refit()
+
+
+def _serving() -> FittedFile:
+    from slipstick.experiments.evidence.validation.serving.refit import refit
+
+    return refit()
+
+
+REFITS: Mapping[str, Callable[[], FittedFile]] = {"llama-cpp": _llama_cpp, "serving": _serving}
 
 
 def refitted(name: str) -> FittedFile:
@@ -23,5 +33,4 @@ def refitted(name: str) -> FittedFile:
     """
     if name not in REFITS:
         raise unknown_name("fitted numbers", name, sorted(REFITS))
-    made: FittedFile = import_module(REFITS[name]).refit()
-    return made
+    return REFITS[name]()
