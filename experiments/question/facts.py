@@ -162,6 +162,7 @@ def groups(answer: Estimate) -> tuple[KindShare, ...]:
 def bounds(answer: Estimate) -> tuple[tuple[str, float], ...]:
     """Share of the time by what bounds it, largest first, 1 in all; empty where nothing says.
 
+    A part of which only the kind is known stands under its kind.
     Where a host issues operations more slowly than the device works, the device's idle share is the host's.
     """
     busy = min(1.0, answer.metrics.get("device_busy", 1.0))
@@ -170,11 +171,12 @@ def bounds(answer: Estimate) -> tuple[tuple[str, float], ...]:
         left.pop(WAITING, None)
     whole = sum(left.values()) + sum(part.contribution for part in answer.parts) or 1.0
     shares: dict[str, float] = {}
-    for part in answer.parts:
-        if part.bound_by:
-            shares[part.bound_by] = shares.get(part.bound_by, 0.0) + part.contribution
-    if not shares:
+    if not any(part.bound_by for part in answer.parts):
         return ()
+    for part in answer.parts:
+        if part.contribution > 0:
+            name = part.bound_by or part.kind
+            shares[name] = shares.get(name, 0.0) + part.contribution
     for name, seconds in left.items():
         shares[name] = shares.get(name, 0.0) + seconds
     shares = {name: busy * seconds / whole for name, seconds in shares.items()}

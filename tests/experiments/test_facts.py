@@ -8,7 +8,7 @@ import pytest
 
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.explain.explanation import bottleneck_rows
-from slipstick.experiments.question.facts import facts
+from slipstick.experiments.question.facts import bounds, facts
 from slipstick.experiments.question.question import question
 
 A100_PEAKS = {"tfloat32": 156e12, "float32": 19.5e12}
@@ -49,6 +49,15 @@ def test_shares_sum_to_the_time_and_kernels_that_a_host_hides_take_their_own_tim
     waiting = small.answer().remainder["waiting"] / small.answer().time
     assert dict(facts(small, small.answer()).bounds)["host"] == pytest.approx(waiting) and waiting > 0.5
     assert bottleneck_rows(small.answer())[0] == {"bound_by": "host", "share": pytest.approx(waiting), "operations": 1}
+
+
+@pytest.mark.parametrize("board", ["tpu-v3", "tpu-v2-8"])
+def test_what_bounds_a_board_of_tpus_is_all_of_its_time(board: str) -> None:
+    """Normalisations have measured rates and no bound: they stand under their kind, and what overlaps by its name."""
+    answer = question("resnet50", board).answer()
+    shares = dict(bounds(answer))
+    assert sum(shares.values()) == pytest.approx(1.0)
+    assert shares.get("overlap", 0.0) == pytest.approx(answer.remainder.get("overlap", 0.0) / answer.time)
 
 
 def test_a_what_if_says_where_the_host_bounds_it_and_an_answer_how_fast_it_issues(
