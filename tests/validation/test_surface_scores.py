@@ -34,7 +34,8 @@ def test_laws_have_a_grid_a_source_and_positive_times() -> None:
 def test_missing_tables_are_skipped_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(board, "LAWS", ())
     rows = board.BOARD.rows(tmp_path)
-    assert [row.case for row in rows] == ["skipped"] * 2 and "multi_hommexx.csv is not in" in rows[1].reason
+    assert {row.case for row in rows} == {"skipped"}
+    assert any("multi_hommexx.csv is not in" in row.reason for row in rows)
 
 
 def test_relearn_is_foretold_better_than_by_a_product_of_powers() -> None:
