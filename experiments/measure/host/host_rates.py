@@ -27,7 +27,7 @@ MAX_ARRAY_BYTES = 256_000_000
 GATHERED = 100_000
 MEMORY = "DRAM"
 PLAUSIBLE_BYTES_PER_CYCLE = 512.0
-"""Two loads and a store of 64 bytes a cycle, at up to 2.67 times the stated clock: servers boost from 2 to over 4 GHz."""
+"""Two loads and a store of 64 bytes a cycle, at up to 2.67 times the stated clock: servers boost from 2 to 4 GHz."""
 
 
 @dataclass(frozen=True)
