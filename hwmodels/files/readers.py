@@ -20,6 +20,7 @@ from slipstick.hwmodels.files.opener import DEFAULT_LIMIT_BYTES as DEFAULT_LIMIT
 from slipstick.hwmodels.files.opener import MAX_DEPTH as MAX_DEPTH
 from slipstick.hwmodels.files.opener import MEGABYTE as MEGABYTE
 from slipstick.hwmodels.files.opener import read_bytes as read_bytes
+from slipstick.hwmodels.files.shown import visible
 from slipstick.hwmodels.files.writer import atomic_write as atomic_write
 
 MAX_INTEGER = 10**40
@@ -217,7 +218,7 @@ def read_csv_rows(
             raise InputError(f"{path}: column {repeated[0]!r} stands twice in the header")
         for name in required:
             if name not in header:
-                raise InputError(f"{path}: no column {name!r} (columns: {', '.join(header)})")
+                raise InputError(f"{path}: no column {name!r} (columns: {visible(', '.join(header))})")
         for number, row in enumerate(reader, 1):
             if not row:
                 continue

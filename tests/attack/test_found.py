@@ -86,3 +86,13 @@ def test_a_grown_file_of_measurements_is_refused_before_it_is_built(
     path.write_text(text)
     with pytest.raises(InputError, match=f"more than {limit}"):
         read(path)
+
+
+def test_a_column_name_of_several_lines_stays_one_line_of_the_error(tmp_path: Path) -> None:
+    from slipstick.experiments.measure.clocks.anchor_times import read_rows
+
+    path = tmp_path / "rows.csv"
+    path.write_text('",time_s\n1,10.2\n",5.4\n4,3.1\n')
+    with pytest.raises(InputError, match="no column 'kind'") as refused:
+        read_rows(path)
+    assert "\n" not in str(refused.value)
