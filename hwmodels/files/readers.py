@@ -20,7 +20,6 @@ from slipstick.hwmodels.files.opener import DEFAULT_LIMIT_BYTES as DEFAULT_LIMIT
 from slipstick.hwmodels.files.opener import MAX_DEPTH as MAX_DEPTH
 from slipstick.hwmodels.files.opener import MEGABYTE as MEGABYTE
 from slipstick.hwmodels.files.opener import read_bytes as read_bytes
-from slipstick.hwmodels.files.shown import visible
 from slipstick.hwmodels.files.writer import atomic_write as atomic_write
 
 MAX_INTEGER = 10**40
@@ -208,7 +207,7 @@ def read_csv_rows(
     separator = next((mark for mark in ",;\t" if mark in first), ",")
     reader = csv.reader(io.StringIO(text), strict=True, delimiter=separator)
     try:
-        header = [name.strip() for name in next(reader, [])]
+        header = [" ".join(name.split()) for name in next(reader, [])]  # a name is one line of an error
         if not any(header):
             raise InputError(f"{path}: is empty; want a header line with columns {', '.join(required) or 'by name'}")
         if len(header) > MAX_COLUMNS:
@@ -218,7 +217,7 @@ def read_csv_rows(
             raise InputError(f"{path}: column {repeated[0]!r} stands twice in the header")
         for name in required:
             if name not in header:
-                raise InputError(f"{path}: no column {name!r} (columns: {visible(', '.join(header))})")
+                raise InputError(f"{path}: no column {name!r} (columns: {', '.join(header)})")
         for number, row in enumerate(reader, 1):
             if not row:
                 continue
