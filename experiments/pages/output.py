@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import math
-import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -285,8 +284,8 @@ def _folded(name: str, width: int) -> str:
 
 
 def line_width() -> int:
-    """Columns of the terminal, or as COLUMNS says; 200 where the output is no terminal and COLUMNS is not set."""
-    return get_terminal_size().columns if sys.stdout.isatty() or "COLUMNS" in os.environ else 200
+    """Columns of the terminal; 200 where the output is none."""
+    return get_terminal_size().columns if sys.stdout.isatty() else 200
 
 
 def _cell(value: Any, digits: int = 3) -> str:
