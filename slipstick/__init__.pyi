@@ -123,6 +123,8 @@ from .experiments.subjects.iterations.logs import read_log as read_log
 from .estimators.run.iteration_choice import Selection as Selection
 from .estimators.run.representative import select as select
 from .estimators.run.representative import seqpoint as seqpoint
+from .estimators.run.warm_up import WarmUp as WarmUp
+from .estimators.run.warm_up import warm_up as warm_up
 from .estimators.run.phase_report import PhaseReport as PhaseReport
 
 # Questions, what-ifs and studies

@@ -36,6 +36,10 @@ def register(app: typer.Typer) -> None:
         project: Annotated[
             Path | None, typer.Option(help="a log from another machine that holds (at least) the representatives")
         ] = None,
+        slow_first: Annotated[
+            str | None,
+            typer.Option(help="iterations slow for being first (autotuning): leave-out | keep [default: leave-out]"),
+        ] = None,
         level: Annotated[float, typer.Option(help="of the interval", min=0.01, max=0.999)] = 0.8,
         seed: Annotated[int, typer.Option(help="of what is drawn at random", min=0)] = 0,
         counters: Annotated[
@@ -52,6 +56,7 @@ def register(app: typer.Typer) -> None:
         from inspect import signature
 
         from slipstick.estimators.run.representative import METHODS, select, values_from
+        from slipstick.estimators.run.warm_up import FIRST_ITERATIONS
         from slipstick.experiments.pages.output import emit
         from slipstick.experiments.question.settings import number_of
         from slipstick.experiments.subjects.iterations.logs import read_log, simulated_log, write_representatives
@@ -60,6 +65,12 @@ def register(app: typer.Typer) -> None:
 
         if method not in METHODS:
             raise unknown_name("method of selection", method, list(METHODS))
+        if on is not None and slow_first is not None:
+            raise InputError("--slow-first is for logs: no simulated iteration (--on) is slow for being first")
+        way = slow_first or ("leave-out" if on is None else "keep")
+        if way not in FIRST_ITERATIONS:
+            raise unknown_name("way with --slow-first", way, list(FIRST_ITERATIONS))
+        judge = FIRST_ITERATIONS[way]
         if on is None:
             iterations = read_log(log, length, statistic)
         elif lengths is None:
@@ -71,10 +82,15 @@ def register(app: typer.Typer) -> None:
         offered = {"error": limit, "size": size, "seed": seed}
         taken = signature(METHODS[method]).parameters
         settings = {name: value for name, value in offered.items() if name in taken and value is not None}
-        chosen = select(method, iterations, **settings)
+        judged = judge(iterations)
+        logged, iterations = iterations, judged.steady
+        chosen = judged.warm(select(method, iterations, **settings))
         values, where = chosen.times, "in the log they were chosen on"
+        left_out = [f"{log.name}: {line}" for line in judged.lines()]
         if project is not None:
-            values, where = values_from(chosen, iterations, read_log(project, length, statistic))
+            other = judge(read_log(project, length, statistic))
+            values, where = values_from(chosen, iterations, other.steady)
+            left_out += [f"{project.name}: {line}" for line in other.lines()]
         projected = chosen.project(values)
         band = projected.interval(level)
         rows = [
@@ -101,7 +117,9 @@ def register(app: typer.Typer) -> None:
             "method": method,
             "iterations": len(iterations),
             "representatives": len(chosen),
-            "total_s": iterations.total,
+            "total_s": logged.total,
+            "slow_first": judged.indices.tolist(),
+            "slow_first_extra_s": judged.extra_s,
             "projected_s": projected.total,
             "low_s": band[0] if band else None,
             "high_s": band[1] if band else None,
@@ -124,6 +142,8 @@ def register(app: typer.Typer) -> None:
             f"the limit of {limit:.3%} was not reached with any number of bins: the closest is "
             f"{chosen.error:+.3%} with {len(chosen)} (repeated lengths scatter; --method stratified gives an interval)"
         )
+        if format == "csv":
+            print("".join(f"slipstick: {line}\n" for line in left_out), end="", file=sys.stderr)
         if format != "table" and not summary.get("error_reached", True):
             print(f"slipstick: {missed}", file=sys.stderr)
         if format == "json":
@@ -131,13 +151,14 @@ def register(app: typer.Typer) -> None:
             return
         between = f" ({level:.0%}: {band[0]:.5g} .. {band[1]:.5g} s)" if band else " (one iteration gives no interval)"
         notes = [
-            f"{log.name}: {len(iterations)} iterations by {iterations.proxy}, {iterations.total:.5g} s in all",
+            f"{log.name}: {len(iterations)} iterations by {iterations.proxy}, {logged.total:.5g} s in all",
+            *left_out,
             f"{method}: {len(chosen)} representatives; error where chosen {chosen.error:+.2%}; "
             f"costs 1/{chosen.saving_serial:.0f} of the run, in parallel 1/{chosen.saving_parallel:.0f}",
             f"projected from their times {where}: {projected.total:.5g} s{between}",
         ]
         if method == "seqpoint" and not summary["error_reached"]:
-            notes.insert(2, missed)
+            notes.insert(2 + len(left_out), missed)
         if means:
             notes.append("mean an iteration: " + ", ".join(f"{name} {value:.5g}" for name, value in means.items()))
         emit(rows, format, notes=notes)
