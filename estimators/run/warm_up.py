@@ -104,8 +104,8 @@ def warm_up(run: Iterations) -> WarmUp:
 
     An iteration is slow from 1.5 times the usual time of its length on, where that is beyond the scatter (four robust
     standard deviations). Slow first occurrences of a length are named where they are slow more often than the other
-    iterations (hypergeometric test, 5 %), and so are slow iterations at the very beginning. Slow ones elsewhere are part
-    of the run. Where durations stand for the lengths only the beginning is judged.
+    iterations (hypergeometric test, 5 %), and so are slow iterations at the very beginning. Slow ones elsewhere are
+    part of the run. Where durations stand for the lengths only the beginning is judged.
 
     Raises
     ------
