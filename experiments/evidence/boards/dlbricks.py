@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,25 +13,24 @@ from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.score import Board, Data, Metric, MissingError, Scored, of_errors
 from slipstick.experiments.evidence.validation.bricks import dlbricks_own
 from slipstick.experiments.evidence.validation.bricks.dlbricks_data import SEQUENCES, Timings, timings
+from slipstick.experiments.evidence.validation.bricks.machines_left_out import TimedMachine, answers, machine_of
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-AGREEMENT = 0.67
-"""Share of a model's residual that is carried to another machine; 1 would trust two machines wholly."""
 LEVEL = 0.80
 WORST = 0.12
 METRICS = (Metric("mean |log error|", lambda ours, measured: float(np.mean(log_errors(ours, measured))), "%"),)
 
 
 def _machines(data: Data) -> Iterator[Scored | ValidationRow]:
-    """Each machine from the others; with `--data`, each machine there from the shared ones."""
+    """Each machine from the others and from those of other families; with `--data`, each there from the shared ones."""
     shared, judged = timings(), timings(data.scored)
     if shared is None or judged is None:
         raise MissingError(why_missing(SEQUENCES, data.scored if shared is not None else None))
-    known = sorted(set(shared.composed.index.get_level_values(0)))
-    for name in sorted(set(judged.composed.index.get_level_values(0))):
-        yield _scored(shared, judged, name, [other for other in known if other != name])
+    for name in sorted(set(judged.sequences.instance)):
+        known = [other for other in sorted(set(shared.sequences.instance)) if other != name]
+        strangers = [other for other in known if other.partition(".")[0] != name.partition(".")[0]]
+        yield _scored(shared, judged, name, known, "machine")
+        if strangers and strangers != known:
+            yield _scored(shared, judged, name, strangers, "family of machines")
 
 
 def _own(data: Data) -> list[ValidationRow]:
@@ -40,65 +38,33 @@ def _own(data: Data) -> list[ValidationRow]:
     return dlbricks_own.rows() if data.scored is None else []
 
 
-def log_residuals(data: Timings, instance: str) -> dict[str, float]:
-    """log(end to end / composed) by model; composed is the median over the granularities: no single sweep skews it."""
-    composed = of_instance(data.composed.median(axis="columns"), instance)
-    measured = of_instance(data.end_to_end, instance)
-    return {model: float(np.log(measured[model] / composed[model])) for model in composed if model in measured}
-
-
-def of_instance(series: pd.Series[float], instance: str) -> dict[str, float]:
-    """Seconds of one instance by model."""
-    return {str(key[1]): float(value) for key, value in series.items() if key[0] == instance and np.isfinite(value)}  # type: ignore[index]
-
-
-def carried(residuals: list[dict[str, float]], model: str) -> float:
-    """What all machines agree on of a model's residual: the smallest, where their signs are one; else 0."""
-    values = [known[model] for known in residuals if model in known]
-    if not values or min(values) < 0 < max(values):
-        return 0.0
-    return AGREEMENT * min(values, key=abs)
-
-
-def _scored(training: Timings, judged: Timings, instance: str, others: list[str]) -> Scored | ValidationRow:
-    known = [log_residuals(training, other) for other in others]
-    truth = log_residuals(judged, instance)
-    single = of_instance(judged.composed[min(judged.composed.columns)], instance)
-    measured = of_instance(judged.end_to_end, instance)
-    errors = np.array([truth[model] - carried(known, model) for model in truth])
-    if not len(errors):
-        return skipped("dlbricks", f"{instance}: no model with both composed and end-to-end latency")
-    baselines = {
-        "sum of single layers": [np.log(measured[model] / single.get(model, np.nan)) for model in truth],
-        "median over granularities": list(truth.values()),
-    }
+def _scored(training: Timings, judged: Timings, name: str, others: list[str], left_out: str) -> Scored | ValidationRow:
+    references = training.sequences[training.sequences.instance.isin(others)]
+    target = machine_of(judged, name, references)
+    if not target.networks:
+        return skipped("dlbricks", f"{name}: no model with both composed and end-to-end latency")
+    predicted = answers(target, [machine_of(training, other, references) for other in others])
+    errors = np.log(predicted.seconds / predicted.measured)
     worst = float(np.max(np.abs(errors)))
     return replace(
-        of_errors(f"whole models on {instance}", "machine", errors, baselines),
+        of_errors(f"whole models on {name}", left_out, errors, _baselines(judged, target)),
         metrics=METRICS,
         goals=(4.0,),
         holds=worst <= WORST,
-        half=_half_width(training, others),
+        half=predicted.half,
         level=LEVEL,
         reason=f"worst model {100 * worst:.1f} % (goal 12 %)",
     )
 
 
-def _half_width(training: Timings, others: list[str]) -> float:
-    """Half of the band in log time: what holds for a machine that is in none of the fits.
-
-    Each known machine is predicted from the other known ones; the level's quantile of those errors (of each machine,
-    then their mean) holds the models' scatter and how far machines of a family differ. Residuals of the machines fitted
-    to alone covered 58-77 % of a new one's models.
-    """
-    known = {other: log_residuals(training, other) for other in others}
-    halves = []
-    for name, truth in known.items():
-        rest = [residuals for other, residuals in known.items() if other != name]
-        errors = [abs(value - carried(rest, model)) for model, value in truth.items()]
-        if errors:
-            halves.append(float(np.quantile(errors, LEVEL)))
-    return float(np.mean(halves)) if halves else float("nan")
+def _baselines(judged: Timings, target: TimedMachine) -> dict[str, Sequence[float]]:
+    """Log errors of sums as they are."""
+    sums = judged.composed.loc[target.name].reindex(target.networks)
+    measured = np.log([target.whole[network] for network in target.networks])
+    return {
+        "sum of single layers": list(np.log(sums[min(sums.columns)].to_numpy(dtype=float)) - measured),
+        "median over granularities": list(np.log(np.nanmedian(sums.to_numpy(dtype=float), axis=1)) - measured),
+    }
 
 
 BOARD = Board(

@@ -19,7 +19,7 @@ SEQUENCES = "dlbricks/sequences.csv.gz"
 END_TO_END = "dlbricks/end_to_end.csv"
 LAYERS = "dlbricks/layers_c5.2xlarge.csv.gz"
 FIGURE_3 = "dlbricks/figure3_and_10_c5.2xlarge.json"
-SEQUENCE_COLUMNS = ("instance", "G", "model", "rep", "start_index", "trimmed_mean_us")
+SEQUENCE_COLUMNS = ("instance", "G", "model", "rep", "start_index", "end_index", "trimmed_mean_us")
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,11 +34,14 @@ class Timings:
         By (instance, model): the whole model's trimmed mean.
     single_layers
         The sequences of one layer: instance, model, start_index, seconds.
+    sequences
+        All sequences: instance, model, G, start_index, layers, seconds.
     """
 
     composed: pd.DataFrame
     end_to_end: pd.Series[float]
     single_layers: pd.DataFrame
+    sequences: pd.DataFrame
 
 
 def timings(scored: Path | None = None) -> Timings | None:
@@ -80,6 +83,9 @@ def timings(scored: Path | None = None) -> Timings | None:
                 "start_index": single.start_index,
                 "seconds": single.trimmed_mean_us * 1e-6,
             }
+        ),
+        sequences=sequences[["instance", "model", "G", "start_index"]].assign(
+            layers=sequences.end_index - sequences.start_index + 1, seconds=seconds
         ),
     )
 
