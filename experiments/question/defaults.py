@@ -31,6 +31,9 @@ from slipstick.workloads.transforms.narrow import (
 if TYPE_CHECKING:
     from slipstick.estimators.across_devices.devices import DeviceCalibration
     from slipstick.estimators.core.schedule_model import Schedule
+    from slipstick.estimators.operation.roofline import Roofline
+    from slipstick.estimators.operation.tpu.on_chip import OnChip
+    from slipstick.estimators.operation.tpu.systolic import SystolicArray
 
 PLAIN = "plain: --estimator roofline"
 THREADS = "threads that share the cores: instructions counted and contention, strategy (a) of Viebke et al. 2019"
@@ -131,11 +134,22 @@ def default(
 
 
 def as_executed(workload: Workload, machine: Machine, chosen: Collection[str] = ()) -> Machine:
-    """The machine with the runtime that the workload's user chose, as by `torch.compile`; one that is set stays."""
-    compiled = workload.metadata.get("execution") == "compiled"
+    """The machine with the runtime that the workload's user chose, as by `torch.compile`; one that is set stays.
+
+    Accelerators that run only what a compiler made of a program have no eager runtime: theirs is the compiled one,
+    unless the file of the machine says otherwise.
+    """
+    compiled = workload.metadata.get("execution") == "compiled" or _has_no_eager_runtime(machine)
     if compiled and machine.runtime.mode == "eager" and "runtime.mode" not in chosen:
         return machine.using({"runtime.mode": "compiled"})
     return machine
+
+
+def _has_no_eager_runtime(machine: Machine) -> bool:
+    from slipstick.estimators.named.machine_kind import machine_kind
+
+    stated = "mode" in machine.stated.runtime.model_fields_set or "runtime.mode" in machine.sources
+    return not stated and machine_kind(machine) in ("systolic", "accelerator", "tpu")
 
 
 def is_torch_program(workload: Workload) -> bool:
@@ -286,22 +300,30 @@ def _unmeasured(workload: Workload, machine: Machine, kind: str) -> Default:
     from slipstick.estimators.calibration.calibration import Calibration
     from slipstick.estimators.composites.composite import Composite
     from slipstick.estimators.operation.roofline import Roofline
+    from slipstick.estimators.operation.tpu.systolic import SystolicArray, runs_on_array
     from slipstick.estimators.schedule.sequential import Sequential
 
-    if kind == "systolic" and _at_rate_of_cells(workload, machine):
-        made = Calibration(registry.estimator("systolic"), (), residual_std=0.5, source="no measurement: a closed form")
+    systolic = kind == "systolic" and runs_on_array(workload, machine)
+    model = SystolicArray() if systolic else Roofline(compute_efficiency=0.7, memory_efficiency=0.75)
+    operation, machine = _with_memory_on_chip(model, workload, machine)
+    if systolic:
+        part = Composite(operation, Sequential(), "systolic array with double-buffered operands, in sequence")
+        made = Calibration(part, (), residual_std=0.5, source="no measurement: a closed form")
         return Default(workload, machine, made, f"a systolic array's cycles, no measurement of this machine; {PLAIN}")
-    usual = Roofline(compute_efficiency=0.7, memory_efficiency=0.75)
-    part = Composite(usual, Sequential(), "roofline at the usual share of the data sheet's rates")
+    part = Composite(operation, Sequential(), "roofline at the usual share of the data sheet's rates")
     made = Calibration(part, (), residual_std=0.6, source="no measurement: 70 % of the peaks, 75 % of the bandwidth")
     return Default(workload, machine, made, f"no public measurement of a {kind} machine like this one; {PLAIN}")
 
 
-def _at_rate_of_cells(workload: Workload, machine: Machine) -> bool:
-    """Whether each cell of the array does one multiply-add a cycle in the workload's types: cycles count only those."""
-    matrix = machine.engines["matrix"]
-    cells = 2 * matrix.rows * matrix.columns * matrix.arrays
-    dtypes = {
-        name.removeprefix("flop.matrix.") for op in workload for name in op.cost if name.startswith("flop.matrix.")
-    }
-    return all(abs(matrix.flop_per_cycle.get(dtype, 0.0) / cells - 1) < 0.05 for dtype in dtypes)
+def _with_memory_on_chip(
+    model: SystolicArray | Roofline, workload: Workload, machine: Machine
+) -> tuple[SystolicArray | Roofline | OnChip, Machine]:
+    """The model with an accelerator's on-chip memory in use; as it is where a state of the caches was given."""
+    from slipstick.estimators.core.residency import rated_caches
+    from slipstick.estimators.operation.tpu.on_chip import OnChip, kept_bytes
+
+    caches = rated_caches(machine)
+    if machine.runtime.cache is not None or not caches or not machine.memory[caches[-1]].capacity:
+        return model, machine
+    trains = any(op.kind == "optimizer" for op in workload)
+    return OnChip(model, kept_bytes(workload), trains), machine.using({"runtime.cache": "warm"})

@@ -27,7 +27,7 @@ All charge a whole array for folds at the edge. Several arrays share the folds.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal, get_args
@@ -39,7 +39,13 @@ import sympy as sp
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.estimators.core.parameters import parameters
-from slipstick.estimators.operation.roofline import Roofline, traffic_time
+from slipstick.estimators.operation.roofline import (
+    Roofline,
+    product_of_fields,
+    serving_engine,
+    serving_rate,
+    traffic_time,
+)
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table
@@ -156,8 +162,12 @@ def utilisation(
 class SystolicArray(FormulaModel):
     """Matrix products and convolutions on the machine's matrix engine, everything else by `others`.
 
-    t = max(cycles / clock, bytes moved / bandwidth of what holds them) + launches x launch overhead. The dataflow is
-    the engine's; all arrays of all cores share the folds. A convolution is the product that `product_of` says.
+    t = max(cycles / (clock x rate), bytes moved / bandwidth of what holds them, other work / its engine's rate) +
+    launches x launch overhead. The dataflow is the engine's; all arrays of all cores share the folds. A convolution is
+    the product that `product_of` says. The rate is what `flop_per_cycle` says of the data type over the two flop a
+    cycle of every cell: cells that take a type at half rate need twice the cycles. Work that joined the product, as in
+    a compiled program, runs beside the array on the engines that have it. A group of a convolution is a product of few
+    rows and columns: convolutions of many groups run on the vector engine where that is faster.
     """
 
     convention: Convention = "double_buffered"
@@ -175,8 +185,14 @@ class SystolicArray(FormulaModel):
         """Products by dataflow, convolutions also by their pass, the others as the roofline has them."""
         if not _on_array(op, machine):
             return "others", self.others.key(op, machine)
-        shape = (op.kind, op.attributes.get("pass"), op.attributes.get("transposed"), tuple(sorted(op.dims)))
-        return shape, machine.engines["matrix"].dataflow, bool(op.cost.bytes_moved != 0)
+        way = (op.attributes.get("pass"), op.attributes.get("transposed"), op.dims.get("groups", 1) != 1)
+        shape = (op.kind, *way, tuple(sorted(op.dims)))
+        work = tuple(sorted(name for name in op.cost if name.startswith("flop.")))
+        return shape, work, machine.engines["matrix"].dataflow, bool(op.cost.bytes_moved != 0)
+
+    def form(self, machine: Machine) -> Hashable:
+        """That of the machine, and the convention: its numbers and the parameters are symbols."""
+        return self.convention, machine.form
 
     def formula(self, op: Op, machine: Machine) -> Formula:
         """Symbols: operation.* (dims, bytes_moved, launches), machine.engines.matrix.*, machine.clock and cores ..."""
@@ -191,7 +207,12 @@ class SystolicArray(FormulaModel):
             "arrays": symbol("machine.engines.matrix.arrays") * symbol("machine.cores"),
         }
         counted = cycles_formula(machine.engines["matrix"].dataflow, self.convention)
-        terms = {"compute": counted.substitute({**product_of(op), **array}).expression / symbol("machine.clock")}
+        cycles_of_cells = counted.substitute({**product_of(op), **array}).expression
+        on_array = cycles_of_cells * _cycles_a_cell(op, machine) / symbol("machine.clock")
+        if op.kind == "convolution" and op.dims["groups"] != 1 and (vector := _on_vector_engine(op, machine)) != 0:
+            on_array = sp.Min(on_array, vector)
+        beside = [_seconds(name, machine) for name in op.cost if name.startswith("flop.") and not _product(name)]
+        terms = {"compute": sp.Max(on_array, sp.Add(*beside)) if beside else on_array}
         if op.cost.bytes_moved != 0:
             terms["memory"] = traffic_time(machine)
         launch = symbol("operation.launches") * symbol("machine.runtime.launch_overhead")
@@ -201,7 +222,61 @@ class SystolicArray(FormulaModel):
 def _on_array(op: Op, machine: Machine) -> bool:
     engine = machine.engines.get("matrix")
     has_array = engine is not None and engine.rows > 0 and engine.columns > 0
-    return has_array and op.kind in ("gemm", "convolution") and op.kind not in machine.runtime.free_kinds
+    multiplies = op.kind in ("gemm", "convolution") and op.kind not in machine.runtime.free_kinds
+    return has_array and multiplies and _all_served(op, machine)
+
+
+def runs_on_array(workload: Iterable[Op], machine: Machine) -> bool:
+    """Whether any product of a workload finds an array of rows and columns that computes its data type."""
+    return any(_on_array(op, machine) for op in workload)
+
+
+def _all_served(op: Op, machine: Machine) -> bool:
+    products = [name for name in op.cost if _product(name)]
+    try:
+        return bool(products) and all(serving_engine(machine, *name.split(".")[1:]) == "matrix" for name in products)
+    except InputError:
+        return False
+
+
+def _product(name: str) -> bool:
+    return name.startswith("flop.matrix.")
+
+
+def _cycles_a_cell(op: Op, machine: Machine) -> sp.Expr:
+    """Cycles in which a cell does one multiply-add of the operation's type: 1 at the full rate, 2 at half of it."""
+    names = [name for name in op.cost if _product(name)]
+    matrix = "machine.engines.matrix"
+    cells = symbol(f"{matrix}.rows") * symbol(f"{matrix}.columns") * symbol(f"{matrix}.arrays")
+    cycles = [2 * cells / symbol(f"{matrix}.flop_per_cycle.{_rated(name, machine)}") for name in names]
+    if len(names) == 1:
+        return cycles[0]
+    amounts = [symbol(f"operation.{name}") for name in names]
+    return sp.Add(*(amount * each for amount, each in zip(amounts, cycles, strict=True))) / sp.Add(*amounts)
+
+
+def _on_vector_engine(op: Op, machine: Machine) -> sp.Expr:
+    """Seconds of an operation's products on the vector engine; 0 where that cannot compute their type."""
+    try:
+        names = [name.replace("matrix", "vector") for name in op.cost if _product(name)]
+        rates = [
+            product_of_fields(machine.peak_factors(*serving_rate(machine, *name.split(".")[1:]))) for name in names
+        ]
+    except InputError:
+        return sp.Integer(0)
+    matrix = (name for name in op.cost if _product(name))
+    return sp.Add(*(symbol(f"operation.{name}") / rate for name, rate in zip(matrix, rates, strict=True)))
+
+
+def _rated(name: str, machine: Machine) -> str:
+    return serving_rate(machine, *name.split(".")[1:])[1]
+
+
+def _seconds(name: str, machine: Machine) -> sp.Expr:
+    """Seconds of one unit's work at its engine's rate."""
+    return symbol(f"operation.{name}") / product_of_fields(
+        machine.peak_factors(*serving_rate(machine, *name.split(".")[1:]))
+    )
 
 
 def product_of(op: Op) -> dict[str, sp.Expr]:

@@ -1,0 +1,92 @@
+"""Own accelerators: memory on the chip is used, every data type is answered, and the runtime is the compiled one."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from slipstick.experiments.question.question import Question, question
+from slipstick.hwmodels.compute import Engine
+from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.memory import Level
+
+
+def npu(sram: str = "48 MB", rows: int = 256, bandwidth: str = "60 GB/s") -> Machine:
+    """An array of 256 x 256 cells that multiply bfloat16 at half of int8's rate, as many do."""
+    rates = {"bfloat16": 65_536.0, "int8": 131_072.0}
+    matrix = Engine(flop_per_cycle=Table(rates), rows=rows, columns=rows)
+    vector = Engine(flop_per_cycle=Table({"float32": 4096.0}))
+    made = Machine(
+        name="an NPU",
+        clock=1e9,
+        cores=1,
+        engines=Table({"matrix": matrix, "vector": vector}),
+        memory=Table({"SRAM": Level(capacity=48e6, bandwidth=3e12), "DRAM": Level(capacity=32e9, bandwidth=60e9)}),
+        sources=Table(),
+    )
+    return made.using({"memory.SRAM.capacity": sram, "memory.DRAM.bandwidth": bandwidth})
+
+
+def asked(
+    on: Machine, name: str = "resnet18-inference", dtype: str = "int8", estimator: str | None = None, **more: str
+) -> Question:
+    settings = {"workload.batch": 4, **{f"machine.runtime.{field}": value for field, value in more.items()}}
+    return question(name, on, estimator, settings, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+def test_three_types_three_sizes_and_two_runtimes_are_answered(dtype: str) -> None:
+    for mode in ("eager", "compiled"):
+        times = [asked(npu(sram), dtype=dtype, mode=mode).answer().time for sram in ("1 MB", "12 MB", "48 MB")]
+        assert times == sorted(times, reverse=True) and math.isfinite(times[0])
+
+
+def test_weights_that_fit_make_the_memory_on_the_chip_count_as_warm_caches_do() -> None:
+    """11.7 MB of weights lie in 48 MB: nothing comes from afar, and both ratios are those of warm caches."""
+    ours, theirs = (
+        [asked(npu(sram, rows=0), estimator=name, mode="eager", **state).answer().time for sram in ("1 kB", "48 MB")]
+        for name, state in ((None, {}), ("roofline", {"cache": "warm"}))
+    )
+    assert theirs[0] / theirs[1] > 3
+    assert ours[0] / ours[1] == pytest.approx(theirs[0] / theirs[1], rel=0.1)
+    array = [
+        asked(npu(), estimator=name, mode="eager", **state)
+        for name, state in ((None, {}), ("systolic", {"cache": "warm"}))
+    ]
+    assert array[0].answer().time == pytest.approx(array[1].answer().time, rel=1e-12)
+
+
+def test_weights_that_do_not_fit_are_read_in_every_pass() -> None:
+    """A word of a model of 8 billion parameters in 16 bits takes at least its weights over the main memory's rate."""
+    answer = asked(npu(bandwidth="600 GB/s"), "llama-3-8b-decode", "bfloat16").answer()
+    assert answer.time > 8e9 * 2 / 600e9
+    assert any("weights from DRAM unless all fit" in text for text in answer.assumptions)
+
+
+def test_half_the_rate_takes_twice_the_cycles() -> None:
+    at_full, at_half = (
+        question(
+            "gemm",
+            npu("48 MB", bandwidth="2 TB/s"),
+            "systolic",
+            {"workload.m": 4096, "workload.n": 4096, "workload.k": 4096},
+            dtype,
+        )
+        for dtype in ("int8", "bfloat16")
+    )
+    assert at_half.answer().time == pytest.approx(2 * at_full.answer().time, rel=1e-6)
+
+
+def test_the_runtime_is_compiled_unless_eager_is_asked_for() -> None:
+    assert asked(npu()).machine.runtime.mode == "compiled"
+    assert asked(npu(), mode="eager").machine.runtime.mode == "eager"
+    assert asked(npu().using({"runtime.mode": "eager"})).machine.runtime.mode == "eager"
+
+
+def test_depthwise_convolutions_run_on_the_faster_engine() -> None:
+    on = npu(bandwidth="2 TB/s")
+    few = on.using({"engines.vector.flop_per_cycle.float32": 16})
+    fast, slow = (asked(one, "imported/mobilenetv2_w1", estimator="systolic").answer().time for one in (on, few))
+    assert fast < slow / 2
