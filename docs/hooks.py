@@ -1,7 +1,7 @@
 """Formulas and tables of the documentation, made from the code that computes with them.
 
 `formula: NAME` in an HTML comment on a page becomes the formula's MathML, which browsers draw without a script, the
-full names of its symbols and its source; `machine fields` the table of what a machine file may say.
+full names of its symbols and its source.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any
 from slipstick.estimators.core.formula import Formula
 
 _MARK = re.compile(r"<!-- formula: ([a-z-]+) -->")
-_FIELDS = "<!-- machine fields -->"
 
 
 def formulas() -> dict[str, Callable[[], Formula]]:
@@ -56,13 +55,6 @@ def with_formulas(markdown: str) -> str:
     return _MARK.sub(lambda mark: "\n" + formula_html(known[mark[1]](), LEFT.get(mark[1], "T")) + "\n", markdown)
 
 
-def with_fields(markdown: str) -> str:
-    """A page with its mark replaced by the fields of a machine file."""
-    from slipstick.hwmodels.machine_fields import fields_table
-
-    return markdown.replace(_FIELDS, fields_table()) if _FIELDS in markdown else markdown
-
-
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """What mkdocs calls for every page."""
-    return with_fields(with_formulas(markdown))
+    return with_formulas(markdown)

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator
 from itertools import pairwise
 
+from slipstick.hwmodels.extended import extended
 from slipstick.hwmodels.files.readers import InputError, atomic_write, read_yaml, require_mapping, unknown_name
 from slipstick.hwmodels.files.records import unit_at, validated
 from slipstick.hwmodels.files.shown import format_quantity
@@ -66,7 +67,7 @@ class ImplausibleWarning(UserWarning):
 
 
 def load_machine(path: str | os.PathLike[str]) -> Machine:
-    r"""A machine from a YAML file; numbers that can hardly be meant are warned of (see `doubts`).
+    r"""A machine from a YAML file, whole or as what it ``extends``; numbers hardly meant are warned of (see `doubts`).
 
     Raises
     ------
@@ -87,7 +88,7 @@ def load_machine(path: str | os.PathLike[str]) -> Machine:
     ...     ss.load_machine(path).clock
     2000000000.0
     """
-    document = require_mapping(read_yaml(path), path, "the document")
+    document = extended(require_mapping(read_yaml(path), path, "the document"), path)
     machine = validated(Machine, document, str(path))
     _check_types(machine, path)
     warn_of_doubts(machine, path)

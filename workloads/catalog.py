@@ -8,7 +8,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slipstick.hwmodels.files.readers import InputError, read_json, unknown_name
+from slipstick.hwmodels.files.readers import read_json
 
 if TYPE_CHECKING:
     from slipstick.workloads.graph.workload import Workload
@@ -165,34 +165,12 @@ def workload(name: str, dtype: str | None = None) -> Workload:
     if name in builders:
         return builders[name]()
     if name not in workload_names():
-        raise _unknown(name)
+        from slipstick.workloads.unknown_workload import unknown_workload
+
+        raise unknown_workload(name, workload_names())
     from slipstick.workloads.graph.workload_file import load_workload
 
     return load_workload(_graph(name))
-
-
-def _unknown(name: str) -> InputError:
-    """The error for a name of no workload: those of the same network first, then similar spellings."""
-    if name.endswith(".py"):
-        return InputError(
-            f"workload {name[:80]!r}: which function? want {name[:80]}:FUNCTION, which builds a PyTorch model"
-        )
-    known = workload_names()
-    stem = re.sub("[^a-z0-9]", "", re.sub("(?i)-?(training|train|step|prefill)$", "", name).lower())
-    same = [one for one in known if stem and re.sub("[^a-z0-9]", "", one.lower()).startswith(stem)]
-    if not same:
-        return unknown_name("workload", name, known, LISTED)
-    means = ", ".join(f"{one!r} ({purpose(one)})" for one in sorted(same, key=len)[:3])
-    return InputError(f"unknown workload {name[:80]!r}; did you mean {means}? ({len(known)} known: {LISTED})")
-
-
-LISTED = "slipstick workloads list"
-PURPOSES = {"-inference": "forward pass", "-decode": "one new token", "-data-parallel": "training on many devices"}
-
-
-def purpose(name: str) -> str:
-    """What a shipped workload does, by the end of its name."""
-    return next((words for end, words in PURPOSES.items() if name.endswith(end)), "training step")
 
 
 USUAL = {"bert": "bert-base", "llama2-7b": "llama-7b", "llama3-8b": "llama-3-8b", "llama3-70b": "llama-3-70b"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -103,9 +104,19 @@ def machine(name: str) -> Machine:
         raise InputError(f"machine {name[:60]!r}: want one machine, not several")
     if match is None:
         near = closest(name, aliases())
-        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-        raise InputError(f"unknown machine {name[:60]!r}{hint} ({len(known)} known: slipstick machines list)")
+        raise InputError(f"unknown machine {name[:60]!r}{_way_on(near)} ({len(known)} known: slipstick machines list)")
     return _shipped(match)
+
+
+EXAMPLES = ("h100-sxm", "epyc-9654", "tpu-v5e", "gaudi3")
+"""A GPU, a CPU, a TPU and an array of cells."""
+
+
+def _way_on(near: Sequence[str]) -> str:
+    """What to do about a machine that does not ship: the nearest names, or one of each kind, and an own file."""
+    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else f"; one of each kind: {', '.join(EXAMPLES)}."
+    base = near[0] if near else EXAMPLES[0]
+    return f"{hint} Yours: --on mine.yaml, a file with the lines 'name: mine', 'extends: {base}' and what differs"
 
 
 def machine_of_device(device: str) -> Machine | None:

@@ -59,7 +59,8 @@ def within(device: str, names: Mapping[str, Iterable[str]]) -> str | None:
 def closest(name: str, names: Mapping[str, Iterable[str]], count: int = 3) -> list[str]:
     """Machines that may be meant, best first: those that share a word with a number in it, else similar spellings."""
     wanted = tokens(name)
-    models = {word for word in wanted if any(letter.isdigit() for letter in word) and not word.endswith(("gb", "gib"))}
+    numbered = {word for word in wanted if any(letter.isdigit() for letter in word)}
+    models = {word for word in numbered if not word.endswith(("gb", "gib")) and len(word) > 1}  # '8' is no model
     shared = [machine for machine, aliases in names.items() if models & frozenset().union(*map(tokens, aliases))]
     if shared:
         return sorted(shared, key=lambda machine: (len(tokens(machine) ^ wanted), machine))[:count]

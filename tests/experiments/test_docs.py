@@ -13,7 +13,9 @@ import pytest
 import yaml
 
 from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.extended import extended
 from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine_fields import page_with_fields
 
 ROOT = Path(__file__).parents[2]
 WITH_EXAMPLES = sorted(
@@ -44,7 +46,8 @@ def test_theory_shows_every_formula_of_the_hook() -> None:
 
 
 def test_the_page_of_machine_files_has_every_field_with_its_meaning() -> None:
-    page = _hooks().with_fields((ROOT / "docs" / "machine-files.md").read_text())
+    page = (ROOT / "docs" / "machine-files.md").read_text()
+    assert page == page_with_fields(page)
     rows = dict(re.findall(r"^\| `([\w.]+)` \| (.*) \|$", page, re.M))
     assert all(row.rpartition(" | ")[2].strip() for row in rows.values())
     assert rows["memory.NAME.bandwidth"].startswith("a number > 0 in byte/s | none |")
@@ -55,8 +58,10 @@ def test_the_page_of_machine_files_has_every_field_with_its_meaning() -> None:
             named = parts.sub(r"\1.NAME.", path)
             entries = rows.get(named.rpartition(".")[0], "")  # of a list or a mapping
             assert named in rows or entries.startswith(("a list", "a mapping")), path
-    example = yaml.safe_load(re.findall(r"^```yaml\n(.*?)^```$", page, re.M | re.S)[0])
-    assert Machine.model_validate(example).bandwidth("L2") == pytest.approx(100 * 1.4e9 * 64)
+    whole, like_another, own = (yaml.safe_load(text) for text in re.findall(r"^```yaml\n(.*?)^```$", page, re.M | re.S))
+    assert Machine.model_validate(whole).bandwidth("L2") == pytest.approx(100 * 1.4e9 * 64)
+    assert Machine.model_validate(extended(like_another, "page")).bandwidth("HBM3") == 13e12
+    assert Machine.model_validate(own).engines["matrix"].rows == 256
 
 
 def test_the_api_page_names_what_exists() -> None:

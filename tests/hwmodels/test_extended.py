@@ -1,0 +1,70 @@
+"""Files that state what differs from a shipped machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slipstick.experiments.question.question import question
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.machine_file import load_machine
+
+
+def written(folder: Path, *lines: str) -> str:
+    path = folder / "mine.yaml"
+    path.write_text("\n".join(("name: mine", "extends: h100-sxm", *lines)))
+    return str(path)
+
+
+def test_four_lines_make_a_future_gpu(tmp_path: Path) -> None:
+    path = written(tmp_path, "clock: 2.2 GHz", "memory: {HBM3: {capacity: 288 GB, bandwidth: 13 TB/s}}")
+    mine, base = load_machine(path), machine("h100-sxm")
+    assert (mine.clock, mine.bandwidth("HBM3"), mine.memory["HBM3"].capacity) == (2.2e9, 13e12, 288e9)
+    assert (mine.cores, mine.engines, mine.family) == (base.cores, base.engines, base.family)
+    assert (mine.name, mine.aliases, mine.price) == ("mine", (), None)
+    assert mine.source_of("clock") == mine.source_of("memory.HBM3.bandwidth") == "this file, which names no source"
+    assert mine.source_of("cores").startswith(base.source_of("cores"))
+    faster = question("gpt2-inference", mine).answer().time
+    assert faster < question("gpt2-inference", base).answer().time
+
+
+def test_what_extends_and_says_nothing_else_is_the_same_machine(tmp_path: Path) -> None:
+    assert load_machine(written(tmp_path)).fingerprint == machine("h100-sxm").fingerprint
+
+
+def test_names_are_taken_away_and_bandwidths_replace_each_other(tmp_path: Path) -> None:
+    lines = (
+        "memory: {L2: {bandwidth: 9 TB/s}, HBM3: null, HBM5: {capacity: 1 TB, bandwidth: 20 TB/s}}",
+        "links: {nvswitch: null}",
+    )
+    mine = load_machine(written(tmp_path, *lines, "sources: {memory: a talk}"))
+    assert list(mine.memory) == ["L1", "L2", "HBM5"] and not mine.links
+    assert mine.memory["L2"].bytes_per_cycle is None and mine.bandwidth("L2") == 9e12
+    assert mine.source_of("memory.HBM5.bandwidth") == "a talk"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (
+            "memory: {HBM5: {capacity: 1 TB, bandwidth: 20 TB/s}}",
+            r"HBM5 would make HBM3, .* HBM3: null",
+        ),
+        ("links: {nvlink: null}", r"links\.nvlink: null takes away what the extended machine has, and it has none"),
+        ("clok: 2 GHz", "unknown field 'clok'"),
+        ("sources: [1]", "sources"),
+    ],
+)
+def test_what_cannot_be_merged_is_named(tmp_path: Path, line: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        load_machine(written(tmp_path, line))
+
+
+@pytest.mark.parametrize("name", ["h100-sxn", "../h100-sxm", "/etc/passwd", "mine", "[h100-sxm]", "mine.yaml"])
+def test_only_what_ships_is_extended(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"name: mine\nextends: {name}\n")
+    with pytest.raises(InputError, match="extends: unknown shipped machine"):
+        load_machine(path)
