@@ -1,21 +1,18 @@
 """Every field that a machine file may have, with unit, range, default and meaning, read off the records themselves.
 
-``python -m slipstick.hwmodels.machine_fields docs/machine-files.md`` writes their table between the marks of the page.
+``python -m tools.machine_fields`` writes their table between the marks of docs/machine-files.md.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from slipstick.hwmodels.compute import Engine
 from slipstick.hwmodels.extended import WORD
-from slipstick.hwmodels.files.readers import atomic_write
 from slipstick.hwmodels.files.records import unit_at
 from slipstick.hwmodels.link import Link
 from slipstick.hwmodels.machine import Machine
@@ -45,7 +42,7 @@ EXTENDS = MachineField(
     "none",
     "The shipped machine whose fields hold where this file states none.",
 )
-BEGIN, END = "<!-- made by python -m slipstick.hwmodels.machine_fields -->", "<!-- end -->"
+BEGIN, END = "<!-- made by python -m tools.machine_fields -->", "<!-- end -->"
 
 
 def machine_fields() -> tuple[MachineField, ...]:
@@ -120,15 +117,3 @@ def _meanings(record: Any) -> dict[str, str]:
         for name in names if line.startswith(" ") else ():
             meanings[name] = f"{meanings.get(name, '')} {line.strip()}".strip()
     return meanings
-
-
-def main() -> None:
-    """Write the table into the pages that the command line names."""
-    for path in map(Path, sys.argv[1:]):
-        page = page_with_fields(path.read_text(encoding="utf-8"))
-        with atomic_write(path) as stream:
-            stream.write(page)
-
-
-if __name__ == "__main__":
-    main()
