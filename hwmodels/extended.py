@@ -35,14 +35,14 @@ def extended(document: Mapping[str, Any], path: str | os.PathLike[str]) -> dict[
     if WORD not in document:
         return dict(document)
     base, name = _shipped(document[WORD], path)
-    own = {key: value for key, value in document.items() if key not in (WORD, "sources")}
+    changes = {key: value for key, value in document.items() if key not in (WORD, "sources")}
     inherited = {key: value for key, value in base.items() if key not in (*OF_ITS_OWN, "sources")}
-    if "clock" in own:
+    if "clock" in changes:
         inherited = {key: value for key, value in inherited.items() if key not in OTHER_CLOCKS}
-    made = _merged(inherited, own, "", path)
-    _check_main_memory(base, own, made, path, name)
+    made = _merged(inherited, changes, "", path)
+    _check_main_memory(base, changes, made, path, name)
     sources = require_mapping(document.get("sources", {}), path, "sources")
-    made["sources"] = {**_kept_sources(base, made, own, name), **_stated_sources(own, sources), **sources}
+    made["sources"] = {**_kept_sources(base, made, changes, name), **_stated_sources(changes, sources), **sources}
     return made
 
 
@@ -55,10 +55,10 @@ def _shipped(name: Any, path: str | os.PathLike[str]) -> tuple[Mapping[str, Any]
 
 
 def _merged(
-    base: Mapping[str, Any], own: Mapping[str, Any], above: str, path: str | os.PathLike[str]
+    base: Mapping[str, Any], changes: Mapping[str, Any], above: str, path: str | os.PathLike[str]
 ) -> dict[str, Any]:
     made = dict(base)
-    for name, value in own.items():
+    for name, value in changes.items():
         place = f"{above}{name}"
         if value is None:
             if name not in made:
@@ -69,17 +69,21 @@ def _merged(
         else:
             made[name] = value
     for stated, other in (("bandwidth", "bytes_per_cycle"), ("bytes_per_cycle", "bandwidth")):
-        if above.startswith("memory.") and stated in own and other not in own:
+        if above.startswith("memory.") and stated in changes and other not in changes:
             made = {key: value for key, value in made.items() if key not in (other, "bandwidth_by_cores")}
     return made
 
 
 def _check_main_memory(
-    base: Mapping[str, Any], own: Mapping[str, Any], made: Mapping[str, Any], path: str | os.PathLike[str], name: str
+    base: Mapping[str, Any],
+    changes: Mapping[str, Any],
+    made: Mapping[str, Any],
+    path: str | os.PathLike[str],
+    name: str,
 ) -> None:
     """Raise InputError where a new level would stand behind the main memory that is there."""
     levels = made.get("memory")
-    if not levels or not isinstance(own.get("memory"), Mapping):
+    if not levels or not isinstance(changes.get("memory"), Mapping):
         return
     main, last = list(base["memory"])[-1], list(levels)[-1]
     if main in levels and last != main:
@@ -90,10 +94,10 @@ def _check_main_memory(
 
 
 def _kept_sources(
-    base: Mapping[str, Any], made: Mapping[str, Any], own: Mapping[str, Any], name: str
+    base: Mapping[str, Any], made: Mapping[str, Any], changes: Mapping[str, Any], name: str
 ) -> dict[str, str]:
     """Sources of what was taken over."""
-    changed = set(_paths(own, ""))
+    changed = set(_paths(changes, ""))
     kept: dict[str, str] = {}
     for paths, text in base.get("sources", {}).items():
         for one in (part.strip() for part in str(paths).split(",")):
@@ -102,10 +106,10 @@ def _kept_sources(
     return kept
 
 
-def _stated_sources(own: Mapping[str, Any], sources: Mapping[str, Any]) -> dict[str, str]:
+def _stated_sources(changes: Mapping[str, Any], sources: Mapping[str, Any]) -> dict[str, str]:
     """A source for each number that the file states and gives none for."""
     given = {part.strip() for paths in sources for part in str(paths).split(",")}
-    stated = (path for path in _paths(own, "") if path.partition(".")[0] not in (*OF_ITS_OWN, "family"))
+    stated = (path for path in _paths(changes, "") if path.partition(".")[0] not in (*OF_ITS_OWN, "family"))
     return {path: "this file, which names no source" for path in stated if not given & set(_heads(path))}
 
 

@@ -72,8 +72,8 @@ def _plain(text: str) -> str:
 
 def _letters(name: str) -> str:
     """What a network's name begins with: ``mobilenetv`` of ``imported/mobilenetv3_large_w1``."""
-    found = re.match("[a-z]+", name.rpartition("/")[2].lower())
-    return found[0] if found else ""
+    match = re.match("[a-z]+", name.rpartition("/")[2].lower())
+    return match[0] if match else ""
 
 
 def _of_family(name: str, known: Sequence[str]) -> list[str]:
