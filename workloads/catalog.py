@@ -74,7 +74,7 @@ def _builders() -> dict[str, Callable[[], Workload]]:
         ),
     }
     for name, build in decoders.items():
-        builders[f"{name}-decode"] = partial(build, purpose="decode")
+        builders[f"{name}-decode"] = partial(build, purpose="decode", name=name)
         builders[f"{name}-inference"] = partial(build, purpose="inference")
     builders |= collective.builders() | examples.builders() | loop_kernels.builders()
     builders |= {name: partial(programs.program, name) for name in programs.PROGRAMS}
@@ -146,9 +146,12 @@ def workload(name: str, dtype: str | None = None) -> Workload:
     124439808
     """
     if dtype is not None:
+        from slipstick.workloads.language.language_step import in_stored_type
         from slipstick.workloads.transforms.narrow import computed_in
 
-        return computed_in(workload(name), dtype)
+        made = workload(name)
+        stored = in_stored_type(made, dtype)
+        return computed_in(made, dtype) if stored is None else stored
     if name.endswith((".json", ".json.gz")):
         from slipstick.workloads.graph.workload_file import load_workload
         from slipstick.workloads.importers.configs.huggingface import is_config

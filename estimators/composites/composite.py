@@ -101,6 +101,7 @@ class Composite(EstimatorBase):
             ),
             trace=outcome.trace,
             fixed=outcome.fixed,
+            least=outcome.least,
         )
 
     def compile(

@@ -117,6 +117,8 @@ class Estimate:
         Between what a measured metric lies with probability 80 %, for those whose scatter is known.
     assumptions
         What the answer takes for granted; shown first.
+    least
+        Seconds that physics needs: no band reaches below.
     """
 
     time: float
@@ -129,6 +131,7 @@ class Estimate:
     trace: tuple[Event, ...] = field(default=(), repr=False)
     metric_intervals: Table[tuple[float, float]] = Table()
     fixed: float = 0.0
+    least: float = 0.0
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.time) and self.time > 0):
@@ -153,7 +156,7 @@ class Estimate:
         if half is None:
             return None
         factor = math.exp(half)
-        return self.time / factor, self.time * factor
+        return max(self.time / factor, min(self.least, self.time)), self.time * factor
 
     @property
     def remainder(self) -> Table[float]:

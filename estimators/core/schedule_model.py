@@ -24,7 +24,8 @@ from slipstick.workloads.graph.workload import Op, Workload
 class Outcome:
     """What a schedule makes of the operations' times.
 
-    `elapsed`: seconds that each adds to the whole, where it is known; `fixed`: those that none of them takes.
+    `elapsed`: seconds that each adds to the whole, where it is known; `fixed`: those that none of them takes; `least`:
+    seconds below which no band may reach.
     """
 
     time: float
@@ -34,6 +35,7 @@ class Outcome:
     assumptions: tuple[str, ...] = ()
     elapsed: tuple[float, ...] | None = None
     fixed: float = 0.0
+    least: float = 0.0
 
 
 @runtime_checkable

@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
         slo: Annotated[str, typer.Option(help="limits on mean times: ttft=0.5s,tpot=30ms")] = "",
         gpus: Annotated[int, typer.Option(help="at most so many devices a replica", min=1)] = 8,
         dtype: Annotated[str | None, typer.Option(help="types of weights to try: bf16,fp8,nvfp4")] = None,
-        engine: Annotated[str, typer.Option(help="vllm, sglang or trtllm; with a version: 'vllm 0.19.0'")] = "vllm",
+        engine: Annotated[str, typer.Option(help="vllm, sglang or trtllm; with a version: 'vllm 0.19.0'")] = "",
         input: Annotated[int, typer.Option(help="tokens of a prompt", min=1)] = 1024,  # noqa: A002
         output: Annotated[int, typer.Option(help="tokens to make", min=1)] = 256,
         cache_dtype: Annotated[str, typer.Option(help="keys and values: bf16, fp8, ...")] = "bf16",

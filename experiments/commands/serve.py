@@ -18,7 +18,12 @@ def register(app: typer.Typer) -> None:
         on: Annotated[str, typer.Option(help="a machine, or a YAML file (slipstick machines list)")],
         gpus: Annotated[int | None, typer.Option(help="devices, all degrees together", min=1)] = None,
         dtype: Annotated[str | None, typer.Option(help="weights: bf16, fp8, nvfp4, int4, q4_k_m, ...")] = None,
-        engine: Annotated[str, typer.Option(help="vllm, sglang, trtllm ('vllm 0.19.0'), or llama.cpp")] = "vllm",
+        engine: Annotated[
+            str | None,
+            typer.Option(
+                help="vllm, sglang, trtllm ('vllm 0.19.0'), or llama.cpp; else as machine.runtime.library says"
+            ),
+        ] = None,
         input: Annotated[int, typer.Option(help="tokens of a prompt", min=1)] = 1024,  # noqa: A002
         output: Annotated[int, typer.Option(help="tokens to make", min=1)] = 256,
         concurrency: Annotated[int | None, typer.Option(help="users of a closed loop", min=1)] = None,
@@ -55,28 +60,31 @@ def register(app: typer.Typer) -> None:
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
         """Latency and tokens/s of a language-model server, request by request, with an 80 % band."""
+        from slipstick.estimators.operation.serving.known_steps import is_llama_cpp
         from slipstick.experiments.pages.output import emit
         from slipstick.experiments.question.settings import machine_changes, number_of
+        from slipstick.experiments.serve.local import local, local_engine
         from slipstick.experiments.serve.serving import serve as answer_of
         from slipstick.experiments.serve.serving_question import Wanted, traffic
         from slipstick.experiments.serve.serving_text import lines
         from slipstick.experiments.serve.traffic import limits
         from slipstick.experiments.subjects.power.facility import Facility
+        from slipstick.hwmodels.catalog import machine
 
-        if engine.lower().startswith("llama"):
-            from slipstick.experiments.serve.local import local
-            from slipstick.hwmodels.catalog import machine
-
+        changes, crowd = machine_changes(set or []), concurrency is not None or rate is not None or requests is not None
+        if engine is None and not crowd:
+            engine = local_engine(model, on, dtype, changes)
+        if engine is not None and is_llama_cpp(engine):
             _refuse(context, lambda name: name not in LOCAL, f"--engine {engine} answers for one user and one device")
-            alone = local(model, machine(on), dtype, input, output, anchor)
+            alone = local(model, machine(on).using(changes), dtype, input, output, anchor)
             emit([alone.row()], format, notes=alone.lines())
             return
         if vary:
             _refuse(context, lambda name: name in UNVARIED, "--vary compares rates and means alone")
-        _refuse(context, lambda name: name == "anchor", f"it is for --engine llama.cpp, not {engine}")
+        _refuse(context, lambda name: name == "anchor", f"it is for --engine llama.cpp, not {engine or 'a server'}")
         wanted = Wanted(
-            model, on, gpus, tp, pp, dp, ep, replicas, dtype, cache_dtype, engine, budget, max_sequences, mixing,
-            preemption, changes=machine_changes(set or []),
+            model, on, gpus, tp, pp, dp, ep, replicas, dtype, cache_dtype, engine or "", budget, max_sequences, mixing,
+            preemption, changes=changes,
         )  # fmt: skip
         load = traffic(
             input_tokens=input, output_tokens=output, users=concurrency, rate=rate, requests=requests,
@@ -117,7 +125,7 @@ def register(app: typer.Typer) -> None:
         emit(answer.rows(), format, notes=lines(answer, facility))
 
 
-LOCAL = ("model", "on", "engine", "dtype", "input", "output", "anchor", "format")
+LOCAL = ("model", "on", "engine", "dtype", "input", "output", "anchor", "format", "set")
 """What the answer for one user reads."""
 UNVARIED = ("slo", "host_power", "pue", "out", "trace", "report")
 """What a comparison of machines does not read."""

@@ -94,6 +94,7 @@ def default(
         Where the data type is unknown.
     """
     from slipstick.estimators.named.machine_kind import machine_kind
+    from slipstick.estimators.operation.serving.step_graph import is_step
 
     kind = machine_kind(machine)
     if record := registry.default_record(workload, machine):
@@ -113,6 +114,8 @@ def default(
             made = registry.estimator("torch-program").resolved(workload, machine)
             why = IMAGE_NETWORK if halved else TORCH_PROGRAM
             return Default(precision(workload, machine, dtype), machine, made, f"{why}; {PLAIN}")
+        if is_step(workload) and not ("runtime.mode" in chosen and machine.runtime.mode != "graph_replay"):
+            return _served(workload, machine, run, dtype, chosen)
         return _gpu(workload, machine, run, dtype, chosen)
     converted = in_type(workload, machine, dtype)
     if kind == "cpu":
@@ -198,6 +201,36 @@ def _multiplied(machine: Machine) -> Collection[str]:
     """Data types that the machine's matrix engine multiplies."""
     matrix = machine.engines.get("matrix")
     return frozenset(filter(matrix.rated, SIZE_BYTES)) if matrix is not None else frozenset()
+
+
+def _served(
+    workload: Workload, machine: Machine, run: Mapping[str, float], dtype: str | None, chosen: Collection[str]
+) -> Default:
+    """A step of serving by the law that `serve` asks, under the engine that the runtime names.
+
+    Raises
+    ------
+    InputError
+        Where the question sets a runtime's library that is no engine; the known ones are listed.
+    """
+    from slipstick.estimators.named.served_step import served_step
+    from slipstick.estimators.operation.serving.engines import engine_of
+    from slipstick.estimators.operation.serving.known_steps import engine_on, is_llama_cpp
+    from slipstick.estimators.operation.serving.step_graph import stored_and_multiplied
+
+    converted = in_type(workload, machine, dtype)
+    if dtype is not None and is_narrow(number_type(dtype)):  # engines leave the head in 16 bits
+        wide = {op.name: op for op in in_type(workload, machine, wide_type(_multiplied(machine)))}
+        kept = tuple(wide[op.name] if op.name.startswith("head") else op for op in converted)
+        converted = replace(converted, operations=kept)
+    if "runtime.library" in chosen and not is_llama_cpp(machine.runtime.library):
+        engine_of(machine.runtime.library)
+    engine = engine_on(machine, stored_and_multiplied(converted)[0])
+    running = machine.using({"runtime.library": engine, "runtime.mode": "graph_replay"})
+    made = served_step(converted, running, engine, run)
+    return Default(
+        converted, running, made.estimator, f"a step under {made.engine}, as `serve` has it; {PLAIN}", made.remarks
+    )
 
 
 @cache

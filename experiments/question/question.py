@@ -109,8 +109,9 @@ def question(
     1200000000.0
     """
     values = by_namespace(settings)
-    dtype = number_type(dtype) if dtype is not None else None
     graph = workload_by_name(workload) if isinstance(workload, str) else workload
+    graph, stored = _stored(graph, dtype)
+    dtype = number_type(dtype) if dtype is not None and not stored else None
     base = machine_by_name(machine) if isinstance(machine, str) else machine
     target = as_executed(graph, base.using(values["machine"]) if values["machine"] else base, values["machine"])
     run = {name: run_number(graph, name, value) for name, value in values["run"].items()}
@@ -142,7 +143,15 @@ def question(
         chosen = set_parameters(chosen, parameter_values(chosen, values["estimator"]))
     numbers = {name: number_of(f"workload.{name}", value) for name, value in sizes.items()}
     space = Space(Table(axes_of(vary, target)), where=tuple(where)) if vary else Space()
-    return Question(graph, target, chosen, Run(run), why, Run(numbers), space, dtype or "", calibration, remarks)
+    return Question(graph, target, chosen, Run(run), why, Run(numbers), space, dtype or stored, calibration, remarks)
+
+
+def _stored(graph: Workload, dtype: str | None) -> tuple[Workload, str]:
+    """A step of serving with its weights stored in a type, and that type's name; any other graph as it is, and ""."""
+    from slipstick.workloads.language.language_step import in_stored_type
+
+    made = in_stored_type(graph, dtype) if dtype is not None else None
+    return (graph, "") if made is None else (made, str(made.metadata["weights"]))
 
 
 def _check_threads(estimator: Estimator, workload: Workload, machine: Machine, run: Mapping[str, float]) -> None:

@@ -20,7 +20,7 @@ def serve(
     *,
     devices: int = 1,
     dtype: str | None = None,
-    engine: str = "vllm",
+    engine: str = "",
     users: int | None = None,
     rate: float | None = None,
     input_tokens: int = 1024,

@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from slipstick.estimators.learning.fitted_file import load_fitted
-from slipstick.estimators.operation.serving.local_step import LocalFit, LocalLaw, LocalWork, backend_of, local_groups
+from slipstick.estimators.operation.serving.known_steps import (
+    engine_on,
+    is_llama_cpp,
+    local_fit,
+    local_groups_on,
+    names_server,
+)
+from slipstick.estimators.operation.serving.local_step import LocalWork, backend_of
 from slipstick.estimators.tuned.tuned_local import ANCHORED
 from slipstick.experiments.serve.measured_runs import generation, model_of_size
-from slipstick.experiments.serve.serving_question import stored_as
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.shown import count_shown, format_quantity, shown
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.importers.serving.llama_bench import read_llama_bench
 from slipstick.workloads.language.language_model import LanguageModel
-from slipstick.workloads.language.weight_types import weight_bytes, weight_type
+from slipstick.workloads.language.weight_types import stored_as, weight_bytes, weight_type
 from slipstick.workloads.language_catalog import language_model
 
-DEFAULT_TYPE, PROGRAM = "q4_k_m", "llama.cpp"
-
-
-@cache
-def local_fit() -> LocalFit:
-    """The fitted numbers that ship."""
-    return LocalFit(load_fitted("llama-cpp").fit(LocalLaw().name))
+DEFAULT_TYPE = "q4_k_m"
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Local:
 
     def groups(self, stored: str) -> dict[str, str]:
         """By what the fitted numbers vary."""
-        return local_groups(self.machine, chip_of(self.machine), stored, PROGRAM)
+        return local_groups_on(self.machine, stored)
 
     def _seconds(self, model: LanguageModel, stored: str) -> tuple[float, float]:
         work, fitted = (
@@ -212,17 +212,6 @@ class Local:
         ]
 
 
-def chip_of(machine: Machine) -> str:
-    """The name among those fitted of a machine with the same cores and memory; else its own."""
-    for name in sorted(local_fit().made.seen("chip")):
-        measured = machine_by_name(name)
-        if (measured.family, measured.cores, measured.main_memory) == (
-            machine.family, machine.cores, machine.main_memory,
-        ):  # fmt: skip
-            return name
-    return machine.name
-
-
 def local(
     model: str, machine: Machine, dtype: str | None, input_tokens: int, output_tokens: int, anchor: str | None
 ) -> Local:
@@ -241,6 +230,23 @@ def local(
     result = Local(one, machine, stored, input_tokens, output_tokens, known)
     result.check()
     return result
+
+
+def local_engine(model: str, on: str, dtype: str | None, changes: Mapping[str, str | float]) -> str | None:
+    """llama.cpp, as the runtime calls it, where one user of the machine would run the model under it; else None.
+
+    Parameters
+    ----------
+    changes
+        Numbers of the machine by dotted name, in SI units or with units as text.
+    """
+    at = machine_by_name(on).using(dict(changes))
+    if is_llama_cpp(at.runtime.library):
+        return at.runtime.library
+    if names_server(at):
+        return None
+    engine = engine_on(at, stored_as(language_model(model), dtype))
+    return engine if is_llama_cpp(engine) else None
 
 
 def _require_possible(anchor: AnchorRun, machine: Machine) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 
-from slipstick.estimators.learning.fitted_file import load_fitted
-from slipstick.estimators.operation.serving.engines import FirstToken, ServingFit, engine_of, step_groups
+from slipstick.estimators.operation.serving.engines import FirstToken, engine_of
+from slipstick.estimators.operation.serving.known_steps import groups_on, server_on, serving_fit, unseen_machine
 from slipstick.estimators.operation.serving.prompts import prompt_seconds
 from slipstick.estimators.operation.serving.step_amounts import Batch, Shares
 from slipstick.estimators.operation.serving.step_law import StepSum
@@ -29,12 +29,6 @@ TYPICAL = Batch(8.0, 1024.0)
 """A batch for whose step a band is given where no traffic says more."""
 
 
-@cache
-def serving_fit() -> ServingFit:
-    """The fitted numbers that ship."""
-    return ServingFit.of(load_fitted("serving"))
-
-
 @dataclass(frozen=True)
 class Deployment:
     """A model on devices of a machine under an engine.
@@ -46,7 +40,7 @@ class Deployment:
     cache_type
         The data type of the cache of keys and values.
     engine
-        As a runtime's library says it: "vllm 0.19.0".
+        As a runtime's library says it: "vllm 0.19.0"; "" for what the machine's runtime names, else vLLM.
     memory_share
         Of each device's memory that the engine takes.
     """
@@ -56,7 +50,7 @@ class Deployment:
     layout: Layout
     stored: str
     cache_type: str = "bf16"
-    engine: str = "vllm"
+    engine: str = ""
     memory_share: float = MEMORY_SHARE
     rules: Scheduler = Scheduler()
 
@@ -76,27 +70,20 @@ class Deployment:
         """What a rank holds."""
         return Shares(self.model, self.layout, weight_type(self.stored), CACHE_BYTES[self.cache_type])
 
+    @property
+    def runs_under(self) -> str:
+        """The engine that was named, else what the machine's runtime names."""
+        return self.engine or server_on(self.machine)
+
     @cached_property
     def groups(self) -> dict[str, str]:
         """By what the fitted numbers vary: maker, generation, chip, engine, version, model."""
-        engine, version = engine_of(self.engine)
-        return step_groups(self.machine, self.system or self.machine.name, engine, version, self.model.name)
+        return groups_on(self.machine, self.runs_under, self.model.name, self.model.parameters)
 
     @cached_property
     def step(self) -> StepTime:
         """The calibrated time of a step."""
         return StepTime.for_machine(self.machine, self.shares, serving_fit().parameters(self.groups))
-
-    @cached_property
-    def system(self) -> str:
-        """The name among those fitted of a machine with the same cores and memory, if any."""
-        from slipstick.hwmodels.catalog import machine
-
-        for name in sorted(serving_fit().steps.seen("chip")):
-            measured = machine(name)
-            if (measured.cores, measured.main_memory) == (self.machine.cores, self.machine.main_memory):
-                return name
-        return ""
 
     def half_width(self, batch: Batch = TYPICAL) -> float:
         """Half of the 80 % band of the log time of a step: wider the less of machine, engine and model was measured."""
@@ -154,7 +141,7 @@ class Deployment:
 
     def assumptions(self) -> tuple[str, ...]:
         """What an answer takes for granted; shown first."""
-        engine, version = engine_of(self.engine)
+        engine, version = engine_of(self.runs_under)
         known = serving_fit().knows(self.groups, "version")
         words = [
             f"{engine} {version}".strip() + ("" if known else _unknown(version)),
@@ -167,13 +154,8 @@ class Deployment:
 
     def remarks(self) -> tuple[str, ...]:
         """Where the question leaves the measured runs: a line for each way."""
-        fitted = serving_fit()
-        name = self.machine.name
-        levels = {"vendor": f"{name}, none of its maker", "generation": f"{name}, none of its generation", "chip": name}
-        unseen = next((words for level, words in levels.items() if not fitted.knows(self.groups, level)), "")
-        if not unseen:
-            return ()
-        return (f"no measured row is of {unseen}: its data sheet under parameters of others, wider band",)
+        line = unseen_machine(self.machine, self.groups)
+        return (line,) if line else ()
 
 
 def _unknown(version: str) -> str:

@@ -15,7 +15,6 @@ from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.estimators.schedule.serving.closed_loop import Load, steady
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
 from slipstick.experiments.serve.oracle import Deployment
-from slipstick.experiments.serve.serving_question import stored_as
 from slipstick.experiments.serve.traffic import limits_text, users_shown
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
@@ -23,6 +22,7 @@ from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.layout import Layout
+from slipstick.workloads.language.weight_types import stored_as
 from slipstick.workloads.language_catalog import language_model
 
 SURE = 0.9
@@ -162,7 +162,7 @@ class Search:
     input_tokens: float = 1024.0
     output_tokens: float = 256.0
     devices: int = 8
-    engine: str = "vllm"
+    engine: str = ""
     cache_type: str = "bf16"
     limits: Table[float] = Table()
     prices: Table[float] = Table()

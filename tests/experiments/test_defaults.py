@@ -129,7 +129,7 @@ def test_the_list_of_figures() -> None:
 def test_a_kernel_library_is_named_by_the_user() -> None:
     """vLLM 0.22 and SGLang 0.5.10 were measured on an H200; both answers differ, and an unknown name lists them."""
     answers = {
-        name: question("llama-2-7b-decode", "h200", settings={"machine.runtime.library": name})
+        name: question("llama-2-7b-inference", "h200", settings={"machine.runtime.library": name})
         for name in ("vllm", "sglang 0.5.10")
     }
     assert "with vllm 0.22.0" in answers["vllm"].why
@@ -137,14 +137,18 @@ def test_a_kernel_library_is_named_by_the_user() -> None:
     assert vllm.time != sglang.time
     assert any("vllm 0.22.0" in text for text in vllm.assumptions)
     with pytest.raises(InputError, match=r"kernel library 'cutlass' \(known: sglang 0.5.10, vllm 0.22.0\)"):
-        question("llama-2-7b-decode", "h200", settings={"machine.runtime.library": "cutlass"})
+        question("llama-2-7b-inference", "h200", settings={"machine.runtime.library": "cutlass"})
     own = machine("h200").using({"runtime.library": "my kernels 3"})
-    assert any("my kernels 3" in text for text in question("llama-2-7b-decode", own).remarks)
+    assert any("my kernels 3" in text for text in question("llama-2-7b-inference", own).remarks)
 
 
 def test_products_in_blocks_are_as_measured_in_blocks() -> None:
     """H100 and H200 ran FP8 in blocks: their rows answer, and an L40S, which did not, has a wider band."""
-    answers = {on: question("llama-2-7b-decode", on, dtype="fp8_block").answer() for on in ("h100-sxm", "l40s")}
+    compiled = {"machine.runtime.mode": "compiled"}
+    answers = {
+        on: question("llama-2-7b-decode", on, settings=compiled, dtype="fp8_block").answer()
+        for on in ("h100-sxm", "l40s")
+    }
     assert any("gemm.float8_block: its own 400 rows" in text for text in answers["h100-sxm"].assumptions)
     widths = {}
     for on, answer in answers.items():

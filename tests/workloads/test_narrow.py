@@ -125,16 +125,14 @@ def test_served_models_on_machines_that_lack_their_format(capsys: pytest.Capture
     assert {op.dtype for op in made if op.name.startswith("experts")} == {"mxfp4"}
 
 
-def test_weights_alone_in_a_narrow_type_widen_the_band() -> None:
+def test_weights_alone_in_a_narrow_type_hold_what_was_published() -> None:
     """gpt-fast's README at 0f925b5: Llama 2 7B on an A100, 104.9 tokens/s in BF16 and 155.58 with 8-bit weights."""
-    tokens, apart = {}, {}
+    tokens = {}
     for dtype in ("bfloat16", "fp8_weights", "int4"):
         sizes = {"workload.batch": 1, "workload.seq_len": 105}
         asked = question("llama-7b-decode", "a100-sxm-80gb", None, sizes, dtype)
         low, high = asked.answer().interval(0.8) or (0.0, 0.0)
-        tokens[dtype], apart[dtype] = (1 / high, 1 / low), high / low
-        beware = any("weights stored narrower than multiplied" in text for text in asked.remarks)
-        assert beware == (dtype != "bfloat16")
+        tokens[dtype] = (1 / high, 1 / low)
     assert tokens["fp8_weights"][0] < 155.58 < tokens["fp8_weights"][1]
     assert tokens["bfloat16"][0] < 104.9 < tokens["bfloat16"][1]
-    assert min(apart["int4"], apart["fp8_weights"]) > 1.2 * apart["bfloat16"]
+    assert tokens["int4"][1] > tokens["fp8_weights"][1]

@@ -20,8 +20,10 @@ def resident_bytes(workload: Workload) -> float | None:
         sizes = [SIZE_BYTES[name.rpartition(".")[2]] for op in workload for name in op.cost if name.startswith("flop.")]
         parameters = workload.metadata.get("parameters")
         known = isinstance(parameters, (int, float, sp.Integer)) and bool(sizes)
-        stored = workload.metadata.get("narrow")
-        if known and stored is not None:
+        stored, held = workload.metadata.get("narrow"), workload.metadata.get("weight_bytes")
+        if isinstance(held, (int, float)):  # as a step of serving says it of its weights
+            updates = [held, *map(_cached, workload)]
+        elif known and stored is not None:
             updates = [_narrow(workload, float(parameters), str(stored)), *map(_cached, workload)]  # type: ignore[arg-type]
         elif known:
             updates = [float(parameters) * min(sizes), *map(_cached, workload)]  # type: ignore[arg-type]

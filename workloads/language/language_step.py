@@ -16,12 +16,13 @@ from typing import Any, Literal
 import sympy as sp
 
 from slipstick.hwmodels.files.expressions import symbol
+from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.graph.cost import Amount, Cost
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
 from slipstick.workloads.language.language_model import LanguageModel
-from slipstick.workloads.language.weight_types import WeightType, weight_type
+from slipstick.workloads.language.weight_types import WeightType, stored_name, weight_type, weights_by_group
 
 DEGREES = ("tensor", "pipeline", "data", "expert")
 
@@ -63,7 +64,9 @@ def language_step(
     operations = tuple(op for op in writer.operations if not op.name.endswith(absent))
     names = [op.name for op in operations]
     edges = tuple(pairwise(names))
-    metadata: Table[Attribute] = Table({"parameters": model.parameters, "weights": writer.kind.name})
+    linear, routed = weights_by_group(model)
+    known = {"parameters": model.parameters, "linear_weights": linear, "routed_weights": routed}
+    metadata = _stored(Table(known), writer.kind)
     open_ = Workload(f"{model.name}-{purpose}", operations, edges, metadata=metadata)
     bound = open_.bind_known(_FIXED[purpose])
     defaults = {**_DEFAULTS, **dict.fromkeys(DEGREES, 1)}
@@ -75,6 +78,44 @@ def on_one_device(step: Workload) -> Workload:
     bound = step.bind_known(dict.fromkeys(DEGREES, 1))
     kept = tuple(op for op in bound if op.kind != "collective")
     return replace(bound, operations=kept, edges=tuple(pairwise(op.name for op in kept)))
+
+
+def in_stored_type(step: Workload, dtype: str) -> Workload | None:
+    """A step of serving with its weights stored in another type, by the words of `stored_name` ("fp8", "q4_k_m").
+
+    None where the graph is no step that `language_step` wrote down, or nothing stores weights in that type.
+    """
+    if "weights" not in step.metadata:
+        return None
+    before = weight_type(str(step.metadata["weights"]))
+    try:
+        after = weight_type(stored_name(dtype, before.name, any(op.name.startswith("experts") for op in step)))
+    except InputError:  # a type of products that no checkpoint is stored in
+        return None
+    operations = tuple(_stored_in(op, before, after) if op.kind == "gemm" else op for op in step)
+    return replace(step, operations=operations, metadata=_stored(step.metadata, after))
+
+
+def _stored(metadata: Mapping[str, Attribute], kind: WeightType) -> Table[Attribute]:
+    """What a graph says of its weights: how they are stored, and bytes of all of them."""
+    parameters, linear, routed = (
+        float(str(metadata[name])) for name in ("parameters", "linear_weights", "routed_weights")
+    )
+    held = linear * kind.linear + routed * kind.experts + (parameters - linear - routed) * kind.rest
+    return Table({**metadata, "weights": kind.name, "weight_bytes": held / 8})
+
+
+def _stored_in(op: Op, before: WeightType, after: WeightType) -> Op:
+    ends = op.name in ("head", "router")
+    old, new = (
+        one.rest if ends else one.experts if op.name.startswith("experts") else one.linear for one in (before, after)
+    )
+    weights = op.dims["batch"] * op.dims["m"] * op.dims["k"]
+    computed = op.dtype if ends else after.compute
+    made = operation(op.name, "gemm", dict(op.dims), computed, times=op.times)
+    amounts = {name: amount for name, amount in made.cost.items() if name.startswith(("flop", "launch"))}
+    amounts |= {"read": op.cost["read"] + weights * (new - old) / 8, "written": op.cost["written"]}
+    return replace(made, cost=Cost(amounts))
 
 
 class _Step:

@@ -76,6 +76,12 @@ GGUF_BITS: Mapping[str, float] = {
 }
 """Bits a number of one tensor by its GGUF type."""
 
+SPELLINGS = {
+    "f16": "fp16", "f32": "fp32", "bfloat16": "bf16", "float16": "fp16", "float8": "fp8", "float32": "fp32",
+    "fp4": "nvfp4", "float8_block": "fp8_block", "int4_weights": "int4",
+}  # fmt: skip
+"""Other words for ways of storing weights."""
+
 CACHE_BYTES: Mapping[str, float] = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0, "fp32": 4.0}
 """Bytes of one number of the cache of keys and values."""
 
@@ -95,6 +101,45 @@ def weight_type(name: str) -> WeightType:
     return WEIGHT_TYPES[name]
 
 
+def is_gguf(name: str) -> bool:
+    """Whether weights are stored as in GGUF files, which llama.cpp runs: a mixture, or the bits of their tensors."""
+    return name in _MIXTURES or name.startswith("bits ")
+
+
+def stored_as(model: LanguageModel, dtype: str | None) -> str:
+    """The type of weights by the words of a user; None: as the model's file says.
+
+    4-bit weights of a model with experts leave attention in bfloat16 and 8-bit ones have scales by blocks, as published
+    checkpoints do; "mxfp4" is that of gpt-oss where there are experts and of all layers where there are none.
+
+    Raises
+    ------
+    InputError
+        Where the type is unknown.
+    """
+    return model.weights if dtype is None else stored_name(dtype, model.weights, model.experts is not None)
+
+
+def stored_name(dtype: str, weights: str, experts: bool) -> str:  # noqa: FBT001
+    """The same for a model whose file stores `weights`, and that has experts or not.
+
+    Raises
+    ------
+    InputError
+        Where the type is unknown.
+    """
+    name = SPELLINGS.get(dtype.lower(), dtype.lower())
+    if name == "fp8" and experts:
+        return "fp8_block"
+    if name == "nvfp4" and experts:
+        return "mxfp4" if weights == "mxfp4" else "nvfp4_experts"
+    if name == "mxfp4" and not experts:
+        return "mxfp4_dense"
+    if name not in WEIGHT_TYPES and not name.startswith("bits "):
+        raise unknown_name("type of weights", dtype, sorted(WEIGHT_TYPES))
+    return name
+
+
 def _own_type(name: str) -> WeightType:
     words = name.removeprefix("bits ").split("/")
     try:
@@ -108,12 +153,15 @@ def _own_type(name: str) -> WeightType:
 
 def weight_bytes(model: LanguageModel, kind: WeightType) -> float:
     """Bytes of all weights of a model stored in one way."""
-    routed = 0
-    if model.experts:
-        routed = model.expert_layers * model.experts.count * model.expert_weights
+    linear, routed = weights_by_group(model)
+    return (linear * kind.linear + routed * kind.experts + (model.parameters - linear - routed) * kind.rest) / 8
+
+
+def weights_by_group(model: LanguageModel) -> tuple[int, int]:
+    """Weights of the layers' products, and of routed experts; the other parameters are the rest."""
+    routed = model.expert_layers * model.experts.count * model.expert_weights if model.experts else 0
     linear = model.attention_layers * model.attention_weights + model.plain_layers * model.dense_weights
     linear += model.expert_layers * model.shared_weights
     if model.linear:
         linear += model.linear.layers * model.linear_weights
-    rest = model.parameters - routed - linear
-    return (linear * kind.linear + routed * kind.experts + rest * kind.rest) / 8
+    return linear, routed

@@ -26,6 +26,7 @@ def llama(
     vocabulary: int = 32_000,
     optimizer: str = "adamw",
     dtype: str = "float16",
+    name: str = "llama",
 ) -> Workload:
     """A decoder with rotary positions, RMS norms, SwiGLU and a head of its own; Llama-7B by default.
 
@@ -44,12 +45,12 @@ def llama(
     tape = NetworkTape("llama", dtype)
     x = tape.embedding("embedding.words", tape.input(batch, 1 if purpose == "decode" else length), vocabulary, width)
     for index in range(layers):
-        name = f"layer{index}"
-        y = tape.norm(f"{name}.attention.norm", x, "rms")
-        y = _attention(tape, f"{name}.attention", y, heads, kv_heads, length)
-        x = tape.elementwise(f"{name}.attention.add", "add", y, x)
-        y = _swiglu(tape, f"{name}.feed_forward", tape.norm(f"{name}.feed_forward.norm", x, "rms"), feed_forward)
-        x = tape.elementwise(f"{name}.feed_forward.add", "add", y, x)
+        layer = f"layer{index}"
+        y = tape.norm(f"{layer}.attention.norm", x, "rms")
+        y = _attention(tape, f"{layer}.attention", y, heads, kv_heads, length)
+        x = tape.elementwise(f"{layer}.attention.add", "add", y, x)
+        y = _swiglu(tape, f"{layer}.feed_forward", tape.norm(f"{layer}.feed_forward.norm", x, "rms"), feed_forward)
+        x = tape.elementwise(f"{layer}.feed_forward.add", "add", y, x)
     scores = tape.dense("head.words", tape.norm("head.norm", x, "rms"), vocabulary, bias=False)
     if purpose == "training":
         tape.loss("loss", scores)
@@ -58,7 +59,7 @@ def llama(
     return (
         made
         if purpose == "inference"
-        else Workload("llama-decode", made.operations, made.edges, made.defaults, made.metadata)
+        else Workload(f"{name}-decode", made.operations, made.edges, made.defaults, made.metadata)
     )
 
 

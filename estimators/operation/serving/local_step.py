@@ -9,7 +9,7 @@ machine's generation and chip.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
@@ -17,10 +17,13 @@ import numpy as np
 from slipstick.estimators.core.parameters import Parameter, parameters
 from slipstick.estimators.learning.law import Columns, FloatArray, Grouping, ParameterPrior
 from slipstick.estimators.learning.law_fit import LawFit
+from slipstick.estimators.operation.serving.step_amounts import Amounts, Batch, Shares
 from slipstick.estimators.operation.serving.step_law import machine_groups
+from slipstick.estimators.operation.serving.step_time import largest
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
+from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.weight_types import WeightType
 
 _Numbers: TypeAlias = Any
@@ -48,16 +51,12 @@ class LocalParameters:
     def generation(self, memory: _Numbers, layers: _Numbers, plain: _Numbers) -> _Numbers:
         """Seconds of a new token, from seconds of its bytes and of its flop at the data sheet's rates; never below."""
         made = self.weights * memory + self.layer * layers + self.arithmetic * plain + self.token
-        return _most(self.generating * made, memory)
+        return largest(self.generating * made, memory)
 
     def prompt(self, matrix: _Numbers, plain: _Numbers) -> _Numbers:
         """Seconds of one token of a prompt; never below the peak of the matrix engines."""
         made = self.prompt_matrix * matrix + self.prompt_plain * plain + self.prompt_token
-        return _most(self.prompting * made, matrix)
-
-
-def _most(a: _Numbers, b: _Numbers) -> _Numbers:
-    return (a + b + abs(a - b)) / 2
+        return largest(self.prompting * made, matrix)
 
 
 LEVELS = tuple(
@@ -137,7 +136,7 @@ class LocalWork:
     """What one token needs of a machine at its data sheet's rates: seconds of bytes, of plain and of matrix flop."""
 
     memory: float
-    layers: int
+    layers: float
     plain: float
     matrix: float
 
@@ -150,26 +149,53 @@ class LocalWork:
         InputError
             Where the machine states no plain or no 16-bit rates.
         """
-        routed = model.expert_layers * model.experts.per_token * model.expert_weights if model.experts else 0
-        bits = (model.token_weights - routed) * kind.linear + routed * kind.experts + model.head_weights * kind.rest
-        flop = 2.0 * (model.token_weights + model.head_weights)
-        vector = machine.engines["vector"].flop_per_cycle if "vector" in machine.engines else {}
-        plain = next((name for name in ("float32", "float16") if name in vector), None)
-        if plain is None:
-            raise InputError(f"machine {machine.name!r}: engines.vector has no float32 or float16 rate")
-        unit = "matrix" if "matrix" in machine.engines else "vector"
-        rates = machine.engines[unit].flop_per_cycle
-        narrow = next((name for name in ("float16", "bfloat16", "float32") if name in rates), None)
-        if narrow is None:
-            raise InputError(f"machine {machine.name!r}: engines.{unit} has no float16, bfloat16 or float32 rate")
-        memory = bits / 8 / machine.bandwidth(machine.main_memory)
-        at_plain, at_narrow = machine.peak("vector", plain), machine.peak(unit, narrow)
-        return cls(memory, model.layers, flop / at_plain / share, flop / at_narrow / share)
+        amounts = Shares(model, Layout(), kind).amounts(Batch(decodes=1.0))
+        one = cls.on(amounts, model.layers, machine)
+        return replace(one, plain=one.plain / share, matrix=one.matrix / share)
+
+    @classmethod
+    def on(cls, amounts: Amounts, layers: _Numbers, machine: Machine) -> LocalWork:
+        """Of the amounts of a step.
+
+        Raises
+        ------
+        InputError
+            Where the machine states no plain or no 16-bit rates.
+        """
+        unit, narrow, plain = plain_types(machine)
+        bandwidth = machine.bandwidth(machine.main_memory)
+        return cls.at(amounts, layers, bandwidth, machine.peak("vector", plain), machine.peak(unit, narrow))
+
+    @classmethod
+    def at(cls, amounts: Amounts, layers: _Numbers, bandwidth: Any, plain: Any, matrix: Any) -> LocalWork:
+        """At rates in bytes/s and flop/s, numbers or expressions."""
+        flop = amounts.linear_flop + amounts.expert_flop + amounts.head_flop
+        return cls((amounts.weight_bytes + amounts.expert_bytes) / bandwidth, layers, flop / plain, flop / matrix)
 
     def columns(self, prompts: float) -> dict[str, FloatArray]:
         """What the law reads of it: of a prompt's token (1) or of a new one (0)."""
         values = (self.memory, self.layers, self.plain, self.matrix, prompts)
         return {name: np.array([float(value)]) for name, value in zip(COLUMNS, values, strict=True)}
+
+
+def plain_types(machine: Machine) -> tuple[str, str, str]:
+    """The engine of products, its 16-bit type, and the type of plain arithmetic.
+
+    Raises
+    ------
+    InputError
+        Where the machine states no such rate.
+    """
+    vector = machine.engines["vector"].flop_per_cycle if "vector" in machine.engines else {}
+    plain = next((name for name in ("float32", "float16") if name in vector), None)
+    if plain is None:
+        raise InputError(f"machine {machine.name!r}: engines.vector has no float32 or float16 rate")
+    unit = "matrix" if "matrix" in machine.engines else "vector"
+    rates = machine.engines[unit].flop_per_cycle
+    narrow = next((name for name in ("float16", "bfloat16", "float32") if name in rates), None)
+    if narrow is None:
+        raise InputError(f"machine {machine.name!r}: engines.{unit} has no float16, bfloat16 or float32 rate")
+    return unit, narrow, plain
 
 
 @dataclass(frozen=True, eq=False)

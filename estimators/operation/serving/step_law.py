@@ -17,7 +17,7 @@ import numpy as np
 from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.learning.law import Columns, FloatArray, Grouping, ParameterPrior
 from slipstick.estimators.operation.serving.step_amounts import Amounts
-from slipstick.estimators.operation.serving.step_time import Device, LayerCounts, StepParameters, step_parts
+from slipstick.estimators.operation.serving.step_time import Device, LayerCounts, StepParameters, demands, step_parts
 from slipstick.hwmodels.machine import Machine
 
 LEVELS = tuple(
@@ -108,9 +108,7 @@ def least_seconds(columns: Columns) -> FloatArray:
     """What the data sheet allows of each row: bytes over bandwidth or flop over peak, the larger of each step."""
 
     def least(name: str) -> FloatArray:
-        a, device = _record(Amounts, name, columns), _record(Device, "device", columns)
-        memory = (a.weight_bytes + a.expert_bytes + a.cache_bytes) / device.bandwidth
-        flop = (a.linear_flop + a.expert_flop) / device.narrow_peak + (a.score_flop + a.head_flop) / device.peak
+        memory, flop = demands(_record(Amounts, name, columns), _record(Device, "device", columns))
         return np.asarray(np.maximum(memory, flop) * columns["stages"], dtype=float)
 
     share = columns["share"]

@@ -88,6 +88,11 @@ class Device:
     link: float
     widened: int = 0
 
+    @property
+    def narrower(self) -> Any:
+        """Whether weights are multiplied at a higher rate than 16-bit numbers."""
+        return self.narrow_peak > self.peak
+
     @classmethod
     def of(cls, machine: Machine, compute: str, ranks: int) -> Device:
         """The rates of a machine for weights computed in one data type.
@@ -97,12 +102,7 @@ class Device:
         InputError
             Where the machine has no 16-bit products, or several ranks and no link to join them.
         """
-        unit = "matrix" if "matrix" in machine.engines else "vector"
-        rates = machine.engines[unit].flop_per_cycle
-        plain = next((name for name in ("bfloat16", "float16", "float32") if name in rates), None)
-        if plain is None:
-            raise InputError(f"machine {machine.name!r}: no {unit} products in bfloat16, float16 or float32")
-        narrow = _multiplied(machine.engines[unit], compute) or plain
+        unit, plain, narrow = rated_types(machine, compute)
         level = machine.memory[machine.main_memory]
         joined = [link.bandwidth for name, link in machine.links.items() if name != "infeed" and link.width >= ranks]
         if ranks > 1 and not joined:
@@ -119,6 +119,22 @@ class Device:
             joined[0] if joined else math.inf,
             int(compute in FOUR_BITS and narrow == plain),
         )
+
+
+def rated_types(machine: Machine, compute: str) -> tuple[str, str, str]:
+    """The engine of products, and the entries of its table of rates for 16-bit numbers and for weights in a data type.
+
+    Raises
+    ------
+    InputError
+        Where the machine has no 16-bit products.
+    """
+    unit = "matrix" if "matrix" in machine.engines else "vector"
+    rates = machine.engines[unit].flop_per_cycle
+    plain = next((name for name in ("bfloat16", "float16", "float32") if name in rates), None)
+    if plain is None:
+        raise InputError(f"machine {machine.name!r}: no {unit} products in bfloat16, float16 or float32")
+    return unit, plain, _multiplied(machine.engines[unit], compute) or plain
 
 
 @dataclass(frozen=True)
@@ -179,11 +195,11 @@ def step_parts(
     """
     a = amounts
     read, computed = q.reading * q.factor * stages, q.computing * q.factor * stages
-    narrow = computed * q.narrow ** (1.0 * (device.narrow_peak > device.peak))
+    narrow = computed * q.narrow ** (1.0 * device.narrower)
 
     def group(moved: _Numbers, slower: _Numbers, least: _Numbers, made: _Numbers) -> _Numbers:
-        return _most(
-            _larger(moved / device.bandwidth * slower * read, made), _most(moved / device.bandwidth, least) * stages
+        return largest(
+            _larger(moved / device.bandwidth * slower * read, made), largest(moved / device.bandwidth, least) * stages
         )
 
     products, head = a.linear_flop / device.narrow_peak, a.head_flop / device.peak
@@ -192,14 +208,27 @@ def step_parts(
     experts = group(a.expert_bytes, q.experts, products, q.expert_products * products * narrow)
     scores = a.score_flop / device.peak
     attention = group(a.cache_bytes, q.cache, scores, q.scores * scores * computed)
-    links = (a.message_bytes + a.exchange_bytes) / device.link * stages * _most(q.link * q.factor, 1.0)
+    links = (a.message_bytes + a.exchange_bytes) / device.link * stages * largest(q.link * q.factor, 1.0)
     fixed = q.layer * layers.layers + q.expert_layer * layers.expert + q.widened_layer * layers.widened
     fixed = fixed + q.fp8_layer * layers.fp8 + q.fp4_layer * layers.fp4
     fixed = fixed + (a.messages * q.all_reduce + a.exchanges * q.exchange) * stages + q.step + q.sequence * sequences
     return StepParts(weights, experts, attention, links, fixed * q.fixed * q.factor)
 
 
-def _most(a: _Numbers, b: _Numbers) -> _Numbers:
+def demands(amounts: Amounts, device: Device) -> tuple[float, float]:
+    """Seconds of a stage's bytes and of its flop at the data sheet's rates."""
+    a = amounts
+    memory = (a.weight_bytes + a.expert_bytes + a.cache_bytes) / device.bandwidth
+    narrow = (a.linear_flop + a.expert_flop) / device.narrow_peak + (a.score_flop + a.head_flop) / device.peak
+    return memory, narrow
+
+
+def largest(a: _Numbers, b: _Numbers) -> _Numbers:
+    """The larger of two floats, arrays or expressions of sympy."""
+    if hasattr(a, "free_symbols") or hasattr(b, "free_symbols"):
+        from slipstick.estimators.core.lambdified.extrema import Largest
+
+        return Largest(a, b)
     return (a + b + abs(a - b)) / 2
 
 
@@ -215,6 +244,8 @@ class StepTime:
     shares: Shares
     device: Device
     parameters: StepParameters = StepParameters()
+    pace: float = 1.0
+    """Of every step: below one at the fast edge of a band."""
 
     @classmethod
     def for_machine(cls, machine: Machine, shares: Shares, parameters: StepParameters) -> StepTime:
@@ -239,10 +270,8 @@ class StepTime:
 
     def demands(self, batch: Batch) -> tuple[float, float]:
         """Seconds of a step's bytes and of its flop at the machine's data-sheet rates."""
-        a, device = self.shares.amounts(self._of_stage(batch)), self.device
-        memory = (a.weight_bytes + a.expert_bytes + a.cache_bytes) / device.bandwidth
-        narrow = (a.linear_flop + a.expert_flop) / device.narrow_peak + (a.score_flop + a.head_flop) / device.peak
-        return memory * self.shares.layout.pipeline, narrow * self.shares.layout.pipeline
+        memory, flop = demands(self.shares.amounts(self._of_stage(batch)), self.device)
+        return memory * self.shares.layout.pipeline, flop * self.shares.layout.pipeline
 
     def parts(self, batch: Batch) -> StepParts:
         """Seconds of a step by what they go to."""
@@ -251,8 +280,11 @@ class StepTime:
         return step_parts(amounts, batch.decodes, self.device, self.layers, self.parameters, stages)
 
     def seconds(self, batch: Batch) -> float:
-        """Seconds of a step."""
-        return self.parts(batch).seconds
+        """Seconds of a step; never below what the data sheet allows."""
+        return self.parts(batch).seconds if self.pace == 1 else self._at_pace(batch)
+
+    def _at_pace(self, batch: Batch) -> float:
+        return max(self.floor(batch), self.pace * self.parts(batch).seconds)
 
     def _of_stage(self, batch: Batch) -> Batch:
         """Stages of a pipeline work on as many parts of the batch, one after the other."""
@@ -264,4 +296,4 @@ class StepTime:
 
     def scaled(self, factor: float) -> StepTime:
         """The same with every step `factor` times as long (the edges of a band), as far as the data sheet allows."""
-        return replace(self, parameters=replace(self.parameters, factor=self.parameters.factor * factor))
+        return replace(self, pace=self.pace * factor)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slipstick.estimators.operation.serving.known_steps import serving_fit
 from slipstick.estimators.operation.serving.step_amounts import Batch, Shares
 from slipstick.estimators.operation.serving.step_time import Device, StepTime
-from slipstick.experiments.serve.oracle import serving_fit
 from slipstick.hwmodels.catalog import machine_of_device
 from slipstick.hwmodels.files.errors import InputError
 from slipstick.hwmodels.files.frames import csv_frame

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.estimators.operation.serving.known_steps import serving_fit
 from slipstick.estimators.operation.serving.step_amounts import Batch, Shares
 from slipstick.estimators.operation.serving.step_time import StepTime
 from slipstick.experiments.evidence.score import PERCENT, Data, Scored
-from slipstick.experiments.serve.oracle import serving_fit
 from slipstick.hwmodels.catalog import machine, machine_names
 from slipstick.hwmodels.files.readers import InputError, read_csv_rows
 from slipstick.workloads.language.layout import Layout

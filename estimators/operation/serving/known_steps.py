@@ -1,0 +1,116 @@
+"""What the fitted files say of a step under an engine on a machine; `estimate`, `serve` and plans all ask here.
+
+An engine is part of the machine's runtime (`runtime.library`, such as "vllm 0.19.0"); what was fitted of its version,
+of the machine's maker, generation and chip and of the model enters as effects of groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import cache
+
+from slipstick.estimators.learning.fitted_file import load_fitted
+from slipstick.estimators.operation.serving.engines import ServingFit, engine_of, step_groups
+from slipstick.estimators.operation.serving.local_step import LocalFit, LocalLaw, backend_of, local_groups
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.language.weight_types import is_gguf
+
+LLAMA_CPP, USUAL = "llama.cpp", "vllm"
+
+
+@cache
+def serving_fit() -> ServingFit:
+    """Steps and first tokens of servers, as they ship."""
+    return ServingFit.of(load_fitted("serving"))
+
+
+@cache
+def local_fit() -> LocalFit:
+    """Tokens of llama.cpp, as they ship."""
+    return LocalFit(load_fitted("llama-cpp").fit(LocalLaw().name))
+
+
+def engine_on(machine: Machine, stored: str) -> str:
+    """The engine that the machine's runtime names, with its version; where it names none, the usual one.
+
+    Weights as GGUF files store them, and Apple's machines, run under llama.cpp; all others under vLLM.
+    """
+    if is_llama_cpp(machine.runtime.library):
+        return machine.runtime.library
+    local = is_gguf(stored) or backend_of(machine) == "metal"
+    return LLAMA_CPP if local and not names_server(machine) else server_on(machine)
+
+
+def server_on(machine: Machine) -> str:
+    """The engine of a server that the machine's runtime names, else the usual one."""
+    return machine.runtime.library if names_server(machine) else USUAL
+
+
+def names_server(machine: Machine) -> bool:
+    """Whether the machine's runtime names an engine of servers that was measured."""
+    try:
+        engine_of(machine.runtime.library)
+    except InputError:
+        return False
+    return True
+
+
+def is_llama_cpp(engine: str) -> bool:
+    """Whether words mean llama.cpp."""
+    return engine.strip().lower().startswith(("llama.cpp", "llama-cpp", "llamacpp"))
+
+
+def groups_on(machine: Machine, engine: str, model: str, parameters: float) -> dict[str, str]:
+    """The groups of a step of a server: maker, generation and chip, engine and version, model.
+
+    Parameters
+    ----------
+    parameters
+        Of the model: one of equal shape that was fitted under another name stands for it.
+
+    Raises
+    ------
+    InputError
+        Where the engine is not known.
+    """
+    known = serving_fit().steps
+    name, version = engine_of(engine)
+    chip = chip_among(known.seen("chip"), machine)
+    return step_groups(machine, chip, name, version, _model_among(known.seen("model"), model, parameters))
+
+
+def local_groups_on(machine: Machine, stored: str) -> dict[str, str]:
+    """The groups of a token under llama.cpp: backend, program, way of storing weights, generation, chip."""
+    return local_groups(machine, chip_among(local_fit().made.seen("chip"), machine), stored, LLAMA_CPP)
+
+
+def unseen_machine(machine: Machine, groups: Mapping[str, str]) -> str:
+    """A line where no server on such a machine was measured; "" where one was."""
+    name, fitted = machine.name, serving_fit()
+    levels = {"vendor": f"{name}, none of its maker", "generation": f"{name}, none of its generation", "chip": name}
+    unseen = next((words for level, words in levels.items() if not fitted.knows(groups, level)), "")
+    return f"no measured row is of {unseen}: its data sheet under parameters of others, wider band" if unseen else ""
+
+
+def chip_among(names: Collection[str], machine: Machine) -> str:
+    """The name among those fitted of a machine of the same family, cores and memory; else its own."""
+    from slipstick.hwmodels.catalog import machine as machine_by_name
+
+    made = {name: machine_by_name(name) for name in sorted(names)}
+    alike = [
+        name
+        for name, measured in made.items()
+        if (measured.family, measured.cores, measured.main_memory)
+        == (machine.family, machine.cores, machine.main_memory)
+    ]
+    itself = (name for name in alike if made[name].name == machine.name)
+    return next(itself, alike[0] if alike else machine.name)
+
+
+def _model_among(names: Collection[str], model: str, parameters: float) -> str:
+    if model in names:
+        return model
+    from slipstick.workloads.language_catalog import language_model
+
+    return next((name for name in sorted(names) if language_model(name).parameters == parameters), model)

@@ -1,0 +1,152 @@
+"""One law of a step: `estimate`, `whatif`, `serve` and `plan serving` give the same number and band."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from slipstick.estimators.operation.physical_bound import PhysicalBound
+from slipstick.estimators.operation.serving.known_steps import engine_on
+from slipstick.estimators.operation.serving.step_amounts import Batch
+from slipstick.estimators.operation.serving.step_graph import group_of
+from slipstick.experiments.commands.cli import run
+from slipstick.experiments.question.question import Question, question
+from slipstick.experiments.serve.local import local
+from slipstick.experiments.serve.oracle import Deployment
+from slipstick.experiments.serve.planning import Search
+from slipstick.experiments.serve.serving import serve
+from slipstick.experiments.serve.traffic import Traffic
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
+from slipstick.workloads.language.language_step import in_stored_type, language_step
+from slipstick.workloads.language.layout import Layout
+from slipstick.workloads.language.weight_types import stored_as
+from slipstick.workloads.language_catalog import language_model
+
+ASKED = [
+    ("llama-3.1-8b", "h100-sxm", "fp8", 16, 1000),
+    ("llama-3.1-70b", "h200-sxm", "fp8", 4, 1152),
+    ("llama-3.1-70b", "b200-sxm", "nvfp4", 1, 1024),
+    ("gpt-oss-120b", "h200-sxm", None, 64, 3000),
+    ("qwen3-30b-a3b", "a100-sxm-80gb", "bf16", 8, 512),
+    ("llama-2-7b", "rtx-4090", "int4", 1, 1024),
+    ("llama-3.1-8b", "mi300x", "bf16", 32, 2048),
+]
+
+
+def decode(model: str, on: str, dtype: str | None, users: int, context: int, library: str = "") -> Question:
+    """The question of `estimate decode:MODEL`."""
+    sizes: dict[str, float | str] = {"workload.decodes": users, "workload.context": context}
+    return question(
+        f"decode:{model}", on, None, sizes | ({"machine.runtime.library": library} if library else {}), dtype
+    )
+
+
+@pytest.mark.parametrize(("model", "on", "dtype", "users", "context"), ASKED)
+def test_an_estimate_is_the_step_of_a_server(model: str, on: str, dtype: str | None, users: int, context: int) -> None:
+    one = language_model(model)
+    server = Deployment(one, machine(on), Layout(), stored_as(one, dtype))
+    batch = Batch(users, context)
+    answer = decode(model, on, dtype, users, context).answer()
+    assert answer.time == pytest.approx(server.step.seconds(batch), rel=1e-9)
+    half = math.exp(server.half_width(batch))
+    low, high = answer.interval() or (0.0, 0.0)
+    assert low == pytest.approx(server.step.scaled(1 / half).seconds(batch), rel=0.02)
+    assert high == pytest.approx(server.step.scaled(half).seconds(batch), rel=1e-9)
+
+
+def test_requests_served_one_by_one_take_the_step_of_an_estimate() -> None:
+    """A user's 256 tokens after 896: every further token is a step whose context is 1,024 at the mean."""
+    one = language_model("llama-3.1-70b")
+    server = Deployment(one, machine("h200-sxm"), Layout(), "fp8")
+    served = serve(server, Traffic(896, 256, users=1, spread=0.0, count=4))
+    answer = decode("llama-3.1-70b", "h200-sxm", "fp8", 1, 1024).answer()
+    middle, low, high = served.band("tpot", "mean")
+    assert middle == pytest.approx(answer.time, rel=1e-3)
+    assert (low, high) == pytest.approx(answer.interval(), rel=2e-3)
+    plan = Search("llama-3.1-70b", ("h200-sxm",), ("fp8",), 896, 256, devices=1).run()
+    alone = next(c for c in plan.candidates if c.users == 1)
+    assert alone.tpot == pytest.approx(answer.time, rel=0.02)  # the steady loop reads a prompt now and then
+
+
+@pytest.mark.parametrize("on", ["rtx-4090", "apple-m2-ultra", "rx-7900-xtx"])
+def test_an_estimate_is_the_token_of_llama_cpp(on: str) -> None:
+    alone = local("llama-2-7b", machine(on), "q4_k_m", 1024, 256, None)
+    answer = decode("llama-2-7b", on, "q4_k_m", 1, 1024).answer()
+    assert answer.time == pytest.approx(alone.token_seconds, rel=1e-9)
+    row, (low, high) = alone.row(), answer.interval() or (0.0, 0.0)
+    assert (1 / high, 1 / low) == pytest.approx((row["low_tokens_per_s"], row["high_tokens_per_s"]), rel=1e-9)
+    prompt = question("prompt:llama-2-7b", on, None, {"workload.prompt": 512, "workload.chunk": 512}, "q4_k_m").answer()
+    assert prompt.time == pytest.approx(512 * alone.prompt_seconds, rel=1e-9)
+
+
+def test_the_decoder_of_the_catalogue_is_the_model_of_its_shape(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = []
+    for words in ("decode:llama-3.1-70b", "llama-3-70b-decode"):
+        assert run(["estimate", words, "--on", "h200-sxm", "--dtype", "fp8", "--format", "json"]) == 0
+        rows += json.loads(capsys.readouterr().out)
+    assert rows[0]["time_s"] == pytest.approx(rows[1]["time_s"], rel=1e-3)
+    assert rows[0]["high_s"] == pytest.approx(rows[1]["high_s"], rel=1e-3)
+
+
+def test_engine_and_version_belong_to_the_runtime() -> None:
+    times = {
+        name: decode("llama-3.1-70b", "h200-sxm", "fp8", 4, 1383, name).answer().time
+        for name in ("vllm", "sglang", "trtllm", "vllm 0.19.0")
+    }
+    assert len(set(times.values())) == len(times)
+    one = language_model("llama-3.1-70b")
+    own = machine("h200-sxm").using({"runtime.library": "vllm 0.19.0"})
+    assert Deployment(one, own, Layout(), "fp8").step.seconds(Batch(4, 1383)) == pytest.approx(times["vllm 0.19.0"])
+    with pytest.raises(InputError, match="unknown serving engine 'cutlass'"):
+        decode("llama-3.1-70b", "h200-sxm", "fp8", 4, 1383, "cutlass")
+    with pytest.raises(InputError, match="answers for one sequence, not for 4"):
+        decode("llama-3.1-70b", "h200-sxm", "fp8", 4, 1383, "llama.cpp")
+    assert engine_on(machine("gaudi2"), "bf16") == "vllm"  # its library is no engine
+    assert engine_on(machine("h200-sxm"), "q4_k_m") == "llama.cpp"
+
+
+def test_a_sweep_is_its_points() -> None:
+    free = ("workload.decodes", "machine.memory.HBM3e.bandwidth")
+    asked = question("decode:gpt-oss-120b", "h200-sxm")
+    function = asked.estimator.compile(asked.workload, asked.machine, free, asked.run)
+    assert function.vectorised
+    users, rates = np.array([1.0, 16.0, 256.0]), np.array([4.8e12, 3e12, 8e12])
+    times = function(dict(zip(free, (users, rates), strict=True)))
+    for user, rate, time in zip(users.tolist(), rates.tolist(), times.tolist(), strict=True):
+        settings = {"workload.decodes": user, "machine.memory.HBM3e.bandwidth": rate}
+        assert question("decode:gpt-oss-120b", "h200-sxm", settings=settings).answer().time == pytest.approx(time)
+
+
+@pytest.mark.parametrize("on", ["h100-sxm", "b200-sxm", "mi355x", "rtx-4090", "l40s"])
+@pytest.mark.parametrize("name", ["decode:llama-3.1-8b", "prompt:llama-3.1-8b", "decode:gpt-oss-20b"])
+def test_no_step_and_no_band_passes_the_physical_bound(name: str, on: str) -> None:
+    for size in (1, 4096):
+        asked = question(name, on, settings={f"workload.{'decodes' if 'decode' in name else 'prompt'}": size})
+        answer = asked.answer()
+        bound = PhysicalBound(asked.machine)
+        bindings = {**asked.workload.defaults, **asked.run}
+        least = sum(
+            float(op.times) * bound.least(op)[0] for op in asked.workload.bind_known(bindings).bound() if group_of(op)
+        )
+        assert answer.time >= least * (1 - 1e-9)
+        low, _ = answer.interval() or (0.0, 0.0)
+        assert low >= least * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("name", ["llama-3.1-8b", "deepseek-v3", "qwen3.5-397b-a17b"])
+@pytest.mark.parametrize("dtype", ["fp8", "nvfp4", "q4_k_m", "int4"])
+def test_weights_stored_otherwise_are_the_step_written_down_so(name: str, dtype: str) -> None:
+    sizes = {"decodes": 3, "context": 100, "prompt": 100, "past": 0, "chunk": 50, "finished": 1}
+    sizes |= dict.fromkeys(("tensor", "data", "expert", "pipeline"), 1)
+    model = language_model(name)
+    wanted = language_step(model, stored_as(model, dtype)).bind_known(sizes).bound()
+    made = in_stored_type(language_step(model, "bf16"), dtype)
+    assert made is not None and Table(made.metadata) == wanted.metadata
+    for one, other in zip(wanted, made.bind_known(sizes).bound(), strict=True):
+        assert (one.name, one.dtype, one.dims) == (other.name, other.dtype, other.dims)
+        assert dict(one.cost) == pytest.approx(dict(other.cost))
