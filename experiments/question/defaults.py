@@ -13,19 +13,14 @@ from typing import TYPE_CHECKING
 
 from slipstick.estimators.contract.protocols import Estimator
 from slipstick.experiments.question import registry
+from slipstick.experiments.question.precision import in_served_type, in_type, precision
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.graph.cost import SIZE_BYTES
 from slipstick.workloads.graph.footprint import attends_to_cache
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.transforms.mixed import HALF
 from slipstick.workloads.transforms.narrow import (
-    as_multiplied,
-    computed_in,
-    is_narrow,
-    narrow_products,
     number_type,
-    wide_type,
 )
 
 if TYPE_CHECKING:
@@ -185,24 +180,6 @@ def divides_batch(workload: Workload, machine: Machine) -> bool:
     return board and "batch" in workload.symbols and registry.default_record(workload, machine) is None
 
 
-def in_type(workload: Workload, machine: Machine, dtype: str | None) -> Workload:
-    """The workload in a data type as the machine computes it: narrow formats that it lacks are those of weights alone.
-
-    Raises
-    ------
-    InputError
-        Where the data type is unknown, or a step that trains needs a format that the machine lacks.
-    """
-    has = _multiplied(machine)
-    return as_multiplied(workload, has) if dtype is None else computed_in(workload, dtype, has)
-
-
-def _multiplied(machine: Machine) -> Collection[str]:
-    """Data types that the machine's matrix engine multiplies."""
-    matrix = machine.engines.get("matrix")
-    return frozenset(filter(matrix.rated, SIZE_BYTES)) if matrix is not None else frozenset()
-
-
 def _served(
     workload: Workload, machine: Machine, run: Mapping[str, float], dtype: str | None, chosen: Collection[str]
 ) -> Default:
@@ -216,13 +193,8 @@ def _served(
     from slipstick.estimators.named.served_step import served_step
     from slipstick.estimators.operation.serving.engines import engine_of
     from slipstick.estimators.operation.serving.known_steps import engine_on, is_llama_cpp
-    from slipstick.estimators.operation.serving.step_graph import stored_and_multiplied
 
-    converted = in_type(workload, machine, dtype)
-    if dtype is not None and is_narrow(number_type(dtype)):  # engines leave the head in 16 bits
-        wide = {op.name: op for op in in_type(workload, machine, wide_type(_multiplied(machine)))}
-        kept = tuple(wide[op.name] if op.name.startswith("head") else op for op in converted)
-        converted = replace(converted, operations=kept)
+    converted = in_served_type(workload, machine, dtype)
     if "runtime.library" in chosen and not is_llama_cpp(machine.runtime.library):
         engine_of(machine.runtime.library)
     engine = engine_on(machine, stored_and_multiplied(converted)[0])
@@ -285,22 +257,6 @@ def _library(machine: Machine, chosen: Collection[str]) -> tuple[str, tuple[str,
         if "runtime.library" in chosen:
             raise
         return "", (f"{error}: kernels as of any of them",)
-
-
-def precision(workload: Workload, machine: Machine, dtype: str | None) -> Workload:
-    """The workload in a data type, as PyTorch computes it on a GPU: autocast in training, TF32 in convolutions."""
-    from slipstick.estimators.operation.gpu.programs.program_sides import rounds_convolutions
-    from slipstick.workloads.transforms.mixed import HALF, autocast, tf32_convolutions
-
-    trains = any(op.kind == "optimizer" for op in workload)
-    if dtype in HALF and trains:
-        return autocast(workload, dtype)
-    if dtype is not None and is_narrow(number_type(dtype)) and trains:
-        has = _multiplied(machine)
-        return narrow_products(autocast(workload, wide_type(has)), number_type(dtype), has)
-    converted = in_type(workload, machine, dtype)
-    rounds = rounds_convolutions(machine) and dtype in (None, "float32")
-    return tf32_convolutions(converted) if rounds else converted
 
 
 def served(workload: Workload, machine: Machine) -> None:

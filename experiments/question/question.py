@@ -13,7 +13,8 @@ from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.core.schedule_model import check_run_number
 from slipstick.experiments.question import registry
 from slipstick.experiments.question.axes import Values, axes_of
-from slipstick.experiments.question.defaults import as_executed, default, in_type, kept_open
+from slipstick.experiments.question.defaults import as_executed, default, kept_open
+from slipstick.experiments.question.precision import in_type
 from slipstick.experiments.question.settings import Value, by_namespace, number_of, run_number
 from slipstick.experiments.question.space import Space
 from slipstick.hwmodels.catalog import machine as machine_by_name

@@ -1,0 +1,67 @@
+"""A workload in a requested data type, as a machine computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.cost import SIZE_BYTES
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.transforms.mixed import HALF
+from slipstick.workloads.transforms.narrow import (
+    computed_in,
+    is_narrow,
+    narrow_products,
+    number_type,
+    wide_type,
+)
+
+
+def in_type(workload: Workload, machine: Machine, dtype: str | None) -> Workload:
+    """The workload in a data type as the machine computes it: narrow formats that it lacks are those of weights alone.
+
+    Raises
+    ------
+    InputError
+        Where the data type is unknown, or a step that trains needs a format that the machine lacks.
+    """
+    has = multiplied(machine)
+    return as_multiplied(workload, has) if dtype is None else computed_in(workload, dtype, has)
+
+
+def multiplied(machine: Machine) -> Collection[str]:
+    """Data types that the machine's matrix engine multiplies."""
+    matrix = machine.engines.get("matrix")
+    return frozenset(filter(matrix.rated, SIZE_BYTES)) if matrix is not None else frozenset()
+
+
+def precision(workload: Workload, machine: Machine, dtype: str | None) -> Workload:
+    """The workload in a data type, as PyTorch computes it on a GPU: autocast in training, TF32 in convolutions."""
+    from slipstick.estimators.operation.gpu.programs.program_sides import rounds_convolutions
+    from slipstick.workloads.transforms.mixed import autocast, tf32_convolutions
+
+    trains = any(op.kind == "optimizer" for op in workload)
+    if dtype in HALF and trains:
+        return autocast(workload, dtype)
+    if dtype is not None and is_narrow(number_type(dtype)) and trains:
+        has = multiplied(machine)
+        return narrow_products(autocast(workload, wide_type(has)), number_type(dtype), has)
+    converted = in_type(workload, machine, dtype)
+    rounds = rounds_convolutions(machine) and dtype in (None, "float32")
+    return tf32_convolutions(converted) if rounds else converted
+
+
+def in_served_type(workload: Workload, machine: Machine, dtype: str | None) -> Workload:
+    """A decoder as serving engines quantise it: with a narrow type, the head stays in 16 bits.
+
+    Raises
+    ------
+    InputError
+        Where the data type is unknown.
+    """
+    converted = in_type(workload, machine, dtype)
+    if dtype is None or not is_narrow(number_type(dtype)):
+        return converted
+    wide = {op.name: op for op in in_type(workload, machine, wide_type(multiplied(machine)))}
+    return replace(converted, operations=tuple(wide[op.name] if op.name.startswith("head") else op for op in converted))
