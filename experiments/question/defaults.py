@@ -193,6 +193,7 @@ def _served(
     from slipstick.estimators.named.served_step import served_step
     from slipstick.estimators.operation.serving.engines import engine_of
     from slipstick.estimators.operation.serving.known_steps import engine_on, is_llama_cpp
+    from slipstick.estimators.operation.serving.step_graph import stored_and_multiplied
 
     converted = in_served_type(workload, machine, dtype)
     if "runtime.library" in chosen and not is_llama_cpp(machine.runtime.library):

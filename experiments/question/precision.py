@@ -10,6 +10,7 @@ from slipstick.workloads.graph.cost import SIZE_BYTES
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.transforms.mixed import HALF
 from slipstick.workloads.transforms.narrow import (
+    as_multiplied,
     computed_in,
     is_narrow,
     narrow_products,
