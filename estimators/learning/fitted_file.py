@@ -13,6 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from slipstick.estimators.learning import scores
+from slipstick.estimators.learning.law import FloatArray
 from slipstick.estimators.learning.law_fit import LawFit
 from slipstick.hwmodels.files.opener import read_bytes
 from slipstick.hwmodels.files.readers import InputError, atomic_write, read_json, read_text, require_mapping
@@ -46,6 +50,15 @@ class OuterScore:
     ninetieth: float
     coverage: float
     width: float
+
+    @classmethod
+    def of(
+        cls, held_out: str, kind: str, groups: int, seconds: FloatArray, measured: FloatArray, half: FloatArray
+    ) -> OuterScore:
+        """From predictions beside measurements, and half-widths of log time, each of shape (rows,)."""
+        errors = scores.relative_quantile(0.5, seconds, measured), scores.relative_quantile(0.9, seconds, measured)
+        covered = float(np.mean(scores.log_errors(seconds, measured) <= half))
+        return cls(held_out, kind, len(measured), groups, *errors, covered, float(np.exp(2 * np.median(half))))
 
 
 @dataclass(frozen=True, eq=False)

@@ -90,7 +90,7 @@ def register(app: typer.Typer) -> None:
 
 def _refit(names: Sequence[str], form: str) -> int:
     """Fit anew what is named, write what changed, and show how groups left out were met."""
-    from slipstick.experiments.evidence.validation.serving.refits import REFITS, refitted
+    from slipstick.experiments.evidence.fits.refits import REFITS, refitted
     from slipstick.experiments.pages.output import emit
 
     for name in sorted(REFITS) if "all" in names else names:

@@ -136,8 +136,14 @@ class Scored:
                 None if goal is None or len(self.measured) < self.enough else bool(ours <= goal) and self.holds,
                 *band,
                 self.noise if isinstance(self.noise, float) else _at(self.noise or (), place),
-                self.reason,
+                "; ".join(text for text in (self._count, self.reason) if text),
             )
+
+    @property
+    def _count(self) -> str:
+        """How many independent groups were held out, in words."""
+        count = len(set(self.groups))
+        return f"{count} {'group' if count == 1 else 'groups'}" if count else ""
 
     def _band(self) -> tuple[float | None, float | None, float | None]:
         """Level, coverage and width; None without a band."""

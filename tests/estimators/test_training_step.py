@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slipstick.estimators.schedule.pipelines.training_network import TrainingLinks
-from slipstick.estimators.schedule.pipelines.training_step import PARTS, TrainingStep, TrainingTerms
+from slipstick.estimators.schedule.pipelines.training_parts import PARTS, TrainingTerms, layer_parts
+from slipstick.estimators.schedule.pipelines.training_step import TrainingStep
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.language.language_model import LanguageModel
@@ -85,15 +86,20 @@ def test_a_step_is_never_faster_than_its_input(loading: float) -> None:
     assert (time.fed(loading).bound == "input") == (loading > time.seconds)
 
 
+def layer_of(step: TrainingStep, layout: TrainingLayout) -> dict[str, float]:
+    """Seconds of a layer for one microbatch."""
+    return layer_parts(step.amounts(layout, layout.data), step.terms)
+
+
 def test_full_recomputation_costs_a_forward_pass() -> None:
     step = TrainingStep(language_model("llama-3.1-8b"), machine("h100-dgx"), 8192)
-    kept, again = step.layer(TrainingLayout()), step.layer(TrainingLayout(recompute="full"))
+    kept, again = layer_of(step, TrainingLayout()), layer_of(step, TrainingLayout(recompute="full"))
     assert again["products"] / kept["products"] == pytest.approx(4 / 3)
 
 
 def test_experts_over_two_nodes_cost_more_than_over_one() -> None:
     step = TrainingStep(language_model("qwen3-235b-a22b"), machine("h100-dgx"), 4096, devices=64)
-    near, far = (step.layer(TrainingLayout(data=32, expert=n))["expert"] for n in (8, 32))
+    near, far = (layer_of(step, TrainingLayout(data=32, expert=n))["expert"] for n in (8, 32))
     assert far > 2 * near
 
 

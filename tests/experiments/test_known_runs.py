@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from slipstick.estimators.schedule.pipelines.training_known import KnownStep, calibrated, moved
-from slipstick.estimators.schedule.pipelines.training_step import MEGATRON_TERMS, TrainingStep
+from slipstick.estimators.schedule.pipelines.training_parts import TrainingTerms
+from slipstick.estimators.schedule.pipelines.training_step import TrainingStep
 from slipstick.experiments.commands.cli import run
 from slipstick.experiments.subjects.training_plan.known_runs import read_known
 from slipstick.hwmodels.catalog import machine
@@ -18,6 +19,7 @@ from slipstick.hwmodels.files.errors import InputError
 from slipstick.workloads.language.training_layout import TrainingLayout
 from slipstick.workloads.language_catalog import language_model
 
+START = TrainingTerms()
 MODEL, AT = language_model("llama-3.1-8b"), machine("h100-dgx")
 
 
@@ -27,14 +29,14 @@ def layout(devices: int) -> TrainingLayout:
 
 def made(devices: int, logs: tuple[float, float, float]) -> KnownStep:
     """A step of a stack whose compute, network and stragglers differ by these logarithms."""
-    terms = moved(MEGATRON_TERMS, np.array(logs))
+    terms = moved(START, np.array(logs))
     seconds = TrainingStep(MODEL, AT, 8192, "bf16", devices, terms).step(layout(devices), 2 * devices).seconds
     return KnownStep(layout(devices), 2 * devices, 8192, "bf16", seconds)
 
 
 def test_a_stack_of_known_factors_is_found_again() -> None:
     logs = (0.2, 0.3, -0.2)
-    fit = calibrated(MODEL, AT, [made(n, logs) for n in (8, 16, 32, 64)])
+    fit = calibrated(MODEL, AT, [made(n, logs) for n in (8, 16, 32, 64)], START)
     far = made(1024, logs)
     plain = TrainingStep(MODEL, AT, 8192, "bf16", 1024).step(far.layout, far.batch).seconds
     ours = fit.step(far.layout, far.batch, 8192, "bf16").seconds
@@ -43,7 +45,7 @@ def test_a_stack_of_known_factors_is_found_again() -> None:
 
 
 def test_a_step_that_was_measured_is_met_and_what_is_far_is_less_sure() -> None:
-    fit = calibrated(MODEL, AT, [made(16, (0.4, 0.0, 0.0))])
+    fit = calibrated(MODEL, AT, [made(16, (0.4, 0.0, 0.0))], START)
     one = fit.known[0]
     assert fit.step(one.layout, one.batch, 8192, "bf16").seconds == pytest.approx(one.seconds, rel=1e-6)
     spreads = [fit.spread(layout(n), 2 * n, 8192, "bf16") for n in (16, 64, 512)]
@@ -56,7 +58,8 @@ def test_more_measured_sizes_never_widen_the_band() -> None:
     steps = [made(n, (0.1, 0.2, 0.0)) for n in (8, 16, 32, 64)]
     far = made(512, (0.1, 0.2, 0.0))
     widths = [
-        calibrated(MODEL, AT, steps[4 - count :]).spread(far.layout, far.batch, 8192, "bf16") for count in (1, 2, 4)
+        calibrated(MODEL, AT, steps[4 - count :], START).spread(far.layout, far.batch, 8192, "bf16")
+        for count in (1, 2, 4)
     ]
     assert widths == sorted(widths, reverse=True)
 
@@ -116,4 +119,4 @@ def test_a_measured_step_is_a_time() -> None:
 def test_a_step_faster_than_the_peak_is_refused() -> None:
     known = KnownStep(layout(8), 32, 8192, "bf16", 1e-9)
     with pytest.raises(InputError, match="measured step = 1e-09 s on 8 x .*: want at least .* s, the model's flop"):
-        calibrated(MODEL, AT, [known])
+        calibrated(MODEL, AT, [known], START)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from slipstick.estimators.schedule.pipelines.training_step import MEGATRON_TERMS
+from slipstick.estimators.learning.fit import fit
+from slipstick.estimators.learning.fitted_file import digest, load_fitted
+from slipstick.estimators.schedule.pipelines.training_law import TrainingLaw
+from slipstick.estimators.schedule.pipelines.training_parts import TrainingTerms
 from slipstick.experiments.calibrate.public_data import training_file
-from slipstick.experiments.evidence.boards.training import FSDP, MEGATRON
-from slipstick.experiments.evidence.validation.parallel.training.training_coverage import facts_of, memory_row
+from slipstick.experiments.evidence.validation.parallel.training.training_coverage import memory_row
+from slipstick.experiments.evidence.validation.parallel.training.training_fit import law_rows, outer_folds, release_of
 from slipstick.experiments.evidence.validation.parallel.training.training_rows import (
     FILES,
     TrainingRun,
@@ -15,7 +18,9 @@ from slipstick.experiments.evidence.validation.parallel.training.training_rows i
     unplaced_runs,
 )
 from slipstick.experiments.evidence.validation.parallel.training.training_searched import searched
-from slipstick.experiments.subjects.training_plan.fitted_runs import FITTED
+from slipstick.experiments.subjects.training_plan.training_domain import fitted_runs, groups_at, training_fit
+from slipstick.hwmodels.catalog import machine
+from slipstick.workloads.language_catalog import language_model
 
 
 def rows(source: str) -> list[TrainingRun]:
@@ -25,9 +30,43 @@ def rows(source: str) -> list[TrainingRun]:
     return training_runs(source, path)[0]
 
 
-@pytest.mark.parametrize(("software", "sources"), [("megatron", MEGATRON), ("fsdp", FSDP)])
-def test_what_a_plan_knows_of_the_fitted_runs_is_what_they_were(software: str, sources: tuple[str, ...]) -> None:
-    assert facts_of([run for source in sources for run in rows(source)]) == FITTED[software]
+def test_what_ships_is_what_the_public_runs_give() -> None:
+    """The rows are those that the file names, and a fit to them gives its numbers again."""
+    runs = [run for source in FILES for run in rows(source)]
+    shipped, made = load_fitted("training"), fit(TrainingLaw(), law_rows(runs))
+    assert shipped.used == len(runs) and fitted_runs("fsdp").runs == len(rows("llm-foundry"))
+    assert {file: digest(path) for file in FILES.values() if (path := training_file(file))} == shipped.rows
+    assert shipped.fit(TrainingLaw().name).logs == pytest.approx(made.logs, abs=1e-3)
+
+
+def test_a_run_is_foretold_from_releases_before_it() -> None:
+    runs = rows("megatron-bridge")
+    folds = outer_folds(runs, "megatron-bridge", "release")
+    names = [release_of(run) for run in runs]
+    assert len(folds) == 6
+    for fold in folds:
+        assert max(names[at] for at in fold.known) < min(names[at] for at in fold.scored)
+
+
+def test_a_release_that_was_not_measured_is_like_the_newest_before_it() -> None:
+    made = training_fit()
+    groups = groups_at(language_model("qwen3-30b-a3b"), machine("gb200"), "mxfp8", "megatron")
+    newest = made.known(groups)["release"]
+    assert newest == max(name for name in made.fit.seen("release") if name.startswith("megatron-bridge"))
+    assert made.known({**groups, "release": "megatron-bridge 99.01"})["release"] == newest
+    assert made.known({**groups, "software": "fsdp"})["release"] == ""
+
+
+def test_what_was_not_measured_has_a_wider_band() -> None:
+    """Another vendor, another chip, another precision: the less of a question was seen, the wider."""
+    model, made = language_model("llama-3.1-70b"), training_fit()
+    run = next(run for run in rows("megatron-bridge") if run.model == model and run.system == "gb200")
+    columns = law_rows([run]).columns
+    seen = groups_at(model, machine("gb200"), run.precision, "megatron")
+    questions = [seen, {**seen, "chip": "unknown", "recipe": "unknown"}]
+    questions.append({**questions[1], "vendor": "unknown"})
+    widths = [float(made.half_width(columns, [one])[0]) for one in questions]
+    assert widths == sorted(widths) and widths[2] > 1.3 * widths[0]
 
 
 def test_layouts_that_ran_are_counted_by_what_the_band_says_of_them() -> None:
@@ -43,6 +82,6 @@ def test_a_row_without_a_layout_gets_one_of_its_devices_and_batch() -> None:
     runs = unplaced_runs(path)
     assert {run.model.name for run in runs} == {"gpt3-175b", "llama-3.1-405b"}
     run = min(runs, key=lambda run: run.devices)
-    placed = searched(run, MEGATRON_TERMS)
+    placed = searched(run, TrainingTerms())
     assert run.devices == 64 and placed.layout.devices <= 64 and placed.batch == 2048
     assert placed.layout.tensor * placed.layout.pipeline >= 8  # 175e9 parameters do not fit otherwise

@@ -14,12 +14,8 @@ import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.parameters import parameters
-from slipstick.estimators.schedule.pipelines.training_step import (
-    MEGATRON_TERMS,
-    TrainingStep,
-    TrainingStepTime,
-    TrainingTerms,
-)
+from slipstick.estimators.schedule.pipelines.training_parts import TrainingTerms
+from slipstick.estimators.schedule.pipelines.training_step import TrainingStep, TrainingStepTime
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
@@ -142,7 +138,7 @@ def moved(terms: TrainingTerms, logs: FloatArray) -> TrainingTerms:
 
 
 def calibrated(
-    model: LanguageModel, machine: Machine, known: Sequence[KnownStep], terms: TrainingTerms = MEGATRON_TERMS
+    model: LanguageModel, machine: Machine, known: Sequence[KnownStep], terms: TrainingTerms
 ) -> StepCalibration:
     """The three factors that measured steps make most likely.
 

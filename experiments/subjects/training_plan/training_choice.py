@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.schedule.pipelines.training_known import StepCalibration
-from slipstick.estimators.schedule.pipelines.training_step import PARTS, TrainingStepTime
+from slipstick.estimators.schedule.pipelines.training_parts import PARTS
+from slipstick.estimators.schedule.pipelines.training_step import TrainingStepTime
 from slipstick.experiments.subjects.training_plan.fitting import fit_of, fullest
 from slipstick.workloads.language.memory_band import StageMemory
 from slipstick.workloads.language.training_layout import TrainingLayout
@@ -16,14 +16,12 @@ from slipstick.workloads.language.training_layout import TrainingLayout
 if TYPE_CHECKING:
     import pandas as pd
 
-SPREAD = 0.25
-"""Log spread of the error on models that the fit had not seen (`slipstick validate training`)."""
-
 
 @dataclass(frozen=True)
 class TrainingChoice:
     """A layout, its step time by part, and the memory of its first, second and last stage.
 
+    `half` is half of the 80 % band of the log time.
     `watts` are the mean power of a device and the factor of its 80 % band; None where it is unknown.
     `loading` are the seconds in which the step's input is loaded, which no step is below.
     """
@@ -31,14 +29,14 @@ class TrainingChoice:
     layout: TrainingLayout
     time: TrainingStepTime
     stages: tuple[StageMemory, ...]
-    spread: float = SPREAD
+    half: float
     watts: tuple[float, float] | None = None
     loading: float = 0.0
 
     @property
     def width(self) -> float:
         """Factor of the 80 % band of the step."""
-        return math.exp(quantile(DEFAULT_LEVEL, None) * self.spread)
+        return math.exp(self.half)
 
     @property
     def memory(self) -> StageMemory:

@@ -6,20 +6,18 @@ import heapq
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice, product
 
+from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.operation.power.power_cap import LAW, at_rated_cap, cap_watts
 from slipstick.estimators.schedule.pipelines.training_known import KnownStep, StepCalibration, calibrated
-from slipstick.estimators.schedule.pipelines.training_step import (
-    FSDP_TERMS,
-    MEGATRON_TERMS,
-    PRECISIONS,
-    TrainingStep,
-    TrainingTerms,
-)
+from slipstick.estimators.schedule.pipelines.training_law import columns_of
+from slipstick.estimators.schedule.pipelines.training_parts import TrainingTerms
+from slipstick.estimators.schedule.pipelines.training_step import PRECISIONS, TrainingStep
 from slipstick.experiments.subjects.training_plan.fitting import fit_of, fullest, stages
-from slipstick.experiments.subjects.training_plan.training_choice import SPREAD, TrainingChoice, TrainingPlan
-from slipstick.experiments.subjects.training_plan.training_domain import outside
+from slipstick.experiments.subjects.training_plan.training_choice import TrainingChoice, TrainingPlan
+from slipstick.experiments.subjects.training_plan.training_domain import SOFTWARE, groups_at, outside, training_fit
 from slipstick.experiments.subjects.training_plan.training_energy import clock_left, step_watts
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.shown import format_quantity
@@ -32,8 +30,6 @@ CHUNKS = (1, 2, 3, 4, 5, 6, 8, 10, 12)
 CONTEXTS, MICROS = (1, 2, 4, 8, 16), (1, 2, 4, 8)
 LEAST_TOKENS = 2048
 """Tokens of a sequence on one context rank at least: published runs keep 4096, and the terms say nothing of fewer."""
-SOFTWARE = {"megatron": MEGATRON_TERMS, "fsdp": FSDP_TERMS}
-"""Terms by the software that trains: Megatron's layouts, or weights sharded over data ranks alone (eager FSDP)."""
 MOST_LAYOUTS, MOST_BATCH = 250_000, 10**12
 """Layouts that are estimated: ten seconds."""
 KEPT = 64
@@ -60,7 +56,7 @@ class TrainingSearch:
         Sequences that storage and hosts hand to the whole job in a second; None: as many as it takes. Loading overlaps
         with the step, so that a step takes batch / rate at least.
     terms
-        Instead of those that were fitted for the software.
+        Instead of those that were fitted.
     """
 
     model: LanguageModel
@@ -190,9 +186,13 @@ class TrainingSearch:
         except InputError:
             return None
 
-    @property
+    @cached_property
+    def _groups(self) -> dict[str, str]:
+        return groups_at(self.model, self.machine, self.precision, self.software)
+
+    @cached_property
     def _start(self) -> TrainingTerms:
-        return self.terms or SOFTWARE[self.software]
+        return self.terms or training_fit().terms(self._groups)
 
     @property
     def _loading(self) -> float:
@@ -202,13 +202,15 @@ class TrainingSearch:
     def _choice(self, step: TrainingStep, layout: TrainingLayout, fit: StepCalibration | None) -> TrainingChoice:
         time = step.step(layout, self.batch)
         by_stage = stages(self.model, layout, self.batch, self.sequence)
-        spread = SPREAD
         if fit is not None:
             time = time.scaled(fit.offset(layout, self.batch, self.sequence))
-            spread = fit.spread(layout, self.batch, self.sequence, self.precision)
+            half = quantile(DEFAULT_LEVEL, None) * fit.spread(layout, self.batch, self.sequence, self.precision)
+        else:
+            columns = columns_of([step.amounts(layout, self.batch)])
+            half = float(training_fit().half_width(columns, [self._groups])[0])
         time = time.fed(self._loading)
         watts = step_watts(self.machine, time, self._flop_of_a_device(layout), self.precision)
-        return TrainingChoice(layout, time, by_stage, spread, watts, self._loading)
+        return TrainingChoice(layout, time, by_stage, half, watts, self._loading)
 
     def layouts(self, domain: int) -> Iterator[TrainingLayout]:
         """Layouts of at most so many devices; tensor ranks stay within the nearest link."""

@@ -8,14 +8,16 @@ from pathlib import Path
 
 import numpy as np
 
-from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
-from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.experiments.calibrate.public_data import scored_file, why_missing
-from slipstick.experiments.evidence.boards.training import stack_of
 from slipstick.experiments.evidence.cases import Case, CaseSet, Input, Measured, Prediction
 from slipstick.experiments.evidence.model_inputs import machine_inputs, model_inputs
 from slipstick.experiments.evidence.validation.parallel.training.training_figures import baseline_errors
-from slipstick.experiments.evidence.validation.parallel.training.training_fit import fitted_terms, log_errors
+from slipstick.experiments.evidence.validation.parallel.training.training_fit import (
+    SOFTWARE,
+    LeftOutRuns,
+    left_out,
+    together,
+)
 from slipstick.experiments.evidence.validation.parallel.training.training_rows import FILES, TrainingRun, training_runs
 from slipstick.hwmodels.files.readers import InputError
 
@@ -38,39 +40,37 @@ def case_set(scored: Path | None) -> CaseSet:
     measured = tuple(Measured(_case(run, number), run.seconds) for number, run in enumerate(flat))
 
     @cache
-    def held_out() -> tuple[list[FloatArray], dict[str, list[float]]]:
-        """Log errors of ours, and of the baselines, by run; each system's from the others of its stack."""
-        errors = np.zeros(len(flat))
+    def held_out() -> LeftOutRuns:
+        """Each system's runs from a fit without them, in the order of the runs."""
+        made = together([left_out(flat, source, "system") for source in FILES if runs[source]])
+        place = {run: at for at, run in enumerate(made.runs)}
+        order = np.array([place[run] for run in flat], dtype=np.intp)
+        return LeftOutRuns(tuple(flat), tuple(run.system for run in flat), made.errors[order], made.half[order])
+
+    def ours() -> list[Prediction | None]:
+        made = held_out()
+        return [_banded(*one) for one in zip(flat, made.errors.tolist(), made.half.tolist(), strict=True)]
+
+    @cache
+    def baselines() -> dict[str, list[float]]:
+        """Log errors of the baselines, by run; each system's from the others of its stack."""
         base: dict[str, list[float]] = {}
         for source, system in sorted({(run.source, run.system) for run in flat}):
             places = [place for place, run in enumerate(flat) if (run.source, run.system) == (source, system)]
-            mine = [flat[place] for place in places]
-            others = [run for run in stack_of(source, runs) if run.system != system] or stack_of(source, runs)
-            errors[places] = log_errors(mine, fitted_terms(others))
-            for name, values in baseline_errors(mine, others).items():
+            stack = [run for run in flat if SOFTWARE[run.source] == SOFTWARE[source]]
+            others = [run for run in stack if run.system != system] or stack
+            for name, values in baseline_errors([flat[place] for place in places], others).items():
                 column = base.setdefault(name, [0.0] * len(flat))
                 for place, value in zip(places, values, strict=True):
                     column[place] = value
-        return [errors], base
-
-    def ours() -> list[Prediction | None]:
-        (errors,), _ = held_out()
-        half = {
-            system: quantile(DEFAULT_LEVEL, None) * _spread(errors[[run.system != system for run in flat]])
-            for system in {run.system for run in flat}
-        }
-        return [_banded(run, error, half[run.system]) for run, error in zip(flat, errors, strict=True)]
+        return base
 
     def baseline(name: str) -> Sequence[Prediction | None]:
-        return [Prediction(run.seconds * float(np.exp(e))) for run, e in zip(flat, held_out()[1][name], strict=True)]
+        return [Prediction(run.seconds * float(np.exp(e))) for run, e in zip(flat, baselines()[name], strict=True)]
 
     names = ("roofline with one fitted share", "nearest known run, scaled")
     references = {"ours": ours} | {name: lambda name=name: baseline(name) for name in names}
     return CaseSet("training", "system", measured, references)
-
-
-def _spread(errors: FloatArray) -> float:
-    return float(np.quantile(np.abs(errors), DEFAULT_LEVEL)) / quantile(DEFAULT_LEVEL, None)
 
 
 def _banded(run: TrainingRun, error: float, half: float) -> Prediction:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from slipstick.experiments.evidence.rows import ValidationRow
 from slipstick.experiments.evidence.validation.parallel.training.training_rows import MACHINES, TrainingRun
-from slipstick.experiments.subjects.training_plan.fitted_runs import FittedRuns
 from slipstick.experiments.subjects.training_plan.fitting import FITS, fit_of, stages
 
 GOAL = 0.9
@@ -39,13 +39,13 @@ def memory_row(source: str, runs: Sequence[TrainingRun]) -> ValidationRow:
     )
 
 
-def facts_of(runs: Sequence[TrainingRun]) -> FittedRuns:
-    """What a plan must know of the runs behind its terms."""
+def facts_of(runs: Sequence[TrainingRun]) -> dict[str, Any]:
+    """What a plan must know of the runs behind its terms (`FittedRuns`)."""
     systems = sorted({run.system for run in runs}, key=list(MACHINES).index)
-    return FittedRuns(
-        {MACHINES[one]: frozenset(run.precision for run in runs if run.system == one) for one in systems},
-        experts=any(run.model.experts is not None for run in runs),
-        devices=max(run.devices for run in runs),
-        sequences=(min(run.sequence for run in runs), max(run.sequence for run in runs)),
-        runs=len(runs),
-    )
+    return {
+        "precisions": {MACHINES[one]: sorted({run.precision for run in runs if run.system == one}) for one in systems},
+        "experts": any(run.model.experts is not None for run in runs),
+        "devices": max(run.devices for run in runs),
+        "sequences": [min(run.sequence for run in runs), max(run.sequence for run in runs)],
+        "runs": len(runs),
+    }

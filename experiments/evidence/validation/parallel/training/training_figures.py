@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
-from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.schedule.pipelines.training_step import PRECISIONS
 from slipstick.experiments.evidence.score import Scored, labelled, of_errors
+from slipstick.experiments.evidence.validation.parallel.training.training_fit import LeftOutRuns
 from slipstick.experiments.evidence.validation.parallel.training.training_rows import TrainingRun
 from slipstick.workloads.language.training_layout import training_flop
 
@@ -43,24 +42,18 @@ def _share(run: TrainingRun) -> float:
     return flop / (run.seconds * run.devices * run.machine.peak("matrix", PRECISIONS[run.precision]))
 
 
-def spread_of(errors: FloatArray) -> float:
-    """Log spread whose 80 % band holds 80 % of the errors."""
-    return float(np.quantile(np.abs(errors), DEFAULT_LEVEL)) / quantile(DEFAULT_LEVEL, None)
-
-
 def figures(
-    source: str,
     case: str,
     held_out: str,
-    errors: FloatArray,
-    spreads: FloatArray,
+    made: LeftOutRuns,
     baselines: Mapping[str, Sequence[float]],
     goals: tuple[float, float],
     reason: str = "",
     noise: tuple[float, float] | None = None,
 ) -> Scored:
-    """Median and 90th percentile of one case, from log errors and announced log spreads, shape (runs,)."""
+    """Median and 90th percentile of one case."""
+    scored = of_errors(case, held_out, made.errors, baselines)
     return replace(
-        of_errors(case, held_out, errors, baselines), dataset=f"training: {source}", metrics=METRICS, goals=goals,
-        half=quantile(DEFAULT_LEVEL, None) * spreads, noise=noise, reason=reason,
+        scored, dataset=f"training: {made.runs[0].source}", metrics=METRICS, goals=goals, half=made.half, noise=noise,
+        groups=made.held_out, reason=reason,
     )  # fmt: skip

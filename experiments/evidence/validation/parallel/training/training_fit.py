@@ -1,85 +1,187 @@
-"""Fits the few terms of a training step to published runs, near values that physics suggests."""
+"""Published runs as rows of the law of a training step, its fits to them, and the file that ships."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.core.parameters import parameters, with_parameters
-from slipstick.estimators.schedule.pipelines.training_step import TrainingStep, TrainingTerms
-from slipstick.experiments.evidence.validation.parallel.training.training_rows import TrainingRun
+from slipstick.estimators.learning.bands import calibrated
+from slipstick.estimators.learning.fitted_file import FittedFile, OuterScore, digest
+from slipstick.estimators.learning.folds import Fold, folds
+from slipstick.estimators.learning.law import LawRows
+from slipstick.estimators.schedule.pipelines.training_law import TrainingFit, TrainingLaw, columns_of, training_groups
+from slipstick.estimators.schedule.pipelines.training_parts import TrainingTerms
+from slipstick.estimators.schedule.pipelines.training_step import TrainingStep
+from slipstick.experiments.calibrate.public_data import training_file, why_missing
+from slipstick.experiments.evidence.validation.parallel.training.training_coverage import facts_of
+from slipstick.experiments.evidence.validation.parallel.training.training_rows import (
+    FILES,
+    MACHINES,
+    TrainingRun,
+    training_runs,
+)
+from slipstick.hwmodels.files.readers import InputError
 
-USUAL = 0.7
-"""Log spread of each term about its start."""
-SURER = {"bf16": 0.2, "fp8": 0.25, "fp4": 0.3, "attention": 0.35, "passes": 0.4}
-"""Terms that physics knows better: shares of a peak, and how often activations cross memory."""
-SOFT, NOISE = 0.1, 0.08
-"""Log error beyond which a run's weight falls; and the log spread of a run about the model."""
-START = TrainingTerms()
+NAME = "training"
+SOFTWARE = {"mlperf": "megatron", "megatron-bridge": "megatron", "llm-foundry": "fsdp"}
+RELEASED = ("mlperf", "megatron-bridge")
+"""Sources whose rows name a round or a release."""
+NEWEST = "newest release"
 
 
-def predicted(runs: Sequence[TrainingRun], terms: TrainingTerms) -> FloatArray:
-    """Seconds of each run's step."""
-    steps = (
-        TrainingStep(run.model, run.machine, run.sequence, run.precision, run.devices, terms).step(
-            run.layout, run.batch
-        )
+def software_of(run: TrainingRun) -> str:
+    """What trained."""
+    return SOFTWARE[run.source]
+
+
+def release_of(run: TrainingRun) -> str:
+    """Who released what a run used; empty where its source does not say."""
+    version = re.match(r"[\w.]+", run.release)
+    return f"{run.source} {version[0]}" if version and run.source in RELEASED else ""
+
+
+def groups_of(run: TrainingRun) -> dict[str, str]:
+    """The groups of a run."""
+    chip = MACHINES[run.system]
+    return training_groups(run.machine, chip, software_of(run), release_of(run), run.model.name, run.precision)
+
+
+def law_rows(runs: Sequence[TrainingRun]) -> LawRows:
+    """Runs as rows of the law."""
+    groups = [groups_of(run) for run in runs]
+    steps = [
+        TrainingStep(run.model, run.machine, run.sequence, run.precision, run.devices).amounts(run.layout, run.batch)
         for run in runs
-    )
-    return np.array([step.seconds for step in steps])
-
-
-def log_errors(runs: Sequence[TrainingRun], terms: TrainingTerms) -> FloatArray:
-    """log(predicted / measured)."""
-    return np.asarray(np.log(predicted(runs, terms)) - np.log([run.seconds for run in runs]))
-
-
-def fitted_terms(runs: Sequence[TrainingRun]) -> TrainingTerms:
-    """The terms that fit the runs, each kept near its start unless the runs say otherwise."""
-    from scipy.optimize import least_squares
-
-    notes = parameters(START)
-    start = np.log([value for value, _ in notes.values()])
-    usual = np.array([SURER.get(name, USUAL) for name in notes])
-    low, high = (np.log([max(getattr(note, end), 1e-6) for _, note in notes.values()]) for end in ("low", "high"))
-    # runs of one configuration count once
-    weights = 1 / np.sqrt([sum(_like(run, other) for other in runs) for run in runs])
-
-    def terms(point: FloatArray) -> TrainingTerms:
-        changed: TrainingTerms = with_parameters(START, dict(zip(notes, map(float, np.exp(point)), strict=True)))
-        return changed
-
-    def residuals(point: FloatArray) -> FloatArray:
-        errors = log_errors(runs, terms(point)) / NOISE * weights
-        soft = np.sign(errors) * np.sqrt(2 * (np.sqrt(1 + errors**2) - 1))
-        return np.concatenate([soft, (point - start) / usual])
-
-    solution = least_squares(residuals, np.clip(start, low + 1e-6, high - 1e-6), bounds=(low, high), max_nfev=40)
-    return terms(solution.x)
-
-
-def _like(one: TrainingRun, other: TrainingRun) -> bool:
-    """The same model on the same system at the same size."""
-    return (one.model, one.system, one.devices, one.precision, one.sequence) == (
-        other.model, other.system, other.devices, other.precision, other.sequence,
-    )  # fmt: skip
-
-
-def anchored(run: TrainingRun, known: Sequence[TrainingRun], terms: TrainingTerms) -> float | None:
-    """Log factor that a known run of the same model, machine and precision puts on the model; None without one.
-
-    Of several the nearest in devices counts; runs of one size count with their median.
-    """
-    same = [
-        other
-        for other in known
-        if (other.source, other.model, other.system, other.precision)
-        == (run.source, run.model, run.system, run.precision)
     ]
-    if not same:
-        return None
-    nearest = min(abs(np.log(other.devices / run.devices)) for other in same)
-    close = [other for other in same if abs(np.log(other.devices / run.devices)) <= nearest + 1e-9]
-    return float(-np.median(log_errors(close, terms)))
+    return LawRows(
+        columns_of(steps),
+        {name: [one[name] for one in groups] for name in groups[0]},
+        [f"{run.model.name} {run.system} {run.devices} {run.precision} {run.sequence}" for run in runs],
+        np.array([run.seconds for run in runs]),
+        [run.source for run in runs],
+    )
+
+
+def fitted(runs: Sequence[TrainingRun], key: Sequence[str]) -> TrainingFit:
+    """The law fitted to runs, its bands stretched to hold 80 % of groups of `key` left out."""
+    return TrainingFit(calibrated(TrainingLaw(), law_rows(runs), key))
+
+
+def terms_of(fit: TrainingFit, run: TrainingRun) -> TrainingTerms:
+    """The terms that hold for a run."""
+    return fit.terms(groups_of(run))
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOutRuns:
+    """Runs beside what a fit without their groups says of them: log errors and half-widths, shape (runs,)."""
+
+    runs: tuple[TrainingRun, ...]
+    held_out: tuple[str, ...]
+    errors: FloatArray
+    half: FloatArray
+
+    @property
+    def groups(self) -> int:
+        """How many groups were left out in turn."""
+        return len(set(self.held_out))
+
+
+def judged(fit: TrainingFit, runs: Sequence[TrainingRun], held_out: str) -> LeftOutRuns:
+    """Runs that a fit did not see."""
+    rows, groups = law_rows(runs), [groups_of(run) for run in runs]
+    errors = np.log(fit.seconds(rows.columns, groups) / rows.seconds)
+    return LeftOutRuns(tuple(runs), (held_out,) * len(runs), errors, fit.half_width(rows.columns, groups))
+
+
+def together(parts: Sequence[LeftOutRuns]) -> LeftOutRuns:
+    """Several as one."""
+    return LeftOutRuns(
+        tuple(run for part in parts for run in part.runs),
+        tuple(name for part in parts for name in part.held_out),
+        np.concatenate([part.errors for part in parts]),
+        np.concatenate([part.half for part in parts]),
+    )
+
+
+def key_of(runs: Sequence[TrainingRun], key: str) -> list[str]:
+    """The group of each run by what generalises: system, model, devices or release."""
+    named = {"release": release_of, "model": lambda run: run.model.name}
+    return [str(named[key](run) if key in named else getattr(run, key)) for run in runs]
+
+
+def outer_folds(runs: Sequence[TrainingRun], source: str, key: str) -> tuple[Fold, ...]:
+    """Every group of a source's runs left out of all sources in turn; a release with all that came after it."""
+    names = key_of(runs, key)
+    mine = {at for at, run in enumerate(runs) if run.source == source}
+    if key != "release":
+        return folds(names, scored=mine)
+    made = []
+    for release in sorted({names[at] for at in mine})[1:]:
+        known = [at for at in range(len(runs)) if at not in mine or names[at] < release]
+        scored = [at for at in sorted(mine) if names[at] == release]
+        made.append(Fold(release, np.array(known, dtype=np.intp), np.array(scored, dtype=np.intp)))
+    return tuple(made)
+
+
+def left_out(runs: Sequence[TrainingRun], source: str, key: str) -> LeftOutRuns:
+    """A source's runs, each from a fit without its group; bands by groups left out of what that fit saw."""
+    inner = key_of(runs, "model" if key == "release" else key)
+    parts = []
+    for fold in outer_folds(runs, source, key):
+        made = fitted([runs[at] for at in fold.known], [inner[at] for at in fold.known])
+        parts.append(judged(made, [runs[at] for at in fold.scored], fold.held_out))
+    return together(parts)
+
+
+def known_runs() -> dict[str, list[TrainingRun]]:
+    """All public runs by source.
+
+    Raises
+    ------
+    InputError
+        Where a file is missing.
+    """
+    made = {}
+    for source, file in FILES.items():
+        if (path := training_file(file)) is None:
+            raise InputError(why_missing(file))
+        made[source] = training_runs(source, path)[0]
+    return made
+
+
+OUTER = (
+    ("mlperf", "system", "accelerator unseen"),
+    ("megatron-bridge", "system", "accelerator unseen"),
+    ("megatron-bridge", "model", "model unseen"),
+    ("megatron-bridge", "release", NEWEST),
+    ("llm-foundry", "system", "system left out"),
+    ("llm-foundry", "devices", "cluster size left out"),
+)
+"""Source, what is left out, and its name on the board."""
+
+
+def refit() -> FittedFile:
+    """The law fitted to all public runs.
+
+    Raises
+    ------
+    InputError
+        Where the public rows are missing.
+    """
+    known = known_runs()
+    runs = [run for each in known.values() for run in each]
+    scores = []
+    for source, key, case in OUTER:
+        made = left_out(runs, source, key)
+        measured = np.array([run.seconds for run in made.runs])
+        scores.append(OuterScore.of(case, source, made.groups, np.exp(made.errors) * measured, measured, made.half))
+    fit = fitted(runs, key_of(runs, "system"))
+    facts = {name: facts_of([run for run in runs if software_of(run) == name]) for name in sorted({*SOFTWARE.values()})}
+    note = "MLPerf training v5.0 and v5.1, NVIDIA-NeMo/Megatron-Bridge (067f987), mosaicml/llm-foundry (8c8dd48)."
+    files = {file: digest(path) for file in FILES.values() if (path := training_file(file))}
+    return FittedFile(NAME, files, len(runs), {TrainingLaw().name: fit.fit}, tuple(scores), note, facts)

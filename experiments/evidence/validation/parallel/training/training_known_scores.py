@@ -6,10 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.schedule.pipelines.training_known import KnownStep, calibrated
 from slipstick.experiments.evidence.score import Scored
 from slipstick.experiments.evidence.validation.parallel.training.training_figures import baseline_errors, figures
-from slipstick.experiments.evidence.validation.parallel.training.training_fit import fitted_terms
+from slipstick.experiments.evidence.validation.parallel.training.training_fit import (
+    LeftOutRuns,
+    fitted,
+    key_of,
+    terms_of,
+    together,
+)
 from slipstick.experiments.evidence.validation.parallel.training.training_rows import TrainingRun
 
 GOALS = (0.03, 0.08)
@@ -32,21 +39,20 @@ def grown(source: str, runs: Sequence[TrainingRun], stack: Sequence[TrainingRun]
     ]
     pairs = [(known, later) for known, later in pairs if known and later]
     scored = {run for _, later in pairs for run in later}
-    terms = fitted_terms([run for run in stack if run not in scored])
-    errors, spreads, runs_asked = [], [], []
+    rest = [run for run in stack if run not in scored]
+    start = fitted(rest, key_of(rest, "model"))
+    parts = []
     for known, later in pairs:
         first = known[0]
-        fit = calibrated(first.model, first.machine, [step_of(run) for run in known], terms)
-        for run in later:
-            question = (run.layout, run.batch, run.sequence, run.precision)
-            errors.append(float(np.log(fit.step(*question).seconds / run.seconds)))
-            spreads.append(fit.spread(*question))
-            runs_asked.append(run)
-    seen = [run for known, _ in pairs for run in known]
-    return figures(
-        source, "larger sizes, calibrated on measured steps at smaller ones", "scale", np.array(errors),
-        np.array(spreads), baseline_errors(runs_asked, seen), GOALS, f"{len(pairs)} models on systems of several sizes",
-    )  # fmt: skip
+        fit = calibrated(first.model, first.machine, [step_of(run) for run in known], terms_of(start, first))
+        later_runs = [(run, (run.layout, run.batch, run.sequence, run.precision)) for run in later]
+        errors = np.array([np.log(fit.step(*question).seconds / run.seconds) for run, question in later_runs])
+        spreads = np.array([fit.spread(*question) for _, question in later_runs])
+        name = f"{first.model.name} on {first.system}"
+        parts.append(LeftOutRuns(tuple(later), (name,) * len(later), errors, quantile(DEFAULT_LEVEL, None) * spreads))
+    made, seen = together(parts), [run for known, _ in pairs for run in known]
+    base = baseline_errors(made.runs, seen)
+    return figures("larger sizes, calibrated on measured steps at smaller ones", "scale", made, base, GOALS)
 
 
 def step_of(run: TrainingRun) -> KnownStep:

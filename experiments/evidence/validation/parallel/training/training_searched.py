@@ -7,27 +7,33 @@ the published one. GPT-3 is in no fit. Left out: LoRA, TPUs and Gaudi (other sta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.schedule.pipelines.training_step import TrainingTerms
+from slipstick.estimators.schedule.pipelines.training_law import TrainingFit
+from slipstick.estimators.schedule.pipelines.training_parts import TrainingTerms
 from slipstick.experiments.evidence.score import Scored
 from slipstick.experiments.evidence.validation.parallel.training.training_figures import (
     baseline_errors,
     figures,
-    spread_of,
 )
-from slipstick.experiments.evidence.validation.parallel.training.training_fit import fitted_terms, log_errors
+from slipstick.experiments.evidence.validation.parallel.training.training_fit import (
+    LeftOutRuns,
+    fitted,
+    judged,
+    key_of,
+    terms_of,
+    together,
+)
 from slipstick.experiments.evidence.validation.parallel.training.training_rows import TrainingRun, unplaced_runs
 from slipstick.experiments.subjects.training_plan.training_search import TrainingSearch
 
-CASES: Mapping[str, tuple[Callable[[TrainingRun], Hashable], tuple[float, float]]] = {
-    "accelerator unseen": (lambda run: run.system, (0.06, 0.18)),
-    "model unseen": (lambda run: run.model.name, (0.13, 0.22)),
+CASES: Mapping[str, tuple[str, tuple[float, float]]] = {
+    "accelerator unseen": ("system", (0.08, 0.20)),
+    "model unseen": ("model", (0.13, 0.22)),
 }
 SEARCHED = "layout searched"
 
@@ -52,33 +58,27 @@ def searched_scores(path: Path, stack: Sequence[TrainingRun], most: int) -> Iter
     """
     runs = unplaced_runs(path)
     small, large = [run for run in stack if run.devices <= most], [run for run in runs if run.devices > most]
-    terms = fitted_terms(small)
     near = [run for run in runs if run.devices <= most]
-    spread = spread_of(_errors(near, terms))
+    made = _judged(fitted(small, key_of(small, "model")), large, "scale")
     yield figures(
-        "mlperf", f"above {most} accelerators, {SEARCHED}", "scale", _errors(large, terms),
-        np.full(len(large), spread), baseline_errors(large, near), (0.08, 0.20), _who(large),
-    )  # fmt: skip
-    for case, (group, goals) in CASES.items():
-        errors: dict[Hashable, FloatArray] = {}
-        base: dict[str, list[float]] = {}
-        members: list[TrainingRun] = []
-        for one in sorted({group(run) for run in runs}, key=str):
-            mine = [run for run in runs if group(run) == one]
-            errors[one] = _errors(mine, fitted_terms([run for run in stack if group(run) != one]))
-            for name, values in baseline_errors(mine, [run for run in runs if group(run) != one]).items():
+        f"above {most} accelerators, {SEARCHED}", "scale", made, baseline_errors(large, near), (0.08, 0.20), _who(large)
+    )
+    for case, (key, goals) in CASES.items():
+        parts, base = [], dict[str, list[float]]()
+        for one in sorted(set(key_of(runs, key))):
+            mine, others = ([run for run in runs if (key_of([run], key) == [one]) is same] for same in (True, False))
+            known = [run for run in stack if key_of([run], key) != [one]]
+            parts.append(_judged(fitted(known, key_of(known, key)), mine, one))
+            for name, values in baseline_errors(mine, others).items():
                 base.setdefault(name, []).extend(values)
-            members += mine
-        spreads = {one: spread_of(np.concatenate([errors[two] for two in errors if two != one])) for one in errors}
-        widths = np.concatenate([np.full(len(errors[one]), spreads[one]) for one in errors])
         yield figures(
-            "mlperf", f"{case}, {SEARCHED}", case, np.concatenate(list(errors.values())), widths, base, goals,
-            "; ".join(f"{one}: {np.median(np.abs(np.expm1(error))):.1%} median" for one, error in errors.items()),
+            f"{case}, {SEARCHED}", case, together(parts), base, goals,
+            "; ".join(f"{p.held_out[0]}: {np.median(np.abs(np.expm1(p.errors))):.1%} median" for p in parts),
         )  # fmt: skip
 
 
-def _errors(runs: Sequence[TrainingRun], terms: TrainingTerms) -> FloatArray:
-    return log_errors([searched(run, terms) for run in runs], terms)
+def _judged(fit: TrainingFit, runs: Sequence[TrainingRun], held_out: str) -> LeftOutRuns:
+    return judged(fit, [searched(run, terms_of(fit, run)) for run in runs], held_out)
 
 
 def _who(runs: Sequence[TrainingRun]) -> str:

@@ -20,7 +20,13 @@ def _serving() -> FittedFile:
     return refit()
 
 
-REFITS: Mapping[str, Callable[[], FittedFile]] = {"llama-cpp": _llama_cpp, "serving": _serving}
+def _training() -> FittedFile:
+    from slipstick.experiments.evidence.validation.parallel.training.training_fit import refit
+
+    return refit()
+
+
+REFITS: Mapping[str, Callable[[], FittedFile]] = {"llama-cpp": _llama_cpp, "serving": _serving, "training": _training}
 
 
 def refitted(name: str) -> FittedFile:

@@ -1,0 +1,1 @@
+"""Which fits of public measurements ship, by name."""
