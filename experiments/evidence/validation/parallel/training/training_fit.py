@@ -110,8 +110,9 @@ def together(parts: Sequence[LeftOutRuns]) -> LeftOutRuns:
 
 def key_of(runs: Sequence[TrainingRun], key: str) -> list[str]:
     """The group of each run by what generalises: system, model, devices or release."""
-    named = {"release": release_of, "model": lambda run: run.model.name}
-    return [str(named[key](run) if key in named else getattr(run, key)) for run in runs]
+    if key == "release":
+        return [release_of(run) for run in runs]
+    return [run.model.name if key == "model" else str(getattr(run, key)) for run in runs]
 
 
 def outer_folds(runs: Sequence[TrainingRun], source: str, key: str) -> tuple[Fold, ...]:

@@ -41,7 +41,7 @@ def grown(source: str, runs: Sequence[TrainingRun], stack: Sequence[TrainingRun]
     scored = {run for _, later in pairs for run in later}
     rest = [run for run in stack if run not in scored]
     start = fitted(rest, key_of(rest, "model"))
-    parts = []
+    made_parts: list[LeftOutRuns] = []
     for known, later in pairs:
         first = known[0]
         fit = calibrated(first.model, first.machine, [step_of(run) for run in known], terms_of(start, first))
@@ -49,8 +49,10 @@ def grown(source: str, runs: Sequence[TrainingRun], stack: Sequence[TrainingRun]
         errors = np.array([np.log(fit.step(*question).seconds / run.seconds) for run, question in later_runs])
         spreads = np.array([fit.spread(*question) for _, question in later_runs])
         name = f"{first.model.name} on {first.system}"
-        parts.append(LeftOutRuns(tuple(later), (name,) * len(later), errors, quantile(DEFAULT_LEVEL, None) * spreads))
-    made, seen = together(parts), [run for known, _ in pairs for run in known]
+        made_parts.append(
+            LeftOutRuns(tuple(later), (name,) * len(later), errors, quantile(DEFAULT_LEVEL, None) * spreads)
+        )
+    made, seen = together(made_parts), [run for known, _ in pairs for run in known]
     base = baseline_errors(made.runs, seen)
     return figures("larger sizes, calibrated on measured steps at smaller ones", "scale", made, base, GOALS)
 
