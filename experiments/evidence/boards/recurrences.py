@@ -20,6 +20,7 @@ from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op
 
 FILE = "gpu/deepbench/deepbench_long.csv"
+PRODUCTS = "gpu/deepbench/gemm_train_wide.csv"
 METRICS = (logarithmic(0.5, "median |log ratio|"),)
 MACHINES: Mapping[str, str] = {
     "DeepBench_AMD_VegaFE": "vega-fe",
@@ -79,9 +80,21 @@ def read_steps(path: Path) -> list[Steps]:
     return steps
 
 
-def model(values: Mapping[str, float]) -> TiledRoofline:
-    """The tiled roofline with these parameters of recurrent steps, each in its unit."""
-    return TiledRoofline(KERNELS.using(recurrent=KernelParameters(**values)))
+def read_products(path: Path, file: str) -> Steps:
+    """One machine's matrix products in FP32."""
+    frame = csv_frame(path)
+    rows = frame[(frame["file"] == file) & frame["sheet"].str.contains("FP32")].dropna(subset="Time (msec)")
+    sizes = zip(rows["M"], rows["N"], rows["K"], strict=True)
+    operations = tuple(
+        operation(f"product.{place}", "gemm", {"batch": 1, "m": int(m), "n": int(n), "k": int(k)}, "float32")
+        for place, (m, n, k) in enumerate(sizes)
+    )
+    return Steps(MACHINES[file], operations, rows["Time (msec)"].to_numpy(dtype=float) * 1e-3)
+
+
+def model(values: Mapping[str, float], kind: str = "recurrent") -> TiledRoofline:
+    """The tiled roofline with these parameters of one kind of operations, each in its unit."""
+    return TiledRoofline(KERNELS.using(**{kind: KernelParameters(**values)}))
 
 
 def log_errors(model: TiledRoofline | Roofline, steps: Sequence[Steps]) -> FloatArray:
@@ -94,14 +107,14 @@ def seconds(model: TiledRoofline | Roofline, steps: Sequence[Steps]) -> FloatArr
     return np.concatenate([model.times(one.operations, machine(one.machine)) for one in steps])
 
 
-def fitted(steps: Sequence[Steps]) -> dict[str, float]:
-    """Least squares of log errors, those beyond 0.2 counted linearly."""
+def fitted(steps: Sequence[Steps], kind: str = "recurrent") -> dict[str, float]:
+    """Parameters of one kind by least squares of log errors, those beyond 0.2 counted linearly."""
     from scipy.optimize import least_squares
 
     start, low, high = (np.array(column) for column in zip(*FREE.values(), strict=True))
 
     def residuals(point: FloatArray) -> FloatArray:
-        return log_errors(model(dict(zip(FREE, map(float, point), strict=True))), steps)
+        return log_errors(model(dict(zip(FREE, map(float, point), strict=True)), kind), steps)
 
     solution = least_squares(
         residuals, start, bounds=(low, high), x_scale=start + 1e-6, loss="soft_l1", f_scale=0.2, max_nfev=40

@@ -15,9 +15,15 @@ from slipstick.experiments.evidence.papers.seqpoint.seqpoint_published import (
     checked,
     study,
 )
-from slipstick.experiments.evidence.papers.seqpoint.seqpoint_study import BATCH, NETWORKS, Network, gpu_model, vega
+from slipstick.experiments.evidence.papers.seqpoint.seqpoint_study import (
+    BATCH,
+    NETWORKS,
+    Network,
+    gpu_model,
+    network_of,
+    vega,
+)
 from slipstick.experiments.evidence.rows import ReproductionRow
-from slipstick.workloads.catalog import workload
 
 MEMORY = "bytes.HBM2"
 FIGURE_4 = {"read memory traffic": (MEMORY, 24.0), "vector instructions": ("instructions", 27.0)}
@@ -28,7 +34,7 @@ POINTS = 16
 @cache
 def counted(network: Network, length: int) -> Counters:
     """Counters of one training iteration on #1."""
-    bound = workload(network).bind_known({"batch": BATCH, "seq_len": length}).bound()
+    bound = network_of(network).bind_known({"batch": BATCH, "seq_len": length}).bound()
     return counters(bound, vega(), gpu_model())
 
 

@@ -18,10 +18,10 @@ from slipstick.experiments.evidence.papers.seqpoint.seqpoint_study import (
     NETWORKS,
     Network,
     kernels,
+    network_of,
     vega,
 )
 from slipstick.experiments.evidence.rows import ReproductionRow
-from slipstick.workloads.catalog import workload
 
 
 def table_i() -> list[ReproductionRow]:
@@ -29,7 +29,7 @@ def table_i() -> list[ReproductionRow]:
     rows = []
     for (network, name), (m, k, lengths, ns) in TABLE_I.items():
         for label, length, n in zip(("sl-1", "sl-2"), lengths, ns, strict=True):
-            bound = workload(network).bind_known({"batch": BATCH, "seq_len": length})
+            bound = network_of(network).bind_known({"batch": BATCH, "seq_len": length})
             sizes = {
                 (int(op.dims["batch"] * op.dims["m"]), int(op.dims["k"]), int(op.dims["n"]))
                 for op in bound

@@ -18,8 +18,8 @@ TITLES: dict[Network, str] = {"gnmt": "GNMT", "deepspeech2": "DS2"}
 TABLE_I: dict[tuple[Network, str], tuple[int, int, tuple[int, int], tuple[int, int]]] = {  # (M, K, lengths, N)
     ("gnmt", "GEMM-a"): (36549, 1024, (94, 9), (6016, 576)),
     ("gnmt", "GEMM-b"): (1024, 36549, (94, 9), (6016, 576)),
-    ("deepspeech2", "GEMM-a"): (29, 1600, (803, 117), (25728, 3776)),
-    ("deepspeech2", "GEMM-b"): (1600, 29, (803, 117), (25728, 3776)),
+    ("deepspeech2", "GEMM-a"): (29, 1600, (1606, 234), (25728, 3776)),
+    ("deepspeech2", "GEMM-b"): (1600, 29, (1606, 234), (25728, 3776)),
 }
 
 
@@ -44,7 +44,7 @@ SAVING_SERIAL: dict[Network, float] = {"gnmt": 40.0, "deepspeech2": 72.0}
 SAVING_PARALLEL: dict[Network, float] = {"gnmt": 214.0, "deepspeech2": 345.0}
 
 
-LENGTH_PAIRS: dict[Network, tuple[int, int]] = {"gnmt": (94, 9), "deepspeech2": (803, 117)}
+LENGTH_PAIRS: dict[Network, tuple[int, int]] = {"gnmt": (94, 9), "deepspeech2": (1606, 234)}
 
 
 CLOSE_AND_FAR = ((87, 89), (87, 30))
