@@ -128,6 +128,7 @@ def workload(name: str, dtype: str | None = None) -> Workload:
     new word from a cache of keys and values. A matrix file (.mtx, .edges, .triplet0, each also .gz, or .npz) is a
     sparse product with it, ``pagerank:FILE`` PageRank on it. A language model's config.json or .gguf file, or
     ``decode:MODEL``, is a step of serving that makes a token for each sequence; ``prompt:MODEL`` reads prompts.
+    What ships is called by its name here, so that a name in an answer is the name to ask for.
 
     Parameters
     ----------
@@ -157,36 +158,50 @@ def workload(name: str, dtype: str | None = None) -> Workload:
         from slipstick.workloads.importers.configs.huggingface import is_config
 
         return _served(name) if is_config(name) else load_workload(name)
-    if name.startswith(("decode:", "prompt:")) or name.endswith(".gguf"):
+    if name.startswith(STEPS) or name.endswith(".gguf"):
         return _served(name)
     if name.startswith("pagerank:") or name.removesuffix(".gz").endswith(MATRIX_FILES):
         from slipstick.workloads.kernels.examples import of_file
 
         return of_file(name)
     builders = _builders()
-    name = name if name in builders else _spelled(name, builders)
+    name = name if name in builders or name in workload_names() else _spelled(name, builders)
     if name in builders:
-        return builders[name]()
+        return builders[name]().called(name)
+    if name.startswith(STEPS):
+        return _served(name)
     if name not in workload_names():
         from slipstick.workloads.unknown_workload import unknown_workload
 
         raise unknown_workload(name, workload_names())
     from slipstick.workloads.graph.workload_file import load_workload
 
-    return load_workload(_graph(name))
+    return load_workload(_graph(name)).called(name)
 
 
+SERVED = ("decode", "prompt")
+STEPS = tuple(f"{kind}:" for kind in SERVED)
+"""What stands before a language model's name where a step of serving it is meant."""
 USUAL = {"bert": "bert-base", "llama2-7b": "llama-7b", "llama3-8b": "llama-3-8b", "llama3-70b": "llama-3-70b"}
 """Short names; a purpose (``-inference``, ``-decode``) stays behind them."""
 
 
 def _spelled(name: str, known: Collection[str]) -> str:
-    """The workload that a name means whatever its case and hyphens (``ResNet-50``, ``GPT-2``); else the name itself."""
+    """The workload that a name means whatever its case and hyphens (``ResNet-50``, ``GPT-2``); else the name itself.
+
+    A graph that ships is meant by its own name too (``convnext``), a training step by ``NAME-training`` and a step of
+    serving by ``MODEL-decode`` and ``MODEL-prompt``, where nothing else is called so.
+    """
+    from slipstick.workloads.language_catalog import language_model_names
 
     def plain(text: str) -> str:
         return re.sub("[^a-z0-9/]", "", text.lower())
 
-    meant = {plain(one): one for one in known}
+    graphs = [one for one in workload_names() if one.startswith("imported/")]
+    meant = {plain(f"{model}-{kind}"): f"{kind}:{model}" for model in language_model_names() for kind in SERVED}
+    meant |= {plain(one): one for one in graphs} | {plain(one.removeprefix("imported/")): one for one in graphs}
+    meant |= {plain(f"{one}-training"): one for one in known if f"{one}-inference" in known}
+    meant |= {plain(one): one for one in known}
     for end in ("", "-inference", "-decode"):
         meant |= {plain(f"{short}{end}"): f"{full}{end}" for short, full in USUAL.items()}
     return meant.get(plain(name), name)
@@ -233,4 +248,5 @@ def _served(name: str) -> Workload:
     from slipstick.workloads.language_catalog import language_model
 
     model = language_model(name.removeprefix("decode:").removeprefix("prompt:"))
-    return on_one_device(language_step(model, purpose="prompt" if name.startswith("prompt:") else "decode"))
+    step = on_one_device(language_step(model, purpose="prompt" if name.startswith("prompt:") else "decode"))
+    return step.called(name) if name.startswith(STEPS) else step

@@ -9,7 +9,7 @@ from typing import Any
 from slipstick.experiments.pages.output import emit
 from slipstick.experiments.pages.progress import shown
 from slipstick.experiments.subjects.jobs.job_file import JobQuestion, job_question
-from slipstick.experiments.subjects.jobs.simulated import Simulated, axis_of, simulate, sweep
+from slipstick.experiments.subjects.jobs.simulated import Simulated, axis_of, formula_sweep, simulate, sweep
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.shown import format_quantity
 
@@ -93,6 +93,25 @@ def print_sweep(request: JobRequest, vary: Sequence[str]) -> None:
         simulated = simulate(question, runs=request.runs, seed=request.seed)
         notes.append(f"report: {write_job_page(simulated, question.file, request.report, frame)[0].resolve()}")
     emit(rows, request.form, notes=notes)
+
+
+def print_formula_sweep(request: JobRequest, vary: Sequence[str]) -> None:
+    """Ratios to the job as it stands by its formula, which knows no waiting.
+
+    Raises
+    ------
+    InputError
+        Where nothing varies, or a page is wanted: it shows simulated runs.
+    """
+    if not vary:
+        raise InputError("nothing varies: name at least one, such as --vary job.copies=1,4,16")
+    if request.report:
+        raise InputError(f"--report {request.report}: a job's page shows simulated runs: add --simulate")
+    question = request.question()
+    source = question.formula(question.job()[0])[1]
+    rows = formula_sweep(question, [axis_of(text) for text in vary]).to_dict("records")
+    notes = [f"ratios to the job as it stands, by formula: {source}; --simulate shows what it misses"]
+    emit([{str(name): value for name, value in row.items()} for row in rows], request.form, notes=notes)
 
 
 def _page(request: JobRequest, question: JobQuestion, simulated: Simulated) -> Any:

@@ -31,7 +31,7 @@ Trusted = Annotated[
     typer.Option(
         "--with",
         parser=OwnName,
-        help="MODULE:ATTRIBUTE, the estimator that the study names: your own code, which is run",
+        help="the estimator or FILE.py:FUNCTION that the study names: your own code, which is run",
     ),
 ]
 Scheduler = Annotated[str | None, typer.Option(help="address of a dask scheduler")]

@@ -18,7 +18,9 @@ def register(app: typer.Typer) -> None:
     def whatif(
         workload: Annotated[
             OwnName | None,
-            typer.Argument(parser=OwnName, help="a built-in workload, a .json file, FILE.py:FUNCTION"),
+            typer.Argument(
+                parser=OwnName, help="built-in, a .json file, FILE.py:FUNCTION, or a job's .yaml"
+            ),
         ] = None,
         on: Annotated[str | None, typer.Option(help="today's machine, or a YAML file")] = None,
         vary: Annotated[
@@ -65,11 +67,13 @@ def register(app: typer.Typer) -> None:
 
             answer_trace(trace, on, recorded, vary or [], format, set or [])
             return
-        if workload and simulate:
-            from slipstick.experiments.answers.job_answers import JobRequest, print_sweep
+        from slipstick.experiments.subjects.jobs import is_job
+
+        if workload and (simulate or is_job(workload)):
+            from slipstick.experiments.answers.job_answers import JobRequest, print_formula_sweep, print_sweep
 
             job = JobRequest(workload, on, estimator, tuple(set or ()), dtype, runs, seed, None, report, format)
-            print_sweep(job, vary or [])
+            (print_sweep if simulate else print_formula_sweep)(job, vary or [])
             return
         if not (workload and on and vary):
             raise InputError("give a WORKLOAD, --on MACHINE and --vary NAME=VALUES (or --trace FILE)")
@@ -85,18 +89,14 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.studies.whatif import answer, column_rows, columns_of
 
         program = own_or_none(workload, [on], given or (), train, number or ())
-        if program is not None and save:
-            raise InputError(
-                f"a study names files: slipstick workloads import {workload} --save {program.name}.json, then whatif "
-                f"{program.name}.json --save {save}"
-            )
         settings, vary = today_and_varied(named_settings(program or workload, set, number), vary)
-        named = program.name if program else workload
-        study = Study.of_question(named, on, estimator, settings, vary, where or [], objective or [], dtype)
+        study = Study.of_question(
+            workload, on, estimator, settings, vary, where or [], objective or [], dtype, program, given or (), train
+        )
         if measured:
             study = study.model_copy(update={"fit": Fitting(measured=measured, parameters=tuple(fit or ()))})
         study = study.model_copy(update={"calibration_file": calibration, "anchors": anchors})
-        query = study.question(program or workload, on)
+        query = study.question(workload, on)
         space = study.space(query.machine)
         result = answer(replace(query, vary=space))
         notes = (*study.notes(space), *result.notes)
@@ -117,6 +117,7 @@ def register(app: typer.Typer) -> None:
 
         print_sweep_table(result, columns, names, rows, notes, verbose=verbose)
         if save:
-            print(f"study: {save} (slipstick study run {save})")
+            trusted = f" --with {workload}" if program else ""
+            print(f"study: {save} (slipstick study run {save}{trusted})")
         if report:
             print(f"report: {page.resolve()}\npicture: {picture.resolve()}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Literal, Self, TypeVar
@@ -20,6 +21,9 @@ from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.registry import estimator_to_fit
 from slipstick.experiments.question.settings import name_and_value, number_of
 from slipstick.experiments.question.space import Range, Space
+from slipstick.experiments.studies.study_records import Fitting as Fitting
+from slipstick.experiments.studies.study_records import Sample, SampledRange, Value, Values
+from slipstick.experiments.studies.study_workloads import located, relative, study_workload
 from slipstick.experiments.studies.toml_text import toml_text
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.expressions import parse_expression
@@ -28,47 +32,10 @@ from slipstick.hwmodels.files.readers import InputError, atomic_write, read_toml
 from slipstick.hwmodels.files.records import Record, Table, validated
 from slipstick.hwmodels.files.shown import short_name
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.catalog import workload as workload_by_name
 from slipstick.workloads.graph.workload import Workload
 
 SCHEMA = "slipstick-study-1"
-Value = str | float
-Values = str | tuple[Value, ...]
 Made = TypeVar("Made")
-
-
-class SampledRange(Record):
-    """Bounds of a sampled quantity, with units where its field has one; counts are drawn whole."""
-
-    low: Value
-    high: Value
-    scale: Literal["linear", "log"] = "linear"
-    kind: Literal["real", "whole"] | None = None
-
-
-class Sample(Record):
-    """Points drawn from ranges: Sobol (quasi-random), Latin hypercube, or plainly random."""
-
-    method: Literal["sobol", "latin-hypercube", "random"] = "sobol"
-    count: int = Field(ge=1, le=10_000_000)
-    seed: int = Field(default=0, ge=0)
-    ranges: Table[SampledRange]
-
-
-class Fitting(Record):
-    """A calibration: a CSV of measurements and the parameters to fit to them.
-
-    `loss`, `starts` and `intervals` are those of `calibration.calibrate` and of `slipstick calibrate`.
-    """
-
-    measured: str
-    parameters: tuple[str, ...] = Field(min_length=1)
-    workload: str | None = None
-    machine: str | None = None
-    source: str = ""
-    loss: Literal["linear", "huber", "soft_l1", "cauchy"] = "linear"
-    starts: int = Field(default=1, ge=1, le=1024)
-    intervals: Literal["covariance", "profile", "bootstrap"] = "covariance"
 
 
 class Study(Record):
@@ -78,6 +45,8 @@ class Study(Record):
     ----------
     dtype
         The data type of every workload (bfloat16, ...); as each is written down if left out.
+    input, train
+        Of workloads FILE.py:FUNCTION, as the options of these names.
     set
         What stays ("run.threads" = 240).
     vary
@@ -98,6 +67,8 @@ class Study(Record):
     machines: tuple[str, ...] = Field(min_length=1, max_length=1000)
     estimator: str | None = None
     dtype: str | None = None
+    input: tuple[str, ...] = ()
+    train: str | None = None
     level: float = Field(default=DEFAULT_LEVEL, gt=0, lt=1)
     bands: Literal["auto", "always", "never"] = "auto"
     set: Table[Value] = Table()
@@ -113,6 +84,7 @@ class Study(Record):
     _folder: Path = PrivateAttr(default=Path())
     _file: str = PrivateAttr(default="")
     _trusted: frozenset[str] = PrivateAttr(default=frozenset())
+    _graphs: dict[str, Workload] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="after")
     def _something_varies(self) -> Self:
@@ -158,8 +130,17 @@ class Study(Record):
         where: Sequence[str] = (),
         objectives: Sequence[str] = (),
         dtype: str | None = None,
+        graph: Workload | None = None,
+        input_: Sequence[str] = (),
+        train: str | None = None,
     ) -> Study:
-        """A study from the texts of the command line."""
+        """A study from the texts of the command line.
+
+        Parameters
+        ----------
+        graph
+            The workload where it was made already: that of the user's own program.
+        """
         made: Study = validated(
             cls,
             {
@@ -173,15 +154,33 @@ class Study(Record):
                 "vary": dict(name_and_value(text) for text in vary),
                 "where": list(where),
                 "objectives": list(objectives),
+                "input": list(input_),
+                "train": train,
             },
             "what-if",
         )
-        made._trusted = frozenset({estimator} if isinstance(estimator, OwnName) else ())
+        made._trusted = frozenset(name for name in (estimator, workload) if isinstance(name, OwnName))
+        made._graphs = {} if graph is None else {str(workload): graph}
         return made
 
     def cases(self) -> Iterator[tuple[str, str]]:
         """Every workload on every machine."""
         yield from product(self.workloads, self.machines)
+
+    def workload(self, name: str | Workload) -> Workload:
+        """A workload that the study names, found from its folder and built once.
+
+        Raises
+        ------
+        InputError
+            Where it is unknown, or code that the user did not name himself.
+        """
+        if isinstance(name, Workload):
+            return name
+        if name not in self._graphs:
+            make = partial(study_workload, name, self._folder, self._trusted, self.input, self.train)
+            self._graphs[name] = self._located(make)
+        return self._graphs[name]
 
     def question(self, workload: str | Workload, machine: str) -> Question:
         """What stays, for one case, evaluated by the estimator, calibrated where the study says so.
@@ -196,9 +195,11 @@ class Study(Record):
                 raise InputError(f"study {self.name!r}: give calibration = FILE or [fit], not both")
             query = self.fitted_question(workload, machine)
             made = self.calibration(query)
-            return replace(query, estimator=made, why="", calibration=made)
+            answers = self._estimator() or estimator_to_fit(query.workload)
+            why = f"{answers}; {', '.join(made.names)} fitted to {made.source}"
+            return replace(query, estimator=made, why=why, calibration=made)
         fitted = self._read_calibration(self._path(machine))
-        subject, estimator = self._subject(workload), self._estimator()
+        subject, estimator = self.workload(workload), self._estimator()
         return question(subject, self._path(machine), estimator, self.set, self.dtype, calibration=fitted)
 
     def _read_calibration(self, machine: str) -> Fitted | None:
@@ -217,8 +218,7 @@ class Study(Record):
 
     def fitted_question(self, workload: str | Workload, machine: str) -> Question:
         """The question whose estimator's parameters are to be fitted: a model as it is, no calibration that ships."""
-        subject = self._subject(workload)
-        model = workload_by_name(subject) if isinstance(subject, str) else subject
+        model = self.workload(workload)
         estimator = self._estimator() or estimator_to_fit(model)
         return question(model, self._path(machine), estimator, self.set, self.dtype)
 
@@ -246,9 +246,9 @@ class Study(Record):
             return ()
         symbols = {name: value for name, value in self.set.items() if name.startswith("workload.")}
         settings = {name: self.set[name] for name in self.set if not name.startswith(("workload.", "estimator."))}
-        workload, machine = self.fit.workload or self.workloads[0], self.fit.machine or self.machines[0]
-        estimator = self._estimator() or estimator_to_fit(workload_by_name(self._path(workload)))
-        query = question(self._path(workload), self._path(machine), estimator, settings, self.dtype)
+        workload, machine = self.workload(self.fit.workload or self.workloads[0]), self.fit.machine or self.machines[0]
+        estimator = self._estimator() or estimator_to_fit(workload)
+        query = question(workload, self._path(machine), estimator, settings, self.dtype)
         result = read_measurements(str(self._folder / self.fit.measured), query.workload, query.machine)
         # what a row says of the workload goes before what stays, which is for the question
         rest = {name.partition(".")[2]: number_of(name, value) for name, value in symbols.items()}
@@ -303,15 +303,12 @@ class Study(Record):
         with atomic_write(path) as stream:
             stream.write(toml_text(document))
 
-    def _subject(self, workload: str | Workload) -> str | Workload:
-        return self._path(workload) if isinstance(workload, str) else workload
-
     def _path(self, name: str) -> str:
         """A file of the study, found from the study's folder; a built-in name stays."""
-        return str(self._folder / name) if _is_file(name) else name
+        return located(name, self._folder)
 
     def _relative(self, name: str, folder: Path) -> str:
-        return os.path.relpath((self._folder / name).resolve(), folder) if _is_file(name) else name
+        return relative(name, self._folder, folder)
 
 
 def load_study(path: str | os.PathLike[str], trusted: Collection[str] = ()) -> Study:
@@ -344,7 +341,3 @@ def load_study(path: str | os.PathLike[str], trusted: Collection[str] = ()) -> S
     study._folder, study._file, study._trusted = Path(path).parent, str(path), frozenset(trusted)
     study._estimator()
     return study
-
-
-def _is_file(name: str) -> bool:
-    return "/" in name or name.endswith((".json", ".json.gz", ".yaml", ".yml", ".csv"))

@@ -53,7 +53,7 @@ def test_folders_of_a_user_with_the_same_names_do_no_harm(tmp_path: Path) -> Non
     for name in ("experiments/__init__.py", "workloads.py", "hwmodels.py"):
         (tmp_path / name).write_text("raise SystemExit('mine')")
     done = python("-c", "import slipstick as ss; print(ss.workload('gpt2').name)", cwd=tmp_path)
-    assert done.stdout.strip() == "gpt-training", done.stderr
+    assert done.stdout.strip() == "gpt2", done.stderr
     done = python("-m", "slipstick", "estimate", "gpt2", "--on", "v100-sxm", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 

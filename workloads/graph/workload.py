@@ -202,12 +202,20 @@ class Workload:
     def bind_known(self, values: Mapping[str, Amount]) -> Workload:
         """As `bind`, but names that are no symbol here are passed over."""
         known: dict[Amount, Amount] = {}  # a graph repeats a few expressions thousands of times
-        bound = object.__new__(Workload)  # names and edges were checked already
-        parts: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
-        parts["operations"] = tuple(op._bind(values, known) for op in self.operations)
-        parts["defaults"] = Table({name: value for name, value in self.defaults.items() if name not in values})
-        bound.__dict__.update(parts)
-        return bound
+        return self._with(
+            operations=tuple(op._bind(values, known) for op in self.operations),
+            defaults=Table({name: value for name, value in self.defaults.items() if name not in values}),
+        )
+
+    def called(self, name: str) -> Workload:
+        """The same workload under another name."""
+        return self if name == self.name else self._with(name=name)
+
+    def _with(self, **parts: Any) -> Workload:
+        """A copy with other parts, whose names and edges are those that were checked already."""
+        made = object.__new__(Workload)
+        made.__dict__.update({each.name: getattr(self, each.name) for each in fields(self)} | parts)
+        return made
 
     def bound(self) -> Workload:
         """The workload with its defaults put in.

@@ -12,6 +12,7 @@ from slipstick.estimators.schedule.pipelines.pipeline import Pipeline
 from slipstick.estimators.schedule.pipelines.stage import Stage
 from slipstick.estimators.schedule.simulation.job import Failures, Job
 from slipstick.estimators.schedule.simulation.job_run import Checkpoint
+from slipstick.experiments.question.own import is_own_program
 from slipstick.experiments.question.settings import assignments
 from slipstick.experiments.subjects.jobs import SHIPPED, is_job, shipped_jobs
 from slipstick.experiments.subjects.jobs.job_records import JobFile, StageFile
@@ -20,7 +21,7 @@ from slipstick.hwmodels.files.expressions import parse_expression, symbol
 from slipstick.hwmodels.files.own_names import OwnName, named_here
 from slipstick.hwmodels.files.readers import InputError, read_yaml, require_mapping, unknown_name
 from slipstick.hwmodels.files.records import validated
-from slipstick.workloads.catalog import workload_names
+from slipstick.workloads.catalog import workload, workload_names
 
 COPIED = (
     *("workers", "gather", "variation", "distribution", "start_up", "resource"),
@@ -166,8 +167,15 @@ def job_question(
         return JobQuestion(
             document, str(path if name.endswith((".yaml", ".yml")) else name), machine, estimator, tuple(settings)
         )
-    if not name.endswith(".json") and name not in workload_names():
-        raise unknown_name("workload or job", name, [*shipped_jobs(), *workload_names()])
+    if is_own_program(name):
+        graph = f"{name.rpartition(':')[2]}.json"
+        raise InputError(f"{name}: is simulated by its graph: slipstick workloads import {name} --save {graph}")
+    try:
+        workload(name)
+    except InputError:
+        if "." in name or ":" in name:
+            raise
+        raise unknown_name("workload or job", name, [*shipped_jobs(), *workload_names()]) from None
     whole = {"workload": name, "dtype": dtype}
     stages: list[dict[str, Any]] = [{"name": "step", "together": True, **whole}]
     others = tuple(text for text in settings if not text.startswith("job."))

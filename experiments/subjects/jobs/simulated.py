@@ -225,14 +225,7 @@ def sweep(
     """
     import pandas as pd
 
-    points = int(np.prod([len(values) for _, values in axes]))
-    if points > MOST_POINTS:
-        raise InputError(f"{points} points: want at most {MOST_POINTS} simulated ones")
-    names = [name for name, _ in axes]
-    changed = []
-    for combination in product(*(values for _, values in axes)):
-        changes = [f"{name}={value}" for name, value in zip(names, combination, strict=True)]
-        changed.append((combination, question.using(changes)))
+    changed = [(one, question.using([f"{name}={value}" for name, value in one])) for one in _points(axes)]
     jobs = [one.job()[0] for one in (question, *(point for _, point in changed))]
     most = _limit(question)
     if runs is None:
@@ -240,18 +233,48 @@ def sweep(
     _require_services(jobs, runs, most)
     today = simulate(question, runs=runs, seed=seed)
     rows = []
-    for number, (combination, point) in enumerate(changed, 1):
+    for number, (values, point) in enumerate(changed, 1):
         simulated = simulate(point, runs=today.runs, seed=seed)
         progress(number, len(changed))
         ratios = simulated.numbers["time_s"] / today.numbers["time_s"]
         low, middle, high = np.percentile(ratios, [10, 50, 90])
         times = np.percentile(simulated.numbers["time_s"], PERCENTILES)
-        row: dict[str, Any] = {name: _number(value) for name, value in zip(names, combination, strict=True)}
+        row: dict[str, Any] = {name: _number(value) for name, value in values}
         row |= {"time_ratio": middle, "low_ratio": low, "high_ratio": high}
         row |= {"time_s": times[0], "p90_s": times[1], "p99_s": times[2]}
         row |= {"formula_s": simulated.formula, "step_s": float(np.mean(simulated.steps))}
         rows.append({**row, "idle": float(np.mean(simulated.numbers["idle"]))})
     return pd.DataFrame(rows)
+
+
+def formula_sweep(question: JobQuestion, axes: Sequence[tuple[str, Sequence[str]]]) -> pd.DataFrame:
+    """Every combination of the axes by the job's formula: the names that vary, time_ratio (to today), time_s, step_s.
+
+    Raises
+    ------
+    InputError
+        Where the points are more than `MOST_POINTS`.
+    """
+    import pandas as pd
+
+    points = _points(axes)
+    today, _ = question.formula(question.job()[0])
+    rows: list[dict[str, Any]] = []
+    for changes in points:
+        changed = question.using([f"{name}={value}" for name, value in changes])
+        job = changed.job()[0]
+        seconds, _ = changed.formula(job)
+        row: dict[str, Any] = {name: _number(value) for name, value in changes}
+        rows.append({**row, "time_ratio": seconds / today, "time_s": seconds, "step_s": seconds / job.steps})
+    return pd.DataFrame(rows)
+
+
+def _points(axes: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[tuple[str, str], ...]]:
+    """Every combination of the axes as names with values."""
+    count = int(np.prod([len(values) for _, values in axes]))
+    if count > MOST_POINTS:
+        raise InputError(f"{count} points: want at most {MOST_POINTS} simulated ones")
+    return list(product(*(((name, value) for value in values) for name, values in axes)))
 
 
 def axis_of(text: str) -> tuple[str, tuple[str, ...]]:
