@@ -6,11 +6,13 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from slipstick.hwmodels.files.readers import read_json
 
 if TYPE_CHECKING:
+    import networkx as nx
+
     from slipstick.workloads.graph.workload import Workload
     from slipstick.workloads.runs.feed import Feed
 
@@ -121,8 +123,8 @@ def built_names() -> list[str]:
     return sorted(_builders()) + shipped
 
 
-def workload(name: str, dtype: str | None = None) -> Workload:
-    """A workload by name, or one of your own by the path of its .json or .json.gz file.
+def workload(name: str | nx.DiGraph[Any], dtype: str | None = None) -> Workload:
+    """A workload by name, or one of your own by the path of its .json or .json.gz file, or as a networkx DiGraph.
 
     Networks are training steps (forward, backward, update); ``NAME-inference`` is the forward pass, ``NAME-decode`` one
     new word from a cache of keys and values. A matrix file (.mtx, .edges, .triplet0, each also .gz, or .npz) is a
@@ -132,13 +134,15 @@ def workload(name: str, dtype: str | None = None) -> Workload:
 
     Parameters
     ----------
+    name
+        Or a graph: its nodes are operations with kind, dims, dtype and cost (see `digraph.from_digraph`).
     dtype
         The data type to compute in ("bfloat16", "nvfp4"; see `narrow.computed_in`); None: as it is written down.
 
     Raises
     ------
     InputError
-        Where the name or the data type is unknown, or the file is broken.
+        Where the name or the data type is unknown, or the file or the graph is broken.
 
     Examples
     --------
@@ -153,6 +157,10 @@ def workload(name: str, dtype: str | None = None) -> Workload:
         made = workload(name)
         stored = in_stored_type(made, dtype)
         return computed_in(made, dtype) if stored is None else stored
+    if not isinstance(name, str):
+        from slipstick.workloads.graph.digraph import from_digraph
+
+        return from_digraph(name)
     if name.endswith((".json", ".json.gz")):
         from slipstick.workloads.graph.workload_file import load_workload
         from slipstick.workloads.importers.configs.huggingface import is_config

@@ -18,9 +18,7 @@ def register(app: typer.Typer) -> None:
     def whatif(
         workload: Annotated[
             OwnName | None,
-            typer.Argument(
-                parser=OwnName, help="built-in, a .json file, FILE.py:FUNCTION, or a job's .yaml"
-            ),
+            typer.Argument(parser=OwnName, help="built-in, a .json file, FILE.py:FUNCTION, or a job's .yaml"),
         ] = None,
         on: Annotated[str | None, typer.Option(help="today's machine, or a YAML file")] = None,
         vary: Annotated[

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from slipstick.experiments.commands.estimator_option import ESTIMATOR
+from slipstick.experiments.commands.numbers import INPUT, TRAIN
 from slipstick.hwmodels.files.own_names import OwnName
 
 FORMAT = "table | json | csv"
@@ -36,18 +38,41 @@ def register(app: typer.Typer) -> None:
 
     @workloads.command()
     def show(
-        name: Annotated[str, typer.Argument(help="a built-in workload, or the path of a .json or .json.gz file")],
-        set: Annotated[list[str] | None, typer.Option(help="workload.NAME=VALUE")] = None,  # noqa: A002
+        name: Annotated[
+            OwnName,
+            typer.Argument(parser=OwnName, help="a built-in workload, a .json or .json.gz file, FILE.py:FUNCTION"),
+        ],
+        set: Annotated[list[str] | None, typer.Option(help="workload.NAME=VALUE; with --on any setting")] = None,  # noqa: A002
+        graph: Annotated[str | None, typer.Option(help="draw the graph, FILE.svg or FILE.html")] = None,
+        on: Annotated[
+            str | None, typer.Option(help="a machine: colours of the graph say what bounds each operation")
+        ] = None,
+        estimator: Annotated[OwnName | None, ESTIMATOR] = None,
+        given: Annotated[list[str] | None, INPUT] = None,
+        train: Annotated[str | None, TRAIN] = None,
         format: Annotated[str, typer.Option(help=FORMAT)] = "table",  # noqa: A002
     ) -> None:
         """The operations of a workload with flop and bytes; JSON has the totals of each phase beside them."""
         from slipstick.experiments.pages.output import emit
+        from slipstick.experiments.question.own import own_or_none
         from slipstick.experiments.question.question import with_sizes
         from slipstick.experiments.question.settings import assignments
+        from slipstick.hwmodels.files.readers import InputError
         from slipstick.workloads.catalog import workload
         from slipstick.workloads.graph.compare import summary
 
-        shown = with_sizes(workload(name), assignments(set or [], ("workload",))["workload"])
+        if (on or estimator) and not (graph and on):
+            raise InputError(
+                "--on MACHINE colours the picture of --graph FILE.svg, and --estimator says by which model"
+            )
+        graph_shown = own_or_none(name, [on] if on else [], given or (), train) or workload(name)
+        sizes = [text for text in set or [] if not on or text.startswith("workload.")]
+        shown = with_sizes(graph_shown, assignments(sizes, ("workload",))["workload"])
+        if graph:
+            from slipstick.experiments.answers.graph_picture import write_graph
+            from slipstick.experiments.question.question import question
+
+            write_graph(shown, graph, question(graph_shown, on, estimator, set or []) if on else None)
         if set:
             shown = shown.bound()
         notes = [f"{shown.name}: {len(shown)} operations; uncounted: {', '.join(shown.uncounted) or 'none'}"]
@@ -74,6 +99,8 @@ def register(app: typer.Typer) -> None:
             return
         notes += [f"{key}: {value}" for key, value in figures.items() if value != 0]
         emit(rows, format, notes=notes)
+        if graph and format == "table":
+            print(f"graph: {graph}")
 
     @workloads.command("import")
     def import_workload(

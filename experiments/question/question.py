@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from slipstick.estimators.contract.base import check_run_names
 from slipstick.estimators.contract.named import NamedEstimator
@@ -26,6 +27,9 @@ from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_kind import workload_kind
 from slipstick.workloads.runs.feed import run_of
 from slipstick.workloads.transforms.narrow import number_type
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ class Question:
 
 
 def question(
-    workload: str | Workload,
+    workload: str | Workload | nx.DiGraph[Any],
     machine: str | Machine,
     estimator: str | NamedEstimator | Estimator | None = None,
     settings: Mapping[str, Value] | Sequence[str] = (),
@@ -110,7 +114,7 @@ def question(
     1200000000.0
     """
     values = by_namespace(settings)
-    graph = workload_by_name(workload) if isinstance(workload, str) else workload
+    graph = workload if isinstance(workload, Workload) else workload_by_name(workload)
     graph, stored = _stored(graph, dtype)
     dtype = number_type(dtype) if dtype is not None and not stored else None
     base = machine_by_name(machine) if isinstance(machine, str) else machine

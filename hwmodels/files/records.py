@@ -127,7 +127,15 @@ def _problems(error: ValidationError, model: type[BaseModel]) -> str:
     texts: dict[tuple[int | str, ...], str] = {}
     for problem in error.errors(include_url=False):
         texts.setdefault(problem["loc"], _problem(problem, model))
-    problems = list(texts.values())
+    return counted_problems(list(texts.values()))
+
+
+def counted_problems(problems: Sequence[str]) -> str:
+    """What is wrong, in one line, numbered where there is more than one; the first few of many.
+
+    >>> counted_problems(["a is 0", "b is missing"])
+    '2 problems: (1) a is 0; (2) b is missing'
+    """
     more = f" (and {len(problems) - MOST_PROBLEMS} more)" if len(problems) > MOST_PROBLEMS else ""
     if len(problems) == 1:
         return problems[0]

@@ -65,7 +65,7 @@ def test_pictures_hold_every_operation_and_escape_names() -> None:
     page = to_html(graph)
     assert "<script>" not in page
     svg = page[page.index("<svg") : page.index("</svg>") + 6]
-    assert len(list(ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}rect"))) == 2
+    assert len(list(ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}g"))) == 2
     dot = to_graphviz(graph)
     assert '<script>\\"x\\"' in dot
     assert "n0 -> n1" in dot

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     import networkx as nx
 
 Attribute = str | int | float | bool | tuple[Any, ...] | None
+FIELDS = ("kind", "dims", "dtype", "cost", "times", "attributes")
+"""What a node of `Workload.graph` says of an operation."""
+WHOLE = ("name", "defaults", "metadata", "uncounted")
+"""What the graph itself says of the workload."""
 
 
 @dataclass(frozen=True)
@@ -156,14 +160,39 @@ class Workload:
     def __len__(self) -> int:
         return len(self.operations)
 
-    @cached_property
+    @property
     def graph(self) -> nx.DiGraph[str]:
-        """The operations as a networkx graph; node attribute `op` holds the operation. Do not change it."""
+        """The operations as a networkx graph of your own, to look at and to edit: `slipstick.workload` takes it back.
+
+        A node's attributes are the fields of its operation (kind, dims, dtype, cost, times, attributes) and the
+        operation itself, `op`; the graph's are those of the workload.
+
+        Examples
+        --------
+        >>> import slipstick as ss
+        >>> graph = ss.workload("gemm").graph
+        >>> graph.nodes["product"]["dtype"] = "bfloat16"
+        >>> ss.workload(graph).operations[0].cost["read"] / ss.workload("gemm").operations[0].cost["read"]
+        1/2
+        """
+        import networkx as nx
+
+        facts = {name: getattr(self, name) for name in WHOLE[1:]}
+        graph: nx.DiGraph[str] = nx.DiGraph(name=self.name, **{name: fact for name, fact in facts.items() if fact})
+        for op in self.operations:
+            graph.add_node(op.name, **{name: getattr(op, name) for name in FIELDS}, op=op)
+        graph.add_edges_from(self.edges)
+        return graph
+
+    @cached_property
+    def structure(self) -> nx.DiGraph[str]:
+        """The names of the operations and what waits for what, shared and frozen."""
         import networkx as nx
 
         graph: nx.DiGraph[str] = nx.DiGraph(name=self.name)
-        graph.add_nodes_from((op.name, {"op": op}) for op in self.operations)
+        graph.add_nodes_from(op.name for op in self.operations)
         graph.add_edges_from(self.edges)
+        nx.freeze(graph)
         return graph
 
     @cached_property

@@ -44,7 +44,7 @@ def topological_layers(workload: Workload) -> list[Op]:
     import networkx as nx
 
     place = {op.name: i for i, op in enumerate(workload)}
-    order = nx.lexicographical_topological_sort(workload.graph, key=place.__getitem__)
+    order = nx.lexicographical_topological_sort(workload.structure, key=place.__getitem__)
     operations = {op.name: op for op in workload}
     return [operations[name] for name in order]
 
@@ -102,7 +102,7 @@ def overlapping_bricks(workload: Workload, granularity: int, buildable: Buildabl
 def _brick(workload: Workload, layers: Sequence[Op], begin: int, end: int) -> Brick:
     inner = tuple(layers[begin:end])
     names = {op.name for op in inner}
-    edges = tuple((a, b) for a in (op.name for op in inner) for b in workload.graph.successors(a) if b in names)
+    edges = tuple((a, b) for a in (op.name for op in inner) for b in workload.structure.successors(a) if b in names)
     return Brick(begin, Workload(f"brick-{begin}", inner, edges))
 
 

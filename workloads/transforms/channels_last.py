@@ -29,7 +29,7 @@ def channels_last(workload: Workload) -> Workload:
     """
     if not relaid(workload):
         return workload
-    graph = workload.graph
+    graph = workload.structure
     operations: list[Op] = []
     edges = list(workload.edges)
     for op in workload:

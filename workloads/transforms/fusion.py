@@ -57,13 +57,13 @@ def _without(workload: Workload, free_kinds: tuple[str, ...]) -> tuple[Workload,
     makers: dict[str, set[str]] = {}
     edges: dict[tuple[str, str], None] = {}
     outputs: set[str] = set()
-    for name in nx.topological_sort(workload.graph):
+    for name in nx.topological_sort(workload.structure):
         sources: set[str] = set()
-        for source in workload.graph.predecessors(name):
+        for source in workload.structure.predecessors(name):
             sources |= makers.get(source, set()) if source in free else {source}
         if name in free:
             makers[name] = sources
-            if not workload.graph.out_degree(name):
+            if not workload.structure.out_degree(name):
                 outputs |= sources
         else:
             edges |= {(source, name): None for source in sorted(sources)}
@@ -129,10 +129,10 @@ class _Groups:
 
         self.whole = workload
         self.known = {op.name: op for op in workload}
-        self.order = list(nx.topological_sort(workload.graph))
+        self.order = list(nx.topological_sort(workload.structure))
         self.outside = outputs
-        self.own_before = {name: set(workload.graph.predecessors(name)) for name in self.known}
-        self.own_after = {name: set(workload.graph.successors(name)) for name in self.known}
+        self.own_before = {name: set(workload.structure.predecessors(name)) for name in self.known}
+        self.own_after = {name: set(workload.structure.successors(name)) for name in self.known}
         self.of = {name: name for name in self.known}
         self.members = {name: [name] for name in self.known}
         self.anchors = {op.name: None if op.kind == POINTWISE else op for op in workload}
@@ -229,7 +229,7 @@ class _Groups:
 
 def _attentions(workload: Workload, outputs: frozenset[str]) -> list[tuple[list[str], Op]]:
     """Scores, elementwise in between (scale, mask, dropout), softmax and weighted values that nobody else reads."""
-    graph = workload.graph
+    graph = workload.structure
     known = {op.name: op for op in workload}
     taken: set[str] = set()
     matches = []

@@ -274,7 +274,7 @@ def _points(axes: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[tuple[str, 
     count = int(np.prod([len(values) for _, values in axes]))
     if count > MOST_POINTS:
         raise InputError(f"{count} points: want at most {MOST_POINTS} simulated ones")
-    return list(product(*(((name, value) for value in values) for name, values in axes)))
+    return list(product(*[[(name, value) for value in values] for name, values in axes]))
 
 
 def axis_of(text: str) -> tuple[str, tuple[str, ...]]:

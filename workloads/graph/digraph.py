@@ -1,0 +1,227 @@
+"""A workload from a networkx graph of your own, or from that of another (`Workload.graph`) after edits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import sympy as sp
+
+from slipstick.hwmodels.files.expressions import expression_text, parse_expression
+from slipstick.hwmodels.files.readers import InputError, unknown_name
+from slipstick.hwmodels.files.records import Table, counted_problems
+from slipstick.workloads.graph.cost import RESOURCES, Amount, Cost, symbols_of
+from slipstick.workloads.graph.kinds import KINDS, operation
+from slipstick.workloads.graph.workload import FIELDS, WHOLE, Attribute, Op, Workload
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+LARGEST = 1e300
+
+
+def from_digraph(graph: nx.Graph[Any]) -> Workload:
+    """A workload from a directed graph of your own, or from one of `Workload.graph` that was edited.
+
+    A node is an operation: ``kind`` (a word of the taxonomy, or one of your own where ``cost`` is given), ``dims``
+    (sizes by name), ``dtype`` (float32), ``cost`` (resource -> amount; by the kind's formula where it is left out),
+    ``times`` (1) and ``attributes``. An amount is a number, a formula as text (``"4*batch"``) or a sympy expression;
+    names in it stay open. An edge says that its second node waits for its first. The graph itself may have ``name``,
+    ``defaults`` (of the open names), ``metadata`` and ``uncounted``.
+
+    Where a node of an existing workload gets other dims, another data type or other attributes, its cost follows by the
+    formula of its kind; one that had a cost of its own needs a new one.
+
+    Raises
+    ------
+    InputError
+        Names each node and field that cannot be used, all at once.
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> graph = nx.DiGraph(name="mine", defaults={"batch": 8})
+    >>> graph.add_node("product", kind="gemm", dims={"batch": 1, "m": 4096, "n": "batch", "k": 1024})
+    >>> graph.add_node("maximum", kind="reduction", dims={"elements": "4096*batch", "outputs": "batch"})
+    >>> graph.add_edge("product", "maximum")
+    >>> from_digraph(graph).bound().cost.flop
+    67141632
+    """
+    import networkx as nx
+
+    if not isinstance(graph, nx.Graph):
+        raise InputError(f"no workload, but {type(graph).__name__}: want a name, a Workload or a networkx DiGraph")
+    name = graph.graph.get("name") or "graph"
+    where = f"graph {str(name)[:60]!r}"
+    if not graph.is_directed():
+        raise InputError(f"{where}: its edges have no direction: want a DiGraph, whose edges say what waits for what")
+    if not len(graph):
+        raise InputError(f"{where}: has no node: want at least one operation")
+    problems: list[str] = []
+    operations = [_operation(node, fields, problems) for node, fields in graph.nodes(data=True)]
+    edges = dict.fromkeys((str(before), str(after)) for before, after in graph.edges())
+    for before, after, fields in graph.edges(data=True):
+        problems += [f"edge {before!s} -> {after!s}: {field!r}: an edge has no field" for field in fields]
+    whole = _whole(graph.graph, problems)
+    if problems:
+        raise InputError(f"{where}: {counted_problems(problems)}")
+    made = tuple(op for op in operations if op is not None)
+    return Workload(str(name), made, tuple(edges), whole["defaults"], whole["metadata"], whole["uncounted"])
+
+
+def _whole(facts: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
+    """What the graph says of the workload, by field."""
+    for name in facts:
+        if name not in WHOLE:
+            problems.append(str(unknown_name("field of the graph", name, WHOLE)))
+    defaults: dict[str, float] = {}
+    for name, value in _mapping(facts.get("defaults", {}), "field 'defaults'", problems).items():
+        number = _amount(value, f"defaults.{name}", problems)
+        if isinstance(number, sp.Basic) or number == 0:
+            problems.append(f"defaults.{name} = {str(value)[:40]!r}: want a number > 0")
+        elif number is not None:
+            defaults[str(name)] = number
+    metadata = _facts(facts.get("metadata", {}), "field 'metadata'", problems)
+    uncounted = facts.get("uncounted", ())
+    if not isinstance(uncounted, (list, tuple)):
+        problems.append("field 'uncounted': want a list of names")
+        uncounted = ()
+    return {"defaults": Table(defaults), "metadata": metadata, "uncounted": tuple(map(str, uncounted))}
+
+
+def _operation(node: Any, fields: Mapping[str, Any], problems: list[str]) -> Op | None:
+    """The operation of a node; None where something is wrong, which is added to `problems`."""
+    where = f"node {str(node)[:60]!r}"
+    known = len(problems)
+    if not isinstance(node, (str, int)) or isinstance(node, bool):
+        problems.append(f"{where}: want a text or a whole number as its name")
+    for field in fields:
+        if field not in (*FIELDS, "op"):
+            hint = "; sizes stand in dims" if any(field in kind.dims for kind in KINDS.values()) else ""
+            problems.append(f"{where}: {unknown_name('field', field, FIELDS)}{hint}")
+    of = fields.get("op")
+    base = of if isinstance(of, Op) else None
+    if base is not None and all(fields.get(field, None) is getattr(base, field) for field in FIELDS):
+        return base if base.name == str(node) else _renamed(base, str(node))
+
+    def given(field: str, otherwise: Any) -> Any:
+        return fields.get(field, otherwise if base is None else getattr(base, field))
+
+    kind, dtype = given("kind", None), given("dtype", "float32")
+    if kind is None:
+        problems.append(f"{where}: field 'kind' is missing (known: {', '.join(KINDS)})")
+    elif not isinstance(kind, str) or not isinstance(dtype, str):
+        problems.append(f"{where}: kind = {str(kind)[:40]!r}, dtype = {str(dtype)[:40]!r}: want texts")
+    dims = _amounts(given("dims", {}), f"{where}: dims", problems)
+    attributes = _facts(given("attributes", {}), f"{where}: attributes", problems)
+    times = _amount(given("times", 1), f"{where}: times", problems)
+    cost = fields.get("cost")
+    if base is not None and cost == base.cost:
+        cost = None if [kind, dims, dtype, attributes] != [base.kind, base.dims, base.dtype, base.attributes] else cost
+        if cost is None and not _by_formula(base):
+            problems.append(
+                f"{where}: cost: it is that of the sizes before, and not by the formula of {base.kind}: give the new "
+                "one, or take the node's 'op' and 'cost' away"
+            )
+    amounts = None if cost is None else _amounts(cost, f"{where}: cost", problems)
+    if len(problems) > known or times is None:
+        return None
+    try:
+        return _made(str(node), kind, dims, dtype, amounts, times, attributes, base)
+    except InputError as error:
+        problems.append(f"{where}: {error}")
+        return None
+
+
+def _made(
+    name: str,
+    kind: str,
+    dims: Table[Amount],
+    dtype: str,
+    amounts: Mapping[str, Amount] | None,
+    times: Amount,
+    attributes: Table[Attribute],
+    base: Op | None,
+) -> Op:
+    """The operation, checked as its kind wants; a kind of the user's own needs a cost."""
+    body, payload = (base.body, base.payload) if base is not None and base.kind == kind else (None, None)
+    if kind in KINDS:
+        made = operation(name, kind, dims, dtype, attributes, times=times, body=body)
+        cost = made.cost if amounts is None else Cost(amounts)
+    elif amounts is None:
+        raise InputError(f"{unknown_name('kind', kind, list(KINDS))}; a kind of your own needs a cost")
+    else:
+        cost = Cost(amounts)
+    return Op(name, kind, dims, dtype, cost, times, attributes, body, payload)
+
+
+def _by_formula(op: Op) -> bool:
+    """Whether an operation's cost is that of its kind's formula."""
+    try:
+        return op.kind in KINDS and operation(op.name, op.kind, op.dims, op.dtype, op.attributes).cost == op.cost
+    except InputError:
+        return False
+
+
+def _renamed(op: Op, name: str) -> Op:
+    return Op(name, op.kind, op.dims, op.dtype, op.cost, op.times, op.attributes, op.body, op.payload)
+
+
+def _mapping(value: Any, where: str, problems: list[str]) -> Mapping[Any, Any]:
+    if isinstance(value, Mapping):
+        return value
+    problems.append(f"{where}: want a dict, got {str(value)[:40]!r}")
+    return {}
+
+
+def _amounts(value: Any, where: str, problems: list[str]) -> Table[Amount]:
+    """Amounts by name."""
+    amounts: dict[str, Amount] = {}
+    for name, amount in _mapping(value, where, problems).items():
+        if where.endswith("cost") and str(name).partition(".")[0] not in RESOURCES:
+            problems.append(f"{where}.{str(name)[:60]}: unknown resource (known: {', '.join(RESOURCES)})")
+            continue
+        number = _amount(amount, f"{where}.{str(name)[:60]}", problems)
+        if number is not None:
+            amounts[str(name)] = number
+    return Table(amounts)
+
+
+def _amount(value: Any, where: str, problems: list[str]) -> Amount | None:
+    """A number, or a formula over open names; None where it is neither."""
+    plain = value.item() if hasattr(value, "item") and not isinstance(value, sp.Basic) else value
+    try:
+        if isinstance(plain, (str, sp.Basic)):
+            # the same words as in a file: what no file may say is refused here too
+            formula = parse_expression(expression_text(plain) if isinstance(plain, sp.Basic) else plain, where=where)
+            if isinstance(plain, sp.Basic) and symbols_of(plain) != symbols_of(formula):
+                raise InputError(f"{where} = {str(plain)[:40]!r}: want numbers as digits, no constants by name")
+            if not formula.is_number:
+                return formula
+            plain = int(formula) if formula.is_Integer else float(formula)
+    except InputError as error:
+        problems.append(str(error))
+        return None
+    if isinstance(plain, bool) or not isinstance(plain, (int, float)) or not 0 <= plain <= LARGEST:
+        problems.append(f"{where} = {str(value)[:40]!r}: want a finite number >= 0 or a formula of open names")
+        return None
+    return plain
+
+
+def _facts(value: Any, where: str, problems: list[str]) -> Table[Attribute]:
+    """Plain facts by name: texts, numbers, truth values, and tuples of them."""
+
+    def frozen(fact: Any) -> Attribute:
+        if isinstance(fact, Sequence) and not isinstance(fact, str):
+            return tuple(frozen(part) for part in fact)
+        if fact is not None and not isinstance(fact, (str, int, float, bool)):
+            raise TypeError
+        return fact
+
+    facts: dict[str, Attribute] = {}
+    for name, fact in _mapping(value, where, problems).items():
+        try:
+            facts[str(name)] = frozen(fact)
+        except (TypeError, RecursionError):
+            problems.append(f"{where}.{str(name)[:60]}: want plain values, got {str(fact)[:40]!r}")
+    return Table(facts)
