@@ -172,8 +172,8 @@ class Workload:
         >>> import slipstick as ss
         >>> graph = ss.workload("gemm").graph
         >>> graph.nodes["product"]["dtype"] = "bfloat16"
-        >>> ss.workload(graph).operations[0].cost["read"] / ss.workload("gemm").operations[0].cost["read"]
-        1/2
+        >>> ss.workload(graph).operations[0].cost["read"], ss.workload("gemm").operations[0].cost["read"]
+        (2*k*m + 2*k*n, 4*k*m + 4*k*n)
         """
         import networkx as nx
 
