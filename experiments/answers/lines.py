@@ -11,7 +11,8 @@ from slipstick.estimators.composites.consumption import EXCESS
 from slipstick.estimators.core.estimate import WAITING, Estimate
 from slipstick.estimators.operation.power.energy import pooled_power
 from slipstick.experiments.question.domain import remarks
-from slipstick.experiments.question.facts import Facts, MemoryNeed
+from slipstick.experiments.question.facts import Facts
+from slipstick.experiments.question.memory_need import MemoryNeed
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.files.shown import count_shown, shown
 from slipstick.hwmodels.machine import Machine
@@ -95,12 +96,15 @@ def throughput_line(known: Facts) -> str:
 
 
 def memory_line(need: MemoryNeed) -> str:
-    """Needed beside there."""
+    """Needed, with its band, beside there."""
     lasting = "parameters, gradients, optimizer" if need.trains else "parameters and cache"
     known = need.activations is not None
     rest = f"activations {shown(need.activations or 0.0, 'byte')}" if known else "activations not known"
     both = f"{'' if known else 'at least '}{shown(need.needed, 'byte')} of {shown(need.there, 'byte')} {need.level}"
-    rest += f", workspace and context {shown(need.beside, 'byte')}" if need.beside else ""
+    if known and need.scatter:
+        both += f" (80 %: {' .. '.join(shown(end, 'byte') for end in need.band)})"
+    rest += f", context {shown(need.beside, 'byte')}" if need.beside else ""
+    rest += f", allocator {shown(need.needed - need.counted, 'byte')}" if need.taken > 1 else ""
     return f"memory: {both}: {need.verdict} ({lasting} {shown(need.lasting, 'byte')}, {rest})"
 
 

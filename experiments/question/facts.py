@@ -7,22 +7,15 @@ from dataclasses import dataclass
 
 from slipstick.estimators.composites.kept_workloads import as_compiled
 from slipstick.estimators.core.estimate import WAITING, Estimate
-from slipstick.estimators.named.machine_kind import machine_kind
 from slipstick.estimators.operation.roofline import serving_rate
+from slipstick.experiments.question.memory_need import MemoryNeed, memory_need
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.graph.footprint import attends_to_cache, resident_bytes
-from slipstick.workloads.graph.saved import saved_bytes
+from slipstick.workloads.graph.footprint import attends_to_cache
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.runs.feed import run_of
 
-NOT_KEPT = ("view", "optimizer", "host", "collective")
-"""Kinds whose results are no activations."""
-CONTEXT = 0.5e9
-"""Bytes of a CUDA context with its libraries, a round number: PyTorch's first kernel takes 0.3 to 0.6 GB of a card."""
-UNSURE = 0.15
-"""Share by which the memory of a training step is uncertain: rounding of the allocator, workspaces, order of frees."""
 HOST = "host"
 """Bounds what a device waits for: the issue of its operations."""
 
@@ -34,46 +27,6 @@ class Throughput:
     items: float
     unit: str
     rate: float
-
-
-@dataclass(frozen=True)
-class MemoryNeed:
-    """Bytes that have to be there at once, and that are there.
-
-    Parameters
-    ----------
-    lasting
-        Parameters, and in training their gradients and optimizer state, and the cache of keys and values.
-    activations
-        What autograd saves for the backward pass, or the largest two results that lie there together; None: not known.
-    beside
-        In training: the two largest results in flight, and on a GPU what its context takes (`CONTEXT`).
-    """
-
-    lasting: float
-    activations: float | None
-    there: float
-    level: str
-    trains: bool
-    beside: float = 0.0
-
-    @property
-    def needed(self) -> float:
-        """All that is known of."""
-        return self.lasting + (self.activations or 0.0) + self.beside
-
-    @property
-    def verdict(self) -> str:
-        """Three words: what lies within `UNSURE` of the capacity may fit or not; only training is so unsure."""
-        unsure = UNSURE if self.trains else 0.0
-        if self.needed * (1 + unsure) <= self.there:
-            return "fits"
-        return "DOES NOT FIT" if self.needed * (1 - unsure) > self.there else "may not fit"
-
-    @property
-    def fits(self) -> bool:
-        """Whether it does."""
-        return self.needed <= self.there
 
 
 @dataclass(frozen=True)
@@ -183,39 +136,6 @@ def bounds(answer: Estimate) -> tuple[tuple[str, float], ...]:
     if busy < 1.0:
         shares[HOST] = shares.get(HOST, 0.0) + 1.0 - busy
     return tuple(sorted(shares.items(), key=lambda entry: -entry[1]))
-
-
-def memory_need(bound: Workload, machine: Machine, eager: Workload | None = None) -> MemoryNeed | None:
-    """What a workload without open sizes keeps in the main memory; None where its graph does not say.
-
-    Parameters
-    ----------
-    eager
-        The same before a compiler joined operations: what autograd saves is counted there. A compiler may save less.
-    """
-    lasting = None if "devices" in bound.metadata else resident_bytes(bound)
-    main = machine.main_memory
-    there = machine.memory[main].capacity * machine.instances(main)
-    if lasting is None or not there:
-        return None
-    trains = any(op.kind == "optimizer" for op in bound)
-    kept = _activations(bound, eager or bound, trains=trains)
-    largest = sum(sorted((float(op.cost["written"]) for op in bound if op.kind not in NOT_KEPT), reverse=True)[:2])
-    beside = (largest if kept else 0.0) + (CONTEXT if machine_kind(machine) == "gpu" else 0.0) if trains else 0.0
-    return MemoryNeed(lasting, kept, there, main, trains, beside)
-
-
-def _activations(bound: Workload, eager: Workload, *, trains: bool) -> float | None:
-    written = [
-        (op.attributes.get("phase"), float(op.cost["written"]))
-        for op in bound
-        if op.kind not in NOT_KEPT and not op.attributes.get("pass")
-    ]
-    if not trains:
-        return sum(sorted((size for _, size in written), reverse=True)[:2])
-    if not any(phase for phase, _ in written):
-        return None  # an imported graph does not say which operations are the backward pass's
-    return saved_bytes(eager)
 
 
 def _throughput(workload: Workload, sizes: dict[str, float], time: float) -> Throughput | None:

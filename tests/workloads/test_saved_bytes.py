@@ -79,7 +79,7 @@ def test_memory_of_training_has_three_words() -> None:
     from slipstick.experiments.question.facts import facts
 
     words = []
-    for batch in (64, 480, 1024):
+    for batch in (64, 512, 1024):
         question = ss.question("resnet50", "RTX 3090", settings={"workload.batch": batch}, dtype="float16")
         need = facts(question, question.answer()).memory
         assert need is not None

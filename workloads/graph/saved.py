@@ -8,6 +8,7 @@ count. An operation that works in place shares its input's storage.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from slipstick.workloads.graph.cost import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op, Workload
@@ -20,6 +21,8 @@ POINTWISE_INPUT = (
     *("clamp", "clamp_min", "clamp_max", "log", "log1p", "log2", "sin", "cos", "erf", "mse_loss", "smooth_l1_loss"),
     *("huber_loss", "binary_cross_entropy"),
 )
+OF_RESULT_IN_PLACE = frozenset(("leaky_relu", "elu", "celu", "selu"))
+"""Functions whose derivative is one of the result where they work in place; the others keep a copy of their input."""
 REDUCED_INPUT = (
     *("var", "var_mean", "std", "linalg_vector_norm", "norm", "logsumexp", "prod", "amax", "amin", "_euclidean_dist"),
     *("nll_loss_forward", "nll_loss2d_forward"),
@@ -28,9 +31,34 @@ INPUT = frozenset((*POINTWISE_INPUT, *REDUCED_INPUT))
 """Functions whose derivative needs the input."""
 FACTORS = frozenset(("mul", "div", "addcmul", "addcdiv", "lerp", "atan2", "maximum", "minimum", "fmod", "xlogy"))
 """Functions of two tensors of which each is saved where the other needs a gradient."""
+CAST = "cast"
+"""The function of a conversion to another data type."""
 DROPOUT = ("native_dropout", "dropout")
 INDEX_BYTES, MASK_BYTES, STATISTIC_BYTES = 8, 1, 4
 PRODUCTS = ("gemm", "convolution", "attention", "recurrent")
+
+
+@dataclass(frozen=True)
+class Taped:
+    """One operation of the forward pass as autograd sees it; storages are named by the operation that made them.
+
+    Parameters
+    ----------
+    made
+        The storage of its result; "" where it shows or overwrites another's.
+    reads
+        Storages of what it reads.
+    grows
+        Those of them that need a gradient.
+    saves
+        Bytes of each storage that it keeps for its backward pass; none where it needs no gradient.
+    """
+
+    op: Op
+    made: str
+    reads: tuple[str, ...]
+    grows: frozenset[str]
+    saves: Mapping[str, float]
 
 
 def saved_bytes(workload: Workload) -> float:
@@ -38,6 +66,14 @@ def saved_bytes(workload: Workload) -> float:
 
     Only operations of the forward pass count; a workload without a backward pass is taken to be one that trains.
     """
+    kept: dict[str, float] = {}
+    for entry in tape(workload):
+        kept |= entry.saves
+    return sum(kept.values())
+
+
+def tape(workload: Workload) -> tuple[Taped, ...]:
+    """The operations of the forward pass, in the order of execution, with what each saves."""
     forward = [op for op in workload if op.attributes.get("phase", "forward") == "forward"]
     named = {op.name: op for op in forward}
     makers: dict[str, list[str]] = {op.name: [] for op in forward}
@@ -46,26 +82,36 @@ def saved_bytes(workload: Workload) -> float:
             makers[after].append(before)
     storages: dict[str, tuple[str, ...]] = {}
     needs: dict[str, bool] = {}
-    kept: dict[str, float] = {}
-    for op in forward:  # in the order of execution
-        inputs = tuple(dict.fromkeys(root for maker in makers[op.name] for root in storages.get(maker, ())))
-        grown = _has_parameters(op, len(inputs)) or any(needs.get(maker, False) for maker in makers[op.name])
+    taped: list[Taped] = []
+    kept: set[str] = set()
+    for op in forward:
+        inputs = tuple(dict.fromkeys(root for maker in makers[op.name] for root in storages[maker]))
+        grown = _has_parameters(op, len(inputs)) or any(needs[maker] for maker in makers[op.name])
         needs[op.name] = grown and _function(op) != "random"
         shares = op.kind == "view" or (_in_place(op) and bool(inputs))
         storages[op.name] = inputs if shares else (op.name,)  # a view of what the graph does not make: nothing
-        if not needs[op.name] or op.kind == "view":
-            continue
-        grows = {root for maker in makers[op.name] if needs.get(maker, False) for root in storages.get(maker, ())}
-        for root in _saved_inputs(op, inputs, grows):
-            kept[root] = _result_bytes(named[root])
-        if not inputs and op.kind in (*PRODUCTS, "norm"):
-            kept[f"input of {_input_bytes(op):g} bytes"] = _input_bytes(op)
-        if _saves_result(op):
-            for root in storages[op.name][:1]:  # in place: that of its first operand
-                kept[root] = _result_bytes(named[root])
-        if beside := _beside(op):
-            kept[f"{op.name} beside"] = beside
-    return sum(kept.values())
+        if shares and op.kind != "view":  # what was saved may not be overwritten
+            storages[op.name] = tuple(root for root in inputs if root not in kept)[:1] or inputs[:1]
+        grows = frozenset(root for maker in makers[op.name] if needs[maker] for root in storages[maker])
+        saves: dict[str, float] = {}
+        if needs[op.name] and op.kind != "view":
+            saves = {root: result_bytes(named[root]) for root in _saved_inputs(op, inputs, grows)}
+            if shares and _function(op) in INPUT and _function(op) not in OF_RESULT_IN_PLACE:
+                saves = {f"{op.name} copy": size for size in list(saves.values())[:1]}
+            if op.kind in (*PRODUCTS, "norm") and all(_is_weight(named[root]) for root in inputs):
+                saves[f"input of {_input_bytes(op):g} bytes"] = _input_bytes(op)
+            if _saves_result(op):  # in place: that of its first operand
+                saves |= {root: result_bytes(named[root]) for root in storages[op.name][:1]}
+            if beside := _beside(op):
+                saves[f"{op.name} beside"] = beside
+        kept.update(saves)
+        taped.append(Taped(op, "" if shares else op.name, inputs, grows, saves))
+    return tuple(taped)
+
+
+def _is_weight(op: Op) -> bool:
+    """Whether it converts the weights that a product reads: a conversion of what the graph did not make."""
+    return _function(op) == CAST and op.name.rpartition(".")[2].startswith("weight")
 
 
 def _function(op: Op) -> str:
@@ -91,13 +137,15 @@ def _has_parameters(op: Op, inputs: int) -> bool:
     if op.kind == "gemm":
         return inputs < 2
     if op.kind == "elementwise":
+        if _function(op) == CAST:
+            return inputs == 0  # of weights that a product reads
         return "batch_norm" in _function(op) or (
             inputs == 1 and float(op.dims.get("reads", 0)) > float(op.dims.get("elements", 0)) + 1  # more than a scalar
         )
     return False
 
 
-def _saved_inputs(op: Op, inputs: tuple[str, ...], grows: set[str]) -> tuple[str, ...]:
+def _saved_inputs(op: Op, inputs: tuple[str, ...], grows: frozenset[str]) -> tuple[str, ...]:
     """Storages among the inputs that are saved."""
     if op.kind in ("norm", "attention", "recurrent", "convolution", "pool") or "batch_norm" in _function(op):
         return inputs
@@ -125,7 +173,7 @@ def _beside(op: Op) -> float:
         return 2 * STATISTIC_BYTES * d["groups"]
     if op.kind == "attention":
         return STATISTIC_BYTES * d["batch"] * d["heads"] * d["queries"]
-    if op.kind == "pool" and "max" in _called(op):
+    if op.kind == "pool" and "max" in (_called(op) + _function(op)):
         return INDEX_BYTES * d["outputs"]
     if _function(op) in DROPOUT or _called(op) in DROPOUT:
         return MASK_BYTES * d["elements"]
@@ -134,7 +182,8 @@ def _beside(op: Op) -> float:
     return 0.0
 
 
-def _result_bytes(op: Op) -> float:
+def result_bytes(op: Op) -> float:
+    """Bytes of the storage that an operation makes for its result."""
     if op.kind == "norm":  # its statistics are storages of their own
         return SIZE_BYTES[op.dtype] * float(op.dims["elements"])
     return float(op.cost["written"])

@@ -39,12 +39,30 @@ def fused(workload: Workload, free_kinds: tuple[str, ...] = FREE) -> Workload:
     free_kinds
         Kinds that cost nothing and are compiled away: what they join is joined directly.
     """
-    plain, outputs = _without(workload, free_kinds)
+    plain, outputs = _without(_converted_once(workload), free_kinds)
     joined = _Groups(plain, outputs)
     for members, whole in _attentions(plain, outputs):
         joined.replace(members, whole)
     joined.join()
     return joined.workload() if len(joined.members) < len(workload) else workload
+
+
+def _converted_once(workload: Workload) -> Workload:
+    """One conversion of a result for all that read it, where eager code has one for each."""
+    sources: dict[str, set[str]] = {}
+    for before, after in workload.edges:
+        sources.setdefault(after, set()).add(before)
+    first: dict[object, str] = {}
+    instead: dict[str, str] = {}
+    for op in workload:
+        if op.attributes.get("function") == CAST and (made := sources.get(op.name)):
+            instead[op.name] = first.setdefault((frozenset(made), op.cost, op.times), op.name)
+    twice = {name for name, kept in instead.items() if name != kept}
+    if not twice:
+        return workload
+    edges = {(a, b): None for a, b in workload.edges if b not in twice}
+    edges = dict.fromkeys((instead.get(a, a), b) for a, b in edges)
+    return replace(workload, operations=tuple(op for op in workload if op.name not in twice), edges=tuple(edges))
 
 
 def _without(workload: Workload, free_kinds: tuple[str, ...]) -> tuple[Workload, frozenset[str]]:
@@ -209,9 +227,9 @@ class _Groups:
         for source in dict.fromkeys(before for name in members for before in sorted(self.own_before[name])):
             size = SIZE_BYTES[self.known[source].dtype] * _output(self.known[source])
             uses = len(self.own_after[source] & inside)
-            read = _less(read, size * (uses if source in inside else uses - 1))
+            read = less(read, size * (uses if source in inside else uses - 1))
             if source in inside and self.own_after[source] <= inside and source not in self.outside:
-                written = _less(written, size)
+                written = less(written, size)
         launches = anchor.cost["launches"] if anchor is not None else 1
         moved = {"read": read, "written": written, "launches": launches}
         face = anchor or self.known[members[0]]
@@ -282,7 +300,7 @@ def _phase(op: Op) -> Attribute:
     return op.attributes.get("phase")
 
 
-def _less(amount: Amount, saved: Amount) -> Amount:
+def less(amount: Amount, saved: Amount) -> Amount:
     """`amount - saved` where that is an amount: an edge may say no more than an order in time."""
     if saved == 0:
         return amount

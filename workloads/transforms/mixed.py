@@ -1,8 +1,8 @@
 """Precision as PyTorch chooses it: automatic mixed precision, and TensorFloat-32 in convolutions.
 
-Sources: PyTorch documentation, "Automatic Mixed Precision package", CUDA ops that autocast to float32 (softmax,
-log_softmax, layer_norm, losses), and "CUDA semantics", TensorFloat-32 on Ampere (allowed in convolutions, not in matrix
-products, unless requested).
+Sources: PyTorch documentation, "Automatic Mixed Precision package", CUDA ops that autocast to float16, to float32
+(softmax, layer_norm, losses, exp, pow, sum ...) and to the widest input type; "CUDA semantics", TensorFloat-32 on
+Ampere (allowed in convolutions, not in matrix products, unless requested).
 """
 
 from __future__ import annotations
@@ -12,22 +12,39 @@ from dataclasses import replace
 
 from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount, Cost
-from slipstick.workloads.graph.kinds import operation
+from slipstick.workloads.graph.kinds import operation, product
+from slipstick.workloads.graph.work import AXES
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.transforms.dtype import in_dtype
-from slipstick.workloads.transforms.fusion import CAST
+from slipstick.workloads.transforms.fusion import CAST, less
 
+NARROW = ("gemm", "convolution", "attention", "recurrent")
+"""Kinds that autocast computes in 16 bits."""
 KEPT = ("softmax", "norm")
+KEPT_FUNCTIONS = frozenset(
+    (
+        *("exp", "expm1", "log", "log10", "log2", "log1p", "pow", "reciprocal", "rsqrt", "softplus"),
+        *("sum", "prod", "cumsum", "cumprod", "norm", "linalg_vector_norm", "logsumexp", "dist", "cdist"),
+        *("mse_loss", "smooth_l1_loss", "huber_loss", "nll_loss_forward", "nll_loss2d_forward"),
+        "binary_cross_entropy_with_logits",
+    )
+)
+"""Functions that autocast computes in float32, of element-wise operations and reductions."""
+FOLLOWING = ("elementwise", "move", "reduction", "pool", "upsample", "view", "norm", "gather")
+"""Kinds that compute in the widest type of what they read."""
 HALF = ("float16", "bfloat16")
 MIXED = "precision"
 """The fact of a workload that says which of these rewrites it has."""
 
 
 def autocast(workload: Workload, dtype: str) -> Workload:
-    """A training step under torch.autocast: products in `dtype`; softmax, layer norms and losses in float32.
+    """A step under torch.autocast: products in `dtype`; softmax, layer norms, losses in float32; the rest as it reads.
 
-    What enters or leaves them in the other type is converted by an operation of its own, which a compiler joins with
-    its neighbours. Batch norms compute in float32 but read and write `dtype`, without a conversion.
+    Parameters, tables of embeddings and inputs are float32, so that what adds or multiplies them is too: the residual
+    stream of a transformer from its embedding on, the result of a layer scale. What enters a product in float32, or
+    leaves it for an operation in float32, is converted by an operation of its own for each that reads it; the weights
+    of a product are converted once a step. A compiler joins conversions with their neighbours. Batch norms compute in
+    float32 but read and write the type of their input.
 
     Raises
     ------
@@ -37,27 +54,98 @@ def autocast(workload: Workload, dtype: str) -> Workload:
     narrow = in_dtype(workload, dtype)
     if dtype not in HALF:
         return narrow
-    names: dict[str, tuple[str, str]] = {}
-    operations: list[Op] = []
+    types = _Types(workload, dtype)
     for wide, small in zip(workload.operations, narrow.operations, strict=True):
-        if not _kept(wide):
-            operations.append(small)
-            continue
-        elements = wide.dims["elements"] if "elements" in wide.dims else wide.dims["rows"] * wide.dims["columns"]
-        before, after = _converted(wide)
-        head = [_cast(wide, elements, dtype, "float32")] if before else []
-        tail = [_cast(wide, elements, "float32", dtype)] if after else []
-        row = [*head, wide, *tail]
-        names[wide.name] = (row[0].name, row[-1].name)
-        operations += row
-    edges = [(names.get(a, (a, a))[1], names.get(b, (b, b))[0]) for a, b in workload.edges]
-    for op in workload.operations:
-        if op.name in names:
-            first_name, last_name = names[op.name]
-            edges += [(first_name, op.name)] if first_name != op.name else []
-            edges += [(op.name, last_name)] if last_name != op.name else []
+        types.add(wide, small)
     facts = Table({**narrow.metadata, MIXED: "autocast"})
-    return replace(narrow, operations=tuple(operations), edges=tuple(dict.fromkeys(edges)), metadata=facts)
+    return replace(narrow, operations=tuple(types.operations), edges=tuple(types.edges), metadata=facts)
+
+
+class _Types:
+    """The operations of a step in order, each with the type that its inputs give it."""
+
+    def __init__(self, workload: Workload, dtype: str) -> None:
+        self.dtype = dtype
+        self.known = {op.name: op for op in workload}
+        self.makers: dict[str, list[str]] = {name: [] for name in self.known}
+        for before, after in workload.edges:
+            self.makers[after].append(before)
+        self.wide: set[str] = set()
+        self.operations: list[Op] = []
+        self.edges: dict[tuple[str, str], None] = {}
+
+    def add(self, wide: Op, small: Op) -> None:
+        """One operation, given in float32 and in 16 bits, with the conversions before it."""
+        made = [name for name in self.makers[wide.name] if self._same_pass(name, wide)]
+        converted: list[str] = []
+        chosen = small
+        if wide.dtype != "float32" or wide.kind == "optimizer":
+            pass
+        elif _kept(wide):
+            chosen, converted = wide, [name for name in made if name not in self.wide]
+            self.wide.add(wide.name)
+        elif wide.kind in NARROW:
+            converted = [name for name in made if name in self.wide]
+            self._add_weights(wide)
+        elif wide.kind in FOLLOWING and (self._reads_float32(wide, made) or self.wide & {*made}):
+            chosen = self._mixed(wide, [name for name in made if name not in self.wide])
+            self.wide.add(wide.name)
+        self._join(wide, converted, to="float32" if chosen is wide else self.dtype)
+        self.operations.append(chosen)
+
+    def _same_pass(self, maker: str, op: Op) -> bool:
+        """What a backward pass takes from the forward pass was saved as it is used."""
+        return self.known[maker].attributes.get("phase") == op.attributes.get("phase")
+
+    def _reads_float32(self, op: Op, made: list[str]) -> bool:
+        """Whether it reads parameters or inputs of the network besides what the graph made."""
+        if op.attributes.get("phase", "forward") != "forward":
+            return False
+        function = op.attributes.get("function")
+        if op.kind == "elementwise" and function not in ("batch_norm", "random"):
+            beside = op.dims["reads"] - op.dims["elements"]
+            return not made or (len(made) == 1 and beside != 0 and not self._is_bias(op, made[0], beside))
+        return op.kind in ("view", "gather") and not made
+
+    def _is_bias(self, op: Op, maker: str, beside: Amount) -> bool:
+        """Whether it adds the bias of a dense layer, which is converted as its weights are."""
+        root = self._root(maker)
+        product_before = op.attributes.get("function") == "add" and bool(root) and self.known[root].kind == "gemm"
+        return product_before and beside in (self.known[root].dims["m"], self.known[root].dims["n"])
+
+    def _mixed(self, op: Op, narrow: list[str]) -> Op:
+        """In float32, reading so many results of half the size."""
+        if op.kind == "view" or not narrow:
+            return op
+        saved = sum((SIZE_BYTES["float32"] - SIZE_BYTES[self.dtype]) * _elements(self.known[name]) for name in narrow)
+        return replace(op, cost=Cost({**op.cost, "read": less(op.cost["read"], saved)}))
+
+    def _add_weights(self, op: Op) -> None:
+        """The conversion of the weights of a forward product; those of a recurrent layer lie in one buffer."""
+        elements = _weights(op) if op.attributes.get("phase", "forward") == "forward" else 0
+        roots = [self._root(name) for name in self.makers[op.name]]
+        if elements == 0 or "" in roots or (op.kind == "gemm" and len(set(roots)) > 1):
+            return  # two results of the graph, or a view of the weights that is converted as any other
+        cast = _cast(op, f"{op.name}.weight_{self.dtype}", elements, "float32", self.dtype)
+        self.operations.append(cast)
+        self.edges[cast.name, op.name] = None
+
+    def _root(self, name: str) -> str:
+        """The operation that made what a chain of views shows; "" for an input of the network."""
+        while name and self.known[name].kind == "view":
+            name = next(iter(self.makers[name]), "")
+        return name
+
+    def _join(self, op: Op, converted: list[str], to: str) -> None:
+        for place, name in enumerate(self.makers[op.name]):
+            if name not in converted:
+                self.edges[name, op.name] = None
+                continue
+            before = self.dtype if to == "float32" else "float32"
+            label = f"{op.name}.in{place or ''}_{to}"
+            cast = _cast(op, label, _elements(self.known[name]), before, to)
+            self.operations.append(cast)
+            self.edges |= {(name, cast.name): None, (cast.name, op.name): None}
 
 
 def tf32_convolutions(workload: Workload) -> Workload:
@@ -85,26 +173,31 @@ def precision_notes(facts: Mapping[str, object]) -> tuple[str, ...]:
 
 
 def _kept(op: Op) -> bool:
-    return op.kind in KEPT and op.dtype == "float32" and op.attributes.get("function") != "batch"
+    function = op.attributes.get("function")
+    if op.kind in KEPT:
+        return function != "batch"
+    return op.kind in ("elementwise", "reduction") and function in KEPT_FUNCTIONS
 
 
-def _converted(op: Op) -> tuple[bool, bool]:
-    """Whether what enters, and what leaves an operation in float32 is converted.
-
-    The residual stream that enters a layer norm is float32 already; a loss takes the float32 of its log-softmax, and
-    hands it back in the backward pass.
-    """
-    back = op.attributes.get("pass") == "backward"
-    if op.kind == "norm":
-        return back, True
-    if str(op.attributes.get("function")).startswith("log_softmax"):
-        return not back, back
-    return True, True
+def _elements(op: Op) -> Amount:
+    """Elements of what an operation in float32 makes; statistics beside a norm's result do not count."""
+    if op.kind in ("norm", "view"):
+        return op.dims["elements"]
+    return op.cost["written"] / SIZE_BYTES["float32"]
 
 
-def _cast(op: Op, elements: Amount, before: str, after: str) -> Op:
-    """A conversion of all elements of `op`, on its way in or out."""
-    name = f"{op.name}.{'in' if after == op.dtype else 'out'}_{after}"
+def _weights(op: Op) -> Amount:
+    """Elements of the weights of a product, 0 where it has none or they are not known."""
+    d = op.dims
+    if op.kind == "gemm" and d["batch"] == 1:
+        return d["m"] * d["k"]
+    if op.kind == "convolution":
+        return d["channels_out"] * d["channels_in"] / d["groups"] * product(d[f"kernel_{axis}"] for axis in AXES)
+    return 0
+
+
+def _cast(op: Op, name: str, elements: Amount, before: str, after: str) -> Op:
+    """A conversion of so many elements before `op`."""
     kept = {key: value for key, value in op.attributes.items() if key == "phase"}
     dims = {"elements": elements, "reads": elements, "writes": elements}
     made = operation(name, "elementwise", dims, after, {"function": CAST, **kept}, times=op.times)

@@ -18,6 +18,7 @@ from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.learning.folds import folds
 from slipstick.experiments.evidence.rows import ValidationRow, skipped
 from slipstick.experiments.evidence.score import Board, Data, Scored, logarithmic, progress
+from slipstick.experiments.evidence.validation.vision import vision_memory
 from slipstick.experiments.evidence.validation.vision.timed_networks import (
     ENOUGH,
     TimedNetworks,
@@ -26,11 +27,16 @@ from slipstick.experiments.evidence.validation.vision.timed_networks import (
     timed_networks,
 )
 from slipstick.experiments.evidence.validation.vision.vision_rows import FILE, KEY, read_rows, two_numbers
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.readers import InputError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
 
 DATASET = "image networks"
+MEMORY = f"{DATASET}, memory"
 FOLDS = 5
 METRICS = (logarithmic(0.5, "median |log ratio|"), logarithmic(0.9, "90th percentile |log ratio|"))
 GOALS = {
@@ -157,7 +163,30 @@ def _sealed(data: Data) -> Iterator[Scored | ValidationRow]:
         yield _scored(case, "scored rows", rows, ours, plain, np.full(len(ours), wide))
 
 
+def _batches(data: Data) -> Iterator[ValidationRow]:
+    """The largest batch of a training step that fits, families left out of the fit of what an allocator takes."""
+    known = _trained(data.known(FILE))
+    judged = known if data.scored is None else _trained(data.judged(FILE))
+    yield from vision_memory.rows(MEMORY, known, judged)
+
+
+def _trained(path: Path) -> vision_memory.Steps:
+    """Rows of training on the device that most of them are of.
+
+    Raises
+    ------
+    InputError
+        Where there is none.
+    """
+    frame = read_rows(path)
+    frame = frame[(frame["task"] == "training") & frame["device"].map(lambda device: bool(catalogued(str(device))))]
+    if frame.empty:
+        raise InputError(f"{path}: no row of training on a device of the catalogue")
+    device = str(frame["device"].mode().iloc[0])
+    return vision_memory.of_rows(frame[frame["device"] == device], machine(catalogued(device)))
+
+
 BOARD = Board(
     "How long does an image network take on my GPU or CPU, eager or compiled, that nobody timed?",
-    {DATASET: _families, f"{DATASET}, device unseen": _devices},
+    {DATASET: _families, f"{DATASET}, device unseen": _devices, MEMORY: _batches},
 )

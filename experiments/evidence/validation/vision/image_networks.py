@@ -52,11 +52,11 @@ def image_network(name: str, pixels: int, batch: int) -> Workload:
         raise InputError(f"network {name!r} at {pixels} pixels: not traced")
     shapes = _kept()["shapes"]
     operations = []
-    for place, (index, times) in enumerate(known[key]["operations"]):
+    for place, (index, times, *called) in enumerate(known[key]["operations"]):
         kind, dtype, dims, attributes = shapes[index]
         sizes = {dim: ends[0] + (ends[1] - ends[0]) * (batch - BATCHES[0]) // 3 for dim, ends in dims.items()}
         facts = {fact: tuple(value) if isinstance(value, list) else value for fact, value in attributes.items()}
-        operations.append(operation(f"{place}.{kind}", kind, sizes, dtype, facts, times=times))
+        operations.append(operation(f"{place}.{called[0] if called else kind}", kind, sizes, dtype, facts, times=times))
     edges = tuple((operations[a].name, operations[b].name) for a, b in known[key]["edges"])
     return Workload(name, tuple(operations), edges)
 
@@ -64,16 +64,19 @@ def image_network(name: str, pixels: int, batch: int) -> Workload:
 def pack(traces: Iterable[tuple[str, Sequence[Any], Sequence[tuple[str, str]]]]) -> dict[str, Any]:
     """Traces (key, operations, edges) as a document in which equal operations stand once.
 
-    An operation is (name, kind, dtype, dims at both `BATCHES`, attributes, times).
+    An operation is (name, kind, dtype, dims at both `BATCHES`, attributes, times). What it was called is kept where it
+    works in place, since autograd saves less there.
     """
     shapes: dict[str, int] = {}
     networks = {}
     for key, operations, edges in traces:
         place = {entry[0]: at for at, entry in enumerate(operations)}
         listed = []
-        for _, kind, dtype, dims, attributes, times in operations:
+        for name, kind, dtype, dims, attributes, times in operations:
             shape = json.dumps([kind, dtype, dims, attributes], sort_keys=True)
-            listed.append([shapes.setdefault(shape, len(shapes)), times])
+            called = name.rpartition(".")[2].partition("#")[0]
+            place_of = shapes.setdefault(shape, len(shapes))
+            listed.append([place_of, times, *([called] if kind == "elementwise" and called.endswith("_") else ())])
         networks[key] = {"operations": listed, "edges": [[place[a], place[b]] for a, b in edges]}
     return {"shapes": [json.loads(shape) for shape in shapes], "networks": networks}
 
@@ -134,7 +137,8 @@ def main() -> None:
 def _unpacked(document: Mapping[str, Any], key: str) -> tuple[Sequence[Any], Sequence[tuple[str, str]]]:
     listed = document["networks"][key]
     operations = [
-        (str(at), *document["shapes"][index], times) for at, (index, times) in enumerate(listed["operations"])
+        (f"{at}.{called[0] if called else ''}", *document["shapes"][index], times)
+        for at, (index, times, *called) in enumerate(listed["operations"])
     ]
     return operations, [(str(a), str(b)) for a, b in listed["edges"]]
 

@@ -57,14 +57,16 @@ class NetworkRow:
 
 def handed_over(network: Workload, setting: Setting) -> Workload:
     """The operations that PyTorch launches."""
-    written = _unfused(network) if setting.torch == "1" else network
+    written = unfused(network) if setting.torch == "1" else network
     typed = autocast(written, "float16") if setting.dtype == "float16-amp" else written
     return channels_last(fused(typed)) if setting.mode == "compiled" else typed
 
 
-def _unfused(network: Workload) -> Workload:
+def unfused(network: Workload) -> Workload:
     """Attention as timm wrote it before PyTorch 2 had it in one kernel: scores, softmax, weighted values."""
     operations: list[Op] = []
+    edges: list[tuple[str, str]] = []
+    last: dict[str, str] = {}
     for op in network:
         if op.kind != "attention":
             operations.append(op)
@@ -74,11 +76,15 @@ def _unfused(network: Workload) -> Workload:
         values = {"batch": batch, "m": op.dims["value_dim"], "n": queries, "k": keys}
         rows = {"rows": batch * queries, "columns": keys}
         operations += [
-            operation(f"{op.name}.scores", "gemm", scores, op.dtype, {}),
-            operation(f"{op.name}.softmax", "softmax", rows, op.dtype, {}),
+            operation(op.name, "gemm", scores, op.dtype, {}),
+            operation(f"{op.name}.softmax", "softmax", rows, op.dtype, {"function": "softmax"}),
             operation(f"{op.name}.values", "gemm", values, op.dtype, {}),
         ]
-    return Workload(network.name, tuple(operations))
+        last[op.name] = f"{op.name}.values"
+        edges += [(op.name, f"{op.name}.softmax"), (f"{op.name}.softmax", last[op.name])]
+        edges += [(before, last[op.name]) for before, after in network.edges if after == op.name]
+    edges += [(last.get(before, before), after) for before, after in network.edges]
+    return Workload(network.name, tuple(operations), tuple(dict.fromkeys(edges)))
 
 
 def network_row(model: str, pixels: int, batch: int, setting: Setting, target: Machine) -> NetworkRow:

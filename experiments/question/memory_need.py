@@ -1,0 +1,121 @@
+"""Bytes that a question needs at once on its machine, with a band, and whether they fit: three words.
+
+What PyTorch allocates is counted (`peak_bytes`: exact where the graph is, against torch's own hooks). What the card has
+to hold beside it is not: blocks that the caching allocator rounds up and cannot reuse, workspaces of libraries, and the
+context. A capacity is what the data sheet says in GB, which vendors of GPUs mean as GiB, and of which the driver keeps
+some; so `TAKEN` is over the data sheet's number. It and its scatter are fitted by `slipstick validate vision` to 143
+networks of which one batch fitted an RTX 3090 and the next did not.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from slipstick.estimators.named.machine_kind import machine_kind
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.footprint import resident_bytes
+from slipstick.workloads.graph.live import passing_bytes, peak_bytes
+from slipstick.workloads.graph.workload import Workload
+
+CONTEXT = 0.5e9
+"""Bytes of a CUDA context with its libraries, a round number: PyTorch's first kernel takes 0.3 to 0.6 GB of a card."""
+TAKEN, SCATTER = 1.034, 0.027
+"""Bytes taken of a card over those allocated and the context, and the standard deviation of its log."""
+EIGHTY = 1.2816
+"""Standard deviations to either side of an 80 % band."""
+FITS, MAY, NOT = "fits", "may not fit", "DOES NOT FIT"
+
+
+@dataclass(frozen=True)
+class MemoryNeed:
+    """Bytes that have to be there at once, and that are there.
+
+    Parameters
+    ----------
+    lasting
+        Parameters, and in training their gradients and optimizer state, and the cache of keys and values.
+    activations
+        Results, what autograd saved and gradients of results, at the fullest moment; None: not known.
+    there, level
+        The capacity of the main memory, and its name.
+    trains
+        Whether the workload is a training step.
+    beside
+        On a GPU what its context takes (`CONTEXT`).
+    taken, scatter
+        Bytes taken over those counted, and the standard deviation of its log.
+    """
+
+    lasting: float
+    activations: float | None
+    there: float
+    level: str
+    trains: bool
+    beside: float = 0.0
+    taken: float = 1.0
+    scatter: float = 0.0
+
+    @property
+    def counted(self) -> float:
+        """What is allocated, and the context."""
+        return self.lasting + (self.activations or 0.0) + self.beside
+
+    @property
+    def needed(self) -> float:
+        """What that takes of the memory."""
+        return self.counted + (self.taken - 1) * (self.lasting + (self.activations or 0.0))
+
+    @property
+    def band(self) -> tuple[float, float]:
+        """The ends of its 80 % band."""
+        factor = math.exp(EIGHTY * self.scatter)
+        return self.needed / factor, self.needed * factor
+
+    @property
+    def verdict(self) -> str:
+        """Three words: it fits where the high end of the band does, and does not where the low end does not."""
+        low, high = self.band
+        if high <= self.there:
+            return FITS if self.activations is not None else MAY
+        return NOT if low > self.there else MAY
+
+    @property
+    def fits(self) -> bool:
+        """Whether it does, by the middle of the band."""
+        return self.needed <= self.there
+
+
+def memory_need(bound: Workload, machine: Machine, eager: Workload | None = None) -> MemoryNeed | None:
+    """What a workload without open sizes keeps in the main memory; None where its graph does not say.
+
+    Parameters
+    ----------
+    eager
+        The same before a compiler joined operations: what autograd saves is counted there. A compiler may save less.
+    """
+    lasting = None if "devices" in bound.metadata else resident_bytes(bound)
+    main = machine.main_memory
+    there = machine.memory[main].capacity * machine.instances(main)
+    if lasting is None or not there:
+        return None
+    trains = any(op.kind == "optimizer" for op in bound)
+    on_card = machine_kind(machine) == "gpu"
+    return MemoryNeed(
+        lasting,
+        _activations(eager or bound, trains=trains),
+        there,
+        main,
+        trains,
+        CONTEXT if on_card else 0.0,
+        TAKEN if on_card else 1.0,
+        SCATTER if on_card or trains else 0.0,
+    )
+
+
+def _activations(eager: Workload, *, trains: bool) -> float | None:
+    if not trains:
+        return passing_bytes(eager)
+    if not any(op.attributes.get("phase") for op in eager):
+        return None  # an imported graph does not say which operations are the backward pass's
+    return peak_bytes(eager)
