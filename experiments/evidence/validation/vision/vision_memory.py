@@ -179,9 +179,9 @@ def rows(dataset: str, known: Steps, judged: Steps) -> Iterator[ValidationRow]:
     exact, two = right(judged, factor), np.isfinite(judged.refused)
     wrong, unsure = words(judged, factor, scatter)
     middle, wide = most_likely(known)
-    said = f"of all rows {middle:.3f} and {wide:.3f}: TAKEN and SCATTER of experiments/question/memory_need.py"
+    fitted_to_all = f"of all rows {middle:.3f} and {wide:.3f}: TAKEN and SCATTER of experiments/question/memory_need.py"
     noise = f"both memory formats agree on {100 * repeated(judged.frame):.0f} %"
-    foretold, enough = "share that is foretold", len(factor) >= ENOUGH
+    predicted, enough = "share that is predicted", len(factor) >= ENOUGH
 
     def row(case: str, metric: str, share: float, plain: float | None, n: int, reason: str) -> ValidationRow:
         baselines = {} if plain is None else {"bytes in proportion to activations": plain}
@@ -191,11 +191,11 @@ def rows(dataset: str, known: Steps, judged: Steps) -> Iterator[ValidationRow]:
         )
 
     batch = "largest batch that fits"
-    yield row(batch, foretold, float(exact.mean()), float(plain.mean()), len(exact), f"{noise}; {said}")
+    yield row(batch, predicted, float(exact.mean()), float(plain.mean()), len(exact), f"{noise}; {fitted_to_all}")
     if two.any():
         one, other = float(exact[two].mean()), float(plain[two].mean())
-        yield row(f"{batch}, a larger one did not", foretold, one, other, int(two.sum()), "")
+        yield row(f"{batch}, a larger one did not", predicted, one, other, int(two.sum()), "")
     near = float(within_a_step(judged, factor).mean())
-    yield row(batch, f"{foretold} within one step of the ladder", near, None, len(exact), "")
-    unsaid = f"{100 * unsure:.0f} % of the batches may not fit"
-    yield row("fits, or does not", "share of batches without a wrong word", 1 - wrong, None, len(exact), unsaid)
+    yield row(batch, f"{predicted} within one step of the ladder", near, None, len(exact), "")
+    open_ones = f"{100 * unsure:.0f} % of the batches may not fit"
+    yield row("fits, or does not", "share of batches without a wrong word", 1 - wrong, None, len(exact), open_ones)
