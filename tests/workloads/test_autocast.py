@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
+
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.live import passing_bytes, peak_bytes
 from slipstick.workloads.graph.saved import saved_bytes
@@ -29,9 +32,7 @@ def norm(name: str) -> Op:
 
 
 def chain(*operations: Op) -> Workload:
-    return Workload(
-        "chain", operations, tuple((a.name, b.name) for a, b in zip(operations, operations[1:], strict=False))
-    )
+    return Workload("chain", operations, tuple((a.name, b.name) for a, b in pairwise(operations)))
 
 
 def types(workload: Workload) -> dict[str, str]:
