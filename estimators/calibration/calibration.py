@@ -240,17 +240,24 @@ class Calibration(EstimatorBase):
         mean = np.array([known[name][0] for name in self.names])
         low = np.array([known[name][1].low for name in self.names])
         high = np.array([known[name][1].high for name in self.names])
-        generator = np.random.default_rng(SEED)
-        # in standard deviations: the units of parameters differ by more than a double's digits (1e-6 s, 1e10 byte/s)
-        scale = np.sqrt(np.diag(covariance))
-        correlation = covariance / np.outer(np.where(scale > 0, scale, 1.0), np.where(scale > 0, scale, 1.0))
-        normal = generator.multivariate_normal(np.zeros(len(mean)), correlation, size=count, method="eigh")
-        # a positive parameter stays so: its logarithm is drawn, unless it is hardly known: that tail would explode
-        relative = scale / np.where(mean > 0, mean, np.inf)
-        logs = (low >= 0) & (mean > 0) & (relative <= 1)
-        with np.errstate(over="ignore"):
-            sample = np.where(logs, mean * np.exp(np.where(logs, relative, 0.0) * normal), mean + scale * normal)
-        return np.asarray(np.clip(sample, low, high))
+        return gaussian_draws(mean, low, high, covariance, count)
+
+
+def gaussian_draws(
+    mean: FloatArray, low: FloatArray, high: FloatArray, covariance: FloatArray, count: int
+) -> FloatArray:
+    """Draws of parameters by their covariance, inside their bounds, shape (count, parameters); the same every time."""
+    generator = np.random.default_rng(SEED)
+    # in standard deviations: the units of parameters differ by more than a double's digits (1e-6 s, 1e10 byte/s)
+    scale = np.sqrt(np.diag(covariance))
+    correlation = covariance / np.outer(np.where(scale > 0, scale, 1.0), np.where(scale > 0, scale, 1.0))
+    normal = generator.multivariate_normal(np.zeros(len(mean)), correlation, size=count, method="eigh")
+    # a positive parameter stays so: its logarithm is drawn, unless it is hardly known: that tail would explode
+    relative = scale / np.where(mean > 0, mean, np.inf)
+    logs = (low >= 0) & (mean > 0) & (relative <= 1)
+    with np.errstate(over="ignore"):
+        sample = np.where(logs, mean * np.exp(np.where(logs, relative, 0.0) * normal), mean + scale * normal)
+    return np.asarray(np.clip(sample, low, high))
 
 
 def calibrate(

@@ -69,6 +69,7 @@ def fit_least_squares(
     loss_scale: float = 0.1,
     starts: int = 1,
     tolerance: float = 1e-15,
+    variance: float | None = None,
 ) -> Fit:
     """Minimise the sum of squared residuals within bounds, or of a loss that outliers weigh less in.
 
@@ -86,6 +87,8 @@ def fit_least_squares(
 
     tolerance
         Relative change of cost and parameters at which a fit stops.
+    variance
+        Of the residuals, where it is known; else it is estimated from them.
 
     Raises
     ------
@@ -136,11 +139,11 @@ def fit_least_squares(
     idle = np.max(np.abs(jacobians), axis=0) == 0
     values = np.where(idle, np.clip(begin, *bounds), values)  # no measurement moves it: it stays where it began
     freedom = len(first) - len(names)
-    variance = 2 * best.cost / freedom if freedom else np.nan
+    scatter = variance if variance is not None else 2 * best.cost / freedom if freedom else np.nan
     held = idle | _at_bounds(values, jacobians, np.asarray(best.grad), *bounds)
     covariance = np.zeros((len(names), len(names)))
     if not held.all():
-        covariance[np.ix_(~held, ~held)] = variance * _inverse(jacobians[:, ~held])
+        covariance[np.ix_(~held, ~held)] = scatter * _inverse(jacobians[:, ~held])
     return Fit(
         tuple(names),
         tuple(map(float, values)),

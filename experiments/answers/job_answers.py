@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from slipstick.estimators.calibration.job_calibration import load_job_calibration
+from slipstick.estimators.schedule.simulation.job_numbers import job_numbers
 from slipstick.experiments.pages.output import emit
 from slipstick.experiments.pages.progress import shown
 from slipstick.experiments.subjects.jobs.job_file import JobQuestion, job_question
-from slipstick.experiments.subjects.jobs.simulated import Simulated, axis_of, formula_sweep, simulate, sweep
+from slipstick.experiments.subjects.jobs.job_fit import FittedJob, fit_job
+from slipstick.experiments.subjects.jobs.simulated import (
+    PERCENTILES,
+    Simulated,
+    axis_of,
+    formula_sweep,
+    simulate,
+    sweep,
+)
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.shown import format_quantity
 
@@ -28,10 +38,34 @@ class JobRequest:
     trace: str | None = None
     report: str | None = None
     form: str = "table"
+    calibration: str | None = None
+    measured: str | None = None
+    fit: tuple[str, ...] = ()
 
     def question(self) -> JobQuestion:
-        """The job that the options describe."""
-        return job_question(self.name, self.machine, self.estimator, self.settings, self.dtype)
+        """The job that the options describe, calibrated where they say so.
+
+        Raises
+        ------
+        InputError
+            Where an option cannot be used, or two of them are against each other.
+        """
+        if bool(self.measured) != bool(self.fit):
+            raise InputError("give --measured FILE and --fit NAME together: times, and what is fitted to them")
+        if self.calibration and self.measured:
+            raise InputError("give --calibration FILE, or --measured FILE and --fit NAMES, not both")
+        query = job_question(self.name, self.machine, self.estimator, self.settings, self.dtype)
+        if self.calibration:
+            return replace(query, calibration=load_job_calibration(self.calibration))
+        if self.measured:
+            return replace(query, calibration=fitted(query, self.measured, self.fit).calibration)
+        return query
+
+
+def fitted(question: JobQuestion, measured: str, fit: Sequence[str]) -> FittedJob:
+    """The job fitted to a file of measurements, with its progress on the terminal."""
+    with shown(f"{question.where}: fit, simulated points", 1) as progress:
+        return fit_job(question, measured, fit, progress=progress)
 
 
 def print_formula(request: JobRequest) -> None:
@@ -48,6 +82,62 @@ def print_formula(request: JobRequest) -> None:
     )
 
 
+def print_fit(request: JobRequest, level: float, out: str | None, plot: str | None) -> None:
+    """The fitted numbers of a job: value, band, start, and what the closed form alone gives; and its file.
+
+    Raises
+    ------
+    InputError
+        Where nothing is fitted, or an option cannot be used.
+    """
+    if not (request.measured and request.fit):
+        raise InputError("of a job, give --measured FILE.csv and --fit job.NAME,...: times, and what is fitted to them")
+    if not 0 < level < 1:
+        raise InputError(f"--level {level:g}: want a probability between 0 and 1")
+    question = job_question(request.name, request.machine, request.estimator, request.settings, request.dtype)
+    made = fitted(question, request.measured, request.fit)
+    known = made.calibration
+    square = sum(one**2 for one in known.residuals)
+    notes = [
+        f"{made.job.name}: {len(known.residuals)} figures of {known.source} through the event simulation, chi-square "
+        f"{square:.3g} of {known.degrees_of_freedom}",
+        *(f"warning: {line}" for line in known.warnings),
+    ]
+    if out:
+        known.save(out)
+        notes.append(f"calibration: {out} (estimate or whatif {request.name} --simulate --calibration {out})")
+    if plot:
+        from slipstick.experiments.pages.job_fit_picture import draw_job_fit
+
+        notes.append(f"picture: {draw_job_fit(question, made, request.measured, plot)}")
+    rows = made.rows(level)
+    if request.form == "table":
+        rows = [_in_units(row) for row in rows]
+    emit(rows, request.form, notes=notes)
+
+
+def _in_units(row: Mapping[str, object]) -> dict[str, object]:
+    """A row for people: numbers with their unit, both ends of the band in one cell."""
+    unit = str(row["unit"])
+
+    def written(value: object) -> str:
+        if not isinstance(value, float):
+            return ""
+        return format_quantity(value, unit) if unit == "s" else f"{value:.3g}"
+
+    band = f"{written(row['low'])} .. {written(row['high'])}" if row["low"] is not None else "not known"
+    level = row["interval_level"]
+    cells = {name: written(row[name]) for name in ("value", "start", "formula")}
+    return {
+        "parameter": row["parameter"],
+        "value": cells["value"],
+        f"{100 * level if isinstance(level, float) else 80:g} %": band,
+        "start": cells["start"],
+        "by formula": cells["formula"],
+        "meaning": row["meaning"],
+    }
+
+
 def print_simulated(request: JobRequest) -> None:
     """A job's distribution: one row a quantity; with a trace of its first run, and a page."""
     question = request.question()
@@ -62,6 +152,7 @@ def print_simulated(request: JobRequest) -> None:
         f"{format_quantity(high, 's')}), {job.steps} steps, {simulated.runs} runs from seed {simulated.seed}",
         f"{over:.3g} x the formula's {format_quantity(simulated.formula, 's')} ({simulated.formula_source})",
     ]
+    notes += _bands(simulated)
     if request.trace:
         notes.append(f"trace of the first run: {simulated.write_trace(request.trace)}")
     if request.report:
@@ -69,6 +160,7 @@ def print_simulated(request: JobRequest) -> None:
     rows = simulated.rows()
     if request.form == "table":
         rows = [row for row in rows if "." not in row["quantity"] or row["quantity"].endswith(".busy")]
+        rows = [{key: value for key, value in row.items() if not key.endswith(("_low", "_high"))} for row in rows]
     emit(rows, request.form, notes=notes)
 
 
@@ -101,17 +193,37 @@ def print_formula_sweep(request: JobRequest, vary: Sequence[str]) -> None:
     Raises
     ------
     InputError
-        Where nothing varies, or a page is wanted: it shows simulated runs.
+        Where nothing varies.
     """
     if not vary:
         raise InputError("nothing varies: name at least one, such as --vary job.copies=1,4,16")
-    if request.report:
-        raise InputError(f"--report {request.report}: a job's page shows simulated runs: add --simulate")
     question = request.question()
     source = question.formula(question.job()[0])[1]
     rows = formula_sweep(question, [axis_of(text) for text in vary]).to_dict("records")
     notes = [f"ratios to the job as it stands, by formula: {source}; --simulate shows what it misses"]
     emit([{str(name): value for name, value in row.items()} for row in rows], request.form, notes=notes)
+
+
+def _bands(simulated: Simulated) -> list[str]:
+    """Fitted numbers and bands of percentiles, a line each."""
+    if simulated.calibration is None:
+        return []
+    known, lines = job_numbers(simulated.job), []
+    for name, (low, high) in simulated.calibration.percentiles(simulated.job).items():
+        value = simulated.calibration.values[simulated.calibration.names.index(name)]
+        unit = known[name].note.unit
+        what = [format_quantity(one, unit) if unit == "s" else f"{one:.3g}" for one in (value, low, high)]
+        lines.append(f"fitted job.{name}: {what[0]} (80 %: {what[1]} .. {what[2]})")
+    if simulated.draws > 1:
+        for row in simulated.rows():
+            if row["quantity"] in ("time_s", "step_s"):
+                shown_at = {key: format_quantity(float(value), "s") for key, value in row.items() if key[:1] == "p"}
+                parts = [
+                    f"p{level} {shown_at[f'p{level}']} ({shown_at[f'p{level}_low']} .. {shown_at[f'p{level}_high']})"
+                    for level in PERCENTILES
+                ]
+                lines.append(f"{row['quantity']} with 80 % bands over the fit: {', '.join(parts)}")
+    return lines
 
 
 def _page(request: JobRequest, question: JobQuestion, simulated: Simulated) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from slipstick.estimators.across_devices.files import devices_file
 from slipstick.estimators.across_devices.operation_times import OperationTimes
-from slipstick.estimators.calibration import calibration_file
+from slipstick.estimators.calibration import calibration_file, job_calibration
 from slipstick.estimators.contract.protocols import Fitted
 from slipstick.estimators.named import thread_file
 from slipstick.experiments.calibrate.operation_measurements import read_operation_times
@@ -58,6 +58,8 @@ def read_calibration(
         return replace(made, anchors=(*made.anchors, *_anchors(str(anchors), machine))) if anchors else made
     if fields.get("schema") == thread_file.SCHEMA:
         return thread_file.from_fields(fields, path)
+    if fields.get("schema") == job_calibration.SCHEMA:
+        raise InputError(f"{path}: is the calibration of a simulated job: JOB.yaml --simulate --calibration {path}")
     if anchors:
         raise InputError(f"--anchors {anchors}: {path} is no calibration across devices")
     name = named_here(str(fields.get("estimator")), trusted, f"{path}: estimator")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slipstick.experiments.commands.estimator_option import ESTIMATOR
-from slipstick.experiments.commands.numbers import INPUT, TRAIN, WithNumbers
+from slipstick.experiments.commands.numbers import INPUT, TRAIN, WithNumbers, only
 from slipstick.hwmodels.files.own_names import OwnName
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command(cls=WithNumbers)
     def estimate(
+        context: typer.Context,
         workload: Annotated[
             OwnName,
             typer.Argument(
@@ -32,6 +33,10 @@ def register(app: typer.Typer) -> None:
         set: Annotated[list[str] | None, typer.Option(help="run.threads=240, machine.clock=2GHz, ...")] = None,  # noqa: A002
         estimator: Annotated[OwnName | None, ESTIMATOR] = None,
         calibration: Annotated[str | None, typer.Option(help="file of calibrate --out, or of spmv train")] = None,
+        measured: Annotated[str | None, typer.Option(help="of a job: CSV of step_s, time_s, STAGE.service_s")] = None,
+        fit: Annotated[
+            list[str] | None, typer.Option(help="numbers of the job to fit to it: job.STAGE.service,...")
+        ] = None,
         anchors: Annotated[str | None, typer.Option(help="CSV of operations measured on the machine")] = None,
         parts: Annotated[int, typer.Option(help="list so many single operations, slowest first", min=0)] = 0,
         dtype: Annotated[
@@ -59,8 +64,10 @@ def register(app: typer.Typer) -> None:
         Any size of the workload and any number of the run is an option too: --batch 256, --seq-len 1024, --threads 240;
         --mode eager|compiled|graphs is the runtime.
         """
+        from dataclasses import replace
+
         from slipstick.experiments.answers.printed import print_answers, print_counters
-        from slipstick.experiments.commands.numbers import as_settings
+        from slipstick.experiments.commands.numbers import as_settings, job_settings, named_settings
         from slipstick.experiments.question.own import own_or_none
         from slipstick.experiments.question.question import Question, question
         from slipstick.experiments.subjects.jobs import is_job
@@ -69,9 +76,13 @@ def register(app: typer.Typer) -> None:
         if simulate or is_job(workload):
             from slipstick.experiments.answers.job_answers import JobRequest, print_formula, print_simulated
 
-            job = JobRequest(workload, on, estimator, tuple(set or ()), dtype, runs, seed, trace, report, format)
+            only(context, "a simulated job" if simulate else "a job without --simulate", SIMULATED if simulate else JOB)
+            settings = named_settings(workload, set, number) if not is_job(workload) else job_settings(set, number)
+            job = JobRequest(workload, on, estimator, tuple(settings), dtype, runs, seed, trace, report, format)
+            job = replace(job, calibration=calibration, measured=measured, fit=tuple(fit or ()))
             (print_simulated if simulate else print_formula)(job)
             return
+        only(context, "a workload without --simulate", PLAIN)
         if on is None:
             raise InputError("give --on MACHINE, or several, A,B,C (slipstick machines list)")
         from slipstick.workloads.catalog import workload as by_name
@@ -139,6 +150,13 @@ OPTIONS = (
     "--train",
 )
 """Named where an option is misspelt."""
+JOB = ("on", "set", "estimator", "dtype", "calibration", "number", "simulate", "format")
+SIMULATED = (*JOB, "measured", "fit", "runs", "seed", "trace", "report")
+PLAIN = (
+    *("on", "set", "estimator", "calibration", "anchors", "parts", "dtype", "given", "train", "counters", "attention"),
+    *("verbose", "number", "report", "format"),
+)
+"""What each way to an answer reads; other options are refused."""
 
 
 def in_one_kernel(workload: Workload, attention: str) -> Workload:

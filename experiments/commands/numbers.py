@@ -80,6 +80,39 @@ def rewritten(args: Sequence[str], known: Iterable[str]) -> list[str]:
     return texts
 
 
+def only(context: typer.Context, what: str, read: Iterable[str]) -> None:
+    """Refuse options that were given and that an answer of this kind does not read: none is dropped in silence.
+
+    Parameters
+    ----------
+    what
+        The kind, for the message: "a simulated job".
+    read
+        Names of the parameters of the command that it reads, beside its arguments.
+
+    Raises
+    ------
+    InputError
+        Names the options that were given, and those that can be.
+    """
+    from slipstick.hwmodels.files.readers import InputError
+
+    known = {one.name: one for one in context.command.params if one.param_type_name == "option" and one.name}
+    taken = {*read}
+    given = [name for name in known if (source := context.get_parameter_source(name)) and source.name == "COMMANDLINE"]
+    wrong = [max(known[name].opts, key=len) for name in given if name not in taken]
+    if wrong:
+        can = [
+            max(known[name].opts, key=len) for name in known if name in taken and not getattr(known[name], "hidden", 0)
+        ]
+        raise InputError(f"{context.info_name} of {what} does not read {', '.join(wrong)} (it reads {', '.join(can)})")
+
+
+def job_settings(settings: Sequence[str] | None, numbers: Sequence[str] | None) -> list[str]:
+    """Settings as typed, and numbers of a job as options: ``--steps 50`` is ``job.steps=50``."""
+    return [*(settings or []), *(f"job.{text}" for text in numbers or [])]
+
+
 def as_settings(numbers: Sequence[str] | None, workload: Any, options: Iterable[str] = ()) -> list[str]:
     """``NAME=VALUE`` texts as settings: sizes of the workload, else numbers of the run.
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from slipstick.experiments.commands.estimator_option import ESTIMATOR
-from slipstick.experiments.commands.numbers import INPUT, TRAIN, WithNumbers
+from slipstick.experiments.commands.numbers import INPUT, TRAIN, WithNumbers, only
 from slipstick.hwmodels.files.own_names import OwnName
 
 
@@ -16,6 +16,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command(cls=WithNumbers)
     def whatif(
+        context: typer.Context,
         workload: Annotated[
             OwnName | None,
             typer.Argument(parser=OwnName, help="built-in, a .json file, FILE.py:FUNCTION, or a job's .yaml"),
@@ -58,28 +59,32 @@ def register(app: typer.Typer) -> None:
         format: Annotated[str, typer.Option(help="table | json | csv")] = "table",  # noqa: A002
     ) -> None:
         """How much faster when numbers change: ratios to today first, with their band, then times."""
+        from dataclasses import replace
+
+        from slipstick.experiments.commands.numbers import job_settings, named_settings, today_and_varied
+        from slipstick.experiments.subjects.jobs import is_job
         from slipstick.hwmodels.files.readers import InputError
 
         if trace:
             from slipstick.experiments.commands.replay import answer as answer_trace
 
+            only(context, "a recorded trace", TRACE)
             answer_trace(trace, on, recorded, vary or [], format, set or [])
             return
-        from slipstick.experiments.subjects.jobs import is_job
-
         if workload and (simulate or is_job(workload)):
             from slipstick.experiments.answers.job_answers import JobRequest, print_formula_sweep, print_sweep
 
-            job = JobRequest(workload, on, estimator, tuple(set or ()), dtype, runs, seed, None, report, format)
+            only(context, "a simulated job" if simulate else "a job without --simulate", SIMULATED if simulate else JOB)
+            given_as = named_settings(workload, set, number) if not is_job(workload) else job_settings(set, number)
+            job = JobRequest(workload, on, estimator, tuple(given_as), dtype, runs, seed, None, report, format)
+            job = replace(job, calibration=calibration, measured=measured, fit=tuple(fit or ()))
             (print_sweep if simulate else print_formula_sweep)(job, vary or [])
             return
+        only(context, "a workload without --simulate or --trace", PLAIN)
         if not (workload and on and vary):
             raise InputError("give a WORKLOAD, --on MACHINE and --vary NAME=VALUES (or --trace FILE)")
         if bool(measured) != bool(fit):
             raise InputError("give --measured FILE and --fit NAME together: times, and what is fitted to them")
-        from dataclasses import replace
-
-        from slipstick.experiments.commands.numbers import named_settings, today_and_varied
         from slipstick.experiments.pages.output import emit
         from slipstick.experiments.question.objectives import with_front
         from slipstick.experiments.question.own import own_or_none
@@ -119,3 +124,13 @@ def register(app: typer.Typer) -> None:
             print(f"study: {save} (slipstick study run {save}{trusted})")
         if report:
             print(f"report: {page.resolve()}\npicture: {picture.resolve()}")
+
+
+TRACE = ("trace", "on", "recorded", "vary", "set", "format")
+JOB = ("on", "vary", "set", "estimator", "calibration", "dtype", "number", "format")
+SIMULATED = (*JOB, "measured", "fit", "simulate", "runs", "seed", "report")
+PLAIN = (
+    *("on", "vary", "set", "where", "estimator", "calibration", "anchors", "measured", "fit", "save", "report"),
+    *("objective", "rows", "dtype", "verbose", "given", "train", "number", "format"),
+)
+"""What each way to an answer reads; other options are refused."""

@@ -129,6 +129,24 @@ def _job(path: Path) -> object:
     return simulate(question, runs=2).rows()
 
 
+def _job_times(path: Path) -> object:
+    """The fit itself, of few runs."""
+    from slipstick.experiments.subjects.jobs.job_file import job_question
+    from slipstick.experiments.subjects.jobs.job_fit import fit_job
+    from slipstick.experiments.subjects.jobs.job_measurements import read_job_measurements
+
+    found = read_job_measurements(str(path), ["host", "infeed", "step"])
+    question = job_question("resnet50", "tpu-v2-8")
+    return fit_job(question, str(path), ["job.step.service"], runs=2) if len(found) < 9 else found
+
+
+def _job_calibration(path: Path) -> object:
+    from slipstick.estimators.calibration.job_calibration import load_job_calibration
+    from slipstick.experiments.subjects.jobs.simulated import simulate
+
+    return simulate("stragglers", settings=["job.steps=3"], runs=2, calibration=load_job_calibration(path)).rows()
+
+
 def _requests(path: Path) -> object:
     from slipstick.estimators.schedule.serving.requests import recorded
 
@@ -243,6 +261,8 @@ USED: Mapping[str, tuple[tuple[str, ...], Callable[[Path], object]]] = {
     "load_calibration": (("calibration-tpu.json",), _calibration),
     "load_study": (("study.toml",), _study),
     "job_question": (("job.yaml", "job-workload.yaml"), _job),
+    "read_job_measurements": (("job-times.csv",), _job_times),
+    "load_job_calibration": (("calibration-job.json",), _job_calibration),
     "recorded": (("requests.jsonl",), _requests),
     "load": (("store/study.json", "store/part"), _store),
     "read_measurements": (("times.csv",), _times),

@@ -116,6 +116,22 @@ stages:
 - {name: reduce, service: 1 ms, together: true, start_up: 1 ms}
 formula: {seconds: "job.steps * job.step.service * 2", source: this file}
 """
+JOB_TIMES = "step,step_s,run,job.infeed.buffer\n" + "".join(f"{n + 1},{0.2 + 0.01 * (n % 3)},a,2\n" for n in range(12))
+JOB_CALIBRATION = {
+    "schema": "slipstick-job-calibration-1",
+    "job": "stragglers",
+    "names": ["job.sum-of-gradients.service", "job.compute.service"],
+    "values": [0.012, 0.2],
+    "covariance": [[1e-8, 0.0], [0.0, 1e-6]],
+    "bases": {"job.compute.service": 0.19},
+    "residuals": [0.1, -0.2, 0.5],
+    "degrees_of_freedom": 1,
+    "formula": {"job.compute.service": 0.21},
+    "sample": [],
+    "source": "steps.csv (1 run)",
+    "fingerprint": "0",
+    "warnings": ["a line"],
+}
 JOB_OF_A_WORKLOAD = """name: j
 steps: 20
 stages:
@@ -279,6 +295,8 @@ def _write(folder: Path) -> None:
         "anchors.csv": "matrix,time_s\nmatrix.mtx,1e-5\n",
         "job.yaml": JOB,
         "job-workload.yaml": JOB_OF_A_WORKLOAD,
+        "job-times.csv": JOB_TIMES,
+        "calibration-job.json": json.dumps(JOB_CALIBRATION),
         "requests.jsonl": REQUESTS,
     }
     for name, text in texts.items():

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from slipstick.estimators.calibration.job_calibration import JobCalibration
 from slipstick.estimators.schedule.pipelines.pipeline import Pipeline
 from slipstick.estimators.schedule.pipelines.stage import Stage
 from slipstick.estimators.schedule.simulation.job import Failures, Job
@@ -40,6 +41,8 @@ class JobQuestion:
         The file, for messages.
     machine
         The machine of stages that name a workload and no machine.
+    calibration
+        What was fitted to measurements of it; a number that is set is the set one.
     """
 
     document: Mapping[str, Any]
@@ -47,6 +50,8 @@ class JobQuestion:
     machine: str | None = None
     estimator: str | None = None
     settings: tuple[str, ...] = ()
+    calibration: JobCalibration | None = None
+    dtype: str | None = None
 
     @property
     def ships(self) -> bool:
@@ -65,10 +70,54 @@ class JobQuestion:
     def using(self, settings: Sequence[str]) -> JobQuestion:
         """The same with these set as well; a later value of a name wins."""
         latest = {text.partition("=")[0].strip(): text for text in (*self.settings, *settings)}
-        return JobQuestion(self.document, self.where, self.machine, self.estimator, tuple(latest.values()))
+        return replace(self, settings=tuple(latest.values()))
 
     def job(self) -> tuple[Job, tuple[str, ...]]:
-        """The job, and what its stages' estimates assume.
+        """The job with its fitted numbers, and what its stages' estimates assume.
+
+        Raises
+        ------
+        InputError
+            Where the file or a setting is wrong, or the calibration is of another job.
+        """
+        job, lines = self.uncalibrated()
+        if self.calibration is None:
+            return job, lines
+        known = self.calibration
+        note = f"calibrated on {known.source}: {', '.join(f'job.{name}' for name in known.names)}"
+        taken = [name for name in known.names if name in self.fixed]
+        note += f"; set and not taken from it: {', '.join(f'job.{name}' for name in taken)}" if taken else ""
+        return self._with(job, known.values), (
+            *lines,
+            note,
+            *(f"the calibration warns: {one}" for one in known.warnings),
+        )
+
+    def drawn(self, count: int) -> list[Job]:
+        """The job as often as it may be: with draws of its fitted numbers; once, where nothing was fitted."""
+        job, _ = self.uncalibrated()
+        if self.calibration is None:
+            return [job]
+        return [self._with(job, row) for row in self.calibration.parameter_draws(job, count).tolist()]
+
+    @property
+    def fixed(self) -> frozenset[str]:
+        """Numbers of the job that are set, without ``job.``."""
+        return frozenset(assignments(self.settings, SPACES)["job"])
+
+    def _with(self, job: Job, values: Sequence[float]) -> Job:
+        if self.calibration is None:
+            return job
+        named = dict(zip(self.calibration.names, values, strict=True))
+        try:
+            return self.calibration.applied(
+                job, {name: value for name, value in named.items() if name not in self.fixed}
+            )
+        except InputError as error:
+            raise InputError(f"the calibration of {self.calibration.source} is of another job: {error}") from None
+
+    def uncalibrated(self) -> tuple[Job, tuple[str, ...]]:
+        """The job as its file and settings have it, and what its stages' estimates assume.
 
         Raises
         ------
@@ -79,6 +128,7 @@ class JobQuestion:
         others = [text for text in self.settings if not text.startswith("job.")]
         if others and not any(stage.workload for stage in file.stages):
             raise InputError(f"{others[0]}: no stage of {self.where} is a workload; only job.* can be set")
+        self._require_read(file)
         for stage in file.stages:
             times, scatter, more = self._service(stage, others)
             lines += more
@@ -98,6 +148,18 @@ class JobQuestion:
         failures = Failures(file.failures.between, file.failures.restart) if file.failures else None
         job = Job(file.name, pipeline, file.steps, file.copies, file.population, checkpoint, failures)
         return job, tuple(lines)
+
+    def _require_read(self, file: JobFile) -> None:
+        """Refuse a machine, an estimator or a data type that no stage reads."""
+        options = {"--on": self.machine, "--estimator": self.estimator, "--dtype": self.dtype}
+        for option, field in (("--on", "machine"), ("--estimator", "estimator"), ("--dtype", "dtype")):
+            if options[option] is not None and not any(
+                stage.workload and getattr(stage, field) is None for stage in file.stages
+            ):
+                raise InputError(
+                    f"{option} {options[option]}: no stage of {self.where} reads it: each gives its time, or names "
+                    f"its own {field}"
+                )
 
     def formula(self, job: Job) -> tuple[float, str]:
         """Seconds of the job by a formula, and which: the file's own, or the slowest stage without waiting.
@@ -140,7 +202,8 @@ class JobQuestion:
         if stage.estimator is not None:
             trusted = {estimator} if isinstance(estimator, OwnName) else ()
             estimator = named_here(stage.estimator, trusted, f"{self.where}: stage {stage.name!r}: estimator")
-        answer = stage_time(stage.workload, machine, estimator, tuple(latest.values()), stage.dtype, stage.part)
+        dtype = stage.dtype or self.dtype
+        answer = stage_time(stage.workload, machine, estimator, tuple(latest.values()), dtype, stage.part)
         note = "" if stage.scatter is None else f" (set: {stage.scatter:.1%})"
         return (answer.seconds,), answer.scatter, [f"{stage.name}: {answer.assumed}{note}"]
 
@@ -165,7 +228,12 @@ def job_question(
         path = Path(name) if name.endswith((".yaml", ".yml")) else SHIPPED / f"{name}.yaml"
         document = require_mapping(read_yaml(path), path, "the document")
         return JobQuestion(
-            document, str(path if name.endswith((".yaml", ".yml")) else name), machine, estimator, tuple(settings)
+            document,
+            str(path if name.endswith((".yaml", ".yml")) else name),
+            machine,
+            estimator,
+            tuple(settings),
+            dtype=dtype,
         )
     if is_own_program(name):
         graph = f"{name.rpartition(':')[2]}.json"
@@ -176,14 +244,14 @@ def job_question(
         if "." in name or ":" in name:
             raise
         raise unknown_name("workload or job", name, [*shipped_jobs(), *workload_names()]) from None
-    whole = {"workload": name, "dtype": dtype}
+    whole = {"workload": name}
     stages: list[dict[str, Any]] = [{"name": "step", "together": True, **whole}]
     others = tuple(text for text in settings if not text.startswith("job."))
     if machine is not None and is_fed(name, machine, estimator, others, dtype):
         host = {"name": "host", "part": "host", "workers": workers_of(others), "buffer": 2}
         stages = [host, {"name": "infeed", "part": "infeed"}, {**stages[0], "part": "device"}]
         stages = [{**whole, **stage} for stage in stages]
-    return JobQuestion({"name": name, "stages": stages}, name, machine, estimator, tuple(settings))
+    return JobQuestion({"name": name, "stages": stages}, name, machine, estimator, tuple(settings), dtype=dtype)
 
 
 def _changed(document: Mapping[str, Any], path: str, text: str) -> dict[str, Any]:

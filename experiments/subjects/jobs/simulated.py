@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from slipstick.estimators.calibration.job_calibration import JobCalibration
 from slipstick.estimators.schedule.recurrence import Floats
 from slipstick.estimators.schedule.simulation.job import Job
 from slipstick.estimators.schedule.simulation.job_run import JobRun
@@ -32,6 +33,10 @@ TOGETHER = 4
 MOST_POINTS = 1_000
 MOST_TRACED = 1_000_000
 PERCENTILES = (50, 90, 99)
+ENOUGH = 200
+"""Values of one draw from which its own percentiles are taken."""
+DRAWS, RUNS_OF_A_DRAW = 20, 5
+"""Draws of fitted numbers, and runs of each: percentiles are those of all runs, their bands those over draws."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +55,8 @@ class Simulated:
         Of the estimates in it.
     formula, formula_source
         Seconds that a formula gives the job, and which one.
+    calibration
+        What was fitted; each run then has one of `draws` draws of it, in turn, and percentiles have bands.
     """
 
     job: Job
@@ -60,6 +67,8 @@ class Simulated:
     formula: float
     formula_source: str
     assumptions: tuple[str, ...] = ()
+    calibration: JobCalibration | None = None
+    draws: int = 1
 
     @property
     def runs(self) -> int:
@@ -75,8 +84,49 @@ class Simulated:
             row: dict[str, Any] = {"quantity": name, "mean": mean}
             row |= {f"p{level}": float(np.percentile(values, level)) for level in PERCENTILES}
             row |= {"formula": formula, "over_formula": mean / formula if formula else None}
-            result.append(row)
-        return result
+            result.append(row | self._bands(values))
+        return result + self._fitted_rows()
+
+    def _bands(self, values: Floats, level: float = 0.8) -> dict[str, float]:
+        """Between what each percentile lies with probability `level`, for what is not known of the fitted numbers."""
+        if self.calibration is None or self.draws < 2:
+            return {}
+        # runs, and the steps of each, follow one another; run i has draw i modulo draws
+        runs = values.reshape(self.runs, -1)
+        each = [runs[draw :: self.draws].ravel() for draw in range(self.draws)]
+        means = np.array([part.mean() for part in each])
+        whole = runs.mean(axis=1)
+        several = [whole[draw :: self.draws] for draw in range(self.draws)]
+        noise = float(np.mean([part.var(ddof=1) / len(part) if len(part) > 1 else 0.0 for part in several]))
+        spread = float(means.var(ddof=1))
+        if min(map(len, each)) >= ENOUGH:
+            result = np.array([np.percentile(part, PERCENTILES) for part in each])
+        else:  # a percentile of few runs says little: all runs around their means, and the means less their noise
+            left = np.concatenate([part - mean for part, mean in zip(each, means, strict=True)])
+            shrunk = np.sqrt(max(0.0, 1 - noise / spread)) if spread > 0 else 0.0
+            middle = float(values.mean()) + (means - means.mean()) * shrunk
+            result = middle[:, None] + np.percentile(left, PERCENTILES)
+        low, high = np.percentile(result, [50 * (1 - level), 50 * (1 + level)], axis=0)
+        ends = zip(PERCENTILES, low.tolist(), high.tolist(), strict=True)
+        return {
+            f"p{name}_{end}": value for name, *pair in ends for end, value in zip(("low", "high"), pair, strict=True)
+        }
+
+    def _fitted_rows(self) -> list[dict[str, Any]]:
+        """The fitted numbers: percentiles of what is known of them; the formula is the closed form's fit."""
+        if self.calibration is None:
+            return []
+        draws = self.calibration.parameter_draws(self.job, MOST)
+        rows = []
+        for place, (name, value) in enumerate(zip(self.calibration.names, self.calibration.values, strict=True)):
+            row: dict[str, Any] = {"quantity": f"job.{name}", "mean": value}
+            row |= {f"p{level}": float(np.percentile(draws[:, place], level)) for level in PERCENTILES}
+            formula = self.calibration.formula.get(name)
+            row |= {"formula": formula, "over_formula": value / formula if formula else None}
+            if self.draws > 1:
+                row |= {f"p{level}_{end}": None for level in PERCENTILES for end in ("low", "high")}
+            rows.append(row)
+        return rows
 
     def band(self, level: float = 0.8) -> tuple[float, float]:
         """Seconds between which the time of a run lies with probability `level`."""
@@ -128,6 +178,7 @@ def simulate(
     estimator: str | None = None,
     runs: int | None = None,
     seed: int = 0,
+    calibration: JobCalibration | None = None,
     progress: Progress = quiet,
 ) -> Simulated:
     """Run a job many times by event simulation, from seeds `seed`, `seed` + 1, ...
@@ -142,6 +193,8 @@ def simulate(
         Texts such as ``job.decode.workers=8``, ``job.copies=64``, ``workload.batch=128``.
     runs
         How many; where None, as the file says, or as many as take a few seconds.
+    calibration
+        What was fitted to measurements of the job (`fit_job`, `read_job_calibration`).
 
     Raises
     ------
@@ -155,17 +208,21 @@ def simulate(
     (5, True)
     """
     question = job if isinstance(job, JobQuestion) else job_question(job, machine, estimator, settings)
+    if calibration is not None:
+        question = replace(question, calibration=calibration)
     return _runs_of(question, runs, seed, progress)
 
 
 def _runs_of(question: JobQuestion, runs: int | None, seed: int, progress: Progress) -> Simulated:
     job, notes = question.job()
     most = _limit(question)
-    runs = runs or question.file.runs or _runs(job)
+    wanted = runs or question.file.runs
+    runs = wanted or _runs(job, FEWEST if question.calibration is None else DRAWS * RUNS_OF_A_DRAW)
     _require_services([job], runs, most)
+    jobs = question.drawn(min(DRAWS, runs))
     every, between, first = [], [], None
     for number in range(runs):
-        one = job.simulate(seed + number)
+        one = jobs[number % len(jobs)].simulate(seed + number)
         first = first or one
         if not one.time > 0:
             raise InputError(f"job {job.name!r}: all its stages take 0 s; give one of them a time")
@@ -177,12 +234,13 @@ def _runs_of(question: JobQuestion, runs: int | None, seed: int, progress: Progr
         raise InputError(f"{runs} runs: want at least 1")
     names = dict.fromkeys(name for numbers in every for name in numbers)
     table = {name: np.array([numbers.get(name, 0.0) for numbers in every]) for name in names}
-    return Simulated(job, seed, table, np.concatenate(between), first, *question.formula(job), notes)
+    steps, (formula, source) = np.concatenate(between), question.formula(job)
+    return Simulated(job, seed, table, steps, first, formula, source, notes, question.calibration, len(jobs))
 
 
-def _runs(job: Job) -> int:
+def _runs(job: Job, fewest: int = FEWEST) -> int:
     services = max(1, _services(job))
-    return max(1, min(int(np.clip(SERVICES // services, FEWEST, MOST)), MOST_SERVICES // services))
+    return max(1, min(int(np.clip(SERVICES // services, fewest, MOST)), MOST_SERVICES // services))
 
 
 def _services(job: Job) -> int:
