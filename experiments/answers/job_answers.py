@@ -12,14 +12,8 @@ from slipstick.experiments.pages.output import emit
 from slipstick.experiments.pages.progress import shown
 from slipstick.experiments.subjects.jobs.job_file import JobQuestion, job_question
 from slipstick.experiments.subjects.jobs.job_fit import FittedJob, fit_job
-from slipstick.experiments.subjects.jobs.simulated import (
-    PERCENTILES,
-    Simulated,
-    axis_of,
-    formula_sweep,
-    simulate,
-    sweep,
-)
+from slipstick.experiments.subjects.jobs.job_sweep import axis_of, formula_sweep, sweep
+from slipstick.experiments.subjects.jobs.simulated import PERCENTILES, Simulated, simulate
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.shown import format_quantity
 
