@@ -145,7 +145,10 @@ def _row(question: Question, answer: Estimate, known: Facts, parts: int, *, full
         "mfu": known.mfu,
         "mfu_of": known.mfu_of or None,
         "memory_needed_B": known.memory.needed if known.memory else None,
+        "memory_low_B": known.memory.band[0] if known.memory else None,
+        "memory_high_B": known.memory.band[1] if known.memory else None,
         "memory_there_B": known.memory.there if known.memory else None,
+        "fit": known.memory.verdict if known.memory else None,
         "why": question.why or None,
     }
     if not full:

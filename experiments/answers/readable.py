@@ -11,8 +11,8 @@ from slipstick.hwmodels.files.records import unit_at
 from slipstick.hwmodels.files.shown import count_shown, shown
 from slipstick.hwmodels.machine import Machine
 
-UNITS = {"time_s": "s", "energy_J": "J"}
-NAMES = {"time_ratio": "ratio", "time_s": "time", "energy_J": "energy", "cost_usd": "cost"}
+UNITS = {"time_s": "s", "energy_J": "J", "memory_B": "byte"}
+NAMES = {"time_ratio": "ratio", "time_s": "time", "energy_J": "energy", "cost_usd": "cost", "memory_B": "memory"}
 """Heads of columns in tables; JSON and CSV keep the keys."""
 BANDS = {"low_ratio": ("high_ratio", "of ratio"), "low_s": ("high_s", "of time")}
 

@@ -11,6 +11,7 @@ from typing import Any
 from slipstick.estimators.core.estimate import Estimate
 from slipstick.experiments.answers.lines import band_shown
 from slipstick.experiments.question.facts import Facts
+from slipstick.experiments.question.memory_need import FITS, MAY, NOT
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.files.shown import count_shown, shown
 
@@ -28,6 +29,8 @@ def surely_faster(first: Estimate, second: Estimate) -> float | None:
     return 0.5 * (1 + math.erf(math.log(second.time / first.time) / together / math.sqrt(2)))
 
 
+WORDS = {FITS: "", MAY: "MAYBE: ", NOT: "NO: "}
+"""What stands before the bytes that a workload needs, by whether they fit."""
 NARROW = 100
 """Columns of a terminal below which a table leaves out what the single answers show."""
 
@@ -45,7 +48,7 @@ def rows(answers: Sequence[Answered], width: int = 200) -> list[dict[str, Any]]:
             row[f"{known.throughput.unit}/s"] = count_shown(known.throughput.rate)
         if width >= NARROW:
             row["MFU"] = "" if known.mfu is None else shown(100 * known.mfu, "%")
-        row["memory"] = "" if need is None else f"{'' if need.fits else 'NO: '}{shown(need.needed, 'byte')}"
+        row["memory"] = "" if need is None else f"{WORDS[need.verdict]}{shown(need.needed, 'byte')}"
         if width >= NARROW:
             row["there"] = "" if need is None else shown(need.there, "byte")
         row["slower"] = f"{answer.time / best.time:.3g} x"
@@ -60,7 +63,7 @@ CLEAR = 0.6
 
 def winner(answers: Sequence[Answered]) -> str:
     """Who is fastest, and how sure that is against the next; machines that cannot hold the workload do not count."""
-    able = [one for one in answers if one[2].memory is None or one[2].memory.fits]
+    able = [one for one in answers if one[2].memory is None or one[2].memory.verdict != NOT]
     if not able:
         return "none of these machines holds the workload"
     ordered = sorted(able, key=lambda one: one[1].time)

@@ -13,7 +13,9 @@ from slipstick.experiments.answers.readable import sweep_row, value_shown
 from slipstick.experiments.pages.output import emit, emit_line, line_width
 from slipstick.experiments.question.domain import remarks
 from slipstick.experiments.question.facts import items_of, unit_of
-from slipstick.experiments.question.objectives import FRONT, known_only
+from slipstick.experiments.question.memory_need import NOT
+from slipstick.experiments.question.objectives import FIT, FRONT, known_only
+from slipstick.experiments.studies.at_sizes import able
 from slipstick.experiments.studies.sweep import Columns
 from slipstick.experiments.studies.whatif import WhatIf, column_rows
 from slipstick.hwmodels.files.shown import count_shown, shown
@@ -37,10 +39,14 @@ def print_sweep_table(
     rate = next(iter(rates), "")
     table = {**table, **rates}
     count = len(table["time_s"])
-    if rate:
-        at = int(table[rate].argmax())
+    fitting = able(table[FIT]) if FIT in table else np.ones(count, dtype=bool)
+    if not np.any(fitting):
+        notes.append("no point fits in memory")
+    if rate and np.any(fitting):
+        at = int(np.where(fitting, table[rate], 0.0).argmax())
         where = ", ".join(f"{name} = {value_shown(name, float(table[name][at]))}" for name in answer.space.names)
-        notes.append(f"most {rate}: {count_shown(float(table[rate][at]))} at {where}")
+        word = f", which {table[FIT][at]}" if FIT in table else ""
+        notes.append(f"most {rate}: {count_shown(float(table[rate][at]))} at {where}{word}")
     if front:
         best = np.flatnonzero(table[FRONT])
         notes.append(f"{len(best)} of {count} points are beaten by no other in {', '.join(front)}:")
@@ -49,7 +55,8 @@ def print_sweep_table(
     if count > rows:
         order = "with the most " + rate if rate else "fastest"
         notes.append(f"the {rows} {order} of {count} points (--format csv gives all):")
-        first = np.argsort(-table[rate] if rate else table["time_ratio"], kind="stable")[:rows]
+        order_of = -table[rate] if rate else table["time_ratio"]
+        first = np.lexsort((order_of, table[FIT] == NOT if FIT in table else np.zeros(count)))[:rows]
         table = {name: column[first] for name, column in table.items()}
     printed = known_only(column_rows(table))
     if rate:

@@ -12,6 +12,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from slipstick.estimators.named.machine_kind import machine_kind
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.footprint import resident_bytes
@@ -75,10 +78,14 @@ class MemoryNeed:
     @property
     def verdict(self) -> str:
         """Three words: it fits where the high end of the band does, and does not where the low end does not."""
-        low, high = self.band
-        if high <= self.there:
-            return FITS if self.activations is not None else MAY
-        return NOT if low > self.there else MAY
+        return str(self.verdicts(self.needed, self.there))
+
+    def verdicts(self, needed: npt.ArrayLike, there: npt.ArrayLike) -> npt.NDArray[np.str_]:
+        """The words for other sizes of the same workload in other capacities, in bytes; shape of both together."""
+        wide = math.exp(EIGHTY * self.scatter)
+        size, has = np.asarray(needed, dtype=float), np.asarray(there, dtype=float)
+        fits = FITS if self.activations is not None else MAY
+        return np.where(size * wide <= has, fits, np.where(size / wide > has, NOT, MAY))
 
     @property
     def fits(self) -> bool:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from slipstick.estimators.composites.consumption import COST, ENERGY, Consumption, cost, energy
 from slipstick.estimators.composites.kept_workloads import as_compiled
 from slipstick.estimators.core.lambdified import evaluate
+from slipstick.experiments.question.memory_need import NOT
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.files.expressions import parse_expression
 from slipstick.hwmodels.files.readers import InputError, unknown_name
@@ -23,6 +24,8 @@ COLUMNS = {"time": "time_s", "energy": ENERGY, "cost": COST}
 """Objectives by their word, and the columns that hold them."""
 BANDS = ("low_ratio", "high_ratio", "low_s", "high_s")
 """The columns of a band, which only some estimators have."""
+FIT = "fit"
+"""The column of the three words of memory."""
 FRONT = "front"
 """The column that marks the points of the front."""
 
@@ -133,7 +136,8 @@ def _staircase(points: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
 def with_front(frame: pd.DataFrame, wanted: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
     """The table with its objectives and a column `front`, and the objectives' columns.
 
-    Points of equal work are compared: there is a front for each workload and each value of workload.*.
+    Points of equal work are compared: there is a front for each workload and each value of workload.*. What does not
+    fit in memory is on none.
 
     Raises
     ------
@@ -159,6 +163,8 @@ def with_front(frame: pd.DataFrame, wanted: Sequence[str]) -> tuple[pd.DataFrame
             raise InputError(f"objective {name} is not known for any point{needs}")
     front = np.zeros(len(frame), dtype=bool)
     finite = np.all(np.isfinite(values), axis=1)
+    if FIT in frame:
+        finite &= (frame[FIT] != NOT).to_numpy()
     by = work_columns(frame)
     groups = frame.groupby(by, sort=False).indices.values() if by else [np.arange(len(frame))]
     for members in groups:

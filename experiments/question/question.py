@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from slipstick.estimators.contract.base import check_run_names
@@ -33,6 +33,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What was asked before an answer was chosen: the same may be asked at other sizes."""
+
+    workload: str | Workload | nx.DiGraph[Any]
+    machine: str | Machine
+    settings: Table[Value]
+    dtype: str | None
+
+
+@dataclass(frozen=True)
 class Question:
     """A workload on a machine in one run, evaluated by an estimator.
 
@@ -52,6 +62,10 @@ class Question:
         What was fitted to measurements and answers; it is in the estimator already. None where none was given.
     remarks
         Where the default answer is less sure than usual: a line each (see `domain.remarks` for all).
+    asked
+        What was asked, where the default answers: its band depends on the sizes (`at`).
+    asked
+        What was asked, where the default answers: its band depends on the sizes (`at`).
     """
 
     workload: Workload
@@ -64,10 +78,18 @@ class Question:
     dtype: str = ""
     calibration: Fitted | None = None
     remarks: tuple[str, ...] = ()
+    asked: Asked | None = None
 
     def __repr__(self) -> str:
         kind = type(self.estimator).__name__
         return f"Question({self.workload!r}, {self.machine!r}, {kind}, run={dict(self.run)!r})"
+
+    def at(self, sizes: Mapping[str, float]) -> Question:
+        """The same question at other sizes, ``{"workload.batch": 64}``, answered as if it were asked there."""
+        if self.asked is None:
+            return self
+        settings = {**self.asked.settings, **sizes}
+        return question(self.asked.workload, self.asked.machine, None, settings, self.asked.dtype)
 
     def answer(self) -> Estimate:
         """The estimate."""
@@ -113,7 +135,7 @@ def question(
     >>> ss.question("gpt2", "H100", settings={"machine.clock": "1.2 GHz"}, dtype="bf16").machine.clock
     1200000000.0
     """
-    values = by_namespace(settings)
+    values, asked_type = by_namespace(settings), dtype
     graph = workload if isinstance(workload, Workload) else workload_by_name(workload)
     graph, stored = _stored(graph, dtype)
     dtype = number_type(dtype) if dtype is not None and not stored else None
@@ -148,7 +170,12 @@ def question(
         chosen = set_parameters(chosen, parameter_values(chosen, values["estimator"]))
     numbers = {name: number_of(f"workload.{name}", value) for name, value in sizes.items()}
     space = Space(Table(axes_of(vary, target)), where=tuple(where)) if vary else Space()
-    return Question(graph, target, chosen, Run(run), why, Run(numbers), space, dtype or stored, calibration, remarks)
+    asked = None
+    if estimator is None and calibration is None:
+        named = {f"{name}.{key}": value for name, inner in values.items() for key, value in inner.items()}
+        asked = Asked(workload, machine, Table(named), asked_type)
+    made = Question(graph, target, chosen, Run(run), why, Run(numbers), space, dtype or stored, calibration, remarks)
+    return replace(made, asked=asked)
 
 
 def _stored(graph: Workload, dtype: str | None) -> tuple[Workload, str]:

@@ -21,6 +21,7 @@ from slipstick.experiments.question.objectives import consumptions
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.question.space import Space
 from slipstick.experiments.question.unread import unread
+from slipstick.experiments.studies.at_sizes import MemoryColumns, ScatterAtSizes
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 
@@ -86,6 +87,10 @@ class Task:
         What is given for each point beside its time (joules, dollars), and a line for each thing that cannot be.
     notes
         What varies but is unused by the time; where the answer is less sure than usual.
+    memory
+        Bytes that each point needs, and whether they fit.
+    scatter
+        That of the default answer at each point, in place of `residual`, where sizes vary.
     """
 
     function: TimeFunction
@@ -101,6 +106,8 @@ class Task:
     consumed: tuple[Consumption, ...] = ()
     unknown: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    memory: MemoryColumns | None = None
+    scatter: ScatterAtSizes | None = None
 
     def rows(self, start: int, stop: int) -> pd.DataFrame:
         """The table of `columns` as a frame."""
@@ -126,13 +133,17 @@ class Task:
             columns |= self._bands(free, times, ratios)
         if self.shares is not None:
             columns |= self.shares.columns(free, len(times))
+        if self.memory is not None:
+            columns |= self.memory.columns(free, len(times))
         return {name: np.asarray(values) for name, values in columns.items()}
 
     def _bands(self, free: Mapping[str, FloatArray], times: FloatArray, ratios: FloatArray) -> dict[str, FloatArray]:
         """The ends of the bands of ratio and time."""
         columns = {}
         parameter, relative = self._parameter_spread(free, len(times))
-        residual = np.hypot(self.residual or 0.0, self.residual_seconds / np.maximum(times, 1e-300))
+        of_sizes = self.scatter.at(free, len(times)) if self.scatter is not None else None
+        at_points = (self.residual or 0.0) if of_sizes is None else of_sizes
+        residual = np.hypot(at_points, self.residual_seconds / np.maximum(times, 1e-300))
         residual_today = np.hypot(self.residual or 0.0, self.residual_seconds / self.today)
         width = quantile(self.level, self.degrees_of_freedom)
         tail = quantile(self.level, self.residual_freedom or self.degrees_of_freedom)
@@ -210,15 +221,17 @@ def task(question: Question, level: float = DEFAULT_LEVEL, bands: Bands = "auto"
     function = question.estimator.compile(question.workload, question.machine, space.names, question.run)
     consumed, unknown = consumptions(question)
     notes = (*unread(function, space.names, consumed), *remarks(question))
-    plain = Task(function, space, today, level, consumed=consumed, unknown=unknown, notes=notes)
+    memory = None if question.estimator.alone else MemoryColumns(question)
+    plain = Task(function, space, today, level, consumed=consumed, unknown=unknown, notes=notes, memory=memory)
     shares = BandedMetrics(question, level) if answer.metric_intervals and space.size <= SHARE_POINTS else None
     wanted = bands == "always" or (bands == "auto" and space.size <= BAND_POINTS)
     calibration = question.estimator.uncertainty
     if not wanted:
         return plain
-    if calibration is None:  # the estimator's own bands are of the usual level; other points scatter as today's
+    if calibration is None:  # the estimator's own bands are of the usual level; other machines scatter as today's
         scatter = answer.spread.total
-        return replace(plain, shares=shares if level == DEFAULT_LEVEL else None, residual=scatter or None)
+        kept = shares if level == DEFAULT_LEVEL else None
+        return replace(plain, shares=kept, residual=scatter or None, scatter=ScatterAtSizes(question))
     sample = calibration.parameter_draws(DRAWS) if function.vectorised else None
     drawn = None
     fitted = tuple(f"estimator.{name}" for name in calibration.names)
@@ -235,6 +248,7 @@ def task(question: Question, level: float = DEFAULT_LEVEL, bands: Bands = "auto"
         residual_seconds=calibration.residual_seconds or 0.0,
         residual_freedom=calibration.residual_freedom,
         shares=shares,
+        scatter=ScatterAtSizes(question),
     )
 
 
