@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What was asked before an answer was chosen: the same may be asked at other sizes."""
+class Original:
+    """A question before its answer was chosen: the same may be put at other sizes."""
 
     workload: str | Workload | nx.DiGraph[Any]
     machine: str | Machine
@@ -62,10 +62,10 @@ class Question:
         What was fitted to measurements and answers; it is in the estimator already. None where none was given.
     remarks
         Where the default answer is less sure than usual: a line each (see `domain.remarks` for all).
-    asked
-        What was asked, where the default answers: its band depends on the sizes (`at`).
-    asked
-        What was asked, where the default answers: its band depends on the sizes (`at`).
+    original
+        The question as it was put, where the default answers: its band depends on the sizes (`at`).
+    original
+        The question as it was put, where the default answers: its band depends on the sizes (`at`).
     """
 
     workload: Workload
@@ -78,7 +78,7 @@ class Question:
     dtype: str = ""
     calibration: Fitted | None = None
     remarks: tuple[str, ...] = ()
-    asked: Asked | None = None
+    original: Original | None = None
 
     def __repr__(self) -> str:
         kind = type(self.estimator).__name__
@@ -86,10 +86,10 @@ class Question:
 
     def at(self, sizes: Mapping[str, float]) -> Question:
         """The same question at other sizes, ``{"workload.batch": 64}``, answered as if it were asked there."""
-        if self.asked is None:
+        if self.original is None:
             return self
-        settings = {**self.asked.settings, **sizes}
-        return question(self.asked.workload, self.asked.machine, None, settings, self.asked.dtype)
+        settings = {**self.original.settings, **sizes}
+        return question(self.original.workload, self.original.machine, None, settings, self.original.dtype)
 
     def answer(self) -> Estimate:
         """The estimate."""
@@ -135,7 +135,7 @@ def question(
     >>> ss.question("gpt2", "H100", settings={"machine.clock": "1.2 GHz"}, dtype="bf16").machine.clock
     1200000000.0
     """
-    values, asked_type = by_namespace(settings), dtype
+    values, wanted_type = by_namespace(settings), dtype
     graph = workload if isinstance(workload, Workload) else workload_by_name(workload)
     graph, stored = _stored(graph, dtype)
     dtype = number_type(dtype) if dtype is not None and not stored else None
@@ -170,12 +170,12 @@ def question(
         chosen = set_parameters(chosen, parameter_values(chosen, values["estimator"]))
     numbers = {name: number_of(f"workload.{name}", value) for name, value in sizes.items()}
     space = Space(Table(axes_of(vary, target)), where=tuple(where)) if vary else Space()
-    asked = None
+    original = None
     if estimator is None and calibration is None:
         named = {f"{name}.{key}": value for name, inner in values.items() for key, value in inner.items()}
-        asked = Asked(workload, machine, Table(named), asked_type)
+        original = Original(workload, machine, Table(named), wanted_type)
     made = Question(graph, target, chosen, Run(run), why, Run(numbers), space, dtype or stored, calibration, remarks)
-    return replace(made, asked=asked)
+    return replace(made, original=original)
 
 
 def _stored(graph: Workload, dtype: str | None) -> tuple[Workload, str]:

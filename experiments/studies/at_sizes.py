@@ -71,7 +71,7 @@ class ScatterAtSizes:
 
     def at(self, free: Mapping[str, FloatArray], count: int) -> FloatArray | None:
         """Standard deviations of log time, shape (count,); None where sizes do not vary, or too many do."""
-        points = AtSizes.of(self.question, free, count) if self.question.asked is not None and count else None
+        points = AtSizes.of(self.question, free, count) if self.question.original is not None and count else None
         if points is None or not points.names:
             return None
         scatter = [self.question.at(point).answer().spread.total for point in points.tried()]

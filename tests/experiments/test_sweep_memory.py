@@ -21,9 +21,9 @@ def one(batch: float) -> ss.Question:
 def test_each_point_has_the_memory_and_the_band_that_estimate_gives_there() -> None:
     table = whatif("resnet50", "RTX 3090", {"workload.batch": BATCHES}, dtype="float16").frame
     for batch, row in zip(BATCHES, table.itertuples(), strict=True):
-        asked = one(batch)
-        answer = asked.answer()
-        need = facts(asked, answer).memory
+        point = one(batch)
+        answer = point.answer()
+        need = facts(point, answer).memory
         assert need is not None
         assert row.memory_B == pytest.approx(need.needed) and row.fit == need.verdict
         assert (row.low_s, row.high_s) == pytest.approx(answer.interval(), rel=1e-9)
