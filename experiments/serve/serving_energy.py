@@ -9,10 +9,10 @@ from typing import Any
 
 from slipstick.estimators.operation.power.power_cap import cap_watts
 from slipstick.estimators.operation.power.serving_power import ServingPower, ServingWork
+from slipstick.estimators.operation.power.serving_power_law import COLUMNS, power_fit, power_groups
 from slipstick.estimators.operation.serving.step_amounts import Batch
 from slipstick.estimators.operation.serving.step_time import StepTime
 from slipstick.estimators.schedule.serving.served import Served
-from slipstick.estimators.tuned.tuned_serving_power import HALF_WIDTH, MEASURED, UNKNOWN_HALF_WIDTH
 from slipstick.experiments.serve.oracle import Deployment
 
 NO_POWER: Mapping[str, Any] = dict.fromkeys(
@@ -64,9 +64,10 @@ def drawn_power(deployment: Deployment, served: Served) -> DrawnPower | None:
     if machine.power.cap is None:
         return None
     busy = served.share("busy")
-    watts = ServingPower().watts(machine, _mean_work(deployment, served), min(busy, 1.0)) * layout.devices
-    known = machine.family in MEASURED
-    return DrawnPower(watts, HALF_WIDTH if known else UNKNOWN_HALF_WIDTH, cap_watts(machine) * layout.devices)
+    work = _mean_work(deployment, served)
+    watts = ServingPower.of(machine).watts(machine, work, min(busy, 1.0)) * layout.devices
+    half = power_fit().half_width(dict(zip(COLUMNS, work.columns(), strict=True)), power_groups(machine))
+    return DrawnPower(watts, half, cap_watts(machine) * layout.devices)
 
 
 def held_back(deployment: Deployment, served: Served) -> Deployment:
@@ -84,7 +85,7 @@ def held_back(deployment: Deployment, served: Served) -> Deployment:
     board = machine.stated
     if machine.power.cap is None or (machine.power.cap, machine.clock) == (board.power.cap, board.clock):
         return deployment
-    clock = ServingPower().held_clock(machine, _mean_work(deployment, served))
+    clock = ServingPower.of(machine).held_clock(machine, _mean_work(deployment, served))
     if clock >= machine.clock * (1 - SAME_CLOCK):
         return deployment
     return replace(deployment, machine=machine.using({"clock": clock}))
@@ -118,6 +119,6 @@ def _mean_work(deployment: Deployment, served: Served) -> ServingWork:
         (flop + more * prompts / chunk) / seconds,
         layout.tensor * layout.data * layout.pipeline,
         max(decodes, 1.0),
-        float(deployment.stored == "mxfp4"),
+        float(deployment.shares.narrow_experts),
         float(layout.data > 1),
     )

@@ -9,38 +9,48 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slipstick.estimators.learning.fit import fit
+from slipstick.estimators.learning.fitted_file import digest, load_fitted
 from slipstick.estimators.operation.power.energy import pooled_power
 from slipstick.estimators.operation.power.serving_power import MOST, ServingPower, ServingWork
+from slipstick.estimators.operation.power.serving_power_law import (
+    COLUMNS,
+    FactorsLaw,
+    PowerLaw,
+    power_fit,
+    power_groups,
+)
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.commands.cli import run
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.errors import InputError
 
 SHARE = st.floats(0.0, 1.0)
+LAW = ServingPower.of(machine("h100-sxm"))
 
 
 @given(SHARE, SHARE, SHARE, st.floats(1.0, 4096.0))
 def test_more_bytes_or_flop_never_draw_less_and_the_cap_holds(a: float, b: float, other: float, n: float) -> None:
     low, high = sorted((a, b))
     for work in (ServingWork([low, high], other, 8, n), ServingWork(other, [low, high], 8, n)):
-        less, more = ServingPower().share(work)
+        less, more = LAW.share(work)
         assert 0 < less <= more <= MOST
 
 
 def test_an_idle_device_draws_its_idle_power() -> None:
     h100 = machine("h100-sxm")
     work = ServingWork(0.6, 0.1)
-    assert ServingPower().watts(h100, work, busy=0.0) == pytest.approx(h100.power.idle)
-    assert ServingPower().watts(h100, work, busy=0.5) < ServingPower().watts(h100, work)
+    assert LAW.watts(h100, work, busy=0.0) == pytest.approx(h100.power.idle)
+    assert LAW.watts(h100, work, busy=0.5) < LAW.watts(h100, work)
 
 
 def test_amounts_that_cannot_be_are_refused() -> None:
     with pytest.raises(InputError, match="read = -1"):
-        ServingPower().share(ServingWork(-1.0, 0.0))
+        LAW.share(ServingWork(-1.0, 0.0))
     with pytest.raises(InputError, match="flop = nan"):
-        ServingPower().share(ServingWork(0.0, float("nan")))
+        LAW.share(ServingWork(0.0, float("nan")))
     with pytest.raises(InputError, match="states no power.cap"):
-        ServingPower().watts(machine("tpu-v5e"), ServingWork(0.5, 0.1))
+        LAW.watts(machine("tpu-v5e"), ServingWork(0.5, 0.1))
 
 
 def test_eight_h100_draw_what_was_metered(capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,24 +86,26 @@ def test_an_estimate_shows_joules_with_their_band(capsys: pytest.CaptureFixture[
     assert "factors from metered H100 and B200" in capsys.readouterr().out
 
 
-def test_the_constants_are_those_of_a_fit_to_all_runs() -> None:
+def test_what_ships_is_what_the_metered_runs_give() -> None:
     from slipstick.experiments.evidence.validation.energy.metered_runs import FILES, metered_runs
-    from slipstick.experiments.evidence.validation.energy.serving_fit import PowerFit, fit_factors
+    from slipstick.experiments.evidence.validation.energy.serving_fit import factor_rows, newer, power_rows
 
-    paths = [path for path in map(training_file, FILES) if path]
+    paths = {name: path for name in FILES if (path := training_file(name))}
     if len(paths) < len(FILES):
         pytest.skip(why_missing(FILES[0]))
-    runs, left_out = metered_runs(paths)
+    runs, left_out = metered_runs(list(paths.values()))
     assert len(runs) == 931 and left_out == {"marked as doubtful": 20}
-    fitted = PowerFit(runs, runs.step_s.to_numpy()).power
-    for name, value in vars(ServingPower()).items():
-        assert getattr(fitted, name) == pytest.approx(value, abs=0.01), name
-    newer = runs[runs.older == 0]
-    factors = fit_factors(newer, newer.step_s.to_numpy())
-    shipped, half = pooled_power(machine("h100-sxm"))
-    assert half is not None
-    for name in ("active", "flop", "byte"):
-        assert getattr(shipped, name) == pytest.approx(getattr(factors, name), rel=0.02), name
+    shipped = load_fitted("serving-power")
+    assert {name: digest(path) for name, path in paths.items()} == shipped.rows
+    for law, used, rows_of in ((PowerLaw(), runs, power_rows), (FactorsLaw(), newer(runs), factor_rows)):
+        made = fit(law, rows_of(used, used.step_s.to_numpy()))
+        assert shipped.fit(law.name).logs == pytest.approx(made.logs, abs=2e-3)
     eight = runs[(runs.gpu == "H100") & (runs.gpus == 8) & (runs.older == 0)].mean_power_w
     assert round(float(eight.min()), -2) == 1800 and float(eight.median()) == pytest.approx(3450, rel=0.03)
     assert np.all(eight < 4950)
+
+
+def test_a_maker_that_was_not_metered_has_a_wider_band() -> None:
+    columns = dict(zip(COLUMNS, ServingWork(0.4, 0.1).columns(), strict=True))
+    widths = [power_fit().half_width(columns, power_groups(machine(name))) for name in ("h100-sxm", "mi300x")]
+    assert widths[1] > 1.2 * widths[0]

@@ -29,7 +29,7 @@ def test_the_clock_of_a_ratio_is_its_inverse(clock: float, rated: float) -> None
 
 @given(SHARE, SHARE, st.floats(200.0, 1500.0), st.floats(200.0, 1500.0))
 def test_a_lower_cap_never_leaves_a_higher_clock_or_more_power(read: float, flop: float, a: float, b: float) -> None:
-    law, work = ServingPower(), ServingWork(read, flop)
+    law, work = ServingPower.of(H100), ServingWork(read, flop)
     watts, clocks = [], []
     for cap in sorted((a, b)):
         capped = H100.using({"power.cap": cap})
@@ -45,13 +45,13 @@ def test_a_lower_cap_never_leaves_a_higher_clock_or_more_power(read: float, flop
 def test_a_lower_clock_never_draws_more_at_the_same_work(read: float, flop: float, a: float, b: float) -> None:
     low, high = sorted((a, b))
     work = ServingWork(read, flop)
-    less, more = (ServingPower().watts(H100.using({"clock": clock}), work) for clock in (low, high))
+    less, more = (ServingPower.of(H100).watts(H100.using({"clock": clock}), work) for clock in (low, high))
     assert 105 - 1e-9 <= less <= more * (1 + 1e-9) <= MOST * 700 * (1 + 2e-9)
 
 
 def test_a_cap_that_idle_power_reaches_is_refused() -> None:
     with pytest.raises(InputError, match=r"power.cap = 100 W: want more than 105 W"):
-        ServingPower().held_clock(H100.using({"power.cap": "100 W"}), ServingWork(0.0, 0.5))
+        ServingPower.of(H100).held_clock(H100.using({"power.cap": "100 W"}), ServingWork(0.0, 0.5))
 
 
 def test_a_changed_machine_still_knows_what_its_file_states() -> None:

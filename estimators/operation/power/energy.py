@@ -15,14 +15,8 @@ from slipstick.estimators.core.lambdified.extrema import Smallest
 from slipstick.estimators.core.operation_model import machine_values
 from slipstick.estimators.core.parameters import Parameter, check_parameters
 from slipstick.estimators.core.residency import is_there
+from slipstick.estimators.operation.power.serving_power_law import power_fit
 from slipstick.estimators.operation.power.voltage import squared_voltage
-from slipstick.estimators.tuned.tuned_serving_power import (
-    ACTIVE,
-    BYTE_FACTOR,
-    FACTORS_HALF_WIDTH,
-    FLOP_FACTOR,
-    MEASURED,
-)
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
@@ -30,6 +24,8 @@ from slipstick.hwmodels.machine import Machine
 SOURCE = "docs/notes/gpu-operations.md; energy roofline: Choi et al., IPDPS 2013"
 START = {"active": 1.1, "flop": 1.0, "byte": 2.0, "settle": 5e-6}
 """The parameters, and where a fit begins."""
+TYPICAL = {"idle": np.array([0.15]), "flop": np.array([0.2]), "byte": np.array([0.1])}
+"""Shares of the cap of a device at work, for which a band of the pooled factors is given."""
 NEAR_CAP = 0.93
 """Share of the cap from which a chip is held back."""
 SOFT = 0.2
@@ -80,7 +76,12 @@ class PowerModel:
 
     def watts(self, machine: Machine, time: FloatArray, float32_flop: FloatArray, moved: FloatArray) -> FloatArray:
         """Mean power of operations of the given seconds, flop and bytes, each of one shape."""
-        formula = self.formula(machine)
+        return self.evaluated(self.formula(machine), machine, time, float32_flop, moved)
+
+    def evaluated(
+        self, formula: Formula, machine: Machine, time: FloatArray, float32_flop: FloatArray, moved: FloatArray
+    ) -> FloatArray:
+        """Watts by a formula of the model, with or without the cap."""
         values = {**_values(formula, machine, time, float32_flop, moved), **self._own()}
         return np.asarray(formula.evaluate(values))
 
@@ -98,8 +99,8 @@ def pooled_power(machine: Machine) -> tuple[PowerModel, float | None]:
     On GPUs of metered generations they are pooled over H100 and B200; elsewhere nothing was fitted, and the band is
     None.
     """
-    if machine.family in MEASURED:
-        return PowerModel(active=ACTIVE, flop=FLOP_FACTOR, byte=BYTE_FACTOR), FACTORS_HALF_WIDTH
+    if power_fit().knows(machine):
+        return PowerModel(**power_fit().values()), power_fit().factors_half_width(TYPICAL)
     return PowerModel(), None
 
 

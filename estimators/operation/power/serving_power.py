@@ -17,13 +17,10 @@ import numpy.typing as npt
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.core.parameters import Parameter, check_parameters
 from slipstick.estimators.operation.power.power_cap import BusyPower, cap_watts, rated_watts
+from slipstick.estimators.operation.power.serving_power_law import COLUMNS, MOST, TEXT, power_fit, power_groups
 from slipstick.estimators.operation.power.voltage import KNEE
-from slipstick.estimators.tuned.tuned_serving_power import BASE, FLOP, FOUR_BIT, GROUPS, RANKS, READ, SEQUENCES
 from slipstick.hwmodels.files.errors import InputError
 from slipstick.hwmodels.machine import Machine
-
-MOST = 1.06
-"""Mean power over the cap that a meter may show at most: boards hold their limit within a few per cent."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +37,8 @@ class ServingWork:
         Devices that share each layer (tensor x pipeline).
     sequences
         Sequences that get a token in a step, in one group of ranks.
-    four_bit
-        1 where weights of experts are 4-bit floats, which cost more to widen than their bytes say.
+    narrow
+        1 where weights of experts have less than 16 bits, which cost more to widen than their bytes say.
     grouped
         1 where attention runs in groups of ranks beside shared experts (data parallel).
     """
@@ -50,18 +47,18 @@ class ServingWork:
     flop: npt.ArrayLike
     ranks: npt.ArrayLike = 1.0
     sequences: npt.ArrayLike = 1.0
-    four_bit: npt.ArrayLike = 0.0
+    narrow: npt.ArrayLike = 0.0
     grouped: npt.ArrayLike = 0.0
 
     def columns(self) -> FloatArray:
-        """What the log odds are linear in, shape (6, n): read, flop, log2 ranks, ln sequences, four_bit, grouped.
+        """What the log odds are linear in, shape (6, n): read, flop, log2 ranks, ln sequences, narrow, grouped.
 
         Raises
         ------
         InputError
             Where an amount is negative or not finite.
         """
-        read, flop, ranks, sequences, four, grouped = np.broadcast_arrays(
+        read, flop, ranks, sequences, narrow, grouped = np.broadcast_arrays(
             *(np.atleast_1d(np.asarray(v, dtype=np.float64)) for v in self._values())
         )
         for name, values in (("read", read), ("flop", flop), ("ranks", ranks), ("sequences", sequences)):
@@ -70,43 +67,43 @@ class ServingWork:
         return np.stack(
             [
                 np.clip(read, 0.0, 1.0), np.clip(flop, 0.0, 1.0), np.log2(np.maximum(ranks, 1.0)),
-                np.log(np.maximum(sequences, 1.0)), four, grouped,
+                np.log(np.maximum(sequences, 1.0)), narrow, grouped,
             ]
         )  # fmt: skip
 
     def _values(self) -> tuple[npt.ArrayLike, ...]:
-        return self.read, self.flop, self.ranks, self.sequences, self.four_bit, self.grouped
+        return self.read, self.flop, self.ranks, self.sequences, self.narrow, self.grouped
 
 
 @dataclass(frozen=True)
 class ServingPower:
-    """The law of the module's first lines; parameters pooled over A100, H100 and B200.
+    """The law of the module's first lines; `of` gives the parameters that metered runs make most probable."""
 
-    Fitted to 931 metered vLLM runs (ML.ENERGY leaderboard and its version 2); the command that fits it anew and scores
-    models and GPUs left out is ``slipstick validate energy``.
-    """
+    base: Annotated[float, Parameter("1", "log odds of the share of the cap at no work", -10.0, 10.0)]
+    read: Annotated[float, Parameter("1", "more at full memory bandwidth", -10.0, 20.0)]
+    flop: Annotated[float, Parameter("1", "more at the peak of the matrix engines", -10.0, 40.0)]
+    ranks: Annotated[float, Parameter("1", "more for each doubling of the ranks of a layer", -2.0, 2.0)]
+    sequences: Annotated[float, Parameter("1", "more for sequences e times as many", -2.0, 2.0)]
+    narrow: Annotated[float, Parameter("1", "more where experts' weights have less than 16 bits", -5.0, 5.0)]
+    grouped: Annotated[float, Parameter("1", "more where attention runs in groups of ranks", -5.0, 5.0)]
 
-    base: Annotated[float, Parameter("1", "log odds of the share of the cap at no work", -10.0, 10.0)] = BASE
-    read: Annotated[float, Parameter("1", "more at full memory bandwidth", -10.0, 20.0)] = READ
-    flop: Annotated[float, Parameter("1", "more at the peak of the matrix engines", -10.0, 40.0)] = FLOP
-    ranks: Annotated[float, Parameter("1", "more for each doubling of the ranks of a layer", -2.0, 2.0)] = RANKS
-    sequences: Annotated[float, Parameter("1", "more for sequences e times as many", -2.0, 2.0)] = SEQUENCES
-    four_bit: Annotated[float, Parameter("1", "more where experts' weights are 4-bit floats", -5.0, 5.0)] = FOUR_BIT
-    groups: Annotated[float, Parameter("1", "more where attention runs in groups of ranks", -5.0, 5.0)] = GROUPS
+    @classmethod
+    def of(cls, machine: Machine, kind: str = TEXT) -> ServingPower:
+        """Parameters for a machine, pooled over vLLM runs that were metered (``slipstick validate energy``)."""
+        return cls(**power_fit().slopes(power_groups(machine, kind)))
 
     def __post_init__(self) -> None:
         check_parameters(self)
 
-    def share(self, work: ServingWork, shift: npt.ArrayLike = 0.0) -> FloatArray:
-        """Power of a device that works all the time, over its cap; `shift` is added to the log odds.
+    def share(self, work: ServingWork) -> FloatArray:
+        """Power of a device that works all the time, over its cap.
 
         Raises
         ------
         InputError
             Where an amount is negative or not finite.
         """
-        slopes = np.array([self.read, self.flop, self.ranks, self.sequences, self.four_bit, self.groups])
-        odds = self.base + slopes @ work.columns() + np.asarray(shift, dtype=np.float64)
+        odds = self.base + np.array([getattr(self, name) for name in COLUMNS]) @ work.columns()
         return np.asarray(MOST / (1 + np.exp(-odds)))
 
     def watts(self, machine: Machine, work: ServingWork, busy: float = 1.0) -> float:

@@ -89,6 +89,11 @@ class Shares:
         """Bytes that a token adds to one rank's cache, over all layers of its stage; windows are full length here."""
         return self.model.cache_bytes(self.cache_number_bytes) * self.layer_share / self.cache_ranks
 
+    @property
+    def narrow_experts(self) -> bool:
+        """Whether weights of experts have less than 16 bits, so that products widen them on the way."""
+        return self.model.experts is not None and self.kind.experts < 16
+
     @cached_property
     def linear_weights(self) -> float:
         """Weights of layers' products on one rank, routed experts left out."""

@@ -20,13 +20,24 @@ def _serving() -> FittedFile:
     return refit()
 
 
+def _serving_power() -> FittedFile:
+    from slipstick.experiments.evidence.validation.energy.serving_fit import refit
+
+    return refit()
+
+
 def _training() -> FittedFile:
     from slipstick.experiments.evidence.validation.parallel.training.training_fit import refit
 
     return refit()
 
 
-REFITS: Mapping[str, Callable[[], FittedFile]] = {"llama-cpp": _llama_cpp, "serving": _serving, "training": _training}
+REFITS: Mapping[str, Callable[[], FittedFile]] = {
+    "llama-cpp": _llama_cpp,
+    "serving": _serving,
+    "serving-power": _serving_power,
+    "training": _training,
+}
 
 
 def refitted(name: str) -> FittedFile:

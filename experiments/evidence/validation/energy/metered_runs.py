@@ -196,7 +196,7 @@ def amounts_of(row: Any) -> dict[str, Any]:
         "fixed_s": plain.fixed, "prompts_s": (full.seconds - full.fixed) / CHUNK * length * arrivals,
         "read_s": reads, "flop_s": multiplied + step.demands(prompts)[1] / CHUNK * length * arrivals,
         "roofline_s": step.floor(decode), "tensor": float(layout.tensor * layout.data), "stages": float(stages),
-        "four_bit": float(shares.kind.name == "mxfp4"), "grouped": float(layout.data > 1),
+        "narrow": float(shares.narrow_experts), "grouped": float(layout.data > 1),
         "parameters": float(model.parameters),
     }  # fmt: skip
 

@@ -1,150 +1,174 @@
-"""Fits on metered serving runs: the time of a step (calibrated steps, factors of each leaderboard), and its power."""
+"""Metered serving runs as rows of the laws of their step, of its power and of an energy's factors; and their fits."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
-from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.learning.bands import calibrated, left_out
+from slipstick.estimators.learning.fit import fit
+from slipstick.estimators.learning.fitted_file import FittedFile, OuterScore, digest
+from slipstick.estimators.learning.folds import folds
+from slipstick.estimators.learning.law import Columns, FloatArray, Grouping, LawRows, ParameterPrior, TimeLaw
+from slipstick.estimators.learning.law_fit import LawFit
 from slipstick.estimators.operation.gpu.tiled import MATRIX_ENERGY
 from slipstick.estimators.operation.power.energy import PowerModel
-from slipstick.estimators.operation.power.serving_power import MOST, ServingPower, ServingWork
-from slipstick.experiments.evidence.validation.energy.metered_runs import metered_machine
+from slipstick.estimators.operation.power.serving_power import ServingWork
+from slipstick.estimators.operation.power.serving_power_law import COLUMNS, FactorsLaw, PowerLaw, power_groups
+from slipstick.estimators.operation.power.voltage import squared_voltage
+from slipstick.experiments.calibrate.public_data import training_file, why_missing
+from slipstick.experiments.evidence.validation.energy.metered_runs import FILES, metered_machine, metered_runs
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.machine import Machine
 
 if TYPE_CHECKING:
     import pandas as pd
 
-START = {
-    "kernels": (1.0, 0.3), "fixed": (1.0, 0.5), "sequence": (3e-5, 1.5), "step": (1e-3, 1.5),
-    "older_kernels": (1.0, 0.3), "older_fixed": (1.0, 1.0), "older_sequence": (2e-4, 1.5), "older_step": (5e-3, 1.5),
-    "older_ranks": (1e-3, 1.5), "older_sequence_ranks": (1e-5, 1.5), "attention": (1.0, 0.5), "prompts": (1.0, 0.7),
-    "media": (20e-3, 1.5), "power": (1.0, 0.2),
+NAME = "serving-power"
+STEP = {
+    "kernels": (1.0, 0.3), "attention": (1.0, 0.5), "fixed": (1.0, 0.5), "sequence": (5e-5, 1.5), "step": (2e-3, 1.5),
+    "ranks": (1e-3, 1.5), "sequence_ranks": (1e-5, 1.5), "prompts": (1.0, 0.7), "media": (20e-3, 1.5),
+    "power": (1.0, 0.2),
 }  # fmt: skip
-"""Where a fit begins, and the standard deviation of the logarithm around it. Factors on the calibrated parts of a step;
-seconds of the host for a step, a sequence (to a power), a further rank, and a request with images; those named older
-hold for version 2 of the leaderboard (engines of 2024)."""
-SCATTER, FACTOR_SCATTER = 0.25, 0.2
-FAMILY_ROWS = 8
-"""Rows of one family of models count at most as so many."""
-RIDGE = 1.0
-SOFT_ODDS = 0.25
+"""What is expected of a step, with log standard deviations. Factors on the calibrated parts of a step; seconds of the
+host for a step, a sequence (to a power), a further rank (engines of 2024), and a request with images."""
+OF_AN_ERA = ("kernels", "fixed", "sequence", "step")
 
 
-def step_seconds(parameters: FloatArray, runs: pd.DataFrame) -> FloatArray:
-    """Seconds of a further token of each run, from the logarithms of the parameters named in `START`."""
-    p = dict(zip(START, np.exp(parameters), strict=True))
-    older = runs.older.to_numpy() > 0
+@dataclass(frozen=True)
+class MeteredStepLaw:
+    """Seconds of a further token of a metered run, from the parts of a calibrated step and what the host adds."""
 
-    def era(name: str) -> FloatArray:
-        return np.asarray(np.where(older, p[f"older_{name}"], p[name]))
+    name: str = "metered-step"
+    parameters: Sequence[ParameterPrior] = tuple(
+        ParameterPrior(
+            name, "1", name, value, width, value * 1e-3, value * 1e3, f"{width:g}",
+            ("era",) if name in OF_AN_ERA else (),
+        )
+        for name, (value, width) in STEP.items()
+    )  # fmt: skip
+    levels: Sequence[Grouping] = (Grouping("era", 1.0),)
 
-    ranks = runs.tensor.to_numpy() * runs.stages.to_numpy()
-    kernels = (runs.kernels_s + p["attention"] * runs.attention_s) * era("kernels") + runs.fixed_s * era("fixed")
-    stages = np.where(older, runs.stages, 1.0)
-    host = era("sequence") * runs.decodes ** p["power"] / stages + era("step")
-    host += np.where(older, p["older_sequence_ranks"] * runs.decodes * (runs.tensor - 1) / stages, 0.0)
-    host += np.where(older, p["older_ranks"] * (ranks - 1), 0.0)
-    arriving = p["prompts"] * runs.prompts_s + p["media"] * runs.media * runs.arrivals
-    return np.asarray(kernels + host + arriving, dtype=np.float64)
-
-
-def fit_step(runs: pd.DataFrame) -> FloatArray:
-    """Logarithms of the parameters that fit the measured times of further tokens best, outliers held down."""
-    from scipy.optimize import least_squares
-
-    start = np.log([value for value, _ in START.values()])
-    width = np.array([spread for _, spread in START.values()])
-    measured, weight = np.log(runs.step_s.to_numpy()), np.sqrt(row_weights(runs)) / SCATTER
-
-    def residuals(point: FloatArray) -> FloatArray:
-        off = (np.log(step_seconds(point, runs)) - measured) * weight
-        soft = np.sign(off) * np.sqrt(2 * (np.sqrt(1 + off**2) - 1))
-        return np.concatenate([soft, (point - start) / width])
-
-    return np.asarray(least_squares(residuals, start, max_nfev=60).x)
+    def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
+        """Seconds of each row."""
+        p, c = parameters, columns
+        older, ranks = c["older"], c["tensor"] * c["stages"]
+        stages = 1 + older * (c["stages"] - 1)
+        kernels = (c["kernels_s"] + p["attention"] * c["attention_s"]) * p["kernels"] + c["fixed_s"] * p["fixed"]
+        host = p["sequence"] * c["decodes"] ** p["power"] / stages + p["step"]
+        host = host + older * p["sequence_ranks"] * c["decodes"] * (c["tensor"] - 1) / stages
+        host = host + older * p["ranks"] * (ranks - 1)
+        return np.asarray(kernels + host + p["prompts"] * c["prompts_s"] + p["media"] * c["media"] * c["arrivals"])
 
 
-def row_weights(runs: pd.DataFrame) -> FloatArray:
-    """Weights of rows: those of a large family count less."""
-    counts = runs.family_name.map(runs.family_name.value_counts()).to_numpy()
-    return np.asarray(np.minimum(1.0, FAMILY_ROWS / counts))
+STEP_COLUMNS = (
+    "older", "tensor", "stages", "kernels_s", "attention_s", "fixed_s", "decodes", "prompts_s", "media", "arrivals",
+)  # fmt: skip
 
 
-def work_of(runs: pd.DataFrame, seconds: FloatArray) -> ServingWork:
-    """What a device does in steps of so many seconds."""
+def kinds(runs: pd.DataFrame) -> list[str]:
+    """The era of each run's engine (2024: version 2 of the leaderboard), and whether requests hold images."""
+    eras, media = np.where(runs.older > 0, "2024", "2025"), np.where(runs.media > 0, "images", "text")
+    return [f"{era} {what}" for era, what in zip(eras, media, strict=True)]
+
+
+def groups_of(runs: pd.DataFrame) -> dict[str, list[str]]:
+    """The groups of runs."""
+    at = {gpu: metered_machine(str(gpu)) for gpu in runs.gpu.unique()}
+    each = [power_groups(at[gpu], kind) for gpu, kind in zip(runs.gpu, kinds(runs), strict=True)]
+    return {name: [one[name] for one in each] for name in each[0]}
+
+
+def step_rows(runs: pd.DataFrame) -> LawRows:
+    """Further tokens of runs."""
+    return _rows(runs, {name: runs[name].to_numpy(dtype=float) for name in STEP_COLUMNS}, runs.step_s.to_numpy())
+
+
+def power_rows(runs: pd.DataFrame, seconds: FloatArray) -> LawRows:
+    """Shares of the cap in steps of so many seconds."""
     ranks = runs.tensor * runs.stages
-    return ServingWork(runs.read_s / seconds, runs.flop_s / seconds, ranks, runs.decodes, runs.four_bit, runs.grouped)
+    work = ServingWork(runs.read_s / seconds, runs.flop_s / seconds, ranks, runs.decodes, runs.narrow, runs.grouped)
+    return _rows(runs, dict(zip(COLUMNS, work.columns(), strict=True)), shares(runs))
 
 
-class PowerFit:
-    """`ServingPower` and the shifts of runs with images and of the older leaderboard, fitted together."""
-
-    def __init__(self, runs: pd.DataFrame, seconds: FloatArray) -> None:
-        share = (runs.mean_power_w / runs.gpus / runs.cap).to_numpy()
-        odds = -np.log(MOST / np.minimum(share, 0.99 * MOST) - 1)
-        columns = _columns(runs, seconds)
-        slopes = _ridge(columns, odds, row_weights(runs))
-        self.power = ServingPower(*map(float, slopes[:7]))
-        self.shifts = slopes[7:]
-
-    def share(self, runs: pd.DataFrame, seconds: FloatArray) -> FloatArray:
-        """Share of the cap that each device draws."""
-        return self.power.share(work_of(runs, seconds), _shifted(runs) @ self.shifts)
-
-
-def _shifted(runs: pd.DataFrame) -> FloatArray:
-    older, media = runs.older.to_numpy(dtype=float), runs.media.to_numpy(dtype=float)
-    return np.stack([media, older, older * media, older * np.log(np.maximum(runs.decodes.to_numpy(), 1.0))], axis=1)
-
-
-def _columns(runs: pd.DataFrame, seconds: FloatArray) -> FloatArray:
-    return np.concatenate([np.ones((len(runs), 1)), work_of(runs, seconds).columns().T, _shifted(runs)], axis=1)
-
-
-def _ridge(columns: FloatArray, odds: FloatArray, weight: FloatArray) -> FloatArray:
-    """Slopes of log odds, pulled to 0 by one unit a standardised column, outliers held down."""
-    middle, spread = columns.mean(axis=0), columns.std(axis=0)
-    kept = spread > 1e-12
-    kept[0] = False
-    scaled = np.concatenate([np.ones((len(odds), 1)), (columns[:, kept] - middle[kept]) / spread[kept]], axis=1)
-    pull: npt.NDArray[np.float64] = np.eye(scaled.shape[1]) * RIDGE
-    pull[0, 0] = 1e-6
-    now = weight
-    for _ in range(10):
-        slopes = np.linalg.solve(scaled.T @ (scaled * now[:, None]) + pull, scaled.T @ (now * odds))
-        now = weight / np.sqrt(1 + ((odds - scaled @ slopes) / SOFT_ODDS) ** 2)
-    solution = np.zeros(columns.shape[1])
-    solution[kept] = slopes[1:] / spread[kept]
-    solution[0] = slopes[0] - float(np.sum(solution[kept] * middle[kept]))
-    return solution
-
-
-def fit_factors(runs: pd.DataFrame, seconds: FloatArray) -> PowerModel:
-    """Factors of idle power, flop and bytes (`PowerModel`) that fit the measured power best, outliers held down."""
-    from scipy.optimize import least_squares
-
-    measured = np.log((runs.mean_power_w / runs.gpus).to_numpy())
-    weight = np.sqrt(row_weights(runs)) / FACTOR_SCATTER
-    start = np.log([0.6, 1.0, 1.0])
-
-    def residuals(point: FloatArray) -> FloatArray:
-        off = (np.log(factor_watts(PowerModel(*map(float, np.exp(point))), runs, seconds)) - measured) * weight
-        soft = np.sign(off) * np.sqrt(2 * (np.sqrt(1 + off**2) - 1))
-        return np.concatenate([soft, point - start])
-
-    return PowerModel(*map(float, np.exp(least_squares(residuals, start).x)))
-
-
-def factor_watts(model: PowerModel, runs: pd.DataFrame, seconds: FloatArray) -> FloatArray:
-    """Watts of a device by `PowerModel` in steps of so many seconds."""
-    watts = np.empty(len(runs))
+def factor_rows(runs: pd.DataFrame, seconds: FloatArray) -> LawRows:
+    """The same by idle, flop and bytes: watts over the cap where each factor of `PowerModel` is 1."""
+    drawn = np.empty((3, len(runs)))
     for gpu in runs.gpu.unique():
         mine = (runs.gpu == gpu).to_numpy()
         at, part = metered_machine(str(gpu)), runs[mine]
-        energy = np.where(part.weight_precision == "fp8", MATRIX_ENERGY["float8"], MATRIX_ENERGY["bfloat16"])
-        peak = np.where(part.weight_precision == "fp8", 2.0, 1.0) * at.peak("matrix", "bfloat16")
+        eight = (part.weight_precision == "fp8").to_numpy()
+        energy = np.where(eight, MATRIX_ENERGY["float8"], MATRIX_ENERGY["bfloat16"])
+        flop = part.flop_s.to_numpy() * np.where(eight, 2.0, 1.0) * at.peak("matrix", "bfloat16") * energy
         moved = part.read_s.to_numpy() * at.bandwidth(at.main_memory)
-        watts[mine] = model.watts(at, seconds[mine], part.flop_s.to_numpy() * peak * energy, moved)
-    return watts
+        drawn[:, mine] = unit_watts(at, seconds[mine], flop, moved) / part.cap.to_numpy()
+    return _rows(runs, dict(zip(("idle", "flop", "byte"), drawn, strict=True)), shares(runs))
+
+
+def unit_watts(at: Machine, seconds: FloatArray, flop: FloatArray, moved: FloatArray) -> FloatArray:
+    """Idle watts, and those of flop and of bytes by factors of one, shape (3, n)."""
+    one = PowerModel(active=0.0)
+    formula = one.uncapped(at, squared_voltage())
+    nothing = np.zeros(len(seconds))
+    idle, with_flop, with_bytes = (
+        one.evaluated(formula, at, seconds, *work) for work in ((nothing, nothing), (flop, nothing), (nothing, moved))
+    )
+    return np.array([idle, with_flop - idle, with_bytes - idle])
+
+
+def shares(runs: pd.DataFrame) -> FloatArray:
+    """Measured power of a device over its cap."""
+    return np.asarray((runs.mean_power_w / runs.gpus / runs.cap).to_numpy(), dtype=float)
+
+
+def _rows(runs: pd.DataFrame, columns: Columns, measured: FloatArray) -> LawRows:
+    clusters = zip(runs.family_name, runs.gpu, runs.task, strict=True)
+    names = [" ".join(map(str, one)) for one in clusters]
+    return LawRows(columns, groups_of(runs), names, measured, ["leaderboard"] * len(runs))
+
+
+def predicted(made: LawFit, law: TimeLaw, rows: LawRows) -> FloatArray:
+    """What a fit says of rows."""
+    return made.seconds(law, rows.columns, {level.name: rows.groups[level.name] for level in law.levels})
+
+
+def half_width(made: LawFit, law: TimeLaw, rows: LawRows) -> FloatArray:
+    """Half of its 80 % bands."""
+    return made.half_width(law, rows.columns, {level.name: rows.groups[level.name] for level in law.levels})
+
+
+def newer(runs: pd.DataFrame) -> pd.DataFrame:
+    """Runs of the newer leaderboard, where GPUs seldom wait for their host; all where it has none."""
+    return runs[runs.older == 0] if (runs.older == 0).any() else runs
+
+
+def refit() -> FittedFile:
+    """Both laws of power fitted to all metered runs, at their measured step times.
+
+    Raises
+    ------
+    InputError
+        Where the public rows are missing.
+    """
+    paths = {name: path for name in FILES if (path := training_file(name))}
+    if len(paths) < len(FILES):
+        raise InputError(why_missing(next(name for name in FILES if name not in paths)))
+    runs, _ = metered_runs(list(paths.values()))
+    fits, scores = {}, []
+    for law, used, rows_of in ((PowerLaw(), runs, power_rows), (FactorsLaw(), newer(runs), factor_rows)):
+        rows, families = rows_of(used, used.step_s.to_numpy()), list(used.family_name)
+        for held, key in (("model", families), ("GPU", list(used.gpu))):
+            made = left_out(law, rows, folds(key), key if held == "GPU" else families)
+            names = len(set(key))
+            scores.append(OuterScore.of(held, law.name, names, made.seconds, rows.seconds, made.half))
+        fits[law.name] = calibrated(law, rows, families)
+    note = "ml-energy/leaderboard (0cd52da) and ml-energy/leaderboard-v2 (c3af7f3); steps as measured, not as foretold."
+    return FittedFile(NAME, {name: digest(path) for name, path in paths.items()}, len(runs), fits, tuple(scores), note)
+
+
+def fitted_step(runs: pd.DataFrame) -> LawFit:
+    """The law of a metered step fitted to runs."""
+    return fit(MeteredStepLaw(), step_rows(runs))

@@ -11,33 +11,34 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
-from slipstick.estimators.core.estimate import DEFAULT_LEVEL
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.operation.power.energy import PowerModel
-from slipstick.estimators.tuned.tuned_serving_power import FACTORS_HALF_WIDTH, HALF_WIDTH
+from slipstick.estimators.learning.bands import calibrated
+from slipstick.estimators.operation.power.serving_power_law import FactorsLaw, PowerLaw
 from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
 from slipstick.experiments.evidence.score import Data, MissingError, Scored, labelled, of_errors
+from slipstick.experiments.evidence.validation.energy import serving_fit
 from slipstick.experiments.evidence.validation.energy.metered_runs import FILES, metered_runs
 from slipstick.experiments.evidence.validation.energy.serving_fit import (
-    PowerFit,
-    factor_watts,
-    fit_factors,
-    fit_step,
-    row_weights,
-    step_seconds,
+    MeteredStepLaw,
+    factor_rows,
+    fitted_step,
+    half_width,
+    newer,
+    power_rows,
+    shares,
+    step_rows,
 )
 
 if TYPE_CHECKING:
     import pandas as pd
 
 DATASET = "energy: serving (ML.ENERGY)"
+FAMILY_ROWS = 8
+"""Rows of one family of models count at most as so many."""
 KEY = ["model", "gpu", "task", "gpus", "tensor_parallel", "max_num_seqs", "older"]
 GOALS = {"power": (0.09, 0.20), "step": (0.18, 0.45)}
 POWER, FACTORS = "power of a device", "power of a device by idle, flop and bytes, engines of 2025 (estimate's energy)"
-SHIPPED = {POWER: HALF_WIDTH, FACTORS: FACTORS_HALF_WIDTH}
-"""Half of the 80 % bands of log power that answers show."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,9 @@ class Predicted:
     cap_share: FloatArray
     nearest: FloatArray
     roofline: FloatArray
+    power_half: FloatArray
+    factors_half: FloatArray
+    step_half: FloatArray
 
 
 def serving_power(data: Data) -> Iterator[Scored]:
@@ -86,31 +90,30 @@ def _stacked(tables: list[pd.DataFrame]) -> pd.DataFrame:
 
 def predicted(known: pd.DataFrame, runs: pd.DataFrame) -> Predicted:
     """Errors on runs of fits to the known ones."""
-    law, seconds = fit_step(known), runs.step_s.to_numpy()
-    fit = PowerFit(known, known.step_s.to_numpy())
-    guess = step_seconds(law, runs)
-    share = fit.share(runs, guess)
-    measured = (runs.mean_power_w / runs.gpus / runs.cap).to_numpy()
+    steps, seconds, families = fitted_step(known), runs.step_s.to_numpy(), list(known.family_name)
+    guess = serving_fit.predicted(steps, MeteredStepLaw(), step_rows(runs))
+    power = calibrated(PowerLaw(), power_rows(known, known.step_s.to_numpy()), families)
+    late = newer(known)
+    factors = calibrated(FactorsLaw(), factor_rows(late, late.step_s.to_numpy()), list(late.family_name))
+    rows, plain_rows = power_rows(runs, guess), factor_rows(runs, guess)
+    share, plain = (
+        serving_fit.predicted(power, PowerLaw(), rows), serving_fit.predicted(factors, FactorsLaw(), plain_rows)
+    )  # fmt: skip
+    measured = shares(runs)
     constant = _by_board(known.mean_power_w / known.gpus / known.cap, known, runs)
     floor = _by_board(known.step_s / known.roofline_s, known, runs)
-    whole = np.log(guess * share) - np.log(seconds * measured)
-    plain = factor_watts(_factors(known), runs, guess) / runs.cap.to_numpy()
     return Predicted(
         np.log(share / measured),
         np.log(plain / measured),
         np.log(guess / seconds),
-        np.asarray(whole),
+        np.asarray(np.log(guess * share) - np.log(seconds * measured)),
         np.log(constant / measured),
         np.log(_nearest(known, runs) / measured),
         np.log(floor * runs.roofline_s.to_numpy() / seconds),
+        half_width(power, PowerLaw(), rows),
+        half_width(factors, FactorsLaw(), plain_rows),
+        half_width(steps, MeteredStepLaw(), step_rows(runs)),
     )
-
-
-def _factors(known: pd.DataFrame) -> PowerModel:
-    """Of the newer leaderboard, where GPUs seldom wait for their host; of all where it has no rows."""
-    newer = known[known.older == 0]
-    newer = known if newer.empty else newer
-    return fit_factors(newer, newer.step_s.to_numpy())
 
 
 def _by_board(values: pd.Series, known: pd.DataFrame, runs: pd.DataFrame) -> FloatArray:
@@ -121,6 +124,12 @@ def _by_board(values: pd.Series, known: pd.DataFrame, runs: pd.DataFrame) -> Flo
         same = known if same.empty else same
         boards[older] = _median(values.loc[same.index], row_weights(same))
     return np.array([boards[older] for older in runs.older])
+
+
+def row_weights(runs: pd.DataFrame) -> FloatArray:
+    """Weights of rows for the baselines: those of a large family count less."""
+    counts = runs.family_name.map(runs.family_name.value_counts()).to_numpy()
+    return np.asarray(np.minimum(1.0, FAMILY_ROWS / counts))
 
 
 def _median(values: pd.Series, weight: FloatArray) -> float:
@@ -141,39 +150,21 @@ def _nearest(known: pd.DataFrame, runs: pd.DataFrame) -> FloatArray:
     return np.asarray((known.mean_power_w / known.gpus / known.cap).to_numpy()[index])
 
 
-def _both(runs: pd.DataFrame, predicted: Predicted, held: str, note: str) -> Iterator[Scored]:
-    """Power, step time and energy of a token.
-
-    A left-out family's half-width is that of the other families' errors; that of rows given is the one that ships.
-    """
-    shares = {"share of the cap": predicted.cap_share, "nearest": predicted.nearest}
-    newer = (runs.older == 0).to_numpy()
-    newer = newer if newer.any() else ~newer
-    plain = {name: values[newer] for name, values in shares.items()}
-    everything = np.ones(len(runs), dtype=bool)
-    cases: tuple[tuple[str, FloatArray, tuple[float, ...], dict[str, FloatArray], npt.NDArray[np.bool_]], ...] = (
-        (POWER, predicted.power, GOALS["power"], shares, everything),
-        (FACTORS, predicted.factors[newer], (), plain, newer),
-        ("time of a further token", predicted.step, GOALS["step"], {"fitted roofline": predicted.roofline}, everything),
-        (
-            "energy of a token at this pace",
-            predicted.joules,
-            (),
-            {"both": predicted.cap_share + predicted.roofline},
-            everything,
-        ),
-    )
-    for case, error, goals, others, chosen in cases:
-        given = held == "rows given"
-        half = SHIPPED.get(case) if given else _half(runs.family_name.to_numpy()[chosen], error)
+def _both(runs: pd.DataFrame, made: Predicted, held: str, note: str) -> Iterator[Scored]:
+    """Power, step time and energy of a token; bands from families left out of what each fit saw."""
+    trivial = {"share of the cap": made.cap_share, "nearest": made.nearest}
+    late = (runs.older == 0).to_numpy()
+    late = late if late.any() else ~late
+    plain = {name: values[late] for name, values in trivial.items()}
+    both = {"both": made.cap_share + made.roofline}
+    joules_half = np.hypot(made.power_half, made.step_half)
+    names = runs["gpu" if held == "GPU" else "family_name"].to_numpy()
+    token, energy = "time of a further token", "energy of a token at this pace"
+    for case, error, goals, others, half, of in (
+        (POWER, made.power, GOALS["power"], trivial, made.power_half, names),
+        (FACTORS, made.factors[late], (), plain, made.factors_half[late], names[late]),
+        (token, made.step, GOALS["step"], {"fitted roofline": made.roofline}, made.step_half, names),
+        (energy, made.joules, (), both, joules_half, names),
+    ):
         scored = of_errors(case, held, error, others)
-        yield replace(scored, metrics=labelled(), goals=goals, half=half, reason=note)
-
-
-def _half(families: npt.NDArray[np.object_], error: FloatArray) -> FloatArray:
-    """Half-width of each row's band: the errors of the other families."""
-    half = np.empty(len(error))
-    for name in np.unique(families):
-        mine = families == name
-        half[mine] = np.quantile(np.abs(error[~mine]), DEFAULT_LEVEL)
-    return half
+        yield replace(scored, metrics=labelled(), goals=goals, half=half, reason=note, groups=list(map(str, of)))
