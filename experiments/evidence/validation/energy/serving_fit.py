@@ -165,7 +165,7 @@ def refit() -> FittedFile:
             names = len(set(key))
             scores.append(OuterScore.of(held, law.name, names, made.seconds, rows.seconds, made.half))
         fits[law.name] = calibrated(law, rows, families)
-    note = "ml-energy/leaderboard (0cd52da) and ml-energy/leaderboard-v2 (c3af7f3); steps as measured, not as foretold."
+    note = "ml-energy/leaderboard (0cd52da) and ml-energy/leaderboard-v2 (c3af7f3); steps are those measured."
     return FittedFile(NAME, {name: digest(path) for name, path in paths.items()}, len(runs), fits, tuple(scores), note)
 
 
