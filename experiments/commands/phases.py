@@ -22,8 +22,8 @@ def register(app: typer.Typer) -> None:
         trace: Annotated[
             Path,
             typer.Argument(
-                help="a timeline (Chrome trace, Nsight Systems, rocprofv3), recorded steps, TensorBoard's profile, "
-                "a log of MLPerf training"
+                help="a timeline (Chrome trace, Nsight Systems, rocprofv3), a .csv of events (step, operation, "
+                "duration_s), recorded steps, TensorBoard's profile, a log of MLPerf training"
             ),
         ],
         method: Annotated[str, typer.Option(help="duration | published | k-means | dbscan")] = "duration",
@@ -69,13 +69,22 @@ def read_steps(path: Path, marker: str) -> tuple[list[StepProfile], list[str]]:
     import re
 
     from slipstick.hwmodels.files.readers import InputError
+    from slipstick.workloads.importers.formats.registry import identify
     from slipstick.workloads.importers.mllog.mllog_reader import is_mllog, read_mllog
     from slipstick.workloads.importers.timeline import read_timeline
+    from slipstick.workloads.importers.traces.event_csv import read_event_csv
     from slipstick.workloads.importers.xla.profiles import profiled_steps
-    from slipstick.workloads.runs.step_profiles import load_steps, profile_steps, without_stolen_time
+    from slipstick.workloads.runs.event_steps import MARKER, STEP_ARGUMENTS, divided_events
+    from slipstick.workloads.runs.step_profiles import load_steps, without_stolen_time
 
-    if (profiled := profiled_steps(path)) is not None:
-        return profiled, []
+    without_steps: InputError | None = None
+    try:
+        if (profiled := profiled_steps(path)) is not None:
+            return profiled, []
+    except InputError as error:
+        if not path.name.endswith((".json", ".json.gz")):
+            raise
+        without_steps = error  # events may number their steps by themselves
     if is_mllog(path):
         log = read_mllog(path)
         return log.profiles(), log.lines()
@@ -85,17 +94,28 @@ def read_steps(path: Path, marker: str) -> tuple[list[StepProfile], list[str]]:
         re.compile(marker)
     except re.error as error:
         raise InputError(f"--marker {marker!r}: no regular expression ({error})") from None
+    kind = identify(path)
+    if path.name.endswith((".csv", ".csv.gz")) and (kind is None or kind.key != "rocprof-csv"):
+        if marker != MARKER:
+            raise InputError(
+                f"{path}: --marker is for timelines: the steps of a .csv are in its column {STEP_ARGUMENTS[0]}"
+            )
+        return read_event_csv(path)
     events = read_timeline(path)
+    if not any(re.fullmatch(marker, name) for name in events.names):
+        events = read_timeline(path, ("correlation", "stream", *STEP_ARGUMENTS))
     try:
-        steps = profile_steps(events, marker)
+        divided = divided_events(events, marker)
     except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+        raise without_steps or InputError(f"{path}: {error}") from None
     counts = {
         "events without a finite start and a duration >= 0 passed over": events.notes.skipped,
+        "events without a phase or a name passed over": events.notes.broken,
         "broken escapes repaired": events.notes.repaired_escapes,
     }
     notes = [f"{count} {what}" for what, count in counts.items() if count]
-    return steps, [*notes, *(["the file ends inside the events"] if events.notes.truncated else [])]
+    notes += divided.lines()
+    return divided.steps, [*notes, *(["the file ends inside the events"] if events.notes.truncated else [])]
 
 
 def labels_of(

@@ -290,6 +290,8 @@ def _write(folder: Path) -> None:
         "config.json": json.dumps(CONFIG),
         "cpuinfo.txt": "processor\t: 0\nmodel name\t: A CPU @ 2.10GHz\ncpu MHz\t\t: 2100.000\n",
         "steps.csv": STEP_ROWS,
+        "events.csv": "step,operation,duration_ms,start_s,place\n"
+        + "".join(f"{i // 3},op{i % 3},{1 + i % 3},{0.01 * i},device\n" for i in range(30)),
         "lengths.csv": "length\n" + "".join(f"{10 + i % 17}\n" for i in range(50)),
         "histogram.csv": "length,count\n10,5\n20,7\n30,9\n",
         "anchors.csv": "matrix,time_s\nmatrix.mtx,1e-5\n",

@@ -15,7 +15,7 @@ from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.importers.formats.registry import FORMATS, identify
 from slipstick.workloads.importers.profilers.nsys import read_nsys
 from slipstick.workloads.importers.timeline import read_timeline, timeline_graph
-from slipstick.workloads.runs.step_profiles import profile_steps
+from slipstick.workloads.runs.event_steps import profile_steps
 from tests import files_made
 from tests.files_made import COPIED, KERNEL, STEP
 

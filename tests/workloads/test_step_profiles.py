@@ -10,12 +10,12 @@ import pytest
 
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.importers.traces.chrome_trace import read_events
+from slipstick.workloads.runs.event_steps import profile_steps
 from slipstick.workloads.runs.step_profiles import (
     Operation,
     StepProfile,
     StepTable,
     load_steps,
-    profile_steps,
     save_steps,
 )
 

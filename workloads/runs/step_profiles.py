@@ -20,21 +20,13 @@ import scipy.sparse as sparse
 
 from slipstick.hwmodels.files.opener import opened
 from slipstick.hwmodels.files.readers import InputError, atomic_write
-from slipstick.workloads.runs.event_table import EventTable
 
-DEVICE_CATEGORIES = frozenset({"kernel", "memcpy", "memset", "gpu_memcpy", "gpu_memset", "gpu_op"})
-"""Event categories (lower case) of work on the accelerator."""
-SKIPPED_CATEGORIES = frozenset(
-    {"python_function", "user_annotation", "gpu_user_annotation", "trace", "overhead", "ac2g", "fwdbwd", ""}
-)
-"""Event categories that are no operations of their own."""
 _LARGEST_LINE = 1 << 24
 _LARGEST_FILE = 1 << 33
 _MOST = 10**15
 """Invocations of one operation in a step."""
 _LONGEST = 1e12
 """Seconds that are no time of a run any more (30,000 years): their sums would overflow."""
-_REPEATED_GROUP = re.compile(r"(?<!\\)\)[*+{]")
 
 Place = Literal["host", "device"]
 
@@ -81,94 +73,6 @@ def without_stolen_time(step: StepProfile, waits: str = r"enumerate\(DataLoader\
         for name, each in step.operations.items()
     }
     return replace(step, duration=waited + working * factor, operations=operations)
-
-
-def profile_steps(events: EventTable, marker: str = r"ProfilerStep#(\d+)") -> list[StepProfile]:
-    """Divide the events of a trace among its steps.
-
-    Steps are the events whose name matches `marker` (its group is the number); of several markers of one number
-    (host and device show the same step) the first in the file counts. An operation on the host belongs to the step
-    in which it starts; one on the device to the step in which it was launched, known by the `correlation` argument,
-    else to the step in which it starts. Events outside all steps are left out. Raises InputError where there is no
-    marker.
-
-    Raises
-    ------
-    InputError
-        Where there is no marker with a number, or it repeats a group as a whole.
-    """
-    if _REPEATED_GROUP.search(marker):  # such as (a+)+$: may take for ever on a name of forty letters
-        raise InputError(f"step marker {marker!r}: a group may not be repeated as a whole")
-    if re.compile(marker).groups < 1:
-        raise InputError(f"step marker {marker!r}: want a group that holds the step's number, such as Step#(\\d+)")
-    matches = ((code, re.fullmatch(marker, name)) for code, name in enumerate(events.names))
-    numbers = {code: _step_number(match) for code, match in matches if match}
-    if not numbers:
-        known = f"known names: {', '.join(events.names[:5])}, ..." if events.names else "it holds no complete events"
-        raise InputError(f"no event named like {marker!r}: the trace has no steps ({known})")
-    where: dict[int, int] = {}
-    for row in np.flatnonzero(np.isin(events.name, list(numbers))).tolist():
-        where.setdefault(numbers[int(events.name[row])], row)
-    if not where:
-        raise InputError(f"no event named like {marker!r} has a finite start and a duration: the trace has no steps")
-    rows = np.array([row for _, row in sorted(where.items(), key=lambda each: events.start[each[1]])])
-    steps = [numbers[int(events.name[row])] for row in rows]
-    begins = events.start[rows]
-    ends = begins + events.duration[rows]
-
-    on_device = np.array([category.lower() in DEVICE_CATEGORIES for category in events.categories], dtype=bool)
-    skipped = np.array([category.lower() in SKIPPED_CATEGORIES for category in events.categories], dtype=bool)
-    is_step = np.zeros(len(events.names), dtype=bool)
-    is_step[list(numbers)] = True
-    moment = _launch_times(events, on_device[events.category])
-    step = np.searchsorted(begins, moment, side="right") - 1
-    inside = (step >= 0) & (moment < ends[step]) & ~skipped[events.category] & ~is_step[events.name]
-
-    device = on_device[events.category[inside]]
-    key = step[inside].astype(np.int64) * len(events.names) * 2 + events.name[inside].astype(np.int64) * 2 + device
-    groups, inverse = np.unique(key, return_inverse=True)
-    counts = np.bincount(inverse, minlength=len(groups))
-    times = np.bincount(inverse, weights=events.duration[inside], minlength=len(groups))
-    operations: list[dict[str, Operation]] = [{} for _ in steps]
-    for group, count, time in zip(groups.tolist(), counts.tolist(), times.tolist(), strict=True):
-        index, rest = divmod(group, len(events.names) * 2)
-        name = events.names[rest // 2]
-        place: Place = "device" if rest % 2 else "host"
-        if name in operations[index]:  # the same name on host and device
-            name = f"{name} ({place})"
-        operations[index][name] = Operation(count, time, place)
-    return [
-        StepProfile(number, float(begin), float(end - begin), ops)
-        for number, begin, end, ops in zip(steps, begins, ends, operations, strict=True)
-    ]
-
-
-def _step_number(match: re.Match[str]) -> int:
-    text = match.group(1)
-    if not (text and text.isdecimal() and len(text) < 19):
-        raise InputError(f"step marker: {match.group()[:60]!r} holds {str(text)[:40]!r}, no step number")
-    return int(text)
-
-
-def _launch_times(events: EventTable, device: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
-    """When each event was caused [s]: its start; for device work the start of the host call that launched it, where
-    that is known.
-    """
-    moment = events.start.copy()
-    correlation = events.arguments.get("correlation")
-    if correlation is None or not device.any():
-        return moment
-    known = ~np.isnan(correlation)
-    host = np.flatnonzero(known & ~device)
-    if not len(host):
-        return moment
-    order = host[np.argsort(correlation[host], kind="stable")]
-    sorted_keys = correlation[order]
-    launched = np.flatnonzero(known & device)
-    place = np.minimum(np.searchsorted(sorted_keys, correlation[launched]), len(order) - 1)
-    hit = sorted_keys[place] == correlation[launched]
-    moment[launched[hit]] = events.start[order[place[hit]]]
-    return moment
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,8 +20,9 @@ from slipstick.hwmodels.files.readers import (
     require_mapping,
     unknown_name,
 )
+from slipstick.workloads.runs.event_steps import profile_steps
 from slipstick.workloads.runs.iterations import FloatArray, Iterations
-from slipstick.workloads.runs.step_profiles import StepProfile, load_steps, profile_steps
+from slipstick.workloads.runs.step_profiles import StepProfile, load_steps
 
 LENGTH_COLUMNS = {"seq_len": "length", "length": "length", "sequence_length": "length", "tokens": "tokens"}
 """Names that a length is looked for under, first come first served, and what it is."""

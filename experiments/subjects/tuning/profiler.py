@@ -32,8 +32,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.workloads.runs.event_steps import profile_steps
 from slipstick.workloads.runs.event_table import EventTable, TraceNotes
-from slipstick.workloads.runs.step_profiles import StepProfile, profile_steps
+from slipstick.workloads.runs.step_profiles import StepProfile
 
 LARGEST_WINDOW = 1_000_000
 """Events of one profile (TPUPoint, Section III-A)."""

@@ -21,8 +21,8 @@ from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
 from slipstick.workloads.importers.traces.activity import CALLS
 from slipstick.workloads.importers.traces.chrome_trace import read_events
+from slipstick.workloads.runs.event_steps import DEVICE_CATEGORIES, SKIPPED_CATEGORIES
 from slipstick.workloads.runs.event_table import EventTable
-from slipstick.workloads.runs.step_profiles import DEVICE_CATEGORIES, SKIPPED_CATEGORIES
 
 MARK = r"ProfilerStep#(\d+)"
 MAX_NAME = 80
@@ -76,7 +76,7 @@ def measured_steps(events: EventTable, name: str, mark: str = MARK) -> list[Meas
     marks = np.flatnonzero(is_mark)
     if not len(marks):
         raise InputError(f"{name}: no event names a step ({mark}): profile with a schedule, or give another mark")
-    usable = ~np.isin(category, list(SKIPPED_CATEGORIES)) & ~is_mark & ~np.isin(category, CALLS)
+    usable = ~np.isin(category, ["", *SKIPPED_CATEGORIES]) & ~is_mark & ~np.isin(category, CALLS)
     correlation = events.arguments["correlation"]
     launched = np.isin(category, CALLS) & ~np.isnan(correlation)
     steps = []
