@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from slipstick.estimators.named.machine_kind import machine_kind
 from slipstick.estimators.operation.serving.known_steps import server_on
 from slipstick.estimators.schedule.serving.requests import recorded
 from slipstick.estimators.schedule.serving.scheduler import Scheduler
@@ -14,7 +15,7 @@ from slipstick.experiments.serve.traffic import Traffic
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.workloads.language.language_model import LanguageModel
-from slipstick.workloads.language.layout import Layout
+from slipstick.workloads.language.layout import Layout, padded
 from slipstick.workloads.language.weight_types import stored_as
 from slipstick.workloads.language_catalog import language_model
 
@@ -60,10 +61,12 @@ class Wanted:
         """
         model = language_model(self.model)
         layout = self._layout(model)
-        layout.check(model)
         at = machine(self.machine)
         if self.changes:
             at = at.using(dict(self.changes))
+        if machine_kind(at) != "gpu":  # engines on GPUs refuse heads that do not divide
+            model = padded(model, layout.tensor)
+        layout.check(model)
         engine = self.engine or server_on(at)
         mixing = self.mixing or ("separate" if engine.lower().startswith("sglang") else "mixed")
         if mixing not in ("mixed", "separate"):

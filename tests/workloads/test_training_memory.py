@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.language.language_model import LanguageModel
-from slipstick.workloads.language.memory_band import with_band
+from slipstick.workloads.language.memory_band import GIB_OVER_GB, with_band
 from slipstick.workloads.language.training_layout import TrainingLayout, training_flop
 from slipstick.workloads.language.training_memory import (
     layer_activation_bytes,
@@ -79,7 +79,7 @@ def test_memory_is_the_sum_of_its_parts_and_sharing_never_raises_it(
     assert band.high == pytest.approx(memory.total + sum(band.beyond.values()))
     assert band.fits(band.high) == "fits"
     assert band.fits(memory.total) == "may not fit"
-    assert band.fits(band.low * (1 - 1e-9)) == "does not fit"
+    assert band.fits(band.low / GIB_OVER_GB * (1 - 1e-9)) == "does not fit"
     if shard < 2:
         further = TrainingLayout(tensor, pipeline, data, shard=shard + 1, recompute=recompute)  # type: ignore[arg-type]
         assert stage_memory(model, further, 64, 8192).total <= memory.total * (1 + 1e-12)

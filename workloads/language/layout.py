@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import lcm
 
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.language.language_model import LanguageModel
@@ -80,3 +81,25 @@ class Layout:
             if size > 1
         ]
         return ", ".join(words) + (f", {self.replicas} replicas" if self.replicas > 1 else "")
+
+
+def padded(model: LanguageModel, ranks: int) -> LanguageModel:
+    """The model with heads added until each of so many tensor ranks has as many, as compilers of arrays lay it out.
+
+    The added heads are zeros that are stored and computed: XLA pads sharded dimensions (Xu et al., "GSPMD",
+    arXiv 2105.04663, section 4.1), NeuronX Distributed pads attention heads. Where each head has its own keys, those
+    are added too.
+
+    Examples
+    --------
+    >>> from slipstick.workloads.language_catalog import language_model
+    >>> model = padded(language_model("llama-2-13b"), 16)
+    >>> model.heads, model.kv_heads, model.heads % 16
+    (48, 48, 0)
+    """
+    if model.heads % ranks == 0 or ranks > model.heads:
+        return model
+    alone = model.kv_heads == model.heads
+    step = lcm(ranks, 1 if alone else model.kv_heads)
+    heads = -(-model.heads // step) * step
+    return replace(model, heads=heads, kv_heads=heads if alone else model.kv_heads)

@@ -4,7 +4,10 @@ The parts of `TrainingMemory` follow from formulas. The band about them is a jud
 
 - low: gradients in half precision (`training_memory` counts four bytes) and half of the activations: Transformer Engine
   keeps the FP8 copies of a product's inputs, Megatron computes single modules again (`--recompute-modules`). Chosen
-  with 77 published layouts of Megatron-Bridge seen, which all ran: without it 34 of them would not fit;
+  with 77 published layouts of Megatron-Bridge seen, which all ran: without it 34 of them would not fit. Where weights
+  are shared out (FSDP), states are half precision in all (eight bytes a parameter: MaxText's `weight_dtype: bfloat16`,
+  PyTorch's pure bfloat16), no copy of the weights lies beside them, and one layer is whole. Where layers are computed
+  again, their inputs may lie on the host (MaxText's `decoder_layer_input: offload`, PyTorch's `save_on_cpu`);
 - high: the parts, and the most of what no formula has.
 
 Sources of the high end: CUDA context and loaded kernels, 1 to 2 GB (Hugging Face Transformers, "Model training
@@ -30,6 +33,8 @@ COMMUNICATOR = 32 * 2 * 4 * 2.0**20
 """Bytes of one NCCL communicator at most: channels, directions, NCCL_BUFFSIZE."""
 WORKSPACES = 4 * 32 * 2.0**20
 """Bytes of cuBLAS workspaces at most."""
+GIB_OVER_GB = 2.0**30 / 1e9
+"""What a data sheet's GB of memory may be more than 10^9 bytes."""
 FRAGMENTS = 0.15
 """Share of activations and logits that the allocator holds and cannot use, at most."""
 
@@ -44,6 +49,8 @@ class StageMemory:
         0 the first.
     counted
         What formulas give.
+    least
+        Bytes at least, by what software can spare.
     beyond
         The most of each part that no formula has.
     """
@@ -51,12 +58,12 @@ class StageMemory:
     stage: int
     counted: TrainingMemory
     beyond: Mapping[str, float]
+    least: float
 
     @property
     def low(self) -> float:
-        """Bytes at least: gradients in half precision, half of the activations."""
-        spared = self.counted.gradients * (1 - WEIGHT_BYTES / GRADIENT_BYTES) + SPARED * self.counted.activations
-        return self.counted.total - spared
+        """Bytes at least: gradients in half precision, half of the activations; less where weights are shared out."""
+        return self.least
 
     @property
     def high(self) -> float:
@@ -64,10 +71,13 @@ class StageMemory:
         return self.counted.total + sum(self.beyond.values())
 
     def fits(self, capacity: float) -> str:
-        """`fits`, `may not fit` or `does not fit`, in so many bytes."""
+        """`fits`, `may not fit` or `does not fit`, in a capacity of so many bytes by the data sheet.
+
+        Vendors mean GiB where they write GB: what lies between the two does not surely not fit.
+        """
         if self.high <= capacity:
             return "fits"
-        return "may not fit" if self.low <= capacity else "does not fit"
+        return "may not fit" if self.low <= capacity * GIB_OVER_GB else "does not fit"
 
 
 def with_band(memory: TrainingMemory, layout: TrainingLayout, stage: int = 0) -> StageMemory:
@@ -86,4 +96,14 @@ def with_band(memory: TrainingMemory, layout: TrainingLayout, stage: int = 0) ->
         "workspaces": WORKSPACES,
         "fragments": FRAGMENTS * (memory.activations + memory.logits),
     }
-    return StageMemory(stage, memory, beyond)
+    return StageMemory(stage, memory, beyond, _least(memory, layout))
+
+
+def _least(memory: TrainingMemory, layout: TrainingLayout) -> float:
+    """Bytes that software needs at least for what was counted: see the module."""
+    half = WEIGHT_BYTES / GRADIENT_BYTES
+    activations = memory.again if layout.recompute == "full" and memory.again else (1 - SPARED) * memory.activations
+    passing = activations + memory.logits
+    if layout.shard == 3:
+        return memory.gathered / 2 + half * (memory.gradients + memory.optimizer) + passing
+    return memory.weights + half * memory.gradients + memory.optimizer + passing

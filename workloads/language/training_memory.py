@@ -19,13 +19,23 @@ WEIGHT_BYTES, GRADIENT_BYTES, OPTIMIZER_BYTES = 2.0, 4.0, 12.0
 
 @dataclass(frozen=True)
 class TrainingMemory:
-    """Bytes of one device of one stage."""
+    """Bytes of one device of one stage.
+
+    Parameters
+    ----------
+    gathered
+        Of the weights: those of two layers that are whole where weights are shared out.
+    again
+        Of the activations: those of a layer that is computed again.
+    """
 
     weights: float
     gradients: float
     optimizer: float
     activations: float
     logits: float
+    gathered: float = 0.0
+    again: float = 0.0
 
     @property
     def total(self) -> float:
@@ -174,13 +184,15 @@ def _memory(
     states = state_parts(plain / layout.tensor, replicas, layout.shard)
     experts = state_parts(routed / layout.expert, layout.stage // layout.expert, layout.shard)
     weights, gradients, optimizer = (a + b for a, b in zip(states, experts, strict=True))
+    gathered = 0.0
     if layout.shard == 3:
         one, in_experts = parameters_of(model, 1, 0)
-        weights += 2 * WEIGHT_BYTES * (one / layout.tensor + in_experts / layout.expert)
+        gathered = 2 * WEIGHT_BYTES * (one / layout.tensor + in_experts / layout.expert)
     in_flight = float(min(p - stage, rounds))
     if v > 1:
         in_flight = min(p - stage + (p - 1) / v, rounds * 1.0)
     tokens = sequence * layout.micro / (layout.context * layout.tensor)
     again = 2.0 * layer_numbers(model) * tokens if layout.recompute == "full" else 0.0
     logits = tokens * model.vocabulary * 6.0 if stage == p - 1 else 0.0  # half and single precision
-    return TrainingMemory(weights, gradients, optimizer, kept * layers * in_flight + again, logits)
+    activations = kept * layers * in_flight + again
+    return TrainingMemory(weights + gathered, gradients, optimizer, activations, logits, gathered, again)

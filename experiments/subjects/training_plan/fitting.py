@@ -30,13 +30,19 @@ def fit_of(by_stage: Sequence[StageMemory], capacity: float) -> str:
     return max((stage.fits(capacity) for stage in by_stage), key=FITS.index)
 
 
+def spared(layout: TrainingLayout) -> str:
+    """What software spares at the low end of the band, in words."""
+    states = "all states in half precision" if layout.shard == 3 else "half-precision gradients"
+    return f"{states}, {'inputs of layers on the host' if layout.recompute == 'full' else 'half of the activations'}"
+
+
 def band_text(by_stage: Sequence[StageMemory], capacity: float, layout: TrainingLayout) -> list[str]:
     """Band of the fullest stage beside a capacity in bytes, and what it holds; the other stages. A list of lines."""
     most = fullest(by_stage)
     beyond = ", ".join(f"{name} {size / 1e9:.2g}" for name, size in most.beyond.items() if size > 0)
     lines = [
-        f"{fit_of(by_stage, capacity)} in {capacity / 1e9:.4g} GB: {most.low / 1e9:.3g} GB (half-precision gradients, "
-        f"half of the activations) to {most.high / 1e9:.3g} GB; beyond the formulas at most {beyond}: a judgement"
+        f"{fit_of(by_stage, capacity)} in {capacity / 1e9:.4g} GB: {most.low / 1e9:.3g} GB ({spared(layout)}) "
+        f"to {most.high / 1e9:.3g} GB; beyond the formulas at most {beyond}: a judgement"
     ]
     if len(by_stage) > 1:
         each = ", ".join(
