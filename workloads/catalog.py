@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -175,7 +175,7 @@ def workload(name: str | nx.DiGraph[Any], dtype: str | None = None) -> Workload:
     builders = _builders()
     name = name if name in builders or name in workload_names() else _spelled(name, builders)
     if name in builders:
-        return builders[name]().called(name)
+        return _built(name)
     if name.startswith(STEPS):
         return _served(name)
     if name not in workload_names():
@@ -185,6 +185,12 @@ def workload(name: str | nx.DiGraph[Any], dtype: str | None = None) -> Workload:
     from slipstick.workloads.graph.workload_file import load_workload
 
     return load_workload(_graph(name)).called(name)
+
+
+@lru_cache(maxsize=8)
+def _built(name: str) -> Workload:
+    """A network by the name of its builder; one holds a megabyte or two."""
+    return _builders()[name]().called(name)
 
 
 SERVED = ("decode", "prompt")

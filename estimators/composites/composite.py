@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from slipstick.estimators.composites.assumed import defaults_used, fusion_notes, memory_notes, served
 from slipstick.estimators.composites.compiled import Compiled, check_free, constant_group, groups_of
 from slipstick.estimators.composites.consumption import energy_of
 from slipstick.estimators.composites.held import CAP, CLOCK, HeldTimes, cap_was_set, energy_on_board, estimate_under_cap
@@ -14,9 +15,7 @@ from slipstick.estimators.composites.kept_workloads import (
     arithmetic_of,
     as_compiled,
     bound_with,
-    executions,
     notes_on_dtypes,
-    resident,
 )
 from slipstick.estimators.contract.base import EstimatorBase, PointByPoint
 from slipstick.estimators.core.estimate import Estimate, Part
@@ -33,14 +32,11 @@ from slipstick.estimators.core.operation_model import (
 from slipstick.estimators.core.parameters import parameters
 from slipstick.estimators.core.schedule_model import FormulaSchedule, Schedule
 from slipstick.estimators.operation.physical_bound import PhysicalBound
-from slipstick.estimators.operation.roofline import serving_rate
 from slipstick.hwmodels.files.expressions import symbol
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Same, Table
-from slipstick.hwmodels.files.shown import format_quantity
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import symbols_of
-from slipstick.workloads.graph.footprint import attends_to_cache
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.transforms.mixed import precision_notes
 
@@ -79,10 +75,11 @@ class Composite(EstimatorBase):
 
     def as_clocked(self, workload: Workload, machine: Machine, run: Table[float]) -> Estimate:
         """The same at the machine's clock, whatever another cap than the rated one does to it."""
+        bound = self.bound(workload, machine, run)
         workload = self.graph(workload, machine)
-        bound = bound_with(Same(self.handed_over(workload, machine)), run)
-        times = self.operation.times(bound.operations, machine)
-        PhysicalBound(machine).check(bound.operations, times)
+        once = self.operation.times(bound.distinct.operations, machine)
+        PhysicalBound(machine).check(bound.distinct.operations, once)
+        times = once[bound.distinct.place]
         outcome = self.schedule.combine(bound, times, machine, {**workload.defaults, **run})
         joules, over_cap = energy_of(bound, machine, outcome.time, {**workload.defaults, **run}, self.runs_at())
         return Estimate(
@@ -93,9 +90,9 @@ class Composite(EstimatorBase):
             metrics=outcome.metrics,
             assumptions=(
                 *self.assumptions(bound, machine),
-                *_fusion_notes(workload, bound),
-                *_memory_notes(bound, machine),
-                *_defaults_used(workload, run),
+                *fusion_notes(workload, bound),
+                *memory_notes(bound, machine),
+                *defaults_used(workload, run),
                 *outcome.assumptions,
                 *over_cap,
             ),
@@ -182,6 +179,17 @@ class Composite(EstimatorBase):
             bounds={name: note for name, (_, note) in all_parameters.items()},
         )
 
+    def bound(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Workload:
+        """What `estimate` has parts of: the operations handed over, with the run's numbers and the defaults put in.
+
+        Raises
+        ------
+        InputError
+            Where a symbol has no value.
+        """
+        run = Table({**self.schedule.run_defaults(machine), **(run or {})})
+        return bound_with(Same(self.handed_over(self.graph(workload, machine), machine)), run)
+
     def graph(self, workload: Workload, machine: Machine) -> Workload:
         """The operations whose times are combined: by default those of the workload."""
         return workload
@@ -239,7 +247,7 @@ class Composite(EstimatorBase):
     def assumptions(self, workload: Workload, machine: Machine) -> tuple[str, ...]:
         """What every answer takes for granted: runtime, dtypes, cache state."""
         runtime = machine.runtime
-        dtypes = [_served(machine, *name.split(".")[1:]) for name in arithmetic_of(Same(workload))]
+        dtypes = [served(machine, *name.split(".")[1:]) for name in arithmetic_of(Same(workload))]
         counted = f"not counted but by their bytes: {', '.join(workload.uncounted)}" if workload.uncounted else ""
         texts = (
             f"{machine.name}, {runtime.mode} runtime{f' ({runtime.library})' if runtime.library else ''}",
@@ -261,9 +269,10 @@ class Composite(EstimatorBase):
     ) -> tuple[Part, ...]:
         bounds: Sequence[str | None] = [None] * len(times)
         if isinstance(self.operation, BoundingModel):
-            bounds = self.operation.bounds(workload.operations, machine)
+            known = self.operation.bounds(workload.distinct.operations, machine)
+            bounds = [known[place] for place in workload.distinct.place.tolist()]
         names, kinds = [op.name for op in workload], [op.kind for op in workload]
-        counts = executions(Same(workload)).tolist()
+        counts = workload.executions.tolist()
         return tuple(map(Part, names, kinds, times.tolist(), counts, bounds, elapsed or [None] * len(names)))
 
     def metric_at(self, name: str, metrics: Mapping[str, float], factor: float) -> float:
@@ -289,47 +298,6 @@ def _kept_compiled(
 ) -> list[Compiled | HeldTimes | PointByPoint]:
     """The place for a compiled function: the same question is often put to other values."""
     return []
-
-
-def _served(machine: Machine, unit: str, dtype: str) -> str:
-    """UNIT.DTYPE; a product that another engine or another data type serves says which."""
-    if unit == "matrix" and _widened(machine, dtype):
-        return f"{unit}.{dtype} at the rate of float32 ({machine.name} states none for {dtype}: values are widened)"
-    rated = [name for name in ("matrix", "vector") if name in machine.engines]
-    rated = [name for name in rated if dtype in machine.engines[name].flop_per_cycle]
-    return f"{unit}.{dtype}" + (" on the vector engine" if unit == "matrix" and rated == ["vector"] else "")
-
-
-def _widened(machine: Machine, dtype: str) -> bool:
-    try:
-        return serving_rate(machine, "matrix", dtype)[1] != dtype
-    except InputError:  # refused where its rate is needed; instructions need none
-        return False
-
-
-def _fusion_notes(before: Workload, after: Workload) -> tuple[str, ...]:
-    return (f"{len(before)} operations fused into {len(after)}",) if len(after) < len(before) else ()
-
-
-def _memory_notes(workload: Workload, machine: Machine) -> tuple[str, ...]:
-    """That the machine cannot hold the workload, where the graph says so; graphs of many devices say their own."""
-    kept = None if "devices" in workload.metadata else resident(Same(workload))
-    main = machine.main_memory
-    there = machine.memory[main].capacity * machine.instances(main)
-    if kept is None or not there or kept <= there:
-        return ()
-    updates = any(op.kind == "optimizer" for op in workload)
-    decodes = any(map(attends_to_cache, workload))
-    serving = "parameters, keys and values alone take" if decodes else "parameters alone take"
-    what = "parameters, gradients and optimizer state alone take" if updates else serving
-    sizes = [format_quantity(size, "byte") for size in (kept, there)]
-    return (f"does not fit: {what} {sizes[0]}, {main} of {machine.name} has {sizes[1]}",)
-
-
-def _defaults_used(workload: Workload, run: Mapping[str, float]) -> tuple[str, ...]:
-    """Defaults that the user did not choose, as text."""
-    used = [f"{name} = {value:g}" for name, value in workload.defaults.items() if name not in run]
-    return (f"defaults {', '.join(used)}",) if used else ()
 
 
 def _leaves_operations(workload: Workload, free: tuple[str, ...]) -> bool:

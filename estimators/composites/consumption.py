@@ -142,7 +142,7 @@ def _joules(power: PowerModel, machine: Machine, clock: Clock) -> tuple[Formula,
 
 def _work_of(workload: Workload, machine: Machine) -> tuple[Amount, Amount]:
     """Flop, each at its energy over that of a float32 flop, and bytes moved, of all executions."""
-    worked = [op for op in workload if op.kind not in machine.runtime.free_kinds]
+    worked = [op for op in workload.merged if op.kind not in machine.runtime.free_kinds]
     flop = _sum(part for op in worked for part in _float32_flop(op, machine))
     return flop, _sum(op.times * op.cost.bytes_moved for op in worked)
 

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-import numpy as np
-
-from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.hwmodels.files.records import Same, Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.footprint import resident_bytes
@@ -52,18 +49,10 @@ def resident(workload: Same[Workload]) -> float | None:
 @lru_cache(maxsize=FEW)
 def arithmetic_of(workload: Same[Workload]) -> tuple[str, ...]:
     """Resources of arithmetic (flop.UNIT.DTYPE) that some operation needs, sorted."""
-    return tuple(sorted({name for op in workload.it for name in op.cost if name.startswith("flop.")}))
+    return tuple(sorted({name for op in workload.it.merged for name in op.cost if name.startswith("flop.")}))
 
 
 @lru_cache(maxsize=FEW)
 def notes_on_dtypes(workload: Same[Workload]) -> tuple[str, ...]:
     """See `dtype_notes`."""
     return tuple(dtype_notes(workload.it))
-
-
-@lru_cache(maxsize=FEW)
-def executions(workload: Same[Workload]) -> FloatArray:
-    """How often each operation of a bound workload is done, shape (operations,); not to be changed."""
-    counts = np.array([float(op.times) for op in workload.it])
-    counts.flags.writeable = False
-    return counts

@@ -81,20 +81,21 @@ class FormulaSchedule(Schedule, Protocol):
         values: dict[str, Any] = {f"parameter.{name}": value for name, (value, _) in parameters(self).items()}
         values |= machine_values(formula, machine)
         values |= run_values(formula, run)
-        counts = np.array([float(op.times) for op in workload])
-        lanes = [self.lane(op) for op in workload]
+        counts = workload.executions
+        known = [self.lane(op) for op in workload.distinct.operations]
+        place = workload.distinct.place
         for name in formula.names:
             quantity, _, lane = name.partition(".")
             if quantity in ("time", "count"):
-                inside = np.array([of_lane == lane for of_lane in lanes], dtype=bool)
+                inside = np.array([of_lane == lane for of_lane in known], dtype=bool)[place]
                 values[name] = float(np.sum((times * counts if quantity == "time" else counts)[inside]))
         whole = float(formula.evaluate(values))
-        elapsed, none = np.zeros(len(lanes)), dict[str, float]()
-        for lane in sorted(set(lanes)):
+        elapsed, none = np.zeros(len(place)), dict[str, float]()
+        for lane in sorted(set(known)):
             nothing = {f"time.{lane}": 0.0} | ({} if lane in self.bounding_lanes() else {f"count.{lane}": 0.0})
             none |= nothing
             without = float(formula.evaluate({**values, **nothing}))
-            inside = np.array([of_lane == lane for of_lane in lanes], dtype=bool)
+            inside = np.array([of_lane == lane for of_lane in known], dtype=bool)[place]
             work = np.where(inside, times * counts, 0.0)
             elapsed += (whole - without) * work / (work.sum() or 1.0)
         fixed = float(formula.evaluate({**values, **none}))

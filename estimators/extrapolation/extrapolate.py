@@ -16,7 +16,7 @@ from slipstick.estimators.extrapolation.intervals import reasons as worst_of
 from slipstick.estimators.extrapolation.laws.families import FAMILIES, borders
 from slipstick.estimators.extrapolation.laws.selection import POOLS, Mixture, Pool, counted_in, select
 from slipstick.estimators.extrapolation.line import fit_line, fit_power
-from slipstick.estimators.extrapolation.prediction import Prediction, shares_of
+from slipstick.estimators.extrapolation.prediction import AveragedLaw, Prediction, shares_of
 from slipstick.estimators.extrapolation.repeats import noise_at, widened
 from slipstick.estimators.extrapolation.series import KINDS, Series, check_series, counts_nodes, kind_of
 from slipstick.estimators.extrapolation.strong import cycles, strong
@@ -35,6 +35,8 @@ from slipstick.hwmodels.machine import Machine
 
 LEAST_POINTS = 2
 CHUNK = 4096
+LEAST_SHARE = 1e-3
+"""Of a law that is drawn."""
 ROUNDING = 1e-9
 """Terms below this share of the time everywhere are what is left of sums that cancel."""
 LEAST_SQUARES = {"line": fit_line, "power": fit_power}
@@ -214,6 +216,7 @@ def _strong(series: Series, reason: str, to: FloatArray, level: float | None, ma
         law=average.law,
         shares=average.shares,
         assumptions=tuple(assumptions),
+        curves=average.curves(),
     )
 
 
@@ -261,7 +264,17 @@ def _answer(
         law=law,
         shares=shares_of([part.family.name for part in mixture.parts], list(mixture.weights)),
         assumptions=tuple(assumptions),
+        curves=_curves(mixture, to),
     )
+
+
+def _curves(mixture: Mixture, to: FloatArray) -> tuple[AveragedLaw, ...]:
+    """The families that have a weight."""
+    each = zip(mixture.parts, mixture.weights.tolist(), mixture.each(to).tolist(), strict=True)
+    curves = [
+        AveragedLaw(part.family.name, weight, tuple(times)) for part, weight, times in each if weight >= LEAST_SHARE
+    ]
+    return tuple(sorted(curves, key=lambda curve: -curve.share))
 
 
 def _least_squares(family: str, series: Series, to: FloatArray, level: float | None) -> Prediction:

@@ -23,6 +23,25 @@ NEGLIGIBLE = 5e-3
 
 
 @dataclass(frozen=True)
+class AveragedLaw:
+    """One of the laws that were averaged, at its likeliest.
+
+    Parameters
+    ----------
+    name
+        Of the law ("amdahl").
+    share
+        Of all curves of this law in the average, 0..1.
+    times
+        Seconds at the targets, shape (targets,).
+    """
+
+    name: str
+    share: float
+    times: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class Prediction:
     """Times at values that were not measured, with the band that holds a new measurement with probability `level`.
 
@@ -46,6 +65,8 @@ class Prediction:
         Of the law's coefficients in their order, where it is known (a single family fitted by least squares).
     assumptions
         In words; shown first.
+    curves
+        The laws that were averaged, the one with the largest share first.
     """
 
     series: Series
@@ -61,6 +82,7 @@ class Prediction:
     shares: Table[float] = Table()
     covariance: tuple[tuple[float, ...], ...] | None = None
     assumptions: tuple[str, ...] = ()
+    curves: tuple[AveragedLaw, ...] = ()
 
     @cached_property
     def formula(self) -> Formula:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -112,31 +111,3 @@ def gain_rows(prediction: Prediction, cores_per_node: float | None = None) -> li
     key = "node_h" if nodes and cores_per_node is None else "core_h"
     columns = zip(result.speedup, result.efficiency, result.worker_hours * cores, strict=True)
     return [{"speedup": float(s), "efficiency": float(e), key: float(h)} for s, e, h in columns]
-
-
-def plot_gains(prediction: Prediction, speedup: Any, efficiency: Any) -> None:
-    """Draw measured and predicted speed-up and efficiency, with the ideal, on two matplotlib axes.
-
-    Where the parameter does not count workers nothing is drawn.
-    """
-    ends = min(prediction.series.x[0], *prediction.x), max(prediction.series.x[-1], *prediction.x)
-    grid = np.geomspace(*ends, 200)
-    measured_x, measured_y = np.asarray(prediction.series.x), np.asarray(prediction.series.y)
-    law, points = gains(prediction, grid, prediction.law(grid)), gains(prediction, measured_x, measured_y)
-    if law is None or points is None:
-        return
-    name, measured = prediction.series.parameter, f"measured ({prediction.series.statistic})"
-    speedup.plot(grid, grid, color="grey", linestyle="--", linewidth=1, label="ideal")
-    speedup.plot(grid, law.speedup, color="C0", label="law")
-    speedup.plot(measured_x, points.speedup, "o", color="black", label=measured)
-    efficiency.axhline(1.0, color="grey", linestyle="--", linewidth=1, label="ideal")
-    efficiency.plot(grid, law.efficiency, color="C0", label="law")
-    efficiency.plot(measured_x, points.efficiency, "o", color="black", label=measured)
-    advice = advise(prediction)
-    if advice is not None:
-        for axes in (speedup, efficiency):
-            axes.axvline(advice.workers, color="C2", linestyle=":", label="best speed-up x efficiency")
-    speedup.set(xscale="log", yscale="log", xlabel=name, ylabel="speed-up", title="speed-up")
-    efficiency.set(xscale="log", xlabel=name, ylabel="efficiency", title="efficiency")
-    for axes in (speedup, efficiency):
-        axes.legend()

@@ -11,7 +11,7 @@ from slipstick.estimators.extrapolation.laws.evidence import Points, ScalingPost
 from slipstick.estimators.extrapolation.laws.priors import PRIORS, Priors
 from slipstick.estimators.extrapolation.laws.scaling_laws import NAMES, terms
 from slipstick.estimators.extrapolation.laws.terms import Law, SharedIssue, Term
-from slipstick.estimators.extrapolation.prediction import shares_of
+from slipstick.estimators.extrapolation.prediction import AveragedLaw, shares_of
 from slipstick.estimators.extrapolation.series import Series
 from slipstick.estimators.extrapolation.verdict import ABOVE, BELOW, Certainty
 from slipstick.hwmodels.files.records import Table
@@ -49,6 +49,17 @@ class Strong:
     shares: Table[float]
     notes: tuple[str, ...]
     missed: float
+
+    def curves(self) -> tuple[AveragedLaw, ...]:
+        """The likeliest curve of each law with a share."""
+        belief, found = self.belief, []
+        for place, name in enumerate(NAMES):
+            inside = np.flatnonzero(belief.laws == place)
+            if name in self.shares and len(inside):
+                likeliest = inside[int(np.argmax(belief.average.weights[inside]))]
+                times = np.exp(belief.average.middles[likeliest])
+                found.append(AveragedLaw(name, self.shares[name], tuple(map(float, times))))
+        return tuple(sorted(found, key=lambda curve: -curve.share))
 
     def band(self, level: float) -> tuple[FloatArray, FloatArray]:
         """Ends of the band [s], shape (targets,); it holds the answer."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -33,7 +34,7 @@ from slipstick.estimators.schedule.host_issue import HostIssue
 from slipstick.estimators.tuned.tuned_defaults import CONVOLUTIONAL, HOST, LINKS, OTHER_TYPE, WHOLE
 from slipstick.estimators.tuned.tuned_devices import UNKNOWN
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.records import Same, Table
 from slipstick.hwmodels.files.shown import format_quantity
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op, Workload
@@ -77,13 +78,20 @@ def measured_kernels(known: DeviceCalibration, machine: Machine, classes: Iterab
     An operation that was timed by itself shows its whole launch; in a row of operations the host's part of it is the
     schedule's, and the device's is the machine's `runtime.launch_overhead`.
     """
-    forecast = known.forecast(machine)
+    return _measured_kernels(Same(known), machine, frozenset(classes))
+
+
+@lru_cache(maxsize=32)
+def _measured_kernels(
+    known: Same[DeviceCalibration], machine: Machine, classes: frozenset[tuple[str, str]]
+) -> MeasuredKernels:
+    forecast = known.it.forecast(machine)
     belief = forecast.belief
     bounds = declared(KernelParameters)
     kernels: dict[str, KernelParameters] = {}
     scatter: dict[str, Scatter] = {}
     notes: dict[str, str] = {}
-    for kind, dtype in sorted(set(classes)):
+    for kind, dtype in sorted(classes):
         name, standing = f"{kind}.{dtype}", standing_for(kind, dtype, belief.noise)
         if standing is None and kind == "recurrent":  # one library call a layer: its launches are its own
             recurrent = recurrent_kernels(machine)
@@ -142,20 +150,42 @@ def gpu_step(
     made = Calibration(
         estimator, (), residual_std=UNKNOWN, fingerprint=known.fingerprint, source="; ".join([known.source, *words])
     )
-    bound = workload.bind_known({**workload.defaults, **(run or {})})
-    if bound.symbols:
+    if not workload.symbols <= {*workload.defaults, *(run or {})}:
         return GpuStep(made)
     answer = estimator.estimate(workload, machine, run)
-    handed = as_compiled(bound, machine).operations
-    uneven = _uneven(answer, handed) if machine.runtime.mode == "eager" else ""
-    width = float(np.hypot(band(kernels.scatter, answer, handed), UNEVEN if uneven else 0.0))
-    other = None if links else _by_programs(bound, machine, estimator.schedule, answer.time, width)
-    remarks = [*outside(answer, handed), *([uneven] if uneven else []), *([other[1]] if other else [])]
+    spent = _spent(answer, estimator.bound(workload, machine, run))
+    uneven = _uneven(spent) if machine.runtime.mode == "eager" else ""
+    width = float(np.hypot(band(kernels.scatter, spent, len(answer.parts), answer.metrics), UNEVEN if uneven else 0.0))
+    other = None if links else _by_programs(workload, machine, run, estimator.schedule, answer.time, width)
+    remarks = [*outside(spent), *([uneven] if uneven else []), *([other[1]] if other else [])]
     return GpuStep(replace(made, residual_std=other[0] if other else width), tuple(remarks))
 
 
+@dataclass(frozen=True)
+class Spent:
+    """On an operation and all that are like it: seconds of one execution, and of the whole that they account for."""
+
+    op: Op
+    time: float
+    contribution: float
+
+
+def _spent(answer: Estimate, bound: Workload) -> list[Spent]:
+    """By distinct operation; `bound` has the operations of which the answer has parts."""
+    place = bound.distinct.place
+    whole = np.bincount(place, [part.contribution for part in answer.parts], len(bound.distinct.operations)).tolist()
+    _, firsts = np.unique(place, return_index=True)
+    times = [answer.parts[first].time for first in firsts.tolist()]
+    return list(map(Spent, bound.distinct.operations, times, whole))
+
+
 def _by_programs(
-    bound: Workload, machine: Machine, schedule: Schedule, time: float, width: float
+    workload: Workload,
+    machine: Machine,
+    run: Mapping[str, float] | None,
+    schedule: Schedule,
+    time: float,
+    width: float,
 ) -> tuple[float, str] | None:
     """The band that holds what a second model says, and a line on it; None where that lies in the band already.
 
@@ -165,7 +195,7 @@ def _by_programs(
     if machine.runtime.mode == "graph_replay" or not isinstance(schedule, HostIssue):
         return None
     try:
-        second = Composite(trained()[0], schedule).estimate(bound, machine)
+        second = Composite(trained()[0], schedule).estimate(workload, machine, run)
     except InputError:
         return None  # a kind or data type that those programs lack
     apart = abs(math.log(second.time / time)) / quantile(DEFAULT_LEVEL, None)
@@ -174,37 +204,39 @@ def _by_programs(
     return apart, f"a second model, fitted to PyTorch programs, says {format_quantity(second.time, 's')}: wider band"
 
 
-def _uneven(answer: Estimate, operations: Sequence[Op]) -> str:
+def _uneven(spent: Sequence[Spent]) -> str:
     """A line on products of 16-bit numbers whose rows do not fill the widest loads; "" where they take little time."""
     times: dict[int, float] = {}
-    for op, part in zip(operations, answer.parts, strict=True):
-        sizes = [int(op.dims[name]) for name in ("m", "k")] if op.kind == "gemm" and op.dtype in HALF else []
+    for one in spent:
+        half = one.op.kind == "gemm" and one.op.dtype in HALF
+        sizes = [int(one.op.dims[name]) for name in ("m", "k")] if half else []
         if odd := [size for size in sizes if size > ROW and size % ROW]:
-            times[max(odd)] = times.get(max(odd), 0.0) + part.contribution
-    share = sum(times.values()) / (sum(part.contribution for part in answer.parts) or 1.0)
+            times[max(odd)] = times.get(max(odd), 0.0) + one.contribution
+    share = sum(times.values()) / (sum(one.contribution for one in spent) or 1.0)
     if share < NOTICED:
         return ""
     rows = ", ".join(f"{size:,}" for size in sorted(times, reverse=True)[:3])
     return f"16-bit products with rows of {rows}, no multiple of {ROW} ({share:.0%} of the time): wider band"
 
 
-def outside(answer: Estimate, operations: Sequence[Op]) -> list[str]:
+def outside(spent: Sequence[Spent]) -> list[str]:
     """A line each on shapes and on stored weights that were not measured, where they take a noticeable time."""
-    whole = sum(part.contribution for part in answer.parts) or 1.0
+    whole = sum(one.contribution for one in spent) or 1.0
     shares: dict[tuple[str, str], tuple[float, Beyond]] = {}
-    for op, part in zip(operations, answer.parts, strict=True):
-        place = beyond(op) if part.contribution > 0 else None
+    for one in spent:
+        place = beyond(one.op) if one.contribution > 0 else None
         if place is None:
             continue
-        share, farthest = shares.get((f"{op.kind}.{op.dtype}", place.dim), (0.0, place))
-        worse = max(place, farthest, key=lambda one: one.octaves)
-        shares[f"{op.kind}.{op.dtype}", place.dim] = share + part.contribution / whole, worse
+        name = f"{one.op.kind}.{one.op.dtype}"
+        share, farthest = shares.get((name, place.dim), (0.0, place))
+        worse = max(place, farthest, key=lambda each: each.octaves)
+        shares[name, place.dim] = share + one.contribution / whole, worse
     places = [
         f"{name} {dim} {place.value:,.0f} ({_range(place)}) {share:.0%} of the time"
         for (name, dim), (share, place) in sorted(shares.items(), key=lambda entry: -entry[1][0])
         if share >= NOTICED
     ]
-    narrow = sum(part.contribution for op, part in zip(operations, answer.parts, strict=True) if stored_narrower(op))
+    narrow = sum(one.contribution for one in spent if stored_narrower(one.op))
     lines = [f"shapes beyond the measured, wider band: {'; '.join(places)}"] if places else []
     if narrow / whole >= NOTICED:
         taken = f"{narrow / whole:.0%} of the time"
@@ -216,24 +248,27 @@ def _range(place: Beyond) -> str:
     return f"{place.low:,.0f}" if place.low == place.high else f"{place.low:,.0f}..{place.high:,.0f}"
 
 
-def band(scatter: Mapping[str, Scatter], answer: Estimate, operations: Sequence[Op]) -> float:
+def band(
+    scatter: Mapping[str, Scatter], spent: Sequence[Spent], operations: int, metrics: Mapping[str, float]
+) -> float:
     """Standard deviation of log time of a whole: of one class as if all its operations erred alike, of several
     classes independently; wider beyond the measured shapes, for weights stored narrower than they are multiplied and in
     networks of convolutions; the host's scatter as far as the device waits for it."""
     errors: dict[str, float] = {}
     whole = convolutions = 0.0
-    for op, part in zip(operations, answer.parts, strict=True):
-        name, place = f"{op.kind}.{op.dtype}", beyond(op) if part.contribution > 0 else None
-        std = float(scatter[name].of(np.array(part.time))) if name in scatter else LINKS
+    for one in spent:
+        op = one.op
+        name, place = f"{op.kind}.{op.dtype}", beyond(op) if one.contribution > 0 else None
+        std = float(scatter[name].of(np.array(one.time))) if name in scatter else LINKS
         std = float(np.hypot(std, place.spread)) if place else std
         std = float(np.hypot(std, WEIGHTS_ALONE)) if stored_narrower(op) else std
-        errors[name] = errors.get(name, 0.0) + std * part.contribution
-        whole += part.contribution
-        convolutions += part.contribution if op.kind == "convolution" else 0.0
+        errors[name] = errors.get(name, 0.0) + std * one.contribution
+        whole += one.contribution
+        convolutions += one.contribution if op.kind == "convolution" else 0.0
     kernels = float(np.sqrt(sum(error**2 for error in errors.values())) / (whole or 1.0))
-    if len(operations) >= FEW:
+    if operations >= FEW:
         kernels = float(np.hypot(kernels, CONVOLUTIONAL * min(1.0, 4 * convolutions / (whole or 1.0))))
-    busy = min(1.0, answer.metrics.get("device_busy", 1.0))
+    busy = min(1.0, metrics.get("device_busy", 1.0))
     waiting = HOST if busy < 1.0 - 1e-6 else 0.0
     return float(np.hypot(np.hypot(kernels * busy, waiting * (1 - busy)), WHOLE))
 

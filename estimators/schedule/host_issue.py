@@ -65,14 +65,13 @@ class HostIssue(FormulaSchedule):
     def combine(self, workload: Workload, times: FloatArray, machine: Machine, run: Mapping[str, float]) -> Outcome:
         """See `Schedule.combine`; metrics: shares of the time that the device and the host are busy."""
         outcome = FormulaSchedule.combine(self, workload, times, machine, run)
-        counts = np.array([float(op.times) for op in workload])
-        device = float(np.sum(times * counts))
+        device = float(np.sum(times * workload.executions))
         bound = outcome.time > device * (1 + 1e-9)
         metrics = {"device_busy": device / outcome.time if outcome.time else 0.0}
         notes: tuple[str, ...] = ()
         pace = self.pace(workload, machine)
         if bound and pace:
-            fused = " of the graph before fusion" if any(issues(op) > 1 for op in workload) else ""
+            fused = " of the graph before fusion" if any(issues(op) > 1 for op in workload.distinct.operations) else ""
             busy = f"the device is {device / outcome.time:.0%} busy"
             notes = (f"the host issues {pace[0]:,.0f} operations{fused} in {shown(pace[1], 's')} each: {busy}",)
         # kernels run one after the other: each adds its own time, and what the host takes beyond them is waiting
@@ -92,7 +91,7 @@ def _longer_of(*, replayed: bool, count: float | None) -> Formula:
 @lru_cache(maxsize=8)
 def _issued(workload: Same[Workload], free_kinds: tuple[str, ...]) -> float | None:
     """How many operations the host issues; None where open sizes decide."""
-    each = [op.times * issues(op) for op in workload.it if op.kind not in (*free_kinds, *NOT_ISSUED)]
+    each = [op.times * issues(op) for op in workload.it.merged if op.kind not in (*free_kinds, *NOT_ISSUED)]
     return None if any(symbols_of(amount) for amount in each) else sum(map(float, each))
 
 

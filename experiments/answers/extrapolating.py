@@ -11,18 +11,19 @@ from typing import Any
 from slipstick.estimators.extrapolation import Prediction
 from slipstick.estimators.extrapolation.next_point import most_helpful, next_points
 from slipstick.estimators.extrapolation.regions import rank
-from slipstick.estimators.extrapolation.speedup import SCALING_KINDS, advise, gain_rows, plot_gains
+from slipstick.estimators.extrapolation.speedup import advise, gain_rows
 from slipstick.estimators.extrapolation.surfaces import SurfacePrediction
 from slipstick.estimators.extrapolation.verdict import sureness
-from slipstick.experiments.extrapolate.predictions import ExtrapolationRequest, conflicts, cores_of, predict
+from slipstick.experiments.extrapolate.predictions import ExtrapolationRequest, conflicts, cores_of, predict, predict_at
 from slipstick.experiments.extrapolate.readings import Readings
 from slipstick.experiments.extrapolate.series_files import read
 from slipstick.experiments.extrapolate.surfaces import predict_surfaces
 from slipstick.experiments.pages.output import emit
-from slipstick.experiments.pages.plots import save_picture, si_ticks
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.shown import shown, visible
 
+MOST_DRAWN = 12
+"""Regions in a picture or a page, those that grow fastest."""
 HELPED = 3.0
 """High over low of a band beyond which the answer names the measurement that would narrow it."""
 
@@ -43,14 +44,25 @@ def answer(request: ExtrapolationRequest, form: str) -> None:
         emit([_whole(prediction, request) | _next(prediction, request) for prediction in predictions], form)
     else:
         emit([{"region": p.series.name, **row} for p in predictions for row in rows_of(p, request)], form)
-    if request.plot:
-        _plot(predictions, request.plot)
-    if request.report:
-        from slipstick.experiments.pages.report import rows_page
+    if request.plot or request.report:
+        _draw(predictions, readings, request)
 
-        rows = [{"region": p.series.name, **row} for p in predictions for row in rows_of(p, request)]
-        assumed = "; ".join([*predictions[0].assumptions, *readings.notes])
-        rows_page(rows, request.report, f"{Path(request.file).name} to {request.to}", f"Assuming: {assumed}.")
+
+def _draw(predictions: Sequence[Prediction], readings: Readings, request: ExtrapolationRequest) -> None:
+    """Write the picture and the page."""
+    from slipstick.experiments.pages.extrapolation_page import charts, reach, time_chart, write_extrapolation
+    from slipstick.experiments.pages.plots import draw_charts
+
+    first = sorted(predictions, key=lambda one: -one.value[-1] / one.series.y[-1])[:MOST_DRAWN]
+    drawn = [(one, predict_at(one, reach(one), request), readings.runs(one.series)) for one in first]
+    if request.plot:
+        single = charts(*drawn[0]) if len(drawn) == 1 else [time_chart(*one) for one in drawn]
+        draw_charts(single, request.plot)
+    if request.report:
+        answers = [
+            (one, charts(one, far, runs), _rows_for_people(one, request), _lines(one)) for one, far, runs in drawn
+        ]
+        write_extrapolation(request.report, f"{Path(request.file).name} to {request.to}", answers, readings.notes)
 
 
 def _say(predictions: Sequence[Prediction], notes: Sequence[str], request: ExtrapolationRequest) -> None:
@@ -63,6 +75,17 @@ def _say(predictions: Sequence[Prediction], notes: Sequence[str], request: Extra
         emit(rank(predictions), notes=heads)
         return
     (prediction,) = predictions
+    emit(
+        _rows_for_people(prediction, request),
+        notes=_lines(prediction),
+        below=["assuming: " + "; ".join([*prediction.assumptions, *notes])],
+    )
+    if request.next:
+        emit(_next(prediction, request)["measure_next"], title="measure next")
+
+
+def _lines(prediction: Prediction) -> list[str]:
+    """The answer in words, the last target first."""
     name, last = prediction.series.parameter, prediction.x[-1]
     shares = ", ".join(f"{law} {share:.0%}" for law, share in sorted(prediction.shares.items(), key=lambda s: -s[1]))
     heads = [
@@ -87,10 +110,11 @@ def _say(predictions: Sequence[Prediction], notes: Sequence[str], request: Extra
             f"most helpful: a run at {name} = {helpful[name]:g}; it would narrow the band at {last:g} from "
             f"x{helpful['band']:.2g} to about x{helpful['expected_band']:.2g}"
         )
-    rows = [_verdict_first(row) for row in rows_of(prediction, request)]
-    emit(rows, notes=heads, below=["assuming: " + "; ".join([*prediction.assumptions, *notes])])
-    if request.next:
-        emit(_next(prediction, request)["measure_next"], title="measure next")
+    return heads
+
+
+def _rows_for_people(prediction: Prediction, request: ExtrapolationRequest) -> list[dict[str, Any]]:
+    return [_verdict_first(row) for row in rows_of(prediction, request)]
 
 
 def _verdict_first(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -209,27 +233,3 @@ def _whole_rows(region: str, prediction: SurfacePrediction) -> list[dict[str, An
     kinds = ", ".join(f"{name}: {kind}" for name, kind in whole["kinds"].items())
     more = {"kinds": kinds, "points": whole["points"], "assumptions": whole["assumptions"]}
     return [{"region": region, **row, **more} for row in whole["predictions"]]
-
-
-def _plot(predictions: Sequence[Prediction], path: str) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    first = predictions[:12]
-    gains = len(first) == 1 and first[0].kind in SCALING_KINDS
-    columns = 3 if gains else min(len(first), 3)
-    lines = -(-len(first) // columns)
-    figure, axes = plt.subplots(lines, columns, figsize=(6 * columns, 4.2 * lines), squeeze=False)
-    for prediction, axis in zip(first, axes.flat, strict=False):
-        prediction.plot(axis)
-    if gains:
-        plot_gains(first[0], axes[0, 1], axes[0, 2])
-    else:
-        for axis in axes.flat[len(first) :]:
-            axis.set_visible(False)
-    si_ticks(figure)
-    figure.tight_layout()
-    save_picture(figure, path)
-    plt.close(figure)

@@ -83,6 +83,12 @@ def predict(readings: Readings, request: ExtrapolationRequest) -> list[Predictio
     return extrapolate_many(series, targets, request.kind, machine, request.family, request.level)
 
 
+def predict_at(prediction: Prediction, values: Sequence[float], request: ExtrapolationRequest) -> Prediction:
+    """The same prediction at other values of its parameter."""
+    machine = load_machine(request.machine) if request.machine else None
+    return extrapolate_many([prediction.series], values, prediction.kind, machine, request.family, request.level)[0]
+
+
 def _targets(text: str, series: Sequence[Series]) -> list[float]:
     name, equals, rest = text.partition("=")
     if equals and name.strip() != series[0].parameter:

@@ -89,6 +89,12 @@ class Readings:
             Series.of(column[part], self.times[part], chosen, str(names[part[0]]), self.statistic) for part in parts
         ]
 
+    def runs(self, series: Series) -> list[tuple[float, float]]:
+        """What was measured of a series, run by run: value of its parameter, seconds."""
+        column = self.points[:, self.parameters.index(series.parameter)]
+        rows = zip(column.tolist(), self.times.tolist(), self.regions or (series.name,) * len(column), strict=True)
+        return [(value, seconds) for value, seconds, region in rows if region == series.name]
+
 
 class MetricRows:
     """Rows of each metric of one file, counted before they are built: a list of repeats may hold millions."""

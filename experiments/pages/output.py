@@ -66,7 +66,7 @@ def emit(
         writer.writerow(names)
         writer.writerows({key: csv_cell(value) for key, value in row.items()} for row in rows)
     elif form == "table":
-        _table(_for_people(rows), title, notes, digits)
+        _table(for_people(rows), title, notes, digits)
         for text in below:
             emit_line(text)
     else:
@@ -86,7 +86,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _for_people(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def for_people(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Quantities with their unit in the cell, in place of the key's end; both ends of a band in one cell."""
     keys = list(rows[0]) if rows else []
     levels = {row.get("interval_level") for row in rows}

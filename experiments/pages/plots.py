@@ -16,19 +16,22 @@ Scale = Literal["linear", "log"]
 Numbers = Sequence[float] | FloatArray
 SHORT_LOG = 100.0
 """A logarithmic axis that spans less than this has numbers at 2 and 5 too."""
+PER_ROW = 4
+"""Charts of a picture beside each other."""
 PICTURES = (".png", ".svg", ".pdf")
 COLOURS = ("#1f5a91", "#c2571a", "#2e7d4f", "#8a3b8f", "#7a6a1f", "#35808a", "#a03040", "#555555")
 
 
 @dataclass(frozen=True)
 class PlotLine:
-    """A prediction: y over x, with the band between low and high where it is known."""
+    """A prediction: y over x, with the band between low and high where it is known; `thin` is one of several."""
 
     label: str
     x: Numbers
     y: Numbers
     low: Numbers | None = None
     high: Numbers | None = None
+    thin: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Marks:
 
 @dataclass(frozen=True)
 class Chart:
-    """What is shown over what; axis titles carry the unit."""
+    """What is shown over what; axis titles carry the unit; `x_ticks` says where an axis has its numbers."""
 
     title: str
     x_title: str
@@ -55,6 +58,7 @@ class Chart:
     y_scale: Scale = "linear"
     border: float | None = None
     border_label: str = ""
+    x_ticks: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,7 @@ def plotly_chart(chart: Chart) -> Any:
             x=list(line.x),
             y=list(line.y),
             mode="lines",
-            line={"color": colour, "width": 2},
+            line={"color": colour, "width": 0.8 if line.thin else 2},
             name=_text(line.label),
             legendgroup=group,
         )
@@ -215,16 +219,39 @@ def draw_charts(charts: Sequence[Chart], path: str | Path) -> None:
     ...     pathlib.Path(folder, "clock.svg").stat().st_size > 1000
     True
     """
+    save_picture(_figure(charts, PER_ROW), path)
+
+
+def svg(charts: Sequence[Chart]) -> str:
+    """The charts one below the other as an SVG element for a page; it needs no script."""
+    import io
+
+    import matplotlib as mpl
+
+    stream = io.StringIO()
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "slipstick", "font.family": "sans-serif"}):
+        _figure(charts, 1).savefig(stream, format="svg", metadata={"Date": None})
+    text = stream.getvalue()
+    return text[text.index("<svg") :]
+
+
+def _figure(charts: Sequence[Chart], columns: int) -> Any:
+    """A figure of matplotlib with so many charts in a row."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6.4 * len(charts), 4.6), dpi=140, layout="constrained")
-    for axes, chart in zip(figure.subplots(1, len(charts), squeeze=False)[0], charts, strict=True):
+    columns = min(columns, len(charts))
+    lines = -(-len(charts) // columns)
+    figure = Figure(figsize=(6.4 * columns, 4.6 * lines), dpi=140, layout="constrained")
+    places = figure.subplots(lines, columns, squeeze=False).ravel()
+    for axes in places[len(charts) :]:
+        axes.set_visible(False)
+    for axes, chart in zip(places, charts, strict=False):
         for index, line in enumerate(chart.lines):
             colour = COLOURS[index % len(COLOURS)]
-            axes.plot(line.x, line.y, color=colour, label=line.label)
+            axes.plot(line.x, line.y, color=colour, label=line.label, linewidth=0.7 if line.thin else 1.8)
             if line.low is not None and line.high is not None:
                 axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.16, linewidth=0)
         for mark in chart.marks:
@@ -239,8 +266,11 @@ def draw_charts(charts: Sequence[Chart], path: str | Path) -> None:
         axes.grid(visible=True, alpha=0.25)
         axes.legend(fontsize=8)
     si_ticks(figure)
-    with atomic_write(path, "wb") as stream:
-        figure.savefig(stream, format=Path(path).suffix[1:] or "png")
+    for axes, chart in zip(places, charts, strict=False):
+        if chart.x_ticks:
+            axes.set_xticks(chart.x_ticks, [f"{value:g}" for value in chart.x_ticks])
+            axes.set_xticks([], minor=True)
+    return figure
 
 
 def si_ticks(figure: Any) -> None:

@@ -38,6 +38,8 @@ td.text, th.text { text-align: left; white-space: normal; min-width: 9em; overfl
 th { white-space: normal; vertical-align: bottom; position: sticky; top: 0; background: var(--soft); cursor: pointer; }
 tr + tr td { border-top: 1px solid var(--line); } tr.front td { background: #fdf1e7; }
 label.only { margin-left: 10px; font-size: .93em; white-space: nowrap; }
+.pictures { display: flex; flex-wrap: wrap; gap: 8px; } .pictures > div { flex: 1 1 400px; max-width: 720px; }
+svg { max-width: 100%; height: auto; } details { margin: 10px 0; } summary { cursor: pointer; color: var(--accent); }
 math { font-size: 1.05em; } .formula { overflow-x: auto; padding: 8px 0; } .figure { width: 100%; overflow: hidden; }
 label.slider span { overflow-wrap: anywhere; line-height: 1.2; }
 label.slider { display: grid; grid-template-columns: minmax(9em, 1fr) 2fr 8em; gap: 10px; align-items: center; }
@@ -111,9 +113,7 @@ POLICY = (
 def write_page(
     path: str | Path, title: str, lead: str, cards: Sequence[Card], sections: Sequence[Section], script: str = ""
 ) -> Path:
-    """Write the page, plotly inlined; returns its path."""
-    from plotly.offline import get_plotlyjs
-
+    """Write the page; returns its path. Plotly (4.7 MB) is inlined where a chart or the script needs it."""
     heads = "".join(f"<div class=card><b>{escape(c.value)}</b><small>{escape(c.meaning)}</small></div>" for c in cards)
     body = "".join(f"<section><h2>{escape(s.title)}</h2>{s.html}</section>" for s in sections)
     with atomic_write(path) as stream:
@@ -122,7 +122,11 @@ def write_page(
             '<meta name=viewport content="width=device-width, initial-scale=1"><link rel=icon href="data:,">'
             f"<title>{escape(title)}</title><style>{STYLE}</style>"
         )
-        stream.write(f"<script>{get_plotlyjs()}</script></head><body>")
+        if "Plotly." in body or "Plotly." in script:
+            from plotly.offline import get_plotlyjs
+
+            stream.write(f"<script>{get_plotlyjs()}</script>")
+        stream.write("</head><body>")
         stream.write(f"<h1>{escape(title)}</h1><p>{escape(lead)}</p><div class=cards>{heads}</div>{body}")
         stream.write(f"<script>{SCRIPT}{script}</script></body></html>")
     return Path(path)
@@ -249,7 +253,7 @@ def formula_html(formula: Formula, left: str = "T") -> str:
     legend = "; ".join(f"{escape(short)} = {escape(name)}" for name, short in names.items() if short != name)
     return (
         f"<div class=formula>{mathml(expression, left)}</div>"
-        f"<p class=note>{legend}. In {escape(formula.unit)}; {escape(formula.source)}.</p>"
+        f"<p class=note>{f'{legend}. ' if legend else ''}In {escape(formula.unit)}; {escape(formula.source)}.</p>"
     )
 
 

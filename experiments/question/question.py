@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from slipstick.estimators.contract.base import check_run_names
@@ -19,8 +20,9 @@ from slipstick.experiments.question.precision import in_type
 from slipstick.experiments.question.settings import Value, by_namespace, number_of, run_number
 from slipstick.experiments.question.space import Space
 from slipstick.hwmodels.catalog import machine as machine_by_name
+from slipstick.hwmodels.files.own_names import is_own
 from slipstick.hwmodels.files.readers import InputError, unknown_name
-from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.records import Same, Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import workload as workload_by_name
 from slipstick.workloads.graph.workload import Workload
@@ -92,7 +94,11 @@ class Question:
         return question(self.original.workload, self.original.machine, None, settings, self.original.dtype)
 
     def answer(self) -> Estimate:
-        """The estimate."""
+        """The estimate; the same question is answered once."""
+        return self._answer
+
+    @cached_property
+    def _answer(self) -> Estimate:
         return self.estimator.estimate(self.workload, self.machine, self.run)
 
 
@@ -135,11 +141,41 @@ def question(
     >>> ss.question("gpt2", "H100", settings={"machine.clock": "1.2 GHz"}, dtype="bf16").machine.clock
     1200000000.0
     """
-    values, wanted_type = by_namespace(settings), dtype
     graph = workload if isinstance(workload, Workload) else workload_by_name(workload)
-    graph, stored = _stored(graph, dtype)
-    dtype = number_type(dtype) if dtype is not None and not stored else None
     base = machine_by_name(machine) if isinstance(machine, str) else machine
+    values = by_namespace(settings)
+    plain = not (vary or where or calibration is not None)
+    if not plain or not (estimator is None or isinstance(estimator, str)) or is_own(estimator):
+        return _resolved(graph, base, estimator, values, dtype, vary, calibration, where)
+    settled = Table({space: Table(each) for space, each in values.items()})
+    kept = _kept(Same(graph), base, estimator, settled, dtype)
+    if not kept:
+        kept.append(_resolved(graph, base, estimator, values, dtype))
+    return kept[0]
+
+
+@lru_cache(maxsize=8)
+def _kept(
+    workload: Same[Workload], machine: Machine, estimator: str | None, values: Table[Table[Value]], dtype: str | None
+) -> list[Question]:
+    """The place for a question to an estimator that ships: the same one is often asked again."""
+    return []
+
+
+def _resolved(
+    workload: Workload,
+    base: Machine,
+    estimator: str | NamedEstimator | Estimator | None,
+    values: Mapping[str, Mapping[str, Value]],
+    dtype: str | None = None,
+    vary: Mapping[str, Values] | Sequence[str] = (),
+    calibration: Fitted | None = None,
+    where: Sequence[str] = (),
+) -> Question:
+    """See `question`; `values` by namespace."""
+    wanted_type = dtype
+    graph, stored = _stored(workload, dtype)
+    dtype = number_type(dtype) if dtype is not None and not stored else None
     target = as_executed(graph, base.using(values["machine"]) if values["machine"] else base, values["machine"])
     run = {name: run_number(graph, name, value) for name, value in values["run"].items()}
     for name, value in run.items():
@@ -173,7 +209,7 @@ def question(
     original = None
     if estimator is None and calibration is None:
         named = {f"{name}.{key}": value for name, inner in values.items() for key, value in inner.items()}
-        original = Original(workload, machine, Table(named), wanted_type)
+        original = Original(workload, base, Table(named), wanted_type)
     made = Question(graph, target, chosen, Run(run), why, Run(numbers), space, dtype or stored, calibration, remarks)
     return replace(made, original=original)
 

@@ -105,6 +105,30 @@ def test_strong_scaling_says_speedup_efficiency_and_how_many_to_take(
     assert "best speed-up x efficiency at threads = " in capsys.readouterr().out
 
 
+def test_the_page_shows_points_laws_band_and_formula_without_a_script(tmp_path: Path) -> None:
+    path, page, picture = tmp_path / "runs.csv", tmp_path / "page.html", tmp_path / "runs.svg"
+    runs = [(p, (5 + 98 / p + 0.05 * p) * factor) for p in (1, 2, 4, 8, 16, 24) for factor in (0.97, 1.0, 1.02)]
+    path.write_text("threads,time_s\n" + "".join(f"{p},{time}\n" for p, time in runs))
+    assert run(["extrapolate", str(path), "--to", "48,128", "--report", str(page), "--plot", str(picture)]) == 0
+    text = page.read_text(encoding="utf-8")
+    assert text.count("<svg") == 2 and "<math" in text and "Plotly" not in text
+    assert len(text) < 250_000
+    for words in ("each run", "measured (median)", "asked for", "amdahl (", "80% band", "speed-up", "at threads = 128"):
+        assert words in text
+    assert "each run" in picture.read_text(encoding="utf-8")
+
+
+def test_the_drawn_laws_are_those_that_were_averaged() -> None:
+    from slipstick.estimators.extrapolation import Series, extrapolate
+
+    for kind, times in (("strong", [10.0, 5.5, 3.25, 2.3, 1.9]), ("weak", [1.0, 1.1, 1.3, 1.7, 2.4])):
+        prediction = extrapolate(Series.of([1, 2, 4, 8, 16], times, "threads"), [32, 64], kind)
+        assert sum(curve.share for curve in prediction.curves) == pytest.approx(1, abs=0.01)
+        assert {curve.name for curve in prediction.curves} <= set(prediction.shares)
+        ends = [min(curve.times[0] for curve in prediction.curves), max(curve.times[0] for curve in prediction.curves)]
+        assert 0.9 * ends[0] < prediction.value[0] < 1.1 * ends[1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

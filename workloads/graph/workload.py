@@ -10,10 +10,13 @@ from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import sympy as sp
 
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import Table, content_digest
+from slipstick.workloads.graph.alike import Distinct, distinct
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount, Cost, bind_amount, symbols_of
 
 if TYPE_CHECKING:
@@ -86,11 +89,7 @@ class Op:
             return self
 
         def put(amount: Amount) -> Amount:
-            if not isinstance(amount, sp.Basic):
-                return amount
-            if amount not in known:
-                known[amount] = bind_amount(amount, values)
-            return known[amount]
+            return _put(amount, values, known)
 
         return Op(
             self.name,
@@ -103,6 +102,30 @@ class Op:
             self.body.bind_known(values) if self.body else None,
             self.payload,
         )
+
+    def _repeated(self, name: str, times: Amount) -> Op:
+        """The same execution under another name, done another number of times."""
+        if name == self.name and times is self.times:
+            return self
+        one = object.__new__(Op)  # its data type was checked already
+        one.__dict__.update(self.__dict__, name=name, times=times)
+        if times is not self.times:
+            one.__dict__.pop("symbols", None)
+        return one
+
+
+def _added(amounts: list[Amount]) -> Amount:
+    """The sum; open amounts at once, for sympy sorts the terms of a sum at every step."""
+    return sp.Add(*amounts) if any(isinstance(one, sp.Basic) for one in amounts) else sum(amounts)
+
+
+def _put(amount: Amount, values: Mapping[str, Amount], known: dict[Amount, Amount]) -> Amount:
+    """An amount with values in place of symbols; `known` holds what was bound already."""
+    if not isinstance(amount, sp.Basic):
+        return amount
+    if amount not in known:
+        known[amount] = bind_amount(amount, values)
+    return known[amount]
 
 
 @dataclass(frozen=True)
@@ -160,6 +183,22 @@ class Workload:
     def __len__(self) -> int:
         return len(self.operations)
 
+    @cached_property
+    def merged(self) -> tuple[Op, ...]:
+        """Each distinct operation once, done as often as all that are like it; shape (distinct,)."""
+        times: list[list[Amount]] = [[] for _ in self.distinct.operations]
+        for op, place in zip(self.operations, self.distinct.place.tolist(), strict=True):
+            times[place].append(op.times)
+        pairs = zip(self.distinct.operations, times, strict=True)
+        return tuple(op._repeated(op.name, op.times if len(each) == 1 else _added(each)) for op, each in pairs)
+
+    @cached_property
+    def executions(self) -> npt.NDArray[np.float64]:
+        """How often each operation is done, all sizes bound, shape (operations,); not to be changed."""
+        counts = np.array([float(op.times) for op in self.operations])
+        counts.flags.writeable = False
+        return counts
+
     @property
     def graph(self) -> nx.DiGraph[str]:
         """The operations as a networkx graph of your own, to look at and to edit: `slipstick.workload` takes it back.
@@ -198,7 +237,13 @@ class Workload:
     @cached_property
     def symbols(self) -> frozenset[str]:
         """Names that are still open."""
-        return frozenset().union(*(op.symbols for op in self.operations))
+        times = {op.times for op in self.operations if isinstance(op.times, sp.Basic)}
+        return frozenset().union(*(op.symbols for op in self.distinct.operations), *map(symbols_of, times))
+
+    @cached_property
+    def distinct(self) -> Distinct:
+        """The operations that differ in more than their name and how often they are done."""
+        return distinct(self.operations)
 
     @cached_property
     def identity(self) -> str:
@@ -211,7 +256,7 @@ class Workload:
     def cost(self) -> Cost:
         """The sum over all operations, each as often as it is done."""
         total = Cost()
-        for op in self.operations:
+        for op in self.merged:
             total = total + op.cost * op.times
         return total
 
@@ -231,9 +276,14 @@ class Workload:
     def bind_known(self, values: Mapping[str, Amount]) -> Workload:
         """As `bind`, but names that are no symbol here are passed over."""
         known: dict[Amount, Amount] = {}  # a graph repeats a few expressions thousands of times
+        firsts = tuple(op._bind(values, known) for op in self.distinct.operations)
+        operations = zip(self.operations, self.distinct.place.tolist(), strict=True)
         return self._with(
-            operations=tuple(op._bind(values, known) for op in self.operations),
+            operations=tuple(
+                firsts[place]._repeated(op.name, _put(op.times, values, known)) for op, place in operations
+            ),
             defaults=Table({name: value for name, value in self.defaults.items() if name not in values}),
+            distinct=Distinct(firsts, self.distinct.place),
         )
 
     def called(self, name: str) -> Workload:

@@ -106,6 +106,8 @@ class ScalingPosterior:
         Posterior probability that each point is an outlier.
     issued
         Posterior probability that the work follows the machine's cycles per instruction.
+    laws
+        The place in `NAMES` of each averaged curve's law, shape (candidates,).
     """
 
     average: Average
@@ -113,6 +115,7 @@ class ScalingPosterior:
     shares: FloatArray
     outliers: FloatArray
     issued: float
+    laws: Places
 
     def at(self, targets: int) -> ScalingPosterior:
         """The belief about the first targets alone."""
@@ -231,6 +234,7 @@ def _average(
         _sums(some.law, share, len(NAMES)),
         _sums(possible.outlier + 1, weighed.each.sum(axis=0), len(points.u) + 1)[1:],
         float(share @ some.issue),
+        some.law,
     )
 
 

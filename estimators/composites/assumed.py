@@ -1,0 +1,56 @@
+"""What an answer of a composite takes for granted, line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from slipstick.estimators.composites.kept_workloads import resident
+from slipstick.estimators.operation.roofline import serving_rate
+from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Same
+from slipstick.hwmodels.files.shown import format_quantity
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.footprint import attends_to_cache
+from slipstick.workloads.graph.workload import Workload
+
+
+def served(machine: Machine, unit: str, dtype: str) -> str:
+    """UNIT.DTYPE; a product that another engine or another data type serves says which."""
+    if unit == "matrix" and _widened(machine, dtype):
+        return f"{unit}.{dtype} at the rate of float32 ({machine.name} states none for {dtype}: values are widened)"
+    rated = [name for name in ("matrix", "vector") if name in machine.engines]
+    rated = [name for name in rated if dtype in machine.engines[name].flop_per_cycle]
+    return f"{unit}.{dtype}" + (" on the vector engine" if unit == "matrix" and rated == ["vector"] else "")
+
+
+def _widened(machine: Machine, dtype: str) -> bool:
+    try:
+        return serving_rate(machine, "matrix", dtype)[1] != dtype
+    except InputError:  # refused where its rate is needed; instructions need none
+        return False
+
+
+def fusion_notes(before: Workload, after: Workload) -> tuple[str, ...]:
+    """How many operations the runtime fused into how many."""
+    return (f"{len(before)} operations fused into {len(after)}",) if len(after) < len(before) else ()
+
+
+def memory_notes(workload: Workload, machine: Machine) -> tuple[str, ...]:
+    """That the machine cannot hold the workload, where the graph says so; graphs of many devices say their own."""
+    kept = None if "devices" in workload.metadata else resident(Same(workload))
+    main = machine.main_memory
+    there = machine.memory[main].capacity * machine.instances(main)
+    if kept is None or not there or kept <= there:
+        return ()
+    updates = any(op.kind == "optimizer" for op in workload)
+    decodes = any(map(attends_to_cache, workload))
+    serving = "parameters, keys and values alone take" if decodes else "parameters alone take"
+    what = "parameters, gradients and optimizer state alone take" if updates else serving
+    sizes = [format_quantity(size, "byte") for size in (kept, there)]
+    return (f"does not fit: {what} {sizes[0]}, {main} of {machine.name} has {sizes[1]}",)
+
+
+def defaults_used(workload: Workload, run: Mapping[str, float]) -> tuple[str, ...]:
+    """Defaults that the user did not choose, as text."""
+    used = [f"{name} = {value:g}" for name, value in workload.defaults.items() if name not in run]
+    return (f"defaults {', '.join(used)}",) if used else ()

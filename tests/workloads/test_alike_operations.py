@@ -1,0 +1,59 @@
+"""Operations that are alike are bound and timed once: nothing but the time that takes may change."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+import sympy as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+import slipstick as ss
+from slipstick.workloads.graph.cost import bind_amount
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.layers.single import dense
+
+BATCH, LENGTH = sp.symbols("batch seq_len", positive=True)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "resnet50", "gnmt", "llama-3-8b-decode"])
+def test_each_operation_has_the_identity_of_the_one_it_is_like(name: str) -> None:
+    workload = ss.workload(name)
+    bound = workload.bind(batch=3)
+    for graph in (workload, bound):
+        alike = [graph.distinct.operations[place] for place in graph.distinct.place]
+        assert [op.identity for op in graph] == [op.identity for op in alike]
+        assert sum(op.times for op in graph.merged) == sum(op.times for op in graph)
+    alone = [replace(op).bind({"batch": 3}) for op in workload]
+    assert [op.identity for op in alone] == [op.identity for op in bound]
+    assert [(op.name, op.times) for op in alone] == [(op.name, op.times) for op in bound]
+
+
+def test_operations_that_differ_in_times_alone_are_alike_and_keep_their_symbols() -> None:
+    product = dense("a", 8, 16, 32)
+    graph = Workload("two", (product, replace(product, name="b", times=BATCH), dense("c", 8, 16, 33)))
+    assert graph.distinct.place.tolist() == [0, 0, 1]
+    assert [op.symbols for op in graph] == [frozenset(), {"batch"}, frozenset()]
+    assert graph.symbols == {"batch"}
+    bound = graph.bind(batch=5)
+    assert bound.symbols == frozenset() and [op.times for op in bound.merged] == [6, 1]
+    assert bound.cost.flop == 6 * 2 * 8 * 16 * 32 + 2 * 8 * 16 * 33
+
+
+@given(st.integers(1, 4096), st.integers(1, 4096), st.booleans())
+def test_whole_sizes_are_bound_as_sympy_binds_them(batch: int, length: int, in_floats: bool) -> None:
+    values = {"batch": float(batch) if in_floats else batch, "seq_len": float(length) if in_floats else length}
+    for amount in (12 * BATCH * LENGTH**2 + 768 * BATCH, 3 * BATCH / 4, (BATCH - LENGTH) ** 2 + 1, BATCH / LENGTH):
+        bound = bind_amount(amount, values)
+        number = amount.xreplace({one: sp.sympify(values[str(one)]) for one in amount.free_symbols}).doit()
+        assert type(bound) is (int if number.is_integer else float) or in_floats
+        assert math.isclose(bound, float(number), rel_tol=1e-15)
+
+
+def test_the_same_question_is_answered_once_and_another_size_anew() -> None:
+    first = ss.question("gpt2-inference", "a100-sxm-40gb", settings={"workload.batch": 2})
+    assert ss.question("gpt2-inference", "a100-sxm-40gb", settings={"workload.batch": 2}) is first
+    other = ss.question("gpt2-inference", "a100-sxm-40gb", settings={"workload.batch": 4})
+    assert other.answer().time > first.answer().time
