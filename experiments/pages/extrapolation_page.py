@@ -53,7 +53,7 @@ def time_chart(prediction: Prediction, drawn: Prediction, runs: Sequence[tuple[f
     marks = [Marks(f"measured ({series.statistic})" if max(series.repeats) > 1 else "measured", series.x, series.y, 7)]
     if len(runs) > len(series.x):
         marks.insert(0, Marks("each run", [x for x, _ in runs], [time for _, time in runs], 7, "dot"))
-    marks.append(Marks("asked for", prediction.x, prediction.value, 1))
+    marks.append(Marks("expected", prediction.x, prediction.value, 1))
     times = [*series.y, *prediction.value]
     return Chart(
         series.name or "time",
@@ -121,8 +121,8 @@ def write_extrapolation(
         cards.append(Card(shown(prediction.value[-1], "s"), lines[0]))
         body = "".join(f"<p class=note>{escape(text)}</p>" for text in lines[1:])
         pictures = "".join(f"<div>{svg([chart])}</div>" for chart in drawn)
-        sections.append(Section(f"Measured and expected{place}", f"<div class=pictures>{pictures}</div>{body}"))
-        sections.append(Section(f"Asked for{place}", table_html(for_people(rows), f"rows{index}")))
+        sections.append(Section(f"Times and speed-up{place}", f"<div class=pictures>{pictures}</div>{body}"))
+        sections.append(Section(f"Expected{place}", table_html(for_people(rows), f"rows{index}")))
         assumed = "".join(f"<li>{escape(text)}</li>" for text in (*prediction.assumptions, *notes))
         formula = formula_html(prediction.main_law.formula(prediction.series.parameter, prediction.formula.source))
         folded = f"<details><summary>What was taken for granted</summary><ul>{assumed}</ul></details>"
@@ -131,7 +131,7 @@ def write_extrapolation(
 
 
 def _ticks(prediction: Prediction, drawn: Prediction) -> tuple[float, ...]:
-    """Values that were measured or asked for, as many as an axis can show; none on a linear axis."""
+    """Values that were measured or predicted, as many as an axis can show; none on a linear axis."""
     if _scale(drawn.x) == "linear":
         return ()
     places = sorted({*prediction.series.x, *prediction.x})
