@@ -52,14 +52,14 @@ class Strong:
 
     def curves(self) -> tuple[AveragedLaw, ...]:
         """The likeliest curve of each law with a share."""
-        belief, found = self.belief, []
+        belief, laws = self.belief, []
         for place, name in enumerate(NAMES):
             inside = np.flatnonzero(belief.laws == place)
             if name in self.shares and len(inside):
                 likeliest = inside[int(np.argmax(belief.average.weights[inside]))]
                 times = np.exp(belief.average.middles[likeliest])
-                found.append(AveragedLaw(name, self.shares[name], tuple(map(float, times))))
-        return tuple(sorted(found, key=lambda curve: -curve.share))
+                laws.append(AveragedLaw(name, self.shares[name], tuple(map(float, times))))
+        return tuple(sorted(laws, key=lambda law: -law.share))
 
     def band(self, level: float) -> tuple[FloatArray, FloatArray]:
         """Ends of the band [s], shape (targets,); it holds the answer."""
