@@ -16,6 +16,7 @@ from slipstick.experiments.question.facts import items_of, unit_of
 from slipstick.experiments.question.memory_need import NOT
 from slipstick.experiments.question.objectives import FIT, FRONT, known_only
 from slipstick.experiments.studies.at_sizes import able
+from slipstick.experiments.studies.ends import remarks_at_ends
 from slipstick.experiments.studies.sweep import Columns
 from slipstick.experiments.studies.whatif import WhatIf, column_rows
 from slipstick.hwmodels.files.shown import count_shown, shown
@@ -34,7 +35,7 @@ def print_sweep_table(
         notes.append("bands of ratios: what was fitted, and most of what the fit misses, is one for both times")
     doubts = remarks(answer.question)  # below the table, with what is assumed
     notes += [text for text in lines if text not in doubts]
-    notes += _host_notes(answer, table)
+    notes += [*_host_notes(answer, table), *remarks_at_ends(answer.question)]
     rates = _rates(answer, table)
     rate = next(iter(rates), "")
     table = {**table, **rates}

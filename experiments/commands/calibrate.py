@@ -47,12 +47,17 @@ def register(app: typer.Typer) -> None:
             job = JobRequest(study, on, None, tuple(set or ()), form=format, measured=measured, fit=tuple(fit or ()))
             print_fit(job, level, out, plot)
             return
-        only(context, "a study", STUDY)
         from slipstick.experiments.answers.calibrating import calibrate_study
+        from slipstick.experiments.calibrate.device_study import is_device_study
+        from slipstick.hwmodels.files.readers import read_toml
+
+        across = is_device_study(read_toml(study))
+        only(context, "a study across devices" if across else "a study", DEVICES if across else STUDY)
 
         calibrate_study(study, intervals, level, out, format, trusted or (), plot)
 
 
 JOB = ("measured", "fit", "on", "set", "level", "out", "plot", "format")
+DEVICES = ("out", "format")
 STUDY = ("intervals", "level", "out", "plot", "trusted", "format")
 """What each way to an answer reads; other options are refused."""

@@ -126,6 +126,9 @@ def register(app: typer.Typer) -> None:
 
             questions = [with_kernel(questions[0], workload, calibration, threads)]
         if counters:
+            only(context, "the counters", COUNTERS)
+            if len(questions) > 1 or refused:
+                raise InputError(f"--on {on}: --counters are of one machine at a time")
             print_counters(questions[0], format)
             return
         print_answers(questions, format, parts, verbose=verbose, refused=refused)
@@ -156,6 +159,7 @@ PLAIN = (
     *("on", "set", "estimator", "calibration", "anchors", "parts", "dtype", "given", "train", "counters", "attention"),
     *("verbose", "number", "report", "format"),
 )
+COUNTERS = tuple(name for name in PLAIN if name not in ("parts", "verbose", "report"))
 """What each way to an answer reads; other options are refused."""
 
 

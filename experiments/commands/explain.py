@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from slipstick.experiments.commands.estimator_option import ESTIMATOR
-from slipstick.experiments.commands.numbers import INPUT, TRAIN, WithNumbers
+from slipstick.experiments.commands.numbers import INPUT, TRAIN, WithNumbers, only
 from slipstick.hwmodels.files.own_names import OwnName
 
 
@@ -17,6 +17,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command(cls=WithNumbers)
     def explain(
+        context: typer.Context,
         workload: Annotated[
             OwnName | None,
             typer.Argument(parser=OwnName, help="a built-in workload, a .json file, FILE.py:FUNCTION"),
@@ -66,6 +67,7 @@ def register(app: typer.Typer) -> None:
         if trace:
             from slipstick.experiments.traces.miss import explain_trace
 
+            only(context, "a recorded trace", TRACE)
             measured_line, account = explain_trace(trace, on, set or [], workload)
             emit(account, format, "measured minus predicted (Shapley over the terms)", [measured_line])
             return
@@ -140,3 +142,7 @@ def register(app: typer.Typer) -> None:
             emit_line(text)
         if report:
             print(f"report: {page.resolve()}")
+
+
+TRACE = ("trace", "on", "set", "format")
+"""What the explanation of a trace reads; other options are refused."""

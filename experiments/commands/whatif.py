@@ -62,6 +62,7 @@ def register(app: typer.Typer) -> None:
         from dataclasses import replace
 
         from slipstick.experiments.commands.numbers import job_settings, named_settings, today_and_varied
+        from slipstick.experiments.studies.whatif import with_threads_of_today
         from slipstick.experiments.subjects.jobs import is_job
         from slipstick.hwmodels.files.readers import InputError
 
@@ -93,6 +94,7 @@ def register(app: typer.Typer) -> None:
 
         program = own_or_none(workload, [on], given or (), train, number or ())
         settings, vary = today_and_varied(named_settings(program or workload, set, number), vary)
+        settings = with_threads_of_today(settings, vary, on)
         study = Study.of_question(
             workload, on, estimator, settings, vary, where or [], objective or [], dtype, program, given or (), train
         )

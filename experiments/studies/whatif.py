@@ -13,11 +13,13 @@ from slipstick.estimators.composites.consumption import COST, ENERGY
 from slipstick.estimators.contract.named import NamedEstimator
 from slipstick.estimators.contract.protocols import Estimator, Fitted
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, Estimate
+from slipstick.estimators.schedule.threads.thread_schedule import hardware_threads
 from slipstick.experiments.question.axes import Values
 from slipstick.experiments.question.objectives import BANDS, FRONT
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.space import Space
 from slipstick.experiments.studies.sweep import Columns, swept, task
+from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
@@ -155,6 +157,19 @@ def answer(
     columns = swept(work, executor, progress)
     notes = (*work.notes, *work.over_cap(question.machine, columns))
     return WhatIf(question, question.answer(), columns, level, work.unknown, notes)
+
+
+def with_threads_of_today(settings: Sequence[str], vary: Sequence[str], machine: str) -> list[str]:
+    """Settings with all hardware threads of the machine, where threads vary and none are set: today has threads, too.
+
+    Without them another model would answer for today, one that knows no threads.
+    """
+    name = "run.threads"
+    if any(text.partition("=")[0].strip() == name for text in settings):
+        return list(settings)
+    if not any(text.partition("=")[0].strip() == name for text in vary):
+        return list(settings)
+    return [*settings, f"{name}={hardware_threads(machine_by_name(machine))}"]
 
 
 def columns_of(frame: pd.DataFrame) -> Columns:

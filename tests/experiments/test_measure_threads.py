@@ -1,8 +1,11 @@
 """Measuring threads: contention, programs of one's own, the file between, and clocks that nobody states."""
 
 import json
+import queue
+import re
 import sys
-from dataclasses import replace
+import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -13,10 +16,12 @@ from slipstick.experiments.commands import cli
 from slipstick.experiments.measure.clocks.core_clock import counted_clock, stated_clock
 from slipstick.experiments.measure.host import host_topology
 from slipstick.experiments.measure.host.host_topology import detect
+from slipstick.experiments.measure.threads import training_times
 from slipstick.experiments.measure.threads.contention_times import layer_weights, measure_contention
 from slipstick.experiments.measure.threads.network_threads import thread_counts
 from slipstick.experiments.measure.threads.scaling_runs import is_function, measure_scaling, sizes_of, write_csv
 from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.files.own_names import OwnName
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.importers.cpuinfo import parse_cpufreq, parse_cpuinfo, system_topology
 from slipstick.hwmodels.importers.lscpu import Topology
@@ -203,3 +208,70 @@ def test_a_broken_file_is_refused(change: dict[str, object], words: str, tmp_pat
 def test_a_topology_says_how_its_clock_was_got() -> None:
     host = Topology("m", 1, 1, 1, 1, (), clock=1e9, memory=1e9, clock_source="cpufreq: base_frequency")
     assert host.machine().source_of("clock") == "cpufreq: base_frequency"
+
+
+OWN = """
+import multiprocessing, os
+from torch import nn
+
+class Mine(nn.Sequential):
+    pass
+
+def mine():
+    return Mine(nn.Flatten(), nn.Linear(16, 4), nn.Tanh(), nn.Linear(4, 2))
+
+def gone():
+    if multiprocessing.parent_process() is not None:
+        os._exit(9)
+    return mine()
+
+def wrong():
+    if multiprocessing.parent_process() is not None:
+        raise ValueError("no such thing in a worker")
+    return mine()
+"""
+
+
+@pytest.mark.slow
+def test_an_own_module_of_a_fresh_folder_is_trained_by_several_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_network_here.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    times = training_times.measure_training(OwnName("own_network_here:mine"), (2,), ("batch,16",), images=3, repeats=1)
+    assert [one.threads for one in times] == [2] and times[0].seconds > 0
+    for name, words in (("gone", "ended without an answer (exit code 9)"), ("wrong", "no such thing in a worker")):
+        start = time.monotonic()
+        with pytest.raises(InputError, match=re.escape(words)):
+            training_times.measure_training(
+                OwnName(f"own_network_here:{name}"), (2,), ("batch,16",), images=3, repeats=1
+            )
+        assert time.monotonic() - start < 120  # starting two processes with torch; it was 600 s
+
+
+@dataclass
+class Worker:
+    exitcode: int | None
+
+
+@pytest.mark.parametrize(
+    ("codes", "there", "words"),
+    [
+        ((None, -9), [], "exit code -9: killed, perhaps for want of memory"),
+        ((0, 0), [0.5], "ended without an answer (exit code 0)"),
+        ((None, None), [0.5, "ValueError: mine at my.py:3: x"], "a training process failed: ValueError: mine"),
+        ((0, None), [0.5, 0.25], ""),
+    ],
+)
+def test_a_worker_that_is_gone_is_noticed_at_once(
+    codes: tuple[int | None, ...], there: list[object], words: str
+) -> None:
+    answers: queue.Queue[object] = queue.Queue()
+    for one in there:
+        answers.put(one)
+    workers = [Worker(code) for code in codes]
+    if not words:
+        assert training_times._answers("my:net", workers, answers) == there
+        return
+    with pytest.raises(InputError, match=re.escape(words)):
+        training_times._answers("my:net", workers, answers)

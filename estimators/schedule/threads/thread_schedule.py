@@ -132,10 +132,9 @@ class ThreadSchedule(FormulaSchedule):
             return (f"{threads} of {there} hardware threads",)
         if self.beyond == "wider":
             cores = -(-threads // machine.threads_per_core)
-            return (
-                f"{threads} threads are a wider machine: {cores} cores of its kind, {machine.name} has {machine.cores}",
-            )
-        return (f"{threads} threads oversubscribe {there} hardware threads of {machine.name}: no faster than those",)
+            keeps = f"--estimator threads-counted keeps its {machine.cores}"
+            return (f"{threads} threads are a wider machine of {cores} cores; {keeps}",)
+        return (f"{threads} threads oversubscribe {there} hardware threads; --estimator phi-a adds cores for them",)
 
     def _contention_notes(self, workload: Workload, machine: Machine) -> tuple[str, ...]:
         kinds = sorted({str(op.attributes["contention"]) for op in workload if self.lane(op) == "contended"})

@@ -10,15 +10,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from queue import Empty
 from typing import Any
 
 import numpy as np
 
 from slipstick.hwmodels.files.readers import InputError
-from slipstick.workloads.importers.torch.by_name import model_and_inputs
+from slipstick.workloads.importers.torch.by_name import model_and_inputs, own_failure
 
 LEARNING_RATE = 1e-6
 WARM = 3
+LOOKS, LEAVES = 0.5, 5.0
+"""Seconds between looks at the workers, and after which one that has answered must have left."""
 
 
 @dataclass(frozen=True)
@@ -90,13 +93,16 @@ def measure_training(
 
 
 class _TrainingStep:
-    """A model with its example, trained in place."""
+    """A model with its example, trained in place; its weights are those given, where they are shared."""
 
-    def __init__(self, target: str, shapes: Sequence[str], model: Any = None) -> None:
+    def __init__(self, target: str, shapes: Sequence[str], shared: Mapping[str, Any] | None = None) -> None:
         import torch
 
         built, inputs = model_and_inputs(target, shapes)
-        self.model = (built if model is None else model).train()
+        self.model = built.train()
+        if shared is not None:
+            for name, parameter in self.model.named_parameters():
+                parameter.data = shared[name]
         entries = list(inputs.values()) if isinstance(inputs, Mapping) else list(inputs)
         self.inputs = []
         for wanted in entries:
@@ -131,32 +137,73 @@ def _timed(task: Callable[[], object]) -> float:
 
 
 def _workers(target: str, shapes: tuple[str, ...], count: int, images: int) -> list[float]:
-    """One number a worker: its median seconds an image."""
+    """One number a worker: its median seconds an image.
+
+    Workers build the model themselves and share its weights: an object of a class of the user's own would not be found
+    by a process that does not know where the class is.
+    """
     try:
         import torch.multiprocessing as processes
     except ImportError:
         raise InputError("measuring training needs torch: pip install 'slipstick[torch]'") from None
     model, _ = model_and_inputs(target, shapes)
     model.share_memory()
+    shared = {name: parameter.data for name, parameter in model.named_parameters()}
     context = processes.get_context("spawn")
     barrier, answers = context.Barrier(count), context.Queue()
     workers = [
-        context.Process(target=_work, args=(target, shapes, model, images, barrier, answers)) for _ in range(count)
+        context.Process(target=_work, args=(target, shapes, shared, images, barrier, answers), daemon=True)
+        for _ in range(count)
     ]
     for worker in workers:
         worker.start()
-    results = [answers.get(timeout=600) for _ in workers]
-    for worker in workers:
-        worker.join()
+    try:
+        return _answers(target, workers, answers)
+    finally:
+        for worker in workers:
+            worker.join(timeout=LEAVES)
+            worker.kill()
+
+
+def _answers(target: str, workers: Sequence[Any], answers: Any) -> list[float]:
+    """What each worker found.
+
+    Raises
+    ------
+    InputError
+        As soon as one of them fails or is gone: the others wait for it.
+    """
+    results: list[float] = []
+    while len(results) < len(workers):
+        gone = [worker.exitcode for worker in workers if worker.exitcode is not None]  # before the last look
+        try:
+            answer = answers.get(timeout=LOOKS)
+        except Empty:
+            if len(gone) > len(results) or any(gone):
+                code = next((one for one in gone if one), 0)
+                raise InputError(
+                    f"{target!r}: one of {len(workers)} training processes ended without an answer (exit code {code}"
+                    f"{': killed, perhaps for want of memory' if code < 0 else ''})"
+                ) from None
+            continue
+        if isinstance(answer, str):
+            raise InputError(f"{target!r}: a training process failed: {answer}")
+        results.append(float(answer))
     return results
 
 
-def _work(target: str, shapes: tuple[str, ...], model: Any, images: int, barrier: Any, answers: Any) -> None:
+def _work(
+    target: str, shapes: tuple[str, ...], shared: Mapping[str, Any], images: int, barrier: Any, answers: Any
+) -> None:
     import torch
 
-    torch.set_num_threads(1)
-    step = _TrainingStep(target, shapes, model)
-    for _ in range(WARM):
-        step.train()
-    barrier.wait()
-    answers.put(float(np.median([_timed(step.train) for _ in range(images)])))
+    try:
+        torch.set_num_threads(1)
+        step = _TrainingStep(target, shapes, shared)
+        for _ in range(WARM):
+            step.train()
+        barrier.wait()
+        answers.put(float(np.median([_timed(step.train) for _ in range(images)])))
+    except Exception as error:  # whatever the user's model raises is his to read
+        barrier.abort()
+        answers.put(own_failure(error))
