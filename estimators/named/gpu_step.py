@@ -42,6 +42,8 @@ from slipstick.workloads.transforms.mixed import HALF
 
 FEW = 3
 """Fewer operations are kernels to be timed by themselves, not a step that a host issues."""
+NODES = 15
+"""Points of the quadrature over a normal law: the third digit of its moments."""
 ROW = 8
 """16-bit numbers of the widest load, 16 bytes."""
 UNEVEN = 0.17
@@ -155,7 +157,8 @@ def gpu_step(
     answer = estimator.estimate(workload, machine, run)
     spent = _spent(answer, estimator.bound(workload, machine, run))
     uneven = _uneven(spent) if machine.runtime.mode == "eager" else ""
-    width = float(np.hypot(band(kernels.scatter, spent, len(answer.parts), answer.metrics), UNEVEN if uneven else 0.0))
+    host = _host_seconds(estimator.schedule, workload, machine)
+    width = float(np.hypot(band(kernels.scatter, spent, len(answer.parts), host), UNEVEN if uneven else 0.0))
     other = None if links else _by_programs(workload, machine, run, estimator.schedule, answer.time, width)
     remarks = [*outside(spent), *([uneven] if uneven else []), *([other[1]] if other else [])]
     return GpuStep(replace(made, residual_std=other[0] if other else width), tuple(remarks))
@@ -248,12 +251,17 @@ def _range(place: Beyond) -> str:
     return f"{place.low:,.0f}" if place.low == place.high else f"{place.low:,.0f}..{place.high:,.0f}"
 
 
-def band(
-    scatter: Mapping[str, Scatter], spent: Sequence[Spent], operations: int, metrics: Mapping[str, float]
-) -> float:
+def _host_seconds(schedule: Schedule, workload: Workload, machine: Machine) -> float:
+    """What a host takes to issue the operations; 0 where it issues none one by one, or open sizes decide how many."""
+    pace = schedule.pace(as_compiled(workload, machine), machine) if isinstance(schedule, HostIssue) else None
+    return 0.0 if pace is None else pace[0] * pace[1]
+
+
+def band(scatter: Mapping[str, Scatter], spent: Sequence[Spent], operations: int, host: float = 0.0) -> float:
     """Standard deviation of log time of a whole: of one class as if all its operations erred alike, of several
     classes independently; wider beyond the measured shapes, for weights stored narrower than they are multiplied and in
-    networks of convolutions; the host's scatter as far as the device waits for it."""
+    networks of convolutions. Where a host issues the operations, in `host` seconds, either may be the longer
+    (`longer_of`)."""
     errors: dict[str, float] = {}
     whole = convolutions = 0.0
     for one in spent:
@@ -268,9 +276,33 @@ def band(
     kernels = float(np.sqrt(sum(error**2 for error in errors.values())) / (whole or 1.0))
     if operations >= FEW:
         kernels = float(np.hypot(kernels, CONVOLUTIONAL * min(1.0, 4 * convolutions / (whole or 1.0))))
-    busy = min(1.0, metrics.get("device_busy", 1.0))
-    waiting = HOST if busy < 1.0 - 1e-6 else 0.0
-    return float(np.hypot(np.hypot(kernels * busy, waiting * (1 - busy)), WHOLE))
+    return float(np.hypot(longer_of(whole, kernels, host, HOST), WHOLE))
+
+
+def longer_of(device: float, of_device: float, host: float, of_host: float) -> float:
+    """Root mean square of log(longer / the longer of two times), each of a normal logarithm.
+
+    Parameters
+    ----------
+    device, host
+        Seconds.
+    of_device, of_host
+        Standard deviations of their logs.
+
+    Examples
+    --------
+    A device that takes much longer than its host, a host that takes much longer, and both alike:
+
+    >>> [round(longer_of(one, 0.1, other, 0.6), 2) for one, other in ((1.0, 0.01), (0.01, 1.0), (1.0, 1.0))]
+    [0.1, 0.6, 0.43]
+    """
+    if host <= 0 or device <= 0:
+        return of_device
+    points, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    logs = math.log(device) + of_device * points[:, None], math.log(host) + of_host * points[None, :]
+    longer = np.maximum(*logs)
+    squares = (longer - math.log(max(device, host))) ** 2
+    return float(np.sqrt(np.sum(weights[:, None] * weights[None, :] * squares) / (2 * np.pi)))
 
 
 def _grouped(notes: Mapping[str, str]) -> list[str]:

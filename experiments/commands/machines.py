@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from slipstick.hwmodels.machine import Machine
 
 FORMAT = "table | json | csv"
 
@@ -46,7 +49,7 @@ def register(app: typer.Typer) -> None:
         shown = machine(name)
         family = f" ({shown.family})" if shown.family else ""
         title = f"{shown.name}{family}, fingerprint {shown.fingerprint}"
-        notes = [title, shown.description, reached_in_words(shown)]
+        notes = [title, shown.description, reached_in_words(shown), _issue_in_words(shown)]
         _emit_fields(shown, format, [note for note in notes if note])
 
     @machines.command()
@@ -106,6 +109,18 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.measure.host.host_topology import detect as detect_host
 
         _answer(detect_host(clock=_hertz(clock)).machine(), save, format)
+
+
+def _issue_in_words(machine: Machine) -> str:
+    """What default answers take for the host of a GPU, beyond what the machine states; "" for other machines."""
+    from slipstick.estimators.named.machine_kind import machine_kind
+    from slipstick.estimators.tuned.tuned_defaults import ISSUE
+    from slipstick.hwmodels.files.shown import shown
+
+    if machine_kind(machine) != "gpu":
+        return ""
+    each = shown(machine.runtime.issue_overhead + ISSUE, "s")
+    return f"eager PyTorch: default answers take {each} of a host for an operation (estimator.schedule.issue)"
 
 
 def _compared(machines: list[Any], form: str) -> list[dict[str, Any]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from slipstick.estimators.composites.composite import Composite
+from slipstick.estimators.named.gpu_step import longer_of
 from slipstick.estimators.operation.roofline import Roofline
 from slipstick.estimators.schedule.dispatch import AsynchronousDispatch
 from slipstick.estimators.schedule.host_issue import HostIssue
@@ -45,3 +47,15 @@ def test_compiled_and_estimated_are_one() -> None:
     assert float(function({"machine.clock": [ON.clock]})[0]) == pytest.approx(
         made.estimate(NETWORK, ON, {"batch": 8}).time
     )
+
+
+@pytest.mark.parametrize("host", (0.02, 0.5, 1.0, 2.0, 50.0))
+def test_the_longer_of_two_uncertain_times_is_as_sure_as_draws_of_both_say(host: float) -> None:
+    draws = np.random.default_rng(1).normal(size=(2, 400_000))
+    longer = np.maximum(0.2 * draws[0], np.log(host) + 0.6 * draws[1])
+    expected = np.sqrt(np.mean((longer - max(0.0, np.log(host))) ** 2))
+    assert longer_of(1.0, 0.2, host, 0.6) == pytest.approx(expected, rel=0.02)
+
+
+def test_a_host_that_is_not_there_adds_nothing() -> None:
+    assert longer_of(1.0, 0.2, 0.0, 0.6) == 0.2
