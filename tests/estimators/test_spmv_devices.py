@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 
 from slipstick.estimators.named.products.sparse_products import estimate_spmv, spmv_devices_estimator
-from slipstick.estimators.operation.spmv.spmv_anchors import anchored
+from slipstick.estimators.operation.spmv.spmv_amounts import DIMS, FORMATS, TERMS, amount_table
+from slipstick.estimators.operation.spmv.spmv_anchors import anchored, doubts
 from slipstick.estimators.operation.spmv.spmv_devices import (
-    DIMS,
-    TERMS,
     DeviceCosts,
     SpmvDevices,
-    amount_table,
     fit_device,
     load_devices,
+    shipped_devices,
     spread_of,
 )
 from slipstick.estimators.operation.spmv.spmv_model import trained_model
@@ -26,7 +25,7 @@ from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine_file import load_machine
 from slipstick.workloads.kernels.generators import stencil, uniform
 from slipstick.workloads.kernels.sparse import SparseMatrix
-from slipstick.workloads.kernels.spmv import rows_operation, spmv
+from slipstick.workloads.kernels.spmv import rows_operation, spmv, stored_sizes
 
 README_MACHINE = """
 name: my workstation
@@ -81,7 +80,7 @@ def test_costs_that_made_the_times_are_found_and_never_negative() -> None:
 
 
 def test_one_product_and_many_agree_and_the_device_measured_answers_alone() -> None:
-    model, v100 = load_devices().model, machine("v100-sxm")
+    model, v100 = shipped_devices().model, machine("v100-sxm")
     assert model.knows(v100)
     assert model.shares(v100).tolist() == [float(one.machine == v100.name) for one in model.devices] + [0.0]
     matrix = uniform((4000, 4000), 8.0, 1, "poisson")
@@ -111,6 +110,51 @@ def test_a_stranger_gets_the_geometric_mean_of_the_others_and_the_usual_roofline
     amount = amount_table(both, stranger)
     prior = 8 * (amount[:, 0] + amount[:, 1])
     assert model.seconds(both, stranger) == pytest.approx(amount[:, 1] ** (1 / 3) * prior ** (2 / 3))
+
+
+def test_other_formats_stream_what_they_store() -> None:
+    """130 rows of 3 but for one of 50, in slices of 64: 64 x 50 + 64 x 3 + 64 x 3 entries, of which rows fill 437."""
+    lengths = np.full(130, 3)
+    lengths[7] = 50
+    sizes = stored_sizes(lengths)
+    assert sizes == {"sliced_entries": 64 * 56, "hybrid_bytes": 12 * 3 * 130 + 16 * 47}
+    v100 = machine("v100-sxm")
+    dims = {"rows": [130.0], "columns": [200.0], "nonzeros": [437.0], "longest_row": [50.0], "row_variation": [1.2]}
+    dims |= {name: [float(size)] for name, size in sizes.items()}
+    read = {"csr": 12 * 437 + 12 * 130, "coo": 16 * 437 + 8 * 130, "ell": 12 * 64 * 56 + 8 * 130}
+    read |= {"sellp": read["ell"], "hybrid": 12 * 3 * 130 + 16 * 47 + 8 * 130}
+    for stored, size in read.items():
+        call, stream, _, wait, _ = amount_table(dims, v100, stored=stored)[0]
+        assert call == 4e-6 and stream == pytest.approx((size + 8 * 200) / 900e9)
+        if stored in ("ell", "sellp"):
+            assert wait == pytest.approx(50 / 1.53e9)
+    with pytest.raises(InputError, match="format of a sparse matrix"):
+        shipped_devices("dia")
+
+
+def test_every_format_answers_for_a_matrix_and_padding_shows() -> None:
+    """A power of rows: filled up to their longest, slices hold several times the non-zeros, and ELL takes longer."""
+    even, uneven = uniform((20_000, 20_000), 8.0, 1, "constant"), uniform((20_000, 20_000), 8.0, 1, "geometric")
+    v100 = machine("v100-sxm")
+    for stored in FORMATS:
+        model = shipped_devices(stored).model
+        one, other = (float(model.times([rows_operation(matrix)], v100)[0]) for matrix in (even, uneven))
+        assert 0 < one < 1e-3 and 0 < other < 1e-3
+        if stored in ("ell", "sellp"):
+            assert other > 1.2 * one
+
+
+def test_anchors_are_doubted_by_what_devices_left_out_showed() -> None:
+    """Where nothing scatters one anchor is believed; where a matrix in four is far off and machines agree it is not."""
+    random = np.random.default_rng(0)
+    apart = [np.full(200, factor) for factor in (0.5, 2.0, 1.5, 0.7)]
+    assert set(doubts(apart, 0.5, 0.1).values()) == {1.0}
+    heavy = [np.where(random.random(200) < 0.25, 8.0, 1.0) for _ in range(6)]
+    trust = doubts(heavy, 0.3, 0.3)
+    assert trust[1] >= 3.0 and trust[1] >= trust[8]
+    trained = shipped_devices()
+    assert trained.doubt(1) == trained.doubts["1"] and trained.doubt(50) == trained.doubts["8"]
+    assert trained.doubt(0) == 1.0
 
 
 def test_many_anchors_are_believed_and_one_in_part() -> None:
@@ -162,7 +206,7 @@ def test_machines_without_a_cache_and_models_of_a_core_for_accelerators_are_refu
     with pytest.raises(InputError, match="a model of one core's blocks is not for it"):
         estimate_spmv(matrix, machine("v100-sxm"), trained_model())
     with pytest.raises(InputError, match="a model of whole devices: needs a target machine"):
-        estimate_spmv(matrix, None, load_devices())
+        estimate_spmv(matrix, None, shipped_devices())
 
 
 def test_the_estimator_of_workloads_is_the_same_model() -> None:
@@ -172,7 +216,7 @@ def test_the_estimator_of_workloads_is_the_same_model() -> None:
     assert any("leaves there" in text for text in answer.assumptions)
     assert not any("cold" in text for text in answer.assumptions)
     whole, core = machine("xeon-gold-6230"), stencil((300, 300), 5)
-    assert estimate_spmv(core, whole, load_devices()).time < estimate_spmv(core, whole).time  # 20 cores against one
+    assert estimate_spmv(core, whole, shipped_devices()).time < estimate_spmv(core, whole).time  # 20 cores against one
 
 
 def test_files_that_are_no_devices_are_refused(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def _without_a_parameter() -> str:
 
 
 def _wide_spread() -> str:
-    return json.dumps({**_shipped("spmv-devices.json"), "matrix_spread": 1e5})
+    return json.dumps({**_shipped("spmv-devices-csr.json"), "matrix_spread": 1e5})
 
 
 CASES: dict[str, tuple[list[str], str]] = {

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.estimators.operation.spmv.spmv_devices import load_devices
+from slipstick.estimators.operation.spmv.spmv_devices import shipped_devices
 from slipstick.experiments.calibrate.public_data import data_folder, training_file
 from slipstick.experiments.evidence.boards import spmv
 from slipstick.experiments.evidence.validation.spmv import pagerank_scores as pagerank
@@ -83,6 +83,9 @@ def test_stored_blocks_are_those_of_the_matrices_that_were_measured() -> None:
     assert np.abs(inputs - network_input(matrix)[table.index]).max() < 0.04
 
 
+MEDIANS = ("median", "90th percentile")
+
+
 def write_public(folder: Path, devices: dict[str, float]) -> None:
     """Devices that reach the same share of their peak: 4 us a call, then bytes over this bandwidth."""
     (folder / "spmv").mkdir(parents=True)
@@ -110,7 +113,8 @@ def test_sealed_devices_are_scored_by_a_model_fitted_to_the_others(
     monkeypatch.setenv("SLIPSTICK_DATA", str(tmp_path / "known"))
     rows = spmv.BOARD.rows(tmp_path / "sealed")
     by_case = {row.case: row for row in rows if row.case != "skipped"}
-    assert {case.partition(",")[0] for case in by_case} == {"P100_PCIE"}
+    assert {case.partition(",")[0] for case in by_case} == {"P100_PCIE", "accelerators"}
+    assert {case for case in by_case if case.startswith("accel")} == {f"accelerators, csr, {m}" for m in MEDIANS}
     assert by_case["P100_PCIE"].n == 60
     assert (by_case["P100_PCIE"].ours or 1.0) < 0.05  # half the peak, as all the others reach
     assert any("Unheard_Of" in row.dataset and "no such machine" in row.reason for row in rows)
@@ -137,10 +141,12 @@ def test_stored_nonzeros_are_read_from_the_bytes_or_are_the_column(tmp_path: Pat
         assert np.allclose(ratio, ratio.mean(), rtol=1e-4)  # one bandwidth made all times: bytes must be right
 
 
-def test_the_devices_that_ship_are_those_of_the_public_data() -> None:
+@pytest.mark.parametrize("stored", ["csr", "sellp"])
+def test_the_devices_that_ship_are_those_of_the_public_data(stored: str) -> None:
     if training_file(TIMES) is None:
         pytest.skip("no public measurements here (set SLIPSTICK_DATA)")
-    made, shipped = device_fits.fit_public(), load_devices()
+    made, shipped = device_fits.fit_public(stored), shipped_devices(stored)
+    assert dict(made.doubts) == dict(shipped.doubts)
     for one, other in zip(made.model.devices, shipped.model.devices, strict=True):
         assert one.machine == other.machine
         assert dict(one.cost) == pytest.approx(dict(other.cost), rel=1e-6, abs=1e-9)

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.graph.cost import Cost
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.kernels.blocks import BLOCK, STREAMED_BYTES, VALUE_BYTES, pattern_counts
 from slipstick.workloads.kernels.sparse import SparseMatrix
+
+SLICE, HYBRID_SHARE = 64, 0.8
 
 
 def spmv_operation(matrix: SparseMatrix, name: str = "spmv", times: Any = 1) -> Op:
@@ -26,8 +31,9 @@ def rows_operation(
 ) -> Op:
     """One product by statistics of its rows alone, which models of whole devices read; `more` dims go beside.
 
-    Dims: its shape, the length of the longest row, and the standard deviation of their lengths over the mean. Two flop
-    a non-zero. Bytes are the least that must move: each non-zero's value, column and row once, both vectors once.
+    Dims: its shape, the length of the longest row, the standard deviation of their lengths over the mean, and what
+    other formats than compressed rows store (`stored_sizes`). Two flop a non-zero. Bytes are the least that must move:
+    each non-zero's value, column and row once, both vectors once.
     """
     rows, columns = matrix.shape
     lengths = matrix.row_lengths
@@ -37,6 +43,7 @@ def rows_operation(
         "nonzeros": matrix.nonzeros,
         "longest_row": int(lengths.max()),
         "row_variation": float(lengths.std() / max(lengths.mean(), 1e-9)),
+        **stored_sizes(lengths),
     }
     return Op(
         name,
@@ -55,6 +62,21 @@ def rows_operation(
         attributes=Table({"block": BLOCK}),
         payload=matrix.digest,
     )
+
+
+def stored_sizes(lengths: npt.NDArray[Any]) -> dict[str, int]:
+    """What formats with padding store of rows of these lengths, shape (rows,).
+
+    ``sliced_entries``: entries of slices of 64 rows, each filled up to its longest row (SELL-P); ``hybrid_bytes``: rows
+    up to the length that four in five do not exceed in ELL (12 bytes an entry), the rest as coordinates (16 bytes).
+    """
+    slices = np.append(lengths, np.zeros(-len(lengths) % SLICE, dtype=lengths.dtype)).reshape(-1, SLICE)
+    width = int(np.quantile(lengths, HYBRID_SHARE, method="higher"))
+    beyond = int(np.maximum(lengths - width, 0).sum())
+    return {
+        "sliced_entries": int(slices.max(axis=1).sum()) * SLICE,
+        "hybrid_bytes": 12 * width * len(lengths) + 16 * beyond,
+    }
 
 
 def spmv(matrix: SparseMatrix) -> Workload:

@@ -20,7 +20,7 @@ from slipstick.estimators.operation.spmv.kernels.product_energy import MEASURED,
 from slipstick.estimators.operation.spmv.kernels.row_chunks import KERNELS, imbalance, split_of
 from slipstick.estimators.operation.spmv.reuse import CacheSizes
 from slipstick.estimators.operation.spmv.spmv_costs import caches_of_core
-from slipstick.estimators.operation.spmv.spmv_devices import load_devices
+from slipstick.estimators.operation.spmv.spmv_devices import shipped_devices
 from slipstick.estimators.schedule.sequential import Sequential
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.files.records import Table
@@ -98,7 +98,7 @@ class OnKernel:
     @property
     def spreads(self) -> tuple[float, float]:
         """Of machines nobody measured, and of matrices on one (of log time)."""
-        between = 0.0 if self.measured_here else load_devices().machine_spread
+        between = 0.0 if self.measured_here else shipped_devices().machine_spread
         return between, self.host.spread(self.kernel, self.state, self.threads)
 
     def seconds(self, matrix: SparseMatrix) -> tuple[float, dict[str, float]]:

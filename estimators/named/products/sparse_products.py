@@ -20,7 +20,7 @@ from slipstick.estimators.operation.spmv.net_products import NetProducts
 from slipstick.estimators.operation.spmv.reuse import LabelKind
 from slipstick.estimators.operation.spmv.spmv_anchors import anchored
 from slipstick.estimators.operation.spmv.spmv_costs import SpmvCosts, is_accelerator
-from slipstick.estimators.operation.spmv.spmv_devices import TrainedDevices, load_devices
+from slipstick.estimators.operation.spmv.spmv_devices import TrainedDevices, shipped_devices
 from slipstick.estimators.operation.spmv.spmv_model import SpmvModel, trained_model
 from slipstick.estimators.schedule.sequential import Sequential
 from slipstick.hwmodels.files.readers import InputError
@@ -66,6 +66,16 @@ class LearnedSpmv:
         return np.array([self.seconds[str(op.payload)] for op in operations])
 
 
+FORMS = {
+    "csr": "rows in compressed form",
+    "coo": "non-zeros as coordinates",
+    "ell": "rows filled up to the longest",
+    "sellp": "slices of 64 rows filled up to their longest",
+    "hybrid": "rows up to a length, the rest as coordinates",
+}
+"""Of `spmv_amounts.FORMATS`, in words."""
+
+
 class ProductPredictor(Protocol):
     """Products on a machine: their seconds, their assumptions, and how far off they may be."""
 
@@ -99,7 +109,7 @@ class OnCore:
     def spreads(self) -> tuple[float, float]:
         """See `ProductPredictor`; how far machines differ is known from public times of devices only."""
         between = UNKNOWN_SPREAD if self.model.matrix_spread is None else self.model.matrix_spread
-        return (0.0 if self.machine is None else load_devices().machine_spread), between
+        return (0.0 if self.machine is None else shipped_devices().machine_spread), between
 
     def answer(self, matrix: SparseMatrix) -> tuple[float, Mapping[str, float]]:
         """See `ProductPredictor`; the share of the time that does not follow the clock."""
@@ -127,7 +137,7 @@ class OnNetwork:
     def spreads(self) -> tuple[float, float]:
         """See `ProductPredictor`: standard deviations in log time."""
         across = self.products.matrix_spread
-        between = 0.0 if self.machine is None else load_devices().machine_spread
+        between = 0.0 if self.machine is None else shipped_devices().machine_spread
         return between, UNKNOWN_SPREAD if across is None else across
 
     def answer(self, matrix: SparseMatrix) -> tuple[float, Mapping[str, float]]:
@@ -147,7 +157,10 @@ class OnDevice:
         """See `ProductPredictor`."""
         known = self.trained.model.knows(self.machine)
         whose = "its own costs" if known else "mean costs of its relatives"
-        return (f"{self.trained.source}: {whose}", f"whole device, rows in compressed form, on {self.machine.name}")
+        return (
+            f"{self.trained.source}: {whose}",
+            f"whole device, {FORMS[self.trained.model.stored]}, on {self.machine.name}",
+        )
 
     @property
     def spreads(self) -> tuple[float, float]:
@@ -188,7 +201,7 @@ def predictor(
         return OnCore(trained_model() if model is None else model, machine)
     if model is not None:
         raise InputError(f"machine {machine.name!r} is an accelerator: a model of one core's blocks is not for it")
-    return OnDevice(load_devices(), machine)
+    return OnDevice(shipped_devices(), machine)
 
 
 def estimate_spmv(
@@ -229,8 +242,10 @@ def estimate_spmv(
     model_here = predictor(machine, model)
     between, within = model_here.spreads
     if anchors and not between:
-        between = load_devices().machine_spread
-    scale = anchored([seconds / model_here.answer(known)[0] for known, seconds in anchors], between, within)
+        between = shipped_devices().machine_spread
+    ratios = [seconds / model_here.answer(known)[0] for known, seconds in anchors]
+    doubt = shipped_devices().doubt(len(anchors)) if anchors else 1.0
+    scale = anchored(ratios, between, within, doubt)
     plain, metrics = model_here.answer(matrix)
     time = plain * scale.factor
     notes = [*model_here.notes]
@@ -290,7 +305,7 @@ def spmv_devices_estimator() -> Calibration:
 
     Its interval is that of a device nobody measured, wider than need be on those measured.
     """
-    trained = load_devices()
+    trained = shipped_devices()
     inner = Composite(trained.model, Sequential(), "five costs of a product's rows, pooled over measured devices")
     spread = hypot(trained.machine_spread, trained.matrix_spread)
     return Calibration(inner, (), residual_std=spread, source=trained.source)

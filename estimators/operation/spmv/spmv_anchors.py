@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from slipstick.hwmodels.files.readers import InputError
+
+COUNTS = (1, 2, 4, 8)
+"""Numbers of anchors for which devices that were left out say how far to believe them."""
+DOUBTS = (1.0, 1.5, 2.0, 3.0, 5.0, 100.0)
+"""Factors on a matrix's scatter that are tried; with the last, anchors hardly count."""
+DRAWS = 40
 
 
 @dataclass(frozen=True)
@@ -18,7 +25,7 @@ class Scale:
     spread: float = 0.0
 
 
-def anchored(ratios: npt.ArrayLike, machine_spread: float, matrix_spread: float) -> Scale:
+def anchored(ratios: npt.ArrayLike, machine_spread: float, matrix_spread: float, doubt: float = 1.0) -> Scale:
     """The scale of a machine from measured / predicted of some products there.
 
     The factor of least mean relative error on them (a weighted median), drawn towards one by how much machines differ
@@ -28,6 +35,8 @@ def anchored(ratios: npt.ArrayLike, machine_spread: float, matrix_spread: float)
     ----------
     machine_spread, matrix_spread
         Standard deviations of the logarithm, over machines and over the matrices of one machine.
+    doubt
+        Factor on the second (`doubts`).
 
     Raises
     ------
@@ -41,6 +50,41 @@ def anchored(ratios: npt.ArrayLike, machine_spread: float, matrix_spread: float)
         return Scale(1.0, machine_spread)
     share = np.cumsum(1 / values) / np.sum(1 / values)
     best = float(values[int(np.searchsorted(share, 0.5))])
-    between, within = machine_spread**2, matrix_spread**2 / len(values)
+    between, within = machine_spread**2, (doubt * matrix_spread) ** 2 / len(values)
     weight = between / (between + within) if between else 0.0
     return Scale(best**weight, float(np.sqrt(between * (1 - weight))))
+
+
+def doubts(ratios: Sequence[npt.NDArray[np.float64]], machine_spread: float, matrix_spread: float) -> dict[int, float]:
+    """By number of anchors, the factor on a matrix's scatter with which they helped devices left out the most.
+
+    Few anchors are believed less than a normal law would have it, since one matrix may be far off: the geometric mean
+    over devices of the mean relative error with anchors over that without decides.
+
+    Parameters
+    ----------
+    ratios
+        Of each device, measured over predicted by the others, shape (products,).
+    """
+    result = {}
+    for count in COUNTS:
+        judged = [one for one in ratios if len(one) > count]
+        if not judged:
+            continue
+        gains = [
+            np.mean([_gain(one, count, machine_spread, matrix_spread, doubt) for one in judged]) for doubt in DOUBTS
+        ]
+        result[count] = DOUBTS[int(np.argmin(gains))]
+    return result
+
+
+def _gain(
+    ratio: npt.NDArray[np.float64], count: int, machine_spread: float, matrix_spread: float, doubt: float
+) -> float:
+    """Log of the mean relative error on the other products with so many anchors drawn, over that without any."""
+    random, errors = np.random.default_rng(0), []
+    for _ in range(DRAWS):
+        order = random.permutation(len(ratio))
+        factor = anchored(ratio[order[:count]], machine_spread, matrix_spread, doubt).factor
+        errors.append(np.mean(np.abs(factor / ratio[order[count:]] - 1)))
+    return float(np.log(np.mean(errors) / np.mean(np.abs(1 / ratio - 1))))

@@ -19,31 +19,21 @@ import sympy as sp
 from slipstick.estimators.core.formula import Formula
 from slipstick.estimators.core.kinship import shared_words
 from slipstick.estimators.core.lambdified import FloatArray
-from slipstick.estimators.core.operation_model import FormulaModel, machine_values
+from slipstick.estimators.core.operation_model import FormulaModel
 from slipstick.estimators.core.parameters import Parameter, check_parameters
-from slipstick.estimators.core.residency import share_beyond
+from slipstick.estimators.operation.spmv.spmv_amounts import CALL, FORMATS, SOURCE, TERMS, amount_table, amounts
 from slipstick.estimators.operation.spmv.spmv_costs import is_accelerator
 from slipstick.estimators.tuned.tuned_kinship import PRIOR_WEIGHT, RELATIVES
 from slipstick.hwmodels.files.expressions import symbol
-from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping
+from slipstick.hwmodels.files.readers import InputError, read_json, require_mapping, unknown_name
 from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 
 SCHEMA = "slipstick-spmv-devices-1"
-SHIPPED = Path(__file__).parent / "trained" / "spmv-devices.json"
-DIMS = ("rows", "columns", "nonzeros", "longest_row", "row_variation")
-TERMS = ("call", "stream", "row", "wait", "gather")
-UNITS = {"call": "1", "stream": "1", "row": "cycle", "wait": "cycle", "gather": "1"}
-CALL = 4e-6
-"""Seconds of a call among others back to back: what the cost "call" counts."""
-SECTOR, ENTRY = 32, 8
-"""Bytes that a gather brings in, and those that it wants."""
-LONGEST = 100
-"""A row more than so many times the mean is shared out by every kernel."""
+SHIPPED = Path(__file__).parent / "trained"
 SMALLEST_ERROR = 0.02
 """Relative errors below this weigh alike in a fit."""
-SOURCE = "five costs of a product's rows, docs/notes/spmv.md"
 
 
 @dataclass(frozen=True)
@@ -76,6 +66,8 @@ class SpmvDevices(FormulaModel):
         Median over all products of measured seconds over the terms "call" and "stream" at a cost of one.
     call
         Seconds of a call under the wanted protocol: back to back, or each waited for.
+    stored
+        The format of the matrix: one of `FORMATS`.
     factor
         What measurements on the target machine showed (`anchors`).
     """
@@ -83,6 +75,7 @@ class SpmvDevices(FormulaModel):
     devices: tuple[DeviceCosts, ...]
     usual: float
     call: float = CALL
+    stored: str = "csr"
     factor: Annotated[float, Parameter("1", "of every time on the target machine, fitted to anchors", 1e-3, 1e3)] = 1.0
 
     def __post_init__(self) -> None:
@@ -91,6 +84,8 @@ class SpmvDevices(FormulaModel):
                 f"{len(self.devices)} devices, call = {self.call:g} s, usual = {self.usual:g}: want at least one, and"
                 " numbers above 0"
             )
+        if self.stored not in FORMATS:
+            raise unknown_name("format of a sparse matrix", self.stored, tuple(FORMATS))
         check_parameters(self)
 
     def key(self, op: Op, machine: Machine) -> Hashable:
@@ -98,19 +93,20 @@ class SpmvDevices(FormulaModel):
         return "spmv"
 
     def formula(self, op: Op, machine: Machine) -> Formula:
-        """Symbols: operation.* (`DIMS`), machine.cores, machine.clock, machine.memory.*, parameter.factor.
+        """Symbols: operation.* (`FORMATS`), machine.cores, machine.clock, machine.memory.*, parameter.factor.
 
         Raises
         ------
         InputError
             Where the operation is no product that says how its rows are spread.
         """
-        missing = [name for name in DIMS if name not in op.dims]
+        dims = FORMATS[self.stored]
+        missing = [name for name in dims if name not in op.dims]
         if op.kind != "spmv" or missing:
             raise InputError(
-                f"operation {op.name!r} ({op.kind}) is no sparse product with {', '.join(missing or DIMS)}"
+                f"operation {op.name!r} ({op.kind}) is no sparse product with {', '.join(missing or dims)}"
             )
-        parts = amounts(machine, self.call)
+        parts = amounts(machine, self.call, self.stored)
         costs, shares = self.costs, self.shares(machine)
         factor = symbol("parameter.factor")
         whole = sp.Mul(*(_sum(cost, parts) ** share for cost, share in zip(costs, shares, strict=True) if share))
@@ -124,8 +120,8 @@ class SpmvDevices(FormulaModel):
         return "the caches hold what product after product leaves there"
 
     def seconds(self, dims: Mapping[str, npt.ArrayLike], machine: Machine) -> FloatArray:
-        """Of many products at once; `dims` as in `DIMS`, shape (products,) each."""
-        logs = np.log(amount_table(dims, machine, self.call) @ self.costs.T)
+        """Of many products at once; `dims` as in `FORMATS`, shape (products,) each."""
+        logs = np.log(amount_table(dims, machine, self.call, self.stored) @ self.costs.T)
         return np.asarray(self.factor * np.exp(logs @ self.shares(machine)))
 
     @property
@@ -147,49 +143,6 @@ class SpmvDevices(FormulaModel):
         kin = np.array([RELATIVES[shared_words(device.family, machine.family)] for device in self.devices])
         weights = np.append(kin * alike if alike.any() else kin, PRIOR_WEIGHT)
         return np.asarray(weights / weights.sum())
-
-
-def amounts(machine: Machine, call: float = CALL) -> dict[str, sp.Expr]:
-    """What a product does, by term, in seconds at the machine's data-sheet rates (a cycle of one core for each cycle).
-
-    * call: a call.
-    * stream: matrix and vectors in compressed-row form, once each, at the main memory's bandwidth.
-    * row: the partial sums of each row, added up in log2 of its length steps, on all cores.
-    * wait: as many turns as the longest row is longer than the mean, for each row, on all cores.
-    * gather: sectors of the dense vector from beyond the last cache, as far as rows differ (regular rows are those of
-      grids and meshes, whose neighbours are near).
-
-    Raises
-    ------
-    InputError
-        Where the machine has no cache before its main memory.
-    """
-    caches = [name for name, level in machine.memory.items() if level.capacity][:-1]
-    if not caches:
-        raise InputError(f"machine {machine.name!r} has no cache with a capacity before its main memory")
-    rows, columns, nonzeros, longest, variation = (symbol(f"operation.{name}") for name in DIMS)
-    bandwidth = sp.Mul(*(symbol(f"machine.{path}") for path in machine.bandwidth_factors(machine.main_memory)))
-    cycles = symbol("machine.cores") * symbol("machine.clock")
-    beyond = share_beyond(ENTRY * columns, symbol(f"machine.memory.{caches[-1]}.capacity"))
-    return {
-        "call": sp.Float(call),
-        "stream": (12 * nonzeros + 12 * rows + ENTRY * columns) / bandwidth,
-        "row": rows * sp.log(1 + nonzeros / rows, 2) / cycles,
-        "wait": rows * sp.Min(longest * rows / nonzeros, LONGEST) / cycles,
-        "gather": nonzeros * sp.Min(variation, 1) * (SECTOR - ENTRY) * beyond / bandwidth,
-    }
-
-
-def amount_table(dims: Mapping[str, npt.ArrayLike], machine: Machine, call: float = CALL) -> FloatArray:
-    """The amounts of many products on a machine, shape (products, terms); `dims` as in `DIMS`."""
-    given: dict[str, Any] = {f"operation.{name}": np.asarray(dims[name], dtype=np.float64) for name in DIMS}
-    columns = []
-    for expression in amounts(machine, call).values():
-        one = Formula(expression, "s", SOURCE)
-        columns.append(
-            np.broadcast_to(one.evaluate({**given, **machine_values(one, machine)}), len(given["operation.rows"]))
-        )
-    return np.stack(columns, axis=1)
 
 
 def fit_device(amount: FloatArray, seconds: npt.ArrayLike, machine: Machine) -> DeviceCosts:
@@ -230,12 +183,20 @@ class TrainedDevices:
         Standard deviation over left-out devices of the logarithm of measured / predicted, median of a device.
     matrix_spread
         The same over the products of one device.
+    doubts
+        By number of anchors, how much more than that a matrix may be off (`spmv_anchors.doubts`).
     """
 
     model: SpmvDevices
     machine_spread: float
     matrix_spread: float
     source: str
+    doubts: Table[float] = Table()
+
+    def doubt(self, anchors: int) -> float:
+        """The factor for so many anchors: that of the largest number tried below; 1 where none was."""
+        tried = [int(count) for count in self.doubts if int(count) <= anchors]
+        return self.doubts[str(max(tried))] if tried else 1.0
 
     def document(self) -> dict[str, Any]:
         """Costs and spreads as plain data for JSON, seconds by amount."""
@@ -243,16 +204,35 @@ class TrainedDevices:
             {"machine": one.machine, "family": one.family, "accelerator": one.accelerator, "cost": dict(one.cost)}
             for one in self.model.devices
         ]
-        spreads = {"machine_spread": self.machine_spread, "matrix_spread": self.matrix_spread}
-        return {"schema": SCHEMA, "source": self.source, "usual": self.model.usual, **spreads, "devices": devices}
+        spreads = {
+            "machine_spread": self.machine_spread,
+            "matrix_spread": self.matrix_spread,
+            "doubts": dict(self.doubts),
+        }
+        head = {"schema": SCHEMA, "source": self.source, "format": self.model.stored, "usual": self.model.usual}
+        return {**head, **spreads, "devices": devices}
 
 
+LARGEST_DOUBT = 1000.0
 LARGEST_SPREAD = 10.0
 """Of log time, in a file: a factor of e^10 up and down."""
 
 
-def load_devices(path: str | Path = SHIPPED) -> TrainedDevices:
-    """Measured devices from a file; those that ship if none is named.
+def shipped_devices(stored: str = "csr") -> TrainedDevices:
+    """The devices that ship for a format of the matrix.
+
+    Raises
+    ------
+    InputError
+        Where no format has this name.
+    """
+    if stored not in FORMATS:
+        raise unknown_name("format of a sparse matrix", stored, tuple(FORMATS))
+    return load_devices(SHIPPED / f"spmv-devices-{stored}.json")
+
+
+def load_devices(path: str | Path) -> TrainedDevices:
+    """Measured devices from a file.
 
     Raises
     ------
@@ -272,13 +252,18 @@ def load_devices(path: str | Path = SHIPPED) -> TrainedDevices:
             )
             for one in document["devices"]
         )
+        doubts = {
+            str(int(count)): _bounded(f"doubts[{count}]", value, LARGEST_DOUBT)
+            for count, value in document.get("doubts", {}).items()
+        }
         usual, between, within = (
             _bounded(name, document[name], high)
             for name, high in (("usual", 1e6), ("machine_spread", LARGEST_SPREAD), ("matrix_spread", LARGEST_SPREAD))
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{path}: devices without a usable {error}") from None
-    return TrainedDevices(SpmvDevices(devices, usual), between, within, str(document.get("source", "")))
+    model = SpmvDevices(devices, usual, stored=str(document.get("format", "csr")))
+    return TrainedDevices(model, between, within, str(document.get("source", "")), Table(doubts))
 
 
 def _bounded(name: str, value: Any, high: float) -> float:

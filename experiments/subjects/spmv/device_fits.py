@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from slipstick.estimators.operation.spmv.spmv_anchors import doubts
 from slipstick.estimators.operation.spmv.spmv_devices import (
     DeviceCosts,
     SpmvDevices,
@@ -17,10 +18,11 @@ from slipstick.estimators.operation.spmv.spmv_devices import (
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.subjects.spmv.product_times import MATRICES, TIMES, Floats, Products, read_products
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
 
 
-def fit_public() -> TrainedDevices:
-    """The model that ships: all public devices, each left out in turn for the spreads.
+def fit_public(stored: str = "csr") -> TrainedDevices:
+    """The model that ships for a format: all public devices, each left out in turn for the spreads.
 
     Raises
     ------
@@ -30,7 +32,7 @@ def fit_public() -> TrainedDevices:
     times, matrices = training_file(TIMES), training_file(MATRICES)
     if times is None or matrices is None:
         raise InputError(why_missing(TIMES))
-    known, _ = read_products(times, matrices)
+    known, _ = read_products(times, matrices, stored)
     costs = {name: fit_device(products.amount, products.seconds, products.machine) for name, products in known.items()}
     return left_out(known, costs)
 
@@ -44,14 +46,17 @@ def left_out(known: Mapping[str, Products], costs: Mapping[str, DeviceCosts]) ->
             logs.append(np.log(products.seconds / predict(pooled(known, costs, others), products)))
     between, within = spread_of(logs) if logs else (0.0, 0.0)
     count = sum(len(products.seconds) for products in known.values())
-    source = f"{len(known)} devices, {count:,} products of SuiteSparse matrices in Ginkgo (CC-BY-4.0)"
-    return TrainedDevices(pooled(known, costs, list(known)), between, within, source)
+    kind = next(iter(known.values())).stored
+    source = f"{len(known)} devices, {count:,} {kind} products of SuiteSparse matrices in Ginkgo (CC-BY-4.0)"
+    trust = doubts([np.exp(one) for one in logs], between, within)
+    by_count = Table({str(count): doubt for count, doubt in trust.items()})
+    return TrainedDevices(pooled(known, costs, list(known)), between, within, source, by_count)
 
 
 def pooled(known: Mapping[str, Products], costs: Mapping[str, DeviceCosts], names: Sequence[str]) -> SpmvDevices:
     """The model of some of the devices."""
     ratios = np.concatenate([known[name].seconds / known[name].roofline for name in names])
-    return SpmvDevices(tuple(costs[name] for name in names), float(np.median(ratios)))
+    return SpmvDevices(tuple(costs[name] for name in names), float(np.median(ratios)), stored=known[names[0]].stored)
 
 
 def predict(model: SpmvDevices, products: Products) -> Floats:

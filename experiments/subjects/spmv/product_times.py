@@ -1,4 +1,4 @@
-"""Ginkgo's public times of whole products in compressed-row form, with statistics of the rows of their matrices.
+"""Ginkgo's public times of whole products by storage format, with statistics of the rows of their matrices.
 
 Two traps of the data are undone here: `nnz` counts explicit zeros that were not stored (the time follows
 `storage_bytes`), and for some devices (K40m, titanV) that column *is* the number of non-zeros.
@@ -12,13 +12,15 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.operation.spmv.spmv_devices import CALL, DIMS, amount_table
+from slipstick.estimators.operation.spmv.spmv_amounts import CALL, DIMS, FORMATS, HYBRID, SLICED, amount_table
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import read_csv_rows, read_number
 from slipstick.hwmodels.machine import Machine
 
 TIMES, MATRICES = "spmv/ginkgo_spmv_times.csv.gz", "spmv/ginkgo_matrices.csv.gz"
 LEAST_NONZEROS = 1e6
+IN_BYTES = 3
+"""A size of a format below so many times the non-zeros counts entries and not bytes: a device's column is another."""
 DEVICES = {
     "K20Xm": "k20xm",
     "K40m": "k40m",
@@ -64,7 +66,9 @@ class Products:
     seconds
         Shape (products,).
     dims
-        Of the products, by `spmv_devices.DIMS`.
+        Of the products, as their format needs them.
+    stored
+        The format.
     """
 
     device: str
@@ -72,11 +76,12 @@ class Products:
     call: float
     seconds: Floats
     dims: dict[str, Floats]
+    stored: str = "csr"
 
     @property
     def amount(self) -> Floats:
-        """What each product does, by the terms of `spmv_devices`."""
-        return amount_table(self.dims, self.machine, self.call)
+        """What each product does, by the terms of `spmv_amounts`."""
+        return amount_table(self.dims, self.machine, self.call, self.stored)
 
     @property
     def roofline(self) -> Floats:
@@ -84,8 +89,8 @@ class Products:
         return np.asarray(self.amount[:, :2].sum(axis=1))
 
 
-def read_products(times: Path, matrices: Path) -> tuple[dict[str, Products], list[str]]:
-    """The products of at least a million non-zeros by device, and the devices that the catalogue lacks.
+def read_products(times: Path, matrices: Path, stored: str = "csr") -> tuple[dict[str, Products], list[str]]:
+    """The products of at least a million non-zeros in a format by device, and the devices that the catalogue lacks.
 
     Raises
     ------
@@ -97,22 +102,43 @@ def read_products(times: Path, matrices: Path) -> tuple[dict[str, Products], lis
         facts[row["matrix"]] = {c: read_number(row[c] or "0", matrices, line, c) for c in STATISTICS}
     kept: dict[str, list[tuple[str, float]]] = {}
     units: dict[str, str] = {}
-    stored: dict[str, float] = {}
+    sizes: dict[str, dict[str, list[float]]] = {}
     for line, row in read_csv_rows(times, ("platform", "matrix", "format", "time_s", "storage_bytes", "raw_unit")):
         statistics, device = facts.get(row["matrix"]), row["platform"]
-        if row["format"] != "csr" or statistics is None or statistics["nnz"] < LEAST_NONZEROS:
+        if row["format"] not in FORMATS or statistics is None or statistics["nnz"] < LEAST_NONZEROS:
             continue
         if row["storage_bytes"]:
             size = read_number(row["storage_bytes"], times, line, "storage_bytes", 0.0)
-            stored[row["matrix"]] = min(_stored(size, statistics), stored.get(row["matrix"], statistics["nnz"]))
-        kept.setdefault(device, []).append((row["matrix"], read_number(row["time_s"], times, line, "time_s", 1e-9)))
-        units[device] = row["raw_unit"]
+            sizes.setdefault(row["format"], {}).setdefault(row["matrix"], []).append(size)
+        if row["format"] == stored and row["time_s"]:
+            kept.setdefault(device, []).append((row["matrix"], read_number(row["time_s"], times, line, "time_s", 1e-9)))
+            units[device] = row["raw_unit"]
+    columns = {name: _dims(facts[name], name, sizes) for pairs in kept.values() for name, _ in pairs}
     result = {
-        device: _products(device, units[device], pairs, facts, stored)
+        device: _products(device, units[device], pairs, columns, stored)
         for device, pairs in kept.items()
         if device in DEVICES
     }
     return result, sorted(set(kept) - set(DEVICES))
+
+
+def _dims(facts: dict[str, float], name: str, sizes: dict[str, dict[str, list[float]]]) -> dict[str, float]:
+    """Of one matrix; where a format's size is not known, that of its non-zeros."""
+    compressed = [_stored(size, facts) for size in sizes.get("csr", {}).get(name, [])]
+    nonzeros = max(min([*compressed, facts["nnz"]]), 1.0)
+    values = (
+        facts["rows"],
+        facts["cols"],
+        nonzeros,
+        facts["rownnz_max"],
+        float(np.sqrt(max(facts["rownnz_variance"], 0.0))) / max(facts["rownnz_mean"], 1e-9),
+    )
+    sliced, hybrid = (
+        float(np.median([size for size in sizes.get(kind, {}).get(name, []) if size > IN_BYTES * nonzeros] or [0.0]))
+        for kind in ("sellp", "hybrid")
+    )
+    more = {SLICED: max(sliced / 12, nonzeros), HYBRID: hybrid or 13 * nonzeros}
+    return {**dict(zip(DIMS, values, strict=True)), **more}
 
 
 def _stored(size: float, statistics: dict[str, float]) -> float:
@@ -121,22 +147,8 @@ def _stored(size: float, statistics: dict[str, float]) -> float:
 
 
 def _products(
-    device: str,
-    unit: str,
-    pairs: list[tuple[str, float]],
-    facts: dict[str, dict[str, float]],
-    stored: dict[str, float],
+    device: str, unit: str, pairs: list[tuple[str, float]], columns: dict[str, dict[str, float]], stored: str
 ) -> Products:
-    columns = {column: np.array([facts[name][column] for name, _ in pairs]) for column in STATISTICS}
-    nonzeros = np.array([max(stored.get(name, facts[name]["nnz"]), 1.0) for name, _ in pairs])
-    mean = np.maximum(columns["rownnz_mean"], 1e-9)
-    values = (
-        columns["rows"],
-        columns["cols"],
-        nonzeros,
-        columns["rownnz_max"],
-        np.sqrt(np.maximum(columns["rownnz_variance"], 0)) / mean,
-    )
+    dims = {dim: np.array([columns[name][dim] for name, _ in pairs]) for dim in FORMATS[stored]}
     seconds = np.array([time for _, time in pairs])
-    call = CALL_SECONDS.get(unit, CALL)
-    return Products(device, machine(DEVICES[device]), call, seconds, dict(zip(DIMS, values, strict=True)))
+    return Products(device, machine(DEVICES[device]), CALL_SECONDS.get(unit, CALL), seconds, dims, stored)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from slipstick.estimators.core.estimate import Estimate
 from slipstick.estimators.named.products.kernel_products import kernel_estimator
 from slipstick.estimators.named.products.sparse_products import estimate_spmv, learned_estimator
 from slipstick.estimators.operation.spmv.net_products import (
@@ -17,8 +18,9 @@ from slipstick.estimators.operation.spmv.net_products import (
     shipped_net,
 )
 from slipstick.estimators.operation.spmv.reuse import LabelKind, label_kind
+from slipstick.estimators.operation.spmv.spmv_amounts import FORMATS
 from slipstick.estimators.operation.spmv.spmv_costs import is_accelerator
-from slipstick.estimators.operation.spmv.spmv_devices import TrainedDevices, load_devices
+from slipstick.estimators.operation.spmv.spmv_devices import TrainedDevices, load_devices, shipped_devices
 from slipstick.estimators.operation.spmv.spmv_model import SpmvModel, trained_model
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.question.settings import number_of
@@ -64,12 +66,22 @@ def answers(
         raise InputError("--kernel, --caches, --threads and --clock: not with --model, --power, --anchors or --label")
     if not learned and (options.given or host is not None):
         return kernel_rows(read_matrix(path), machine(machine_name) if machine_name else None, host, options)
+    if not learned and machine_name and is_accelerator(machine(machine_name)):
+        return _by_format(path, machine_name)
     row, notes = answer(path, machine_name, label, model, power, anchors)
-    if learned or (machine_name and is_accelerator(machine(machine_name))):
+    if learned:
         return [row], list(notes)
     others, more = kernel_rows(read_matrix(path), machine(machine_name) if machine_name else None, None, options)
     keys = dict.fromkeys([*row, *(key for other in others for key in other)])
     return [{key: one.get(key) for key in keys} for one in (row, *others)], [*notes, *more]
+
+
+def _by_format(path: Path, machine_name: str) -> tuple[list[dict[str, Any]], list[str]]:
+    """An accelerator's time for each format that the matrix may be stored in."""
+    matrix, host = read_matrix(path), machine(machine_name)
+    estimates = {stored: estimate_spmv(matrix, host, shipped_devices(stored)) for stored in FORMATS}
+    notes = [note for estimate in estimates.values() for note in estimate.assumptions]
+    return [_row(matrix, host, one, {"kernel": name}) for name, one in estimates.items()], list(dict.fromkeys(notes))
 
 
 def answer(
@@ -92,29 +104,36 @@ def answer(
     matrix = read_matrix(path)
     known = read_anchors(anchors) if anchors else []
     estimate = estimate_spmv(matrix, host, chosen, None if power is None else number_of("--power", power, "W"), known)
-    band = estimate.interval()
-    by_rows = isinstance(chosen, TrainedDevices) or by_device
-    row = {
+    if isinstance(chosen, TrainedDevices) or by_device:
+        stored = chosen.model.stored if isinstance(chosen, TrainedDevices) else "csr"
+        return _row(matrix, host, estimate, {"kernel": stored}), estimate.assumptions
+    facts: dict[str, Any] = {"kernel": "blocks", "threads": 1, "label": asked_label}
+    if chosen is not None:
+        facts |= {"label": chosen.label, "model": chosen.method, "held_out_spread": chosen.matrix_spread}
+    row = _row(matrix, host, estimate, facts)
+    if model is None:
+        row |= _by_network(matrix, asked_label, host, known)
+    return row, (*((why,) if why else ()), *estimate.assumptions)
+
+
+def _row(matrix: SparseMatrix, host: Machine | None, estimate: Estimate, facts: dict[str, Any]) -> dict[str, Any]:
+    low, high = estimate.interval() or (None, None)
+    model: dict[str, Any] = {"threads": None, "label": None, "model": "costs of rows", "held_out_spread": None}
+    return {
         "matrix": matrix.name,
         "machine": None if host is None else host.name,
         "rows": matrix.shape[0],
         "columns": matrix.shape[1],
         "nonzeros": matrix.nonzeros,
-        "kernel": None if by_rows else "blocks",
-        "threads": None if by_rows else 1,
-        "label": chosen.label if isinstance(chosen, SpmvModel | NetProducts) else None if by_rows else asked_label,
-        "model": chosen.method if isinstance(chosen, SpmvModel | NetProducts) else "costs of rows",
-        "held_out_spread": None if by_rows or not isinstance(chosen, SpmvModel | NetProducts) else chosen.matrix_spread,
+        "kernel": facts["kernel"],
+        **{name: facts.get(name, value) for name, value in model.items()},
         "time_s": estimate.time,
-        "low_s": band[0] if band else None,
-        "high_s": band[1] if band else None,
+        "low_s": low,
+        "high_s": high,
         "ns_per_nonzero": estimate.time / matrix.nonzeros * 1e9,
         "memory_share": estimate.metrics.get("memory_share"),
         "energy_J": estimate.energy,
     }
-    if model is None and not by_rows:
-        row |= _by_network(matrix, asked_label, host, known)
-    return row, (*((why,) if why else ()), *estimate.assumptions)
 
 
 def _by_network(

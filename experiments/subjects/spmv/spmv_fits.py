@@ -92,13 +92,19 @@ def search_rows(trials: int, label: str, count: int, epochs: int, seed: int) -> 
 
 
 def _devices(save: Path) -> list[dict[str, Any]]:
+    """The costs that ship, fitted again: of compressed rows into a file, of every format into a folder."""
+    from slipstick.estimators.operation.spmv.spmv_amounts import FORMATS
     from slipstick.experiments.subjects.spmv.device_fits import fit_public
 
-    trained = fit_public()
-    with atomic_write(save) as stream:
-        json.dump(trained.document(), stream, indent=1)
-        stream.write("\n")
-    return [{"machine": device.machine, **device.cost} for device in trained.model.devices]
+    files = {one: save / f"spmv-devices-{one}.json" for one in FORMATS} if save.is_dir() else {"csr": save}
+    rows = []
+    for stored, path in files.items():
+        trained = fit_public(stored)
+        with atomic_write(path) as stream:
+            json.dump(trained.document(), stream, indent=1)
+            stream.write("\n")
+        rows += [{"format": stored, "machine": device.machine, **device.cost} for device in trained.model.devices]
+    return rows
 
 
 def _kernels(save: Path) -> list[dict[str, Any]]:
