@@ -130,8 +130,8 @@ def differing_kernels(network: Network) -> list[ReproductionRow]:
             20.0,
             only,
             "%",
-            reason=f"lengths {LENGTH_PAIRS[network]}, {len(every)} kernels: kinds and tiles; the paper's "
-            "libraries have several hundred, so its share is a bound ('up to')",
+            reason=f"lengths {LENGTH_PAIRS[network]}, {len(every)} kernels of the networks as TensorFlow runs them: "
+            "functions, layouts and tiles; the paper's share is a bound ('up to')",
         ),
         ReproductionRow(
             "Figure 6",

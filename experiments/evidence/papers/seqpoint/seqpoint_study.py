@@ -19,9 +19,10 @@ from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.files.readers import read_csv_rows
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.networks.deepspeech2 import deepspeech2
 from slipstick.workloads.networks.gnmt import gnmt
+from slipstick.workloads.networks.stepped_sequences import stepped_deepspeech2, stepped_gnmt
 from slipstick.workloads.runs.iterations import FloatArray, Iterations, Order, epoch_lengths
 from slipstick.workloads.runs.lengths import Lengths, lognormal_lengths, read_lengths
 
@@ -58,6 +59,8 @@ NETWORK_OF: Mapping[Network, Callable[..., Workload]] = {
 """DeepSpeech2 as TensorFlow's program has it (research/deep_speech of tensorflow/models), since the paper ran
 TensorFlow: frames are halved twice. Table I's 59 steps are then 2.4 s of speech and not 1.2 s, which no utterance has,
 and about half of an epoch's lengths are unique, as Section V-A says."""
+PROGRAM_OF: Mapping[Network, Callable[[], Workload]] = {"gnmt": stepped_gnmt, "deepspeech2": stepped_deepspeech2}
+"""Which kernels run: those of the programs; how long: layers as DeepBench measured them on the card."""
 SHORT_UTTERANCES = 28_539 - 27_952
 """LibriSpeech's train-clean-100 has 28,539 utterances; the public list leaves out those below 3 s."""
 SHORT_SECONDS = (2.38, 3.0)
@@ -270,17 +273,17 @@ def gpu_model() -> TiledRoofline:
 
 
 def kernels(network: Network, length: int) -> dict[str, float]:
-    """Seconds of each kernel in one training step on #1.
+    """Seconds of each kernel in one training step on #1, of the networks as TensorFlow runs them symbol by symbol.
 
-    A library has a kernel for each kind of operation and, of matrix products, for each tile: the one that the model's
-    library picks for the operation's shape.
+    A library has a kernel for each function, forward and backward, and of matrix products for each layout (which
+    operand is transposed, batched or not) and tile: the one that the model's library picks for the product's sizes.
     """
     from slipstick.estimators.core.choice import Least
     from slipstick.estimators.core.lambdified import evaluate
     from slipstick.estimators.core.operation_model import amount_of, grouped, machine_values
     from slipstick.estimators.core.parameters import parameters
 
-    bound = network_of(network).bind_known({"batch": BATCH, "seq_len": length}).bound()
+    bound = PROGRAM_OF[network]().bind_known({"batch": BATCH, "seq_len": length}).bound()
     gpu, model = vega(), estimator().operation
     fitted = {f"parameter.{name}": value for name, (value, _) in parameters(model).items()}
     result: dict[str, float] = {}
@@ -301,6 +304,15 @@ def kernels(network: Network, length: int) -> dict[str, float]:
             )
         for index, time, row in zip(indices, seconds, picked, strict=True):
             op = bound.operations[index]
-            name = f"{op.kind}.tile{row}" if tiled else op.kind
+            name = f"{_function(op)}.tile{row}" if tiled else _function(op)
             result[name] = result.get(name, 0.0) + float(time) * float(op.times)
     return {name: time for name, time in result.items() if time > 0}
+
+
+def _function(op: Op) -> str:
+    """What a library calls its kernel after: the function and direction, or the layout of a product."""
+    if op.kind == "gemm":
+        last = op.name.rpartition(".")[2]
+        layout = "tn" if "backward_weight" in last else "nt" if "backward" in last else "nn"
+        return f"{'batched_' if float(op.dims['batch']) > 1 else ''}gemm_{layout}"
+    return ".".join(str(word) for word in (op.kind, op.attributes.get("function"), op.attributes.get("pass")) if word)
