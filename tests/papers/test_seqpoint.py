@@ -113,5 +113,5 @@ def test_a_network_symbol_by_symbol_multiplies_as_much_as_layer_by_layer(build: 
         return sum(float(op.cost["flop.matrix.float32"]) * float(op.times) for op in bound)
 
     one, other = flop(getattr(stepped_sequences, build)()), flop(network_of(network))  # type: ignore[arg-type]
-    # tensorflow/nmt hands the context to every layer of the decoder, as MLPerf's does; its attention sums v without a product
+    # they differ in the attention's last sum, which one of them writes as a product
     assert one == pytest.approx(other, rel=0.02)

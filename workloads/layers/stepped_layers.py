@@ -1,7 +1,7 @@
 """Recurrent cells and attention that a program runs symbol by symbol, a kernel for each function of a step.
 
-`tf.nn.dynamic_rnn` of TensorFlow 1.x multiplies the state and the symbol together in every step, joins no functions of a
-gate, and adds the gradient of the weights up step by step; cuDNN's and MIOpen's layers, which `recurrent` describes,
+`tf.nn.dynamic_rnn` of TensorFlow 1.x multiplies the state and the symbol together in every step, joins no functions of
+a gate, and adds the gradient of the weights up step by step; cuDNN's and MIOpen's layers, which `recurrent` describes,
 project all symbols at once. Sources: tensorflow 1.x, python/ops/rnn.py, rnn_cell_impl.py (BasicLSTMCell, GRUCell),
 control_flow_ops.py (gradients of loop invariants); contrib/seq2seq attention_wrapper.py (_bahdanau_score).
 """
