@@ -25,6 +25,7 @@ def test_rows_hold_but_for_known_misses(rows: dict[tuple[str, str], Reproduction
         ("Fig. 11", "qanet-squad, v2: MXU share predicted"),
         ("Fig. 11", "qanet-squad, v3: MXU share predicted"),
         ("Fig. 11", "retinanet-coco, v2: MXU share predicted"),
+        ("VI-B", "QANet: a run on v2 over one on v3, predicted"),
         ("Obs. 2", "k-means, k = 5: the three longest phases cover"),
         ("Obs. 2", "published scan, 70 %: the three longest phases cover"),
         ("Obs. 2", "published scan, 100 %: the three longest phases cover"),
