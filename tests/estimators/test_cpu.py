@@ -152,3 +152,11 @@ def test_a_lowered_convolution_writes_its_matrix_on_one_core(kernel: int, stride
     op = convolution("c", 1, 64, 128, (kernel, kernel), (out, out), stride)
     direct, lowered = seconds(op, HASWELL), seconds(op, HASWELL, dataclasses.replace(PLAIN, lowering=3.0))
     assert lowered - direct == pytest.approx(columns * 3.0 / HASWELL.clock, rel=1e-9, abs=1e-15)
+
+
+def test_a_convolution_in_groups_has_a_kernel_of_its_own_and_writes_no_matrix() -> None:
+    dims = {"batch": 1, "channels_in": 64, "channels_out": 64, "groups": 64, "in_depth": 1, "in_height": 56}
+    dims |= {"in_width": 56, "out_depth": 1, "out_height": 56, "out_width": 56}
+    dims |= {"kernel_depth": 1, "kernel_height": 7, "kernel_width": 7}
+    op = operation("depthwise", "convolution", dims, attributes={"stride": (1, 1)})
+    assert seconds(op, HASWELL) == seconds(op, HASWELL, dataclasses.replace(PLAIN, lowering=3.0))

@@ -42,6 +42,7 @@ class CpuRoofline(FormulaModel):
       (rows of it) where the operation has one, else the picked rows.
     * lowering, for kind ``convolution`` with a kernel of several points or a stride: libraries that turn it into a
       matrix product first write every input element once for each kernel point that meets it (im2col), on one core.
+      Convolutions in groups have kernels of their own, which write nothing (oneDNN developer guide, "Convolution").
     """
 
     compute_efficiency: Annotated[float, Parameter("1", "share of the peak rate that is reached", 1e-6, 1.0)] = 1.0
@@ -178,7 +179,7 @@ def _gather(parts: _Parts) -> sp.Expr:
 
 def _lowered(op: Op) -> str:
     """Why a convolution needs its im2col matrix: it skips points of its input, or its kernel may have several."""
-    if op.kind != "convolution":
+    if op.kind != "convolution" or op.dims["groups"] != 1:
         return ""
     strides = op.attributes.get("stride", ())
     return "stride" if isinstance(strides, tuple) and any(stride != 1 for stride in strides) else "kernel"
