@@ -150,6 +150,8 @@ from .experiments.explain.cheapest import cheapest_together as cheapest_together
 
 # Event simulation and queues
 from .experiments.subjects.jobs.simulated import simulate as simulate
+from .experiments.subjects.jobs.job_fit import fit_job as fit_job
+from .estimators.calibration.job_calibration import load_job_calibration as load_job_calibration
 from .estimators.schedule.simulation.queueing import Visit as Visit
 from .estimators.schedule.simulation.queueing import closed_network as closed_network
 

@@ -52,9 +52,8 @@ def _sized(job: Job, steps: int) -> Job:
 
 
 def _shares(name: str, values: Floats, before: list[Floats], after: list[Floats]) -> Chart:
-    ends = np.linspace(
-        0, float(max(np.quantile(np.concatenate([values, *after]), 0.995), values[1:].max(initial=0))), 200
-    )
+    last = float(max(np.quantile(np.concatenate(after), 0.995), values.max()))
+    ends = np.geomspace(max(float(np.min(values[values > 0])) / 1.5, last / 1e6), last, 200)
     shares = np.array([np.searchsorted(np.sort(one), ends, side="right") / len(one) for one in after])
     bounds = np.percentile(shares, [10, 50, 90], axis=0)
     first = np.searchsorted(np.sort(np.concatenate(before)), ends, side="right") / sum(map(len, before))
@@ -64,7 +63,7 @@ def _shares(name: str, values: Floats, before: list[Floats], after: list[Floats]
         PlotLine("fitted through the simulation, 80 %", ends, bounds[1], bounds[0], bounds[2]),
         PlotLine("as the file said", ends, first),
     )
-    return Chart(f"{name.removesuffix('_s')}: share that took no longer (after the first)", "time [s]", "share", lines)
+    return Chart(f"{name.removesuffix('_s')}: share that took no longer (after the first)", "time [s]", "share", lines, x_scale="log")
 
 
 def _progress(name: str, run: MeasuredRun, before: list[Floats], after: list[Floats], job: Job) -> Chart:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -31,10 +32,13 @@ from slipstick.estimators.schedule.simulation.figures import (
 )
 from slipstick.estimators.schedule.simulation.job import Job
 from slipstick.estimators.schedule.simulation.job_numbers import JobNumber, job_numbers, with_numbers
-from slipstick.experiments.subjects.jobs.job_file import JobQuestion
+from slipstick.experiments.subjects.jobs.job_file import JobQuestion, job_question
 from slipstick.experiments.subjects.jobs.job_measurements import MeasuredRun, read_job_measurements
 from slipstick.hwmodels.files.readers import InputError, unknown_name
 from slipstick.hwmodels.files.records import content_digest
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MOST_SERVICES = 1_500_000
 """Services of one simulated point of a fit: about five seconds, and a fit takes some dozens of points."""
@@ -54,6 +58,15 @@ class FittedJob:
     job: Job
     calibration: JobCalibration
     starts: Mapping[str, float]
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a number; see `rows`."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows())
+
+    def _repr_html_(self) -> str:
+        return str(self.to_frame().to_html(index=False))
 
     def rows(self, level: float = 0.8) -> list[dict[str, object]]:
         """One row a number, in its unit: value, band, where it began, and what the closed form alone gives."""
@@ -77,14 +90,28 @@ class FittedJob:
 
 
 def fit_job(
-    question: JobQuestion, measured: str, fit: Sequence[str], runs: int | None = None, progress: Progress | None = None
+    job: str | JobQuestion,
+    measured: str,
+    fit: Sequence[str],
+    machine: str | None = None,
+    *,
+    settings: Sequence[str] = (),
+    runs: int | None = None,
+    progress: Progress | None = None,
 ) -> FittedJob:
     """Fit numbers of a job to a CSV of what was measured of it (`read_job_measurements`), through its simulation.
 
     Parameters
     ----------
+    job
+        A YAML file, a job that ships, or a workload (a job of one stage, `step`).
+    measured
+        Columns ``step_s`` (seconds of each iteration), ``time_s`` (of a run), ``latency_s``, ``STAGE.service_s``, `run`,
+        ``step``, and ``job.NAME`` for what was set.
     fit
         Names as in settings: ``job.decode.service``, ``job.decode.variation``, ``job.resources.cores``.
+    machine
+        That of stages that are workloads and name none.
     runs
         Simulated runs of each measured configuration at each point; None: as many as their figures need.
 
@@ -92,7 +119,18 @@ def fit_job(
     ------
     InputError
         Where the file or a name cannot be used, or the measurements do not fix the numbers.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     times = pathlib.Path(folder, "times.csv")
+    ...     _ = times.write_text("time_s\\n1.4\\n1.41\\n1.42\\n")
+    ...     fitted = fit_job("phi-memory", str(times), ["job.memory.service"], settings=["job.steps=2000"], runs=12)
+    >>> list(fitted.calibration.names)
+    ['memory.service']
     """
+    question = job if isinstance(job, JobQuestion) else job_question(job, machine, None, settings)
     base, _ = question.uncalibrated()
     measurements = read_job_measurements(measured, [stage.name for stage in base.pipeline.stages])
     known, names = job_numbers(base), _names(fit)
