@@ -1,5 +1,6 @@
-"""A job of your own, fitted to the steps that you measured, through its event simulation; then a what-if with its band."""
+"""A job of your own, fitted to the steps that you measured, through its simulation; then a what-if with its band."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import slipstick as ss
@@ -15,7 +16,7 @@ stages:
 # your log has one line a step; here they come from a run whose decoders take 80 ms, and 2 s to begin
 truth = ["job.decode.service=80 ms", "job.decode.start_up=2 s"]
 ends = [0.0, *ss.simulate("job.yaml", settings=truth, runs=1, seed=5).first.step_ends()]
-steps = [after - before for before, after in zip(ends, ends[1:], strict=False)]
+steps = [after - before for before, after in pairwise(ends)]
 Path("steps.csv").write_text("step_s\n" + "".join(f"{seconds:.5f}\n" for seconds in steps))
 
 fitted = ss.fit_job("job.yaml", "steps.csv", ["job.decode.service", "job.decode.start_up"])

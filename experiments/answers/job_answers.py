@@ -213,7 +213,9 @@ def _bands(simulated: Simulated) -> list[str]:
             if row["quantity"] in ("time_s", "step_s"):
                 ends = {key: format_quantity(float(value), "s") for key, value in row.items() if key[:1] == "p"}
                 parts = [f"p{level} {ends[f'p{level}_low']} .. {ends[f'p{level}_high']}" for level in PERCENTILES]
-                lines.append(f"{row['quantity']} in 80 % of the draws: {', '.join(parts)} (the table's: of all together)")
+                lines.append(
+                    f"{row['quantity']} in 80 % of the draws: {', '.join(parts)} (the table's: of all together)"
+                )
     return lines
 
 

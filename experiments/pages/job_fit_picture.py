@@ -63,7 +63,13 @@ def _shares(name: str, values: Floats, before: list[Floats], after: list[Floats]
         PlotLine("fitted through the simulation, 80 %", ends, bounds[1], bounds[0], bounds[2]),
         PlotLine("as the file said", ends, first),
     )
-    return Chart(f"{name.removesuffix('_s')}: share that took no longer (after the first)", "time [s]", "share", lines, x_scale="log")
+    return Chart(
+        f"{name.removesuffix('_s')}: share that took no longer (after the first)",
+        "time [s]",
+        "share",
+        lines,
+        x_scale="log",
+    )
 
 
 def _progress(name: str, run: MeasuredRun, before: list[Floats], after: list[Floats], job: Job) -> Chart:

@@ -106,8 +106,8 @@ def fit_job(
     job
         A YAML file, a job that ships, or a workload (a job of one stage, `step`).
     measured
-        Columns ``step_s`` (seconds of each iteration), ``time_s`` (of a run), ``latency_s``, ``STAGE.service_s``, `run`,
-        ``step``, and ``job.NAME`` for what was set.
+        Columns ``step_s`` (seconds of each iteration), ``time_s`` (of a run), ``latency_s``, ``STAGE.service_s``,
+        ``run``, ``step``, and ``job.NAME`` for what was set.
     fit
         Names as in settings: ``job.decode.service``, ``job.decode.variation``, ``job.resources.cores``.
     machine
