@@ -11,7 +11,7 @@ from slipstick.estimators.composites.consumption import EXCESS
 from slipstick.estimators.core.estimate import WAITING, Estimate
 from slipstick.estimators.operation.power.energy import pooled_power
 from slipstick.experiments.question.domain import remarks
-from slipstick.experiments.question.facts import Facts
+from slipstick.experiments.question.facts import BYTE, FLOP, Facts, Throughput
 from slipstick.experiments.question.memory_need import MemoryNeed
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.files.shown import count_shown, shown
@@ -59,7 +59,11 @@ def energy_line(answer: Estimate, known: Facts, machine: Machine) -> str:
         return ""
     made, watts = known.throughput, answer.energy / (answer.time or 1.0)
     over = any(text.startswith(EXCESS) for text in answer.assumptions)
-    each = f", {shown(answer.energy / made.items, 'J')} for each of its {made.unit}" if made and made.items > 1 else ""
+    each = (
+        f", {shown(answer.energy / made.items, 'J')} for each of its {made.unit}"
+        if made and made.items > 1 and made.unit not in (FLOP, BYTE)
+        else ""
+    )
     sure = "the power cap: its work would draw more, so it may take longer" if over else _sure(answer, machine)
     at_most = "at most " if over else ""
     return f"energy: {at_most}{shown(answer.energy, 'J')}{each}, {shown(watts, 'W')} on average ({sure})"
@@ -82,11 +86,28 @@ def _sure(answer: Estimate, machine: Machine) -> str:
     return f"80 %: {shown(band[0], 'J')} .. {shown(band[1], 'J')}; factors from metered H100 and B200"
 
 
+def rate_shown(made: Throughput) -> str:
+    """``2,470 images/s``, ``612 TFLOP/s``, ``2.88 TB/s``."""
+    if made.unit in (FLOP, BYTE):
+        return shown(made.rate, f"{made.unit}/s")
+    sequences = f" ({count_shown(made.sequences)} sequences/s)" if made.sequences else ""
+    return f"{count_shown(made.rate)} {made.unit}/s{sequences}"
+
+
+def dollars_line(dollars: float, made: Throughput | None, price: str) -> str:
+    """What the answer costs, and the field's unit of it: a million tokens, a thousand of anything else."""
+    texts = [f"cost: {dollars:.3g} $"]
+    if made and made.items and made.unit not in (FLOP, BYTE):
+        count, what = (1e6, "million tokens") if made.unit == "tokens" else (1e3, f"1,000 {made.unit}")
+        texts.append(f"{dollars / made.items * count:.3g} $ per {what}")
+    return f"{', '.join(texts)} at {price}"
+
+
 def throughput_line(known: Facts) -> str:
     """Rate in the field's unit, MFU, share of the bandwidth."""
     parts = []
     if known.throughput:
-        parts.append(f"{count_shown(known.throughput.rate)} {known.throughput.unit}/s")
+        parts.append(rate_shown(known.throughput))
     if known.mfu is not None:
         parts.append(f"MFU {shown(100 * known.mfu, '%')} of {known.mfu_of}")
     if known.bandwidth is not None:

@@ -98,7 +98,7 @@ def _print_one(question: Question, answer: Estimate, known: Facts, parts: int, *
     dollars, unknown = _dollars(question, answer)
     notes = [lines.headline(question, answer), *lines.summary(answer, known, question.machine)]
     if dollars is not None:
-        notes.append(f"cost: {dollars:.3g} $ at {price_text(question.machine)}")
+        notes.append(lines.dollars_line(dollars, known.throughput, price_text(question.machine)))
     notes += lines.metric_lines(answer)
     rows: Sequence[Mapping[str, Any]] = lines.group_rows(known)
     if parts:

@@ -9,8 +9,8 @@ from itertools import zip_longest
 from typing import Any
 
 from slipstick.estimators.core.estimate import Estimate
-from slipstick.experiments.answers.lines import band_shown
-from slipstick.experiments.question.facts import Facts
+from slipstick.experiments.answers.lines import band_shown, rate_shown
+from slipstick.experiments.question.facts import BYTE, FLOP, Facts
 from slipstick.experiments.question.memory_need import FITS, MAY, NOT
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.files.shown import count_shown, shown
@@ -45,7 +45,9 @@ def rows(answers: Sequence[Answered], width: int = 200) -> list[dict[str, Any]]:
         row: dict[str, Any] = {"machine": question.machine.name, "time": shown(answer.time, "s")}
         row["80 % band"] = band_shown(answer)
         if known.throughput:
-            row[f"{known.throughput.unit}/s"] = count_shown(known.throughput.rate)
+            of_work = known.throughput.unit in (FLOP, BYTE)
+            rate = rate_shown(known.throughput) if of_work else count_shown(known.throughput.rate)
+            row["rate" if of_work else f"{known.throughput.unit}/s"] = rate
         if width >= NARROW:
             row["MFU"] = "" if known.mfu is None else shown(100 * known.mfu, "%")
         row["memory"] = "" if need is None else f"{WORDS[need.verdict]}{shown(need.needed, 'byte')}"

@@ -14,6 +14,7 @@ from slipstick.hwmodels.files.readers import InputError
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.footprint import attends_to_cache
 from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.importers.torch.arguments import FIRST_INPUT
 from slipstick.workloads.runs.feed import run_of
 
 HOST = "host"
@@ -22,11 +23,12 @@ HOST = "host"
 
 @dataclass(frozen=True)
 class Throughput:
-    """So many things a question, and how many a second."""
+    """So many things a question, and how many a second; of tokens also the sequences a second that they make."""
 
     items: float
     unit: str
     rate: float
+    sequences: float | None = None
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def facts(question: Question, answer: Estimate) -> Facts:
     moved = sum(float(op.cost.bytes_moved * op.times) for op in whole if op.kind not in free) if known else 0.0
     there = question.machine.bandwidth(question.machine.main_memory) * time
     return Facts(
-        _throughput(question.workload, sizes, time),
+        _throughput(question.workload, sizes, time) or (_of_work(whole, time) if known else None),
         mfu,
         peak,
         moved / there if moved and there else None,
@@ -138,10 +140,17 @@ def bounds(answer: Estimate) -> tuple[tuple[str, float], ...]:
     return tuple(sorted(shares.items(), key=lambda entry: -entry[1]))
 
 
-def _throughput(workload: Workload, sizes: dict[str, float], time: float) -> Throughput | None:
+FLOP, BYTE = "FLOP", "byte"
+"""Units of the throughput of products and of streams, which process no samples."""
+STREAMS = ("elementwise", "reduction", "move", "gather")
+
+
+def _throughput(workload: Workload, sizes: Mapping[str, float], time: float) -> Throughput | None:
     batch = sizes.get("batch", sizes.get("decodes"))  # a serving step's sequences that write a token
-    if batch is None or time <= 0:
+    if time <= 0:
         return None
+    if batch is None:
+        return _of_first_input(workload, sizes, time)
     if any(map(attends_to_cache, workload)):
         items, unit = batch, "tokens"
     elif "seq_len" in sizes:
@@ -150,7 +159,46 @@ def _throughput(workload: Workload, sizes: dict[str, float], time: float) -> Thr
         items, unit = batch, "images"
     else:
         items, unit = batch, "samples"
+    return Throughput(items, unit, items / time, batch / time if items > batch else None)
+
+
+def _of_first_input(workload: Workload, sizes: Mapping[str, float], time: float) -> Throughput | None:
+    """Of a program whose sizes are fixed or the user's names: the first axis counts, of words every place."""
+    text, _, dtype = str(workload.metadata.get(FIRST_INPUT, "")).partition(":")
+    shape = [float(size) if size.isdigit() else sizes.get(size) for size in text.split(",")] if text else []
+    if not shape or None in shape:
+        return None
+    known = [size for size in shape if size is not None]
+    if dtype.startswith("int") and len(known) == WORDS:
+        items, unit = known[0] * known[1], "tokens"
+    elif len(known) >= IMAGES and any(op.kind == "convolution" for op in workload):
+        items, unit = known[0], "images"
+    else:
+        items, unit = known[0] if len(known) > 1 else 1.0, "tokens" if text.startswith("tokens,") else "samples"
     return Throughput(items, unit, items / time)
+
+
+WORDS, IMAGES = 2, 4
+"""Axes of an input of words (sequences, places), and at least of one of images."""
+
+
+def _of_work(whole: Workload, time: float) -> Throughput | None:
+    """Flop of a product by itself, bytes of a stream by itself."""
+    kinds = {op.kind for op in whole}
+    if len(kinds) != 1 or len(whole.operations) > FEW or time <= 0:
+        return None
+    (kind,) = kinds
+    if kind in ("gemm", "convolution", "attention"):
+        items, unit = sum(float(op.cost.flop * op.times) for op in whole), FLOP
+    elif kind in STREAMS:
+        items, unit = sum(float(op.cost.bytes_moved * op.times) for op in whole), BYTE
+    else:
+        return None
+    return Throughput(items, unit, items / time)
+
+
+FEW = 3
+"""Operations of one kind up to which a workload is a kernel by itself."""
 
 
 def unit_of(question: Question) -> str:

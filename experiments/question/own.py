@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.files.own_names import OwnName, found_here, is_own
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.importers.torch.arguments import Inputs
+from slipstick.workloads.importers.torch.arguments import Input, Inputs, as_text
 
 NOT_MODULES = ("pagerank", "decode", "prompt")
 """Words before a colon that name no module of Python."""
@@ -70,9 +71,10 @@ def own_record(name: str) -> NamedEstimator:
 
 def _imported(name: str) -> Any:
     try:
-        made = found_here(name)
-        is_made = hasattr(made, "estimate") or isinstance(made, NamedEstimator)
-        made = made() if callable(made) and not is_made else made
+        with redirect_stdout(sys.stderr):
+            made = found_here(name)
+            is_made = hasattr(made, "estimate") or isinstance(made, NamedEstimator)
+            made = made() if callable(made) and not is_made else made
     except InputError:
         raise
     except Exception as error:  # whatever the code raises is the user's to read
@@ -159,12 +161,13 @@ def own_program(
     folder_of(name)
     if isinstance(name, OwnName):
         print(f"slipstick: imports {name.rpartition(':')[0]} and runs its code ({name})", file=sys.stderr)
-    model, shapes = model_and_inputs(name, inputs)
-    _refuse_fixed(name, shapes, numbers)
     label = name.rpartition(":")[2]
-    if train is None:
-        return import_torch(model, shapes, label, purpose="inference")
-    return import_torch(model, shapes, label, purpose="training", optimizer=train)
+    with redirect_stdout(sys.stderr):  # what the user's code prints is no part of the answer
+        model, shapes = model_and_inputs(name, inputs)
+        _refuse_fixed(name, shapes, numbers)
+        if train is None:
+            return import_torch(model, shapes, label, purpose="inference")
+        return import_torch(model, shapes, label, purpose="training", optimizer=train)
 
 
 def _refuse_fixed(name: str, shapes: Inputs, numbers: Sequence[str]) -> None:
@@ -178,12 +181,10 @@ def _refuse_fixed(name: str, shapes: Inputs, numbers: Sequence[str]) -> None:
         place = PLACES[size]
         texts = []
         for key, one in given:
-            sizes = [value if at == place else str(known) for at, known in enumerate(one.shape)]
-            dtype = "" if one.dtype == "float32" else f":{one.dtype}"
-            texts.append(f"--input {f'{key}=' if named else ''}{','.join(sizes)}{dtype}")
-        raise InputError(
-            f"--{size.replace('_', '-')} {value}: the inputs of {name} have fixed sizes; give {' '.join(texts)} instead"
-        )
+            opened = Input(tuple(size if at == place else known for at, known in enumerate(one.shape)), one.dtype)
+            texts.append(f"--input {f'{key}=' if named else ''}{as_text(opened)}")
+        option = f"--{size.replace('_', '-')} {value}"
+        raise InputError(f"{option}: the inputs of {name} have fixed sizes; name it: {' '.join(texts)} {option}")
 
 
 def code_digest(name: str | None) -> str:

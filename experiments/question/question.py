@@ -202,6 +202,7 @@ def _resolved(
         run = {**{name: value for name, value in given.items() if name in known}, **run}
     if calibration is not None:
         chosen = calibration.for_question(graph, base, run, chosen)
+        why, remarks = "", ()  # those are the default answer's; a calibration says itself on what it stands
     if values["estimator"]:
         chosen = set_parameters(chosen, parameter_values(chosen, values["estimator"]))
     numbers = {name: number_of(f"workload.{name}", value) for name, value in sizes.items()}

@@ -22,6 +22,15 @@ class Input:
 
 Inputs = Sequence[Input] | Mapping[str, Input]
 
+FIRST_INPUT = "first_input"
+"""Field of a workload's metadata: shape and type of its first input, as `as_text` writes it."""
+
+
+def as_text(given: Input) -> str:
+    """As ``--input`` takes it: ``batch,3,224,224``, ``batch,seq_len:int64``."""
+    sizes = ",".join(map(str, given.shape))
+    return sizes if given.dtype == "float32" else f"{sizes}:{given.dtype}"
+
 
 def described(example: Any, place: str) -> Inputs:
     """Arguments as `Input`: tensors (of any device, "meta" too) by their shapes and types, an `Input` as it is.

@@ -17,9 +17,10 @@ from slipstick.hwmodels.files.records import Table
 from slipstick.workloads.graph.assembly import Assembly, ImportedNode, Piece, Tensor, assemble
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op, Workload
-from slipstick.workloads.importers.torch.arguments import Input, described, without_constants
+from slipstick.workloads.importers.torch.arguments import FIRST_INPUT, Input, as_text, described, without_constants
 from slipstick.workloads.importers.torch.aten import Call, read_call
 from slipstick.workloads.importers.torch.by_name import own_failure
+from slipstick.workloads.importers.torch.counts_of_values import LOAD, NOTES, SHARE, counts, open_loads
 from slipstick.workloads.importers.torch.recorder import (
     RecordedNode,
     before_compilation,
@@ -120,7 +121,7 @@ def import_torch(
         label,
         graph.operations,
         graph.edges,
-        Table({n: float(v) for n, v in values.items() if _open(graph.operations, n)}),
+        Table({n: float(v) for n, v in (values | {LOAD: 1, SHARE: 1}).items() if _open(graph.operations, n)}),
         Table(
             {
                 "parameters": first.parameters,
@@ -128,6 +129,7 @@ def import_torch(
                 "purpose": purpose,
                 "source": f"torch {_torch_version()}",
                 **({"execution": "compiled"} if compiled else {}),
+                **({FIRST_INPUT: as_text(next(iter(keyed.values())))} if keyed else {}),
                 "assumptions": tuple(notes[:MAX_ASSUMPTIONS]),
             }
         ),
@@ -245,7 +247,8 @@ def _update(recorder: Any, parameters: Mapping[str, Any], optimizer: str | None)
 
 
 def _finish(recorder: Any, subject: Any, environment: Any, variables: Mapping[str, str]) -> Recording:
-    size = Sizes(environment, variables)
+    loads = counts(recorder.nodes)
+    size = Sizes(environment, {**variables, **loads})
 
     def settle(value: Any) -> Any:
         if isinstance(value, Tensor):
@@ -264,8 +267,9 @@ def _finish(recorder: Any, subject: Any, environment: Any, variables: Mapping[st
         for index, guard in enumerate(environment.guards)
         if index not in recorder.kernel_choices and not isinstance(guard.expr, sp.Ne)
     ]
+    opened = [NOTES[name] for name in open_loads(loads)]
     return Recording(
-        tuple(nodes), subject.count, subject.size_bytes, specialised, tuple(dict.fromkeys([*equal, *guards]))
+        tuple(nodes), subject.count, subject.size_bytes, specialised, tuple(dict.fromkeys([*opened, *equal, *guards]))
     )
 
 

@@ -34,7 +34,7 @@ _PLAIN = (sp.Add, sp.Mul, sp.Pow, sp.floor, sp.ceiling, sp.core.relational.Relat
 class Sizes:
     """Translates expressions of one ShapeEnv: replacements applied, symbols renamed, torch's functions made sympy's."""
 
-    def __init__(self, environment: Any, names: Mapping[str, str]) -> None:
+    def __init__(self, environment: Any, names: Mapping[str, str | sp.Expr]) -> None:
         self._environment = environment
         self._names = names
         self._plain: dict[Any, Any] = {}
@@ -56,7 +56,8 @@ class Sizes:
 
     def _translate(self, expression: Any) -> Any:
         if expression.is_Symbol:
-            return symbol(self._names.get(expression.name, expression.name))
+            name = self._names.get(expression.name, expression.name)
+            return symbol(name) if isinstance(name, str) else self._translate(name)
         if expression.is_Integer:
             return int(expression)
         if expression.is_number or expression in (sp.true, sp.false):
