@@ -15,6 +15,12 @@ settings.register_profile("slipstick", deadline=None, max_examples=60, derandomi
 settings.load_profile("slipstick")
 
 
+@pytest.fixture(autouse=True)
+def no_columns_of_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The width of outputs is what a test says, whatever terminal runs it."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture
 def phi() -> Machine:
     return machine("xeon-phi-7120p")

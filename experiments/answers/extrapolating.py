@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -41,7 +42,11 @@ def answer(request: ExtrapolationRequest, form: str) -> None:
     if form == "table":
         _say(predictions, readings.notes, request)
     elif form == "json":
-        emit([_whole(prediction, request) | _next(prediction, request) for prediction in predictions], form)
+        emit(
+            [_whole(prediction, request) | _next(prediction, request) for prediction in predictions],
+            form,
+            remarks=warnings_of(request, predictions),
+        )
     else:
         emit([{"region": p.series.name, **row} for p in predictions for row in rows_of(p, request)], form)
     if request.plot or request.report:
@@ -65,6 +70,27 @@ def _draw(predictions: Sequence[Prediction], readings: Readings, request: Extrap
         write_extrapolation(request.report, f"{Path(request.file).name} to {request.to}", answers, readings.notes)
 
 
+FLAT = 0.2
+"""Largest slope of log time on log workers that counts as none."""
+
+
+def warnings_of(request: ExtrapolationRequest, predictions: Sequence[Prediction]) -> list[str]:
+    """What a choice that nobody made decides: times that more workers do not shorten are read as weak scaling."""
+    flat = [one for one in predictions if request.kind is None and one.kind == "weak" and _is_flat(one)]
+    if not flat:
+        return []
+    name = flat[0].series.parameter
+    return [
+        f"times do not change with {name}, and were read as weak scaling: work that grows with {name}, whose speed-up "
+        "is that of the work; where the work stays the same there is no speed-up: --kind strong"
+    ]
+
+
+def _is_flat(prediction: Prediction) -> bool:
+    x, times = prediction.series.x, prediction.series.y
+    return len(x) > 1 and abs(math.log(times[-1] / times[0]) / math.log(x[-1] / x[0])) < FLAT
+
+
 def _say(predictions: Sequence[Prediction], notes: Sequence[str], request: ExtrapolationRequest) -> None:
     if len(predictions) > 1:
         last = predictions[0].x[-1]
@@ -77,7 +103,7 @@ def _say(predictions: Sequence[Prediction], notes: Sequence[str], request: Extra
     (prediction,) = predictions
     emit(
         _rows_for_people(prediction, request),
-        notes=_lines(prediction),
+        notes=[*_lines(prediction), *(f"beware: {text}" for text in warnings_of(request, predictions))],
         below=["assuming: " + "; ".join([*prediction.assumptions, *notes])],
     )
     if request.next:
@@ -189,7 +215,9 @@ def _surface(readings: Readings, request: ExtrapolationRequest, form: str) -> No
 def _say_surfaces(predictions: Mapping[str, SurfacePrediction], notes: tuple[str, ...], form: str) -> None:
     """Print predictions in a format."""
     if form == "json":
-        emit([row for name, prediction in predictions.items() for row in _whole_rows(name, prediction)], form)
+        emit(
+            [row for name, prediction in predictions.items() for row in _whole_rows(name, prediction)], form, remarks=()
+        )
         return
     rows = [{"region": name, **row} for name, prediction in predictions.items() for row in prediction.rows()]
     if form != "table":

@@ -11,6 +11,7 @@ from slipstick.estimators.composites.consumption import EXCESS
 from slipstick.estimators.core.estimate import WAITING, Estimate
 from slipstick.estimators.operation.power.energy import pooled_power
 from slipstick.experiments.question.domain import remarks
+from slipstick.experiments.question.doubts import doubt_lines
 from slipstick.experiments.question.facts import BYTE, FLOP, Facts, Throughput
 from slipstick.experiments.question.memory_need import MemoryNeed
 from slipstick.experiments.question.question import Question
@@ -183,7 +184,7 @@ def remainder_rows(answer: Estimate, column: str) -> list[dict[str, Any]]:
 def assumptions(question: Question, answer: Estimate, *, verbose: bool) -> list[str]:
     """Why this model, and what the answer takes for granted; cut unless `verbose`."""
     lines = [f"model: {question.why}"] if question.why else []
-    lines += [f"beware: {text}" for text in remarks(question)]
+    lines += doubt_lines(remarks(question), verbose=verbose)
     # a calibration that the user chose is named; that of the default answer stands in the line of the model
     elsewhere = ELSEWHERE if question.why else ELSEWHERE[1:]
     shared = [text for text in answer.assumptions if A_DEVICE not in text]

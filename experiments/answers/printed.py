@@ -11,6 +11,7 @@ from slipstick.experiments.answers import lines, several
 from slipstick.experiments.explain.operation_counters import counter_rows
 from slipstick.experiments.pages.output import emit, emit_line, line_width
 from slipstick.experiments.question.domain import remarks
+from slipstick.experiments.question.doubts import notes_among, warnings_among
 from slipstick.experiments.question.facts import Facts, facts
 from slipstick.experiments.question.objectives import consumptions
 from slipstick.experiments.question.question import Question
@@ -48,10 +49,7 @@ def print_answers(
     else:
         notes = [f"{known[0][0].workload.name} on {len(known)} machines; {several.winner(known)}"]
         emit(several.rows(known, line_width()), form, notes=notes)
-        models = [
-            [line for line in lines.assumptions(one, answer, verbose=verbose)[:1] if not line.startswith("beware")]
-            for one, answer, _ in known
-        ]
+        models = [[f"model: {one.why}"] if one.why else [] for one, _, _ in known]
         doubts = several.shared({one.machine.name: _doubts(one, answer, verbose=verbose) for one, answer, _ in known})
         for text in [*refusals, *dict.fromkeys(line for some in models for line in some), *doubts]:
             emit_line(text)
@@ -69,7 +67,8 @@ def print_counters(question: Question, form: str) -> None:
 
 def _doubts(question: Question, answer: Estimate, *, verbose: bool) -> list[str]:
     """Of one machine among several: its narrow format, which no line of assumptions shows, and its remarks."""
-    texts = [*lines.narrow(answer), *remarks(question)]
+    notes = remarks(question)
+    texts = [*lines.narrow(answer), *(notes if verbose else warnings_among(notes))]
     return texts if verbose else [lines.cut(text) for text in texts]
 
 
@@ -153,11 +152,13 @@ def _row(question: Question, answer: Estimate, known: Facts, parts: int, *, full
     }
     if not full:
         return row
+    doubts = remarks(question)
     return {
         **row,
         "dtype": question.workload.metadata.get("dtype"),
         "assumptions": list(answer.assumptions),
-        "remarks": list(remarks(question)),
+        "remarks": list(warnings_among(doubts)),
+        "notes": list(notes_among(doubts)),
         "metrics": dict(answer.metrics),
         "metric_intervals": {name: list(ends) for name, ends in answer.metric_intervals.items()},
         "parts": operations(answer, parts or None),

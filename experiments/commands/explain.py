@@ -59,6 +59,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.pages.output import emit, emit_line
         from slipstick.experiments.pages.progress import shown
         from slipstick.experiments.question.domain import remarks as doubts_of
+        from slipstick.experiments.question.doubts import warnings_among
         from slipstick.experiments.question.own import own_or_none
         from slipstick.experiments.question.question import question
         from slipstick.experiments.question.settings import prices
@@ -112,7 +113,8 @@ def register(app: typer.Typer) -> None:
         remarks = why.notes(query, dials, [*(vary or []), *(prices(price) if price else [])])
         if format == "json":
             head = {"workload": query.workload.name, "machine": query.machine.name, "time_s": answer.time}
-            emit([{**head, "assumptions": list(answer.assumptions), "notes": remarks, **tables}], format)
+            whole = {**head, "assumptions": list(answer.assumptions), "notes": remarks, **tables}
+            emit([whole], format, remarks=warnings_among(doubts_of(query)))
             return
         if format == "csv":
             emit(tables["elasticities"], format)

@@ -59,7 +59,8 @@ def register(app: typer.Typer) -> None:
             best = best_plan.best.row() if best_plan.best else None
             front = [candidate.row() for candidate in best_plan.front]
             count = len(best_plan.candidates)
-            emit([{"best": best, "front": front, "refused": dict(best_plan.refused), "candidates": count}], format)
+            whole = {"best": best, "front": front, "refused": dict(best_plan.refused), "candidates": count}
+            emit([whole], format, remarks=best_plan.remarks)
             return
         rows = plan_table(best_plan) if format == "table" else best_plan.rows()
         emit(rows, format, notes=plan_lines(best_plan))
@@ -104,7 +105,7 @@ def register(app: typer.Typer) -> None:
         )
         result = search.run(best)
         rows = training_rows_shown(result) if format == "table" else result.rows()
-        emit(rows, format, notes=training_lines(result, facility, price_text(at)))
+        emit(rows, format, notes=training_lines(result, facility, price_text(at)), remarks=result.remarks)
 
     @group.command("power-limit")
     def power_limit(
@@ -130,7 +131,7 @@ def register(app: typer.Typer) -> None:
             f"(at most {loss:.0%})",
             "assuming: training on one GPU; fitted on P100, V100 and RTX 6000 (validate energy); bands 80 %",
         ]
-        emit(result.rows(), format, notes=notes[:1], below=notes[1:])
+        emit(result.rows(), format, notes=notes[:1], below=notes[1:], remarks=())
         if report:
             from slipstick.experiments.pages.report import rows_page
 

@@ -66,7 +66,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.serve.local import local, local_engine
         from slipstick.experiments.serve.serving import serve as answer_of
         from slipstick.experiments.serve.serving_question import Wanted, traffic
-        from slipstick.experiments.serve.serving_text import lines
+        from slipstick.experiments.serve.serving_text import lines, warnings_of
         from slipstick.experiments.serve.traffic import limits
         from slipstick.experiments.subjects.power.facility import Facility
         from slipstick.hwmodels.catalog import machine
@@ -77,7 +77,7 @@ def register(app: typer.Typer) -> None:
         if engine is not None and is_llama_cpp(engine):
             _refuse(context, lambda name: name not in LOCAL, f"--engine {engine} answers for one user and one device")
             alone = local(model, machine(on).using(changes), dtype, input, output, anchor)
-            emit([alone.row()], format, notes=alone.lines())
+            emit([alone.row()], format, notes=alone.lines(), remarks=())
             return
         if vary:
             _refuse(context, lambda name: name in UNVARIED, "--vary compares rates and means alone")
@@ -98,7 +98,7 @@ def register(app: typer.Typer) -> None:
             if format == "table":
                 name = next(iter(changed[0]))
                 changed = [{**row, name: value_shown(name, row[name])} for row in changed]
-            emit(changed, format, notes=[first], below=[assumed])
+            emit(changed, format, notes=[first], below=[assumed], remarks=wanted.deployment().remarks())
             return
         facility = Facility(number_of("--host-power", host_power, "W") if host_power else 0.0, pue)
         answer = answer_of(wanted.deployment(), load, limits(slo) if slo else {})
@@ -120,7 +120,7 @@ def register(app: typer.Typer) -> None:
                 if facility.counted and answer.summary()["power_W"] is not None
                 else None,
             }
-            emit([{**answer.summary(), **extra}], format)
+            emit([{**answer.summary(), **extra}], format, remarks=warnings_of(answer))
             return
         emit(answer.rows(), format, notes=lines(answer, facility))
 

@@ -87,6 +87,8 @@ def register(app: typer.Typer) -> None:
         if bool(measured) != bool(fit):
             raise InputError("give --measured FILE and --fit NAME together: times, and what is fitted to them")
         from slipstick.experiments.pages.output import emit
+        from slipstick.experiments.question.domain import remarks
+        from slipstick.experiments.question.doubts import warnings_among
         from slipstick.experiments.question.objectives import with_front
         from slipstick.experiments.question.own import own_or_none
         from slipstick.experiments.studies.study import Fitting, Study
@@ -116,7 +118,7 @@ def register(app: typer.Typer) -> None:
             frame, names = with_front(result.frame, objective)
             columns = columns_of(frame)
         if format != "table":
-            emit(column_rows(columns, notes), format)
+            emit(column_rows(columns, notes), format, remarks=warnings_among(remarks(query)))
             return
         from slipstick.experiments.answers.sweeps import print_sweep_table
 

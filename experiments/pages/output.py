@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -46,11 +47,13 @@ def emit(
     *,
     below: Sequence[str] = (),
     digits: int = 3,
+    remarks: Sequence[str] | None = None,
 ) -> None:
     """Print rows; `notes` go above a table, `below` (assumptions, doubts) under it; JSON and CSV have neither.
 
     A table shows ``time_s`` as ``105 ms`` under ``time``, and ``low_s`` with ``high_s`` as one band; JSON and CSV keep
-    the keys and all digits. `digits` is of numbers without a unit.
+    the keys and all digits. `digits` is of numbers without a unit. `remarks`: warnings of an answer, which each row of
+    JSON carries; tables have theirs among the lines.
 
     Raises
     ------
@@ -58,8 +61,9 @@ def emit(
         Where the format is unknown.
     """
     if form == "json":
-        version = {"schema_version": SCHEMA_VERSION}
-        print(json.dumps([{key: plain(value) for key, value in row.items()} | version for row in rows], indent=1))
+        more: dict[str, Any] = {} if remarks is None else {"remarks": list(remarks)}
+        more["schema_version"] = SCHEMA_VERSION
+        print(json.dumps([{key: plain(value) for key, value in row.items()} | more for row in rows], indent=1))
     elif form == "csv":
         names = {name: csv_text(name) for name in rows[0]} if rows else {}
         writer = csv.DictWriter(sys.stdout, list(names), lineterminator="\n")
@@ -283,9 +287,20 @@ def _folded(name: str, width: int) -> str:
     return "\n".join(lines)
 
 
+PIPED = 200
+"""Columns of output that is no terminal and whose reader says nothing: rows stay whole for grep and awk."""
+NARROWEST = 20
+
+
 def line_width() -> int:
-    """Columns of the terminal; 200 where the output is none."""
-    return get_terminal_size().columns if sys.stdout.isatty() else 200
+    """Columns of every line of every verb: COLUMNS where that is set, else the terminal's (80 if it says nothing).
+
+    Requested anew for each call: neither a variable that is set later nor one that a test takes away is missed.
+    """
+    stated = os.environ.get("COLUMNS", "")
+    if stated.isdecimal() and int(stated) >= NARROWEST:
+        return int(stated)
+    return get_terminal_size((80, 24)).columns if sys.stdout.isatty() else PIPED
 
 
 def _cell(value: Any, digits: int = 3) -> str:

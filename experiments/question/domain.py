@@ -31,6 +31,7 @@ LARGE_UNIT = 16_384.0
 MUCH = 0.1
 """Products of a data type with less than this share of the flop of the most frequent type gain nothing that matters."""
 _MATRIX = "flop.matrix."
+TENSOR_FLOAT = "tfloat32"
 
 
 def remarks(question: Question) -> tuple[str, ...]:
@@ -86,6 +87,8 @@ def _precision(question: Question) -> list[str]:
     work = graph.bound().cost
     flop = {name.removeprefix(_MATRIX): float(work[name]) for name in work if name.startswith(_MATRIX)}
     most = max(flop.values(), default=0.0)
+    if flop.get(TENSOR_FLOAT) == most:  # the convolutions that take the time run on the matrix engine already
+        return []
     return _on_vector_engine(question.machine, [dtype for dtype, count in flop.items() if count >= MUCH * most])
 
 

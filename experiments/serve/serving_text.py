@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from slipstick.estimators.operation.power.power_cap import cap_watts
+from slipstick.experiments.question.doubts import warnings_among
 from slipstick.experiments.serve.serving import Serving
 from slipstick.experiments.serve.traffic import limits_text
 from slipstick.experiments.subjects.power.facility import Facility, price_text
@@ -28,27 +29,7 @@ def lines(answer: Serving, facility: Facility | None = None) -> list[str]:
         f"{model.name} on {devices} x {deployment.machine.name}: {answer.traffic.text()}",
         f"output: {rate:,.0f} tokens/s {between}, {each}; {summary['requests_per_s']:.3g} requests/s",
     ]
-    result += [f"beware: {text}" for text in deployment.remarks()]
-    machine = deployment.machine
-    if answer.clock is not None and machine.clock < answer.clock:
-        left, clock = (format_quantity(value, "Hz") for value in (machine.clock, answer.clock))
-        result.append(
-            f"beware: the power cap of {cap_watts(machine):g} W holds the clock at {left} of {clock} (dynamic power as "
-            "f V^2, reads and fixed times of kernels as long as before; no capped server was metered)"
-        )
-    peak = answer.peak_share_of_prompts
-    if summary["prompt_share"] > MOSTLY and peak > LARGE_PRODUCT:
-        result.append(
-            f"beware: prompts are read at {peak:.0%} of the peak, though a bfloat16 product of 8192^3 alone reaches "
-            f"{LARGE_PRODUCT:.0%} of it on H100 (docs/notes/serving.md): they may take "
-            f"{peak / LARGE_PRODUCT:.2f} x as long"
-        )
-    longest = max((one.input_tokens + one.output_tokens for one in answer.traffic.requests), default=0)
-    if model.context and longest > model.context:
-        result.append(
-            f"beware: the longest request has {longest:,} tokens, beyond the {model.context:,} that the model's file "
-            "allows (max_position_embeddings): an engine refuses it as it stands"
-        )
+    result += [f"beware: {text}" for text in warnings_of(answer)]
     for measure, name in (("ttft", "first token"), ("tpot", "further token")):
         if answer.served.quantiles(measure):
             result.append(_times(answer, measure, name))
@@ -75,6 +56,33 @@ def lines(answer: Serving, facility: Facility | None = None) -> list[str]:
         joule = format_quantity(joules, "J")
         result.append(f"energy: at most {joule} a million output tokens (at the power cap, at the low end of tokens/s)")
     result.append("assuming: " + "; ".join(deployment.assumptions()))
+    return result
+
+
+def warnings_of(answer: Serving) -> list[str]:
+    """Where an answer leaves what was measured, or asks for what an engine would refuse: a line each."""
+    deployment, summary = answer.deployment, answer.summary()
+    model, machine = deployment.model, deployment.machine
+    result = list(warnings_among(deployment.remarks()))
+    if answer.clock is not None and machine.clock < answer.clock:
+        left, clock = (format_quantity(value, "Hz") for value in (machine.clock, answer.clock))
+        result.append(
+            f"the power cap of {cap_watts(machine):g} W holds the clock at {left} of {clock} (dynamic power as "
+            "f V^2, reads and fixed times of kernels as long as before; no capped server was metered)"
+        )
+    peak = answer.peak_share_of_prompts
+    if summary["prompt_share"] > MOSTLY and peak > LARGE_PRODUCT:
+        result.append(
+            f"prompts are read at {peak:.0%} of the peak, though a bfloat16 product of 8192^3 alone reaches "
+            f"{LARGE_PRODUCT:.0%} of it on H100 (docs/notes/serving.md): they may take "
+            f"{peak / LARGE_PRODUCT:.2f} x as long"
+        )
+    longest = max((one.input_tokens + one.output_tokens for one in answer.traffic.requests), default=0)
+    if model.context and longest > model.context:
+        result.append(
+            f"the longest request has {longest:,} tokens, beyond the {model.context:,} that the model's file "
+            "allows (max_position_embeddings): an engine refuses it as it stands"
+        )
     return result
 
 

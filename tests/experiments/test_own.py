@@ -120,8 +120,12 @@ def test_no_code_is_run_for_a_wrong_file_or_machine(
 @pytest.mark.parametrize(
     ("given", "number", "words"),
     [
-        ("", "--batch 32", "--batch 32: the inputs of net_of_mine.py:f have fixed sizes; give --input 32,64 instead"),
-        ("--input x=8,64:int64", "--batch=4", "give --input x=4,64:int64 instead"),
+        (
+            "",
+            "--batch 32",
+            "--batch 32: the inputs of net_of_mine.py:f have fixed sizes; name it: --input batch,64 --batch 32",
+        ),
+        ("--input x=8,64:int64", "--batch=4", "name it: --input x=batch,64:int64 --batch 4"),
     ],
 )
 def test_a_batch_that_the_inputs_fix_is_given_with_them(

@@ -83,7 +83,7 @@ def test_a_fixed_batch_is_named_by_the_option_that_opens_it(own: str, capsys: py
 
 
 def test_experts_take_equal_shares_of_the_tokens(own: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Four experts of 256 tokens: 64 each, and half as many again where one says so; products as large as all tokens."""
+    """Four experts of 256 tokens: 64 each, and half as many again where one says so; the gate sees all."""
     words = ("estimate", f"{own}:experts", "--on", "H100", "--input", "tokens,8", "--tokens", "256")
     even, loaded = (rows(capsys, *words, *more)[0] for more in ((), ("--expert-load", "1.5")))
     assert even["rate_unit"] == "tokens"

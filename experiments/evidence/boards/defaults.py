@@ -106,19 +106,24 @@ def _parts(figure: Figure) -> list[tuple[str, dict[str, float], float]]:
     return [reading, (f"{figure.workload}-decode", {"workload.seq_len": prompt + new / 2}, float(new))]
 
 
-def _times(figure: Figure, name: str, sizes: dict[str, float]) -> tuple[float, float, float, float]:
-    """Seconds of one question: default answer, its band, the plain roofline."""
+def questions(figure: Figure) -> list[Question]:
+    """The questions of a figure, for the default answer."""
+    return [_question(figure, name, sizes, None) for name, sizes, _ in _parts(figure)]
+
+
+def _question(figure: Figure, name: str, sizes: dict[str, float], estimator: str | None) -> Question:
     settings = [*figure.settings(), *(f"{key}={value:g}" for key, value in sizes.items())]
     graph = workload(name)
     if figure.attention == "flash":
         graph = flash_attention(graph)
+    return question(graph, figure.machine, estimator, settings, figure.dtype)
 
-    def of(estimator: str | None) -> Question:
-        return question(graph, figure.machine, estimator, settings, figure.dtype)
 
-    answer = of(None).answer()
+def _times(figure: Figure, name: str, sizes: dict[str, float]) -> tuple[float, float, float, float]:
+    """Seconds of one question: default answer, its band, the plain roofline."""
+    answer = _question(figure, name, sizes, None).answer()
     low, high = answer.interval(LEVEL) or (answer.time, answer.time)
-    return answer.time, low, high, of("roofline").answer().time
+    return answer.time, low, high, _question(figure, name, sizes, "roofline").answer().time
 
 
 def _scores(case: str, answers: Sequence[Answered], note: str, *, goals: bool) -> list[ValidationRow]:

@@ -1,0 +1,56 @@
+"""Which remarks on an answer are warnings: those with which answers were measured to be worse.
+
+A remark says where an answer leaves what its model was made for. Not every such way makes answers worse: each kind was
+compared on published figures that nothing was fitted to, the median error of answers with the remark over that of
+answers without (``slipstick validate remarks``; serving: devices left out against models left out in
+``slipstick validate local-llm``). What does not separate, or was not measured, stands among the notes of ``--verbose``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+LEAST = 1.5
+"""Median error with a remark over that without, from which it is a warning."""
+MOST = 2
+"""Warnings shown with an answer."""
+SEPARATION: dict[str, float | None] = {
+    "shapes beyond the measured": 2.2,
+    "no measured row is of": 3.9,
+    "products run on the vector engine": 1.3,
+    "16-bit products with rows of": 1.3,
+    "a second model": 1.0,
+    "this model does not read": None,
+    "fitted to image networks": None,
+    "tiles of a GPU's cores": None,
+    "kernels as of any of them": None,
+}
+"""Words of a kind of remark -> how much larger errors were with it; None where fewer than `ENOUGH` figures speak."""
+ENOUGH = 3
+ON_VECTOR_ENGINE = "products run on the vector engine"
+"""Words of the remark that another data type is far faster: no doubt of the answer, but of the question."""
+
+
+def kind_of(remark: str) -> str:
+    """The kind of a remark, as `SEPARATION` names it; "" where none is known."""
+    return next((words for words in SEPARATION if words in remark), "")
+
+
+def warnings_among(remarks: Sequence[str]) -> tuple[str, ...]:
+    """The remarks with which answers were measured to be worse, at most `MOST`."""
+    measured = [text for text in remarks if (SEPARATION.get(kind_of(text)) or 0.0) >= LEAST]
+    return tuple(measured[:MOST])
+
+
+def notes_among(remarks: Sequence[str]) -> tuple[str, ...]:
+    """The other remarks."""
+    shown = warnings_among(remarks)
+    return tuple(text for text in remarks if text not in shown)
+
+
+def doubt_lines(remarks: Sequence[str], *, verbose: bool) -> list[str]:
+    """Lines below an answer: warnings, the hint at another data type, and with `verbose` every other remark."""
+    rest = notes_among(remarks)
+    hints = [text for text in rest if ON_VECTOR_ENGINE in text]
+    lines = [f"beware: {text}" for text in warnings_among(remarks)] + [f"hint: {text}" for text in hints[:1]]
+    return lines + ([f"note: {text}" for text in rest if text not in hints[:1]] if verbose else [])

@@ -1,0 +1,100 @@
+"""Warnings are those with which answers were measured to be worse; every answer for machines carries them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from slipstick.experiments.commands.cli import run
+from slipstick.experiments.pages.output import line_width
+from slipstick.experiments.question.domain import remarks
+from slipstick.experiments.question.doubts import LEAST, MOST, SEPARATION, doubt_lines, kind_of, warnings_among
+from slipstick.experiments.question.question import question
+
+FAR = "shapes beyond the measured, wider band: norm.float32 groups 2,048 (4,096..4,194,304)"
+SECOND = "a second model, fitted to PyTorch programs, says 26.21 ms: wider band"
+SERVED = ("serve", "llama-3.1-8b")
+VECTOR = "float32 products run on the vector engine: --dtype bfloat16 has 128 x the peak on the matrix engine"
+
+
+def test_what_does_not_separate_is_no_warning() -> None:
+    assert warnings_among([SECOND, VECTOR]) == ()
+    assert warnings_among([SECOND, FAR, VECTOR]) == (FAR,)
+    assert len(warnings_among([FAR] * 5)) == MOST
+    assert doubt_lines([SECOND, VECTOR, FAR], verbose=False) == [f"beware: {FAR}", f"hint: {VECTOR}"]
+    assert f"note: {SECOND}" in doubt_lines([SECOND, FAR], verbose=True)
+
+
+def test_every_remark_of_the_defaults_is_of_a_known_kind() -> None:
+    for machine, dtype in (
+        ("h100-sxm", None),
+        ("a100-sxm-80gb", "bfloat16"),
+        ("ec2-c5-xlarge", None),
+        ("gaudi2", None),
+    ):
+        for text in remarks(question("bert-base-inference", machine, None, (), dtype)):
+            assert kind_of(text), text
+
+
+@pytest.mark.slow
+def test_the_measured_separations_are_those_of_the_board() -> None:
+    from slipstick.experiments.evidence.boards.remarks import BOARD
+
+    rows = {row.case: row for row in BOARD.rows()}
+    if "any warning" not in rows:
+        pytest.skip("the public measurements are not here")
+    for kind, ratio in SEPARATION.items():
+        if ratio is not None and kind in rows:
+            assert (rows[kind].ours >= LEAST) is (ratio >= LEAST), kind
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("estimate", "gemm", "--on", "H100"),
+        ("whatif", "gemm", "--on", "H100", "--vary", "workload.m=256,512"),
+        ("explain", "gemm", "--on", "H100"),
+        (*SERVED, "--on", "H100", "--input", "64", "--output", "8", "--concurrency", "1", "--count", "4"),
+        (*SERVED, "--on", "rtx-4090", "--engine", "llama.cpp", "--dtype", "q4_0"),
+        ("plan", "training", "qwen3-0.6b", "--on", "H100", "--devices", "1", "--batch", "8", "--sequence", "128"),
+    ],
+    ids=lambda words: " ".join(words[:2]),
+)
+def test_json_carries_remarks(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*words, "--format", "json"]) == 0, capsys.readouterr().err
+    rows = json.loads(capsys.readouterr().out)
+    assert rows and all(isinstance(row["remarks"], list) for row in rows)
+
+
+def test_flat_times_are_said_to_be_read_as_weak_scaling(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "flat.csv"
+    path.write_text("threads,time_s\n1,10.1\n2,10.0\n4,10.2\n8,10.1\n16,10.0\n")
+    assert run(["extrapolate", str(path), "--to", "64"]) == 0
+    assert "beware: times do not change with threads" in capsys.readouterr().out
+    assert run(["extrapolate", str(path), "--to", "64", "--kind", "weak"]) == 0
+    assert "beware" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("stated", "width"), [("80", 80), ("132", 132), ("", 200), ("wide", 200), ("3", 200)])
+def test_columns_are_honoured_where_they_are_set(stated: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", stated)
+    assert line_width() == width
+    monkeypatch.delenv("COLUMNS")
+    assert line_width() == 200
+
+
+def test_lines_of_several_verbs_keep_the_columns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for words in (
+        ["estimate", "resnet18-inference", "--on", "H100,A100"],
+        ["whatif", "gemm", "--on", "H100", "--vary", "workload.m=256,512"],
+        ["explain", "gemm", "--on", "H100"],
+        ["machines", "show", "H100"],
+    ):
+        assert run(words) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert max(map(len, lines)) <= 80, words
