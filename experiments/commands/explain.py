@@ -11,6 +11,11 @@ from slipstick.experiments.commands.estimator_option import ESTIMATOR
 from slipstick.experiments.commands.numbers import INPUT, TRAIN, WithNumbers, only
 from slipstick.hwmodels.files.own_names import OwnName
 
+FIRST = {"bottlenecks": 3, "moves": 6, "elasticities": 5, "ranking": 6}
+"""Tables of the short answer, and at most so many rows of each: with heads and lines it is 30 lines long."""
+ASSUMED = 4
+"""Lines below them: the model, warnings, the runtime; `estimate` has all."""
+
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
@@ -40,28 +45,35 @@ def register(app: typer.Typer) -> None:
         ] = None,
         against: Annotated[list[str] | None, typer.Option(help="other machines: how surely is which faster?")] = None,
         report: Annotated[str | None, typer.Option(help="write a page, FILE.html, with sliders")] = None,
-        rows: Annotated[int, typer.Option(help="rows of each table", min=1)] = 12,
+        rows: Annotated[int, typer.Option(help="rows of each table at most", min=1)] = 12,
         dtype: Annotated[
             str | None, typer.Option(help="data type: bfloat16, int8, fp8, mxfp8, nvfp4, int4 (weights), ...")
         ] = None,
-        verbose: Annotated[bool, typer.Option("--verbose", help="all assumptions")] = False,
+        verbose: Annotated[
+            bool, typer.Option("--verbose", help="all tables, the estimator's parameters too, and all assumptions")
+        ] = False,
         given: Annotated[list[str] | None, INPUT] = None,
         train: Annotated[str | None, TRAIN] = None,
         number: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
         format: Annotated[str, typer.Option(help="table | json | csv (csv: the elasticities)")] = "table",  # noqa: A002
     ) -> None:
-        """What the time hangs on: bottlenecks, elasticities, ridge points, tornado, the cheapest change to a target."""
+        """What the time hangs on and what can be done: bottlenecks, moves of software and machine, elasticities.
+
+        --vary NAME, --price and --verbose add where operations change what bounds them, a tornado, and the smallest
+        change to a target.
+        """
         from slipstick.experiments.answers import lines
         from slipstick.experiments.answers.readable import row_shown
         from slipstick.experiments.commands.numbers import named_settings
         from slipstick.experiments.explain import explanation as why
         from slipstick.experiments.explain.dials import Dials
+        from slipstick.experiments.explain.moves import move_rows, with_time
         from slipstick.experiments.pages.output import emit, emit_line
         from slipstick.experiments.pages.progress import shown
         from slipstick.experiments.question.domain import remarks as doubts_of
         from slipstick.experiments.question.doubts import warnings_among
         from slipstick.experiments.question.own import own_or_none
-        from slipstick.experiments.question.question import question
+        from slipstick.experiments.question.question import Question, question
         from slipstick.experiments.question.settings import prices
         from slipstick.hwmodels.files.readers import InputError
 
@@ -85,13 +97,22 @@ def register(app: typer.Typer) -> None:
             raise InputError("--anchors need --calibration FILE, a calibration across devices")
         query = question(subject, on, estimator, settings, dtype, calibration=fitted)
         answer, dials = query.answer(), Dials.of(query, tuple(vary or ()))
+
+        def again(*given: Any) -> Question:
+            graph, machine, sizes, number_type = given
+            return question(graph, machine, estimator, sizes, number_type, calibration=fitted)
+
         makers: dict[str, Callable[[], list[dict[str, Any]]]] = {
             "bottlenecks": lambda: why.bottleneck_rows(answer),
             "elasticities": lambda: why.elasticity_rows(query, dials),
             "crossovers": lambda: why.crossover_rows(query, tuple(vary or ())),
             "tornado": lambda: why.tornado_rows(query, dials=dials),
+            "moves": lambda: move_rows(query, subject, again, dials),
             "changes": lambda: why.cheapest_changes(query, target, dials=dials) if vary or dials.is_formula else [],
         }
+        few = format == "table" and not (verbose or vary or price or report)
+        if few:
+            makers = {name: makers[name] for name in FIRST if name in makers}
         tables: dict[str, list[dict[str, Any]]] = {}
         with shown("tables", len(makers)) as done:
             for name, make in makers.items():
@@ -120,6 +141,7 @@ def register(app: typer.Typer) -> None:
             emit(tables["elasticities"], format)
             return
         titles = {
+            "moves": "what can be done: time over today's, of an item where the batch changes",
             "bottlenecks": "what bounds the time",
             "elasticities": "elasticity: -1 halves the time where the quantity doubles, 0 does not matter",
             "crossovers": "where an operation changes what bounds it, nearest first",
@@ -130,17 +152,32 @@ def register(app: typer.Typer) -> None:
             "ranking": "share of draws in which one is faster than the other",
         }
         doubts = doubts_of(query)  # below the tables, with what is assumed
-        notes = [lines.headline(query, answer), *(text for text in remarks if text not in doubts)]
+        notes = [lines.headline(query, answer), *(text for text in remarks if text not in doubts and not few)]
         if solved:
             least = f"none can cost less than {solved.at_least:.4g}"
             titles["together"] += f": {solved.price:.4g} for {solved.ratio:.4g} of today's time ({least})"
+        if few:
+            of_estimator = why.OF_ESTIMATOR
+            tables["elasticities"] = [
+                {name: cell for name, cell in row.items() if name != "at_ridge"}
+                for row in tables["elasticities"]
+                if not row["quantity"].startswith(of_estimator) and abs(row["elasticity"] or 0.0) >= why.SEEN
+            ]
+            tables = {name: tables[name][:most] for name, most in FIRST.items() if name in tables}
+        tables["changes"] = [row for row in tables.get("changes", []) if row["factor"]]
         for name, table in tables.items():
-            if name == "changes" and not table:
+            if not table:
                 continue
-            emit(list(map(row_shown, table[:rows])), format, titles[name], notes)
+            emit(
+                [with_time(row) if "move" in row else row_shown(row) for row in table[:rows]],
+                format,
+                titles[name],
+                notes,
+            )
             print()
             notes = []
-        for text in lines.assumptions(query, answer, verbose=verbose):
+        assumed = lines.assumptions(query, answer, verbose=verbose)
+        for text in assumed[:ASSUMED] if few else assumed:
             emit_line(text)
         if report:
             print(f"report: {page.resolve()}")

@@ -21,6 +21,10 @@ from slipstick.experiments.question.question import Question
 from slipstick.experiments.question.unread import unread
 from slipstick.hwmodels.files.readers import InputError
 
+OF_ESTIMATOR = "estimator."
+"""Names of fitted parameters: nobody can buy them."""
+SEEN = 0.005
+"""Elasticity below which a quantity does not matter."""
 FARTHEST = 1e3
 """A change is looked for up to this factor."""
 SCAN, SCANS = 40, 7
@@ -132,7 +136,22 @@ def crossover_rows(question: Question, quantities: Sequence[str] = ()) -> list[d
                             "above": crossing.above,
                         }
                     )
-    return sorted(rows, key=lambda row: round(abs(float(np.log(row["turns_at"] / row["today"]))), 9))  # ties as found
+    nearest = sorted(
+        rows, key=lambda row: round(abs(float(np.log(row["turns_at"] / row["today"]))), 9)
+    )  # ties as found
+    return _alike_once(nearest)
+
+
+def _alike_once(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows that differ in the operation alone as one, under the first name and how many more there are."""
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        key = (row["quantity"], f"{row['turns_at']:.2g}", row["below"], row["above"])
+        groups.setdefault(key, []).append(row)
+    return [
+        {**some[0], "operation": some[0]["operation"] + (f" and {len(some) - 1} alike" if len(some) > 1 else "")}
+        for some in groups.values()
+    ]
 
 
 def tornado_rows(
@@ -188,7 +207,7 @@ def cheapest_changes(
     if not 0 < target < 1:
         raise InputError(f"target = {target!r}: want a ratio to today's time between 0 and 1")
     dials, rows = dials or Dials.of(question, names), []
-    declared = {f"estimator.{name}": one for name, (_, one) in parameters(question.estimator).items()}
+    declared = {f"estimator.{name}": one for name, (_, one) in parameters(question.estimator.model).items()}
     for name in dials.today:
         factor = _factor_to(dials, name, target)
         if factor and name in declared and not declared[name].holds(dials.turned(name, factor)):
