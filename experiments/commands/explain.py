@@ -168,12 +168,8 @@ def register(app: typer.Typer) -> None:
         for name, table in tables.items():
             if not table:
                 continue
-            emit(
-                [with_time(row) if "move" in row else row_shown(row) for row in table[:rows]],
-                format,
-                titles[name],
-                notes,
-            )
+            people = [with_time(row) if "move" in row else row_shown(row) for row in table[:rows]]
+            emit(people, format, titles[name], notes)
             print()
             notes = []
         assumed = lines.assumptions(query, answer, verbose=verbose)

@@ -110,7 +110,8 @@ def crossover_rows(question: Question, quantities: Sequence[str] = ()) -> list[d
         return []
     fitted = {f"parameter.{name}": value for name, (value, _) in parameters(model).items()}
     bound = question.workload.bind_known(question.run).bound()
-    rows, seen = [], set()
+    rows: list[dict[str, Any]] = []
+    seen = set()
     for formula, indices in grouped(model, bound.operations, question.machine):
         # Terms may name what the whole does not (bytes, where the whole counts tiles).
         sides = [formula, *(Formula(term, "s", "") for term in formula.terms.values())]
@@ -136,10 +137,11 @@ def crossover_rows(question: Question, quantities: Sequence[str] = ()) -> list[d
                             "above": crossing.above,
                         }
                     )
-    nearest = sorted(
-        rows, key=lambda row: round(abs(float(np.log(row["turns_at"] / row["today"]))), 9)
-    )  # ties as found
-    return _alike_once(nearest)
+
+    def distance(row: Mapping[str, Any]) -> float:
+        return round(abs(float(np.log(row["turns_at"] / row["today"]))), 9)  # ties stay as they were met
+
+    return _alike_once(sorted(rows, key=distance))
 
 
 def _alike_once(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -32,7 +32,7 @@ Ask = Callable[..., Question]
 
 
 def move_rows(
-    today: Question, workload: str | Workload, ask: Ask = question, dials: Dials | None = None
+    today: Question, workload: str | Workload, ask: Ask | None = None, dials: Dials | None = None
 ) -> list[dict[str, Any]]:
     """Moves that shorten the time (of an item, where the batch changes): of software, then of the machine.
 
@@ -43,7 +43,7 @@ def move_rows(
     workload
         As it was named or written down, before any data type or runtime.
     ask
-        Makes a question of a workload, a machine, settings and a data type, with today's estimator.
+        Makes a question of a workload, a machine, settings and a data type, with today's estimator; None: the default.
 
     Returns
     -------
@@ -52,7 +52,7 @@ def move_rows(
     before = today.answer().time
     here = items_of(today, {}) or 1.0
     rows = []
-    for name, moved in _software(today, workload, ask):
+    for name, moved in _software(today, workload, ask or _by_default):
         try:
             time = moved.answer().time
         except InputError:
@@ -66,6 +66,10 @@ def move_rows(
 def with_time(row: dict[str, Any]) -> dict[str, Any]:
     """A row of moves for people."""
     return {"move": row["move"], "time": shown(row["time_s"], "s"), "ratio": row["ratio"]}
+
+
+def _by_default(workload: str | Workload, machine: Machine, sizes: Mapping[str, float], dtype: str | None) -> Question:
+    return question(workload, machine, None, sizes, dtype)
 
 
 def _shortest(rows: Sequence[dict[str, Any]], most: int) -> list[dict[str, Any]]:
