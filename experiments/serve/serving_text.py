@@ -60,7 +60,7 @@ def lines(answer: Serving, facility: Facility | None = None) -> list[str]:
 
 
 def warnings_of(answer: Serving) -> list[str]:
-    """Where an answer leaves what was measured, or asks for what an engine would refuse: a line each."""
+    """Where an answer leaves what was measured, or wants what an engine would refuse: a line each."""
     deployment, summary = answer.deployment, answer.summary()
     model, machine = deployment.model, deployment.machine
     result = list(warnings_among(deployment.remarks()))
