@@ -2,8 +2,7 @@
 
 A remark says where an answer leaves what its model was made for. Not every such way makes answers worse: each kind was
 compared on published figures that nothing was fitted to, the median error of answers with the remark over that of
-answers without (``slipstick validate remarks``; serving: devices left out against models left out in
-``slipstick validate local-llm``). What does not separate, or was not measured, stands among the notes of ``--verbose``.
+answers without (``slipstick validate remarks``). What does not separate, or was not measured, stands among the notes of ``--verbose``.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ LEAST = 1.5
 MOST = 2
 """Warnings shown with an answer."""
 SEPARATION: dict[str, float | None] = {
-    "shapes beyond the measured": 2.2,
-    "no measured row is of": 3.9,
-    "products run on the vector engine": 1.3,
-    "16-bit products with rows of": 1.3,
-    "a second model": 1.0,
+    "shapes beyond the measured": 2.7,
+    "no measured row is of": 3.1,
+    "a second model": 2.5,
+    "products run on the vector engine": 0.9,
+    "16-bit products with rows of": None,
     "this model does not read": None,
     "fitted to image networks": None,
     "tiles of a GPU's cores": None,

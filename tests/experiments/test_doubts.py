@@ -14,17 +14,17 @@ from slipstick.experiments.question.doubts import LEAST, MOST, SEPARATION, doubt
 from slipstick.experiments.question.question import question
 
 FAR = "shapes beyond the measured, wider band: norm.float32 groups 2,048 (4,096..4,194,304)"
-SECOND = "a second model, fitted to PyTorch programs, says 26.21 ms: wider band"
+ROWS = "16-bit products with rows of 50,257, no multiple of 8 (12% of the time): wider band"
 SERVED = ("serve", "llama-3.1-8b")
 VECTOR = "float32 products run on the vector engine: --dtype bfloat16 has 128 x the peak on the matrix engine"
 
 
 def test_what_does_not_separate_is_no_warning() -> None:
-    assert warnings_among([SECOND, VECTOR]) == ()
-    assert warnings_among([SECOND, FAR, VECTOR]) == (FAR,)
+    assert warnings_among([ROWS, VECTOR]) == ()
+    assert warnings_among([ROWS, FAR, VECTOR]) == (FAR,)
     assert len(warnings_among([FAR] * 5)) == MOST
-    assert doubt_lines([SECOND, VECTOR, FAR], verbose=False) == [f"beware: {FAR}", f"hint: {VECTOR}"]
-    assert f"note: {SECOND}" in doubt_lines([SECOND, FAR], verbose=True)
+    assert doubt_lines([ROWS, VECTOR, FAR], verbose=False) == [f"beware: {FAR}", f"hint: {VECTOR}"]
+    assert f"note: {ROWS}" in doubt_lines([ROWS, FAR], verbose=True)
 
 
 def test_every_remark_of_the_defaults_is_of_a_known_kind() -> None:

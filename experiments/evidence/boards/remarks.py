@@ -60,7 +60,7 @@ def _published() -> Iterator[Remarked]:
 
 
 def _texts(figure: Figure) -> set[str]:
-    return {text for asked in defaults.questions(figure) for text in remarks(asked)}
+    return {text for query in defaults.questions(figure) for text in remarks(query)}
 
 
 def _measured(data: Data) -> Iterator[Remarked]:
