@@ -2,7 +2,8 @@
 
 A remark says where an answer leaves what its model was made for. Not every such way makes answers worse: each kind was
 compared on published figures that nothing was fitted to, the median error of answers with the remark over that of
-answers without (``slipstick validate remarks``). What does not separate, or was not measured, stands among the notes of ``--verbose``.
+answers without (``slipstick validate remarks``). What does not separate, or was not measured, is a note of
+``--verbose``.
 """
 
 from __future__ import annotations
