@@ -50,6 +50,8 @@ def test_decoding_keeps_the_keys_and_values_of_every_layer() -> None:
     step = workload("llama-3-8b-decode").bind(batch=64, seq_len=8192)
     cache = 2 * 32 * 8 * 128 * 8192 * 64 * 2  # keys and values, layers, heads x size, words, sequences, bytes
     assert resident_bytes(step) == 2 * 8_030_261_248 + cache
+    served = workload("decode:llama-3.1-8b").bind(decodes=64, context=8192)
+    assert resident_bytes(served) == 2 * 8_030_261_248 + cache
     (said,) = _too_large(registry.estimator("roofline").estimate(step, machine("a100-sxm-80gb")))
     assert "parameters, keys and values alone take 84.78 GB" in said
 

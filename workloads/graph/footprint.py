@@ -49,9 +49,9 @@ def attends_to_cache(op: Op) -> bool:
 
 
 def _cached(op: Op) -> Amount:
-    """Bytes of the keys and values that an operation finds in a cache."""
+    """Bytes of the keys and values that an operation, done once a layer, finds in caches."""
     d = op.dims
     if not attends_to_cache(op):
         return 0
     size = SIZE_BYTES[str(op.attributes.get("kv_dtype", op.dtype))]
-    return size * d["batch"] * d["kv_heads"] * d["keys"] * (d["head_dim"] + d["value_dim"])
+    return op.times * size * d["batch"] * d["kv_heads"] * d["keys"] * (d["head_dim"] + d["value_dim"])
