@@ -7,6 +7,7 @@ where all iterations are alike (CNNs), at the first occurrence of each length wh
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -157,7 +158,7 @@ def _slow_beginning(times: FloatArray) -> BoolArray:
     """Of a run without lengths: iterations at its beginning that stand out from all that follow."""
     named = np.zeros(len(times), dtype=bool)
     middle = float(np.median(times))
-    bound = middle * max(SLOW, np.exp(SCATTER * _scatter(times / middle)))
+    bound = middle * _factor(times / middle)
     for index in range(min(MOST_LEADING, len(times) - 2)):
         if times[index] <= max(bound, SLOW * float(np.quantile(times[index + 1 :], 0.99))):
             break
@@ -189,17 +190,21 @@ def _usual(lengths: FloatArray, times: FloatArray, first: BoolArray) -> tuple[Fl
 
     ratio = median_filter(medians / line(unique), size=5, mode="nearest")
     usual = line(lengths) * np.interp(lengths, unique, ratio)
-    factor = max(SLOW, float(np.exp(SCATTER * _scatter(times[known] / usual[known]))))
+    factor = _factor(times[known] / usual[known])
     beyond = lengths > unique[-1]
     most = np.where(beyond, ratio[-1] * line(unique[-1:]) * (lengths / max(unique[-1], 1.0)) ** 2, usual)
     most = np.where(lengths < unique[0], ratio[0] * line(unique[:1]), most)
     return usual, factor * np.maximum(most, usual)
 
 
-def _scatter(ratios: FloatArray) -> float:
-    """Robust standard deviation of the logarithm: 1.4826 times the median absolute deviation."""
+def _factor(ratios: FloatArray) -> float:
+    """How many times the usual time is slow: beyond `SLOW`, and beyond the scatter of the ratios.
+
+    The scatter is a robust standard deviation of the logarithm: 1.4826 times the median absolute deviation.
+    """
     logs = np.log(ratios)
-    return 1.4826 * float(np.median(np.abs(logs - np.median(logs))))
+    scatter = 1.4826 * float(np.median(np.abs(logs - np.median(logs))))
+    return max(SLOW, math.exp(min(SCATTER * scatter, 100.0)))
 
 
 def _named(slow: BoolArray, first: BoolArray) -> BoolArray:

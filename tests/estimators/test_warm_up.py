@@ -78,6 +78,18 @@ def test_stalls_that_are_spread_over_the_whole_run_are_part_of_it(seed: int, kin
     assert found.slow_later + len(found.indices) >= 0.9 * stalled.sum()
 
 
+@given(
+    times=st.lists(st.floats(1e-300, 1e9), min_size=1, max_size=20),
+    lengths=st.lists(st.sampled_from([0, 0.1, 1, 2, 5, 1e12]), min_size=20, max_size=20),
+    proxy=st.sampled_from(["length", "duration"]),
+)
+@settings(max_examples=100, deadline=None)
+def test_any_log_keeps_times_above_zero_and_none_grows(times: list[float], lengths: list[float], proxy: str) -> None:
+    run = Iterations(np.array(times if proxy == "duration" else lengths[: len(times)]), np.array(times), proxy=proxy)
+    steady = warm_up(run).steady.known_times
+    assert (steady > 0).all() and (steady <= run.known_times).all()
+
+
 def test_one_slow_first_iteration_of_nine_seconds() -> None:
     """The issue's case: it cost 7.8 %."""
     steady = np.full(1200, 0.096)
