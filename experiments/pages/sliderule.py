@@ -14,9 +14,9 @@ from sympy.printing.jscode import JavascriptCodePrinter
 from slipstick.estimators.composites.compiled import Compiled, Group
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.formula import Formula
+from slipstick.estimators.tuned.tuned_ratios import NEAR, OTHER_MACHINE, OTHER_SIZES, SAME_OPERATIONS
 from slipstick.experiments.explain.dials import Dials, numbers_of
 from slipstick.experiments.question.question import Question
-from slipstick.experiments.studies.sweep import OTHER_SIZES, SAME_OPERATIONS
 from slipstick.hwmodels.files.readers import InputError
 from slipstick.workloads.graph.cost import Amount
 
@@ -150,6 +150,7 @@ def data_of(question: Question, level: float = DEFAULT_LEVEL) -> tuple[str, list
         "draws": draws,
         "residual": residual,
         "kept": [SAME_OPERATIONS, OTHER_SIZES],
+        "other": [OTHER_MACHINE, NEAR],
         "seconds": seconds,
         "width": width,
         "tail": tail,
@@ -210,8 +211,11 @@ const slipstick = {
     const sizes = dials.some((value, i) => value !== about.today[i] && !model.names[i].startsWith('machine.'));
     const apart = Math.sqrt(1 - Math.exp(-Math.abs(Math.log(this.time(dials) / this.time(about.today)))
                                          / about.kept[sizes ? 1 : 0]));
+    const change = Math.max(0, ...dials.map((value, i) => model.names[i].startsWith('machine.')
+      ? Math.abs(Math.log(value / about.today[i])) : 0));
+    const other = about.tail * about.other[0] * Math.sqrt(1 - Math.exp(-change / about.other[1]));
     const ratio = same ? 0 : Math.hypot(here.length ? about.width * this.spread(here.map((x, i) => x - today[i])) : 0,
-                                        Math.hypot(scatter(dials), scatter(about.today)) * apart);
+                                        Math.hypot(scatter(dials), scatter(about.today)) * apart, other);
     return {time: Math.exp(time), ratio: Math.exp(ratio)};
   },
   unit(seconds) {

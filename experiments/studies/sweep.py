@@ -16,6 +16,7 @@ from slipstick.estimators.composites.held import CAP
 from slipstick.estimators.contract.protocols import TimeFunction
 from slipstick.estimators.core.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.core.ratio_band import RatioBand, kept_for
 from slipstick.experiments.question.domain import remarks
 from slipstick.experiments.question.objectives import consumptions
 from slipstick.experiments.question.question import Question
@@ -23,6 +24,7 @@ from slipstick.experiments.question.space import Space
 from slipstick.experiments.question.unread import unread
 from slipstick.experiments.studies.at_sizes import MemoryColumns, ScatterAtSizes
 from slipstick.hwmodels.files.readers import InputError
+from slipstick.hwmodels.files.records import Table
 from slipstick.hwmodels.machine import Machine
 
 if TYPE_CHECKING:
@@ -38,10 +40,6 @@ DRAWS = 400
 DRAW_POINTS = 512
 SHARE_POINTS = 200
 """Up to this many points, shares of the time are given beside it: they are evaluated point by point."""
-SAME_OPERATIONS, OTHER_SIZES = 2.0, 0.1
-"""Log ratio of times over which two errors of a model part by 1 - 1/e in variance: of the same operations on a changed
-machine (residuals of equal shapes on kin GPUs correlate by 0.6 to 0.9, docs/notes/gpu-operations.md), and of operations
-of other sizes. Judgement: 119 public pairs of GPU and class support that errors of sizes are nearly independent."""
 BAND_POINTS = 200_000
 """Up to this many points, bands are given by default."""
 
@@ -91,6 +89,8 @@ class Task:
         Bytes that each point needs, and whether they fit.
     scatter
         That of the default answer at each point, in place of `residual`, where sizes vary.
+    fields
+        Today's values of the machine's fields that vary and that the time reads.
     """
 
     function: TimeFunction
@@ -108,6 +108,7 @@ class Task:
     notes: tuple[str, ...] = ()
     memory: MemoryColumns | None = None
     scatter: ScatterAtSizes | None = None
+    fields: Table[float] = Table()
 
     def rows(self, start: int, stop: int) -> pd.DataFrame:
         """The table of `columns` as a frame."""
@@ -147,10 +148,9 @@ class Task:
         residual_today = np.hypot(self.residual or 0.0, self.residual_seconds / self.today)
         width = quantile(self.level, self.degrees_of_freedom)
         tail = quantile(self.level, self.residual_freedom or self.degrees_of_freedom)
-        same = (ratios == 1.0) & (relative == 0)
-        # what the model misses is much the same for the same operations, the less so the farther a point is from today
-        apart = np.sqrt(1 - np.exp(-np.abs(np.log(np.maximum(ratios, 1e-300))) / self.kept))
-        ratio = np.where(same, 0.0, np.hypot(width * relative, tail * np.hypot(residual, residual_today) * apart))
+        law = RatioBand(kept_for(self.space.names), self.level, self.degrees_of_freedom, self.residual_freedom)
+        logs = np.log(np.maximum(ratios, 1e-300))
+        ratio = law.half(logs, self._change(free, len(times)), relative, residual, residual_today)
         for name, value, spread in (
             ("time_ratio", ratios, ratio),
             ("time_s", times, np.hypot(width * parameter, tail * residual)),
@@ -190,10 +190,13 @@ class Task:
             relative[window] = np.std(logs - today, axis=1, ddof=1)
         return parameter, np.where(relative < 1e-12, 0.0, relative)
 
-    @property
-    def kept(self) -> float:
-        """How far a ratio may go before its two times err independently: see `SAME_OPERATIONS`."""
-        return SAME_OPERATIONS if all(name.startswith("machine.") for name in self.space.names) else OTHER_SIZES
+    def _change(self, free: Mapping[str, FloatArray], count: int) -> FloatArray:
+        """The largest |log(value / today's)| of the machine's fields that the time reads, of each point."""
+        largest = np.zeros(count)
+        for name, value in self.fields.items():
+            if value > 0:
+                largest = np.maximum(largest, np.abs(np.log(np.maximum(free[name], 1e-300) / value)))
+        return largest
 
     @property
     def chunk(self) -> int:
@@ -222,7 +225,12 @@ def task(question: Question, level: float = DEFAULT_LEVEL, bands: Bands = "auto"
     consumed, unknown = consumptions(question)
     notes = (*unread(function, space.names, consumed), *remarks(question))
     memory = None if question.estimator.alone else MemoryColumns(question)
-    plain = Task(function, space, today, level, consumed=consumed, unknown=unknown, notes=notes, memory=memory)
+    read = space.names if function.read is None else [name for name in space.names if name in function.read]
+    fields = {name: question.machine.get(name.removeprefix("machine.")) for name in read if name.startswith("machine.")}
+    known = Table({name: float(value) for name, value in fields.items() if isinstance(value, (int, float))})
+    plain = Task(
+        function, space, today, level, consumed=consumed, unknown=unknown, notes=notes, memory=memory, fields=known
+    )  # fmt: skip
     shares = BandedMetrics(question, level) if answer.metric_intervals and space.size <= SHARE_POINTS else None
     wanted = bands == "always" or (bands == "auto" and space.size <= BAND_POINTS)
     calibration = question.estimator.uncertainty

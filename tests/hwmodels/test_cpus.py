@@ -4,7 +4,8 @@ import pytest
 
 from slipstick.hwmodels.catalog import machine
 
-EC2 = {  # Li et al. 2020, Table 2: vCPU, GHz, memory GB, $/h
+EC2 = {  # Li et al. 2020, Table 2: vCPU, GHz, memory GB, $/h; c5.large: Amazon's list of EC2 C5 instances
+    "ec2-c5-large": (2, 3.0, 4, 0.085),
     "ec2-c5-xlarge": (4, 3.0, 8, 0.17),
     "ec2-c5-2xlarge": (8, 3.0, 16, 0.34),
     "ec2-c4-xlarge": (4, 2.9, 7.5, 0.199),

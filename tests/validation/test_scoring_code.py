@@ -43,7 +43,7 @@ def test_layers_that_take_their_bytes_over_the_bandwidth_are_met_by_the_fit(tmp_
         frame[name] = 1.0
     path = tmp_path / "layers.csv"
     frame.to_csv(path, index=False)
-    known = cpu_layers._frame(path)
+    known = cpu_layers.layer_frame(path)
     assert len(known) == 100 and set(known["fold"]) <= set(range(cpu_layers.FOLDS))
     learned, judged = cpu_layers._split(known, known, known["fold"].iloc[0])
     assert set(learned["model_name"]).isdisjoint(judged["model_name"])

@@ -51,7 +51,7 @@ STARTS = tuple(np.log([efficiency, 0.7, 1e-5, 1.0]) for efficiency in (0.01, 0.5
 
 def _kinds(data: Data) -> Iterator[Scored]:
     """Five folds by model; models of another file by those here that are not in it."""
-    known, judged = _frame(data.known(FILE)), _frame(data.judged(FILE))
+    known, judged = layer_frame(data.known(FILE)), layer_frame(data.judged(FILE))
     folds = range(FOLDS) if data.scored is None else (None,)
     for kind, name in KINDS.items():
         learned, scored = (
@@ -116,7 +116,7 @@ def _form(kind: str, frame: pd.DataFrame, dims: dict[str, pd.Series[float]]) -> 
     return OperationTimes.of(machine("ec2-c5-2xlarge"), kind, "float32", dims, frame["mean_time"], source=FILE)
 
 
-def _frame(path: Path) -> pd.DataFrame:
+def layer_frame(path: Path) -> pd.DataFrame:
     """Layers with whole sizes, one row a model and topology."""
     import pandas as pd
 

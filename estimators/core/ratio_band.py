@@ -1,0 +1,69 @@
+"""How sure the ratio of two answers of one model is: what both miss alike cancels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from slipstick.estimators.core.estimate import quantile
+from slipstick.estimators.core.lambdified import FloatArray
+from slipstick.estimators.tuned.tuned_ratios import NEAR, OTHER_MACHINE, OTHER_SIZES, SAME_OPERATIONS
+
+
+@dataclass(frozen=True)
+class RatioBand:
+    """The law of the band of a ratio.
+
+    Fitted parameters are the same in both answers: of their uncertainty only the part counts that moves the ratio. What
+    the model misses is much the same for the same operations, the less so the farther the two times are apart. And two
+    machines that the model finds alike still differ by more than it knows.
+
+    Parameters
+    ----------
+    kept
+        How far a ratio may go (in log) before its two times err independently.
+    level
+        Probability of the band.
+    degrees_of_freedom, residual_freedom
+        Of the fit and of the scatter around it; see `Spread`.
+    """
+
+    kept: float = SAME_OPERATIONS
+    level: float = 0.8
+    degrees_of_freedom: float | None = None
+    residual_freedom: float | None = None
+
+    def half(
+        self,
+        log_ratio: npt.ArrayLike,
+        change: npt.ArrayLike,
+        parameter: npt.ArrayLike = 0.0,
+        residual: npt.ArrayLike = 0.0,
+        residual_today: npt.ArrayLike = 0.0,
+    ) -> FloatArray:
+        """Half of the band in log, shape (points,).
+
+        Parameters
+        ----------
+        log_ratio
+            Of the two times, shape (points,).
+        change
+            The largest |log(new / today)| of the machine's fields that the model reads.
+        parameter
+            Standard deviation of the log ratio over draws of the fitted parameters.
+        residual, residual_today
+            Scatter of measurements around the model, of each of the two times, in log.
+        """
+        apart = np.sqrt(1 - np.exp(-np.abs(np.asarray(log_ratio)) / self.kept))
+        other = OTHER_MACHINE * np.sqrt(1 - np.exp(-np.asarray(change) / NEAR))
+        width = quantile(self.level, self.degrees_of_freedom)
+        tail = quantile(self.level, self.residual_freedom or self.degrees_of_freedom)
+        missed = np.hypot(np.hypot(residual, residual_today) * apart, other)
+        return np.asarray(np.hypot(width * np.asarray(parameter), tail * missed))
+
+
+def kept_for(names: tuple[str, ...]) -> float:
+    """`RatioBand.kept` where these names vary: the same operations on a changed machine, or other sizes."""
+    return SAME_OPERATIONS if all(name.startswith("machine.") for name in names) else OTHER_SIZES

@@ -1,0 +1,75 @@
+"""What-ifs judged: which fields differ, figures of ratios by hand, and laws of the band of a ratio."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import slipstick as ss
+from slipstick.estimators.core.ratio_band import RatioBand
+from slipstick.experiments.evidence.score import Scored
+from slipstick.experiments.evidence.validation.whatif.machine_pairs import changes, difference
+from slipstick.experiments.evidence.validation.whatif.ratios import Ratios, together
+from slipstick.hwmodels.catalog import machine
+
+logs = st.floats(-3, 3)
+spreads = st.floats(0, 1)
+
+
+def test_an_h200_is_an_h100_with_another_memory() -> None:
+    """NVIDIA's data sheets: 3.35 and 4.8 TB/s, 80 and 141 GB, the same chip."""
+    before, after = machine("h100-sxm"), machine("h200-sxm")
+    assert changes(before, after) == {"memory.HBM3.capacity": 141e9, "memory.HBM3.bandwidth": 4.8e12}
+    assert difference(before, after) == (
+        "memory.HBM3.capacity 80 GB -> 141 GB, memory.HBM3.bandwidth 3.35 TB/s -> 4.8 TB/s"
+    )
+    assert changes(before, before) == {}
+
+
+def test_figures_of_four_ratios_by_hand() -> None:
+    measured = np.array([1.0, 0.5, 2.0, 0.8])
+    one = Ratios("case", "B", "clock", measured, np.array([1.0, 0.55, 0.9, 0.8]), np.full(4, 0.1), np.log(2))
+    scored, coverage = list(one.rows("part"))
+    assert isinstance(scored, Scored)
+    rows = {row.metric: row for row in scored.rows("part")}
+    assert rows["median error of the ratio"].ours == pytest.approx(5.0)
+    assert rows["median error of the ratio"].goal == pytest.approx(50 * np.median(np.abs(1 / measured - 1)))
+    assert rows["wrong direction"].ours == pytest.approx(100 / 3), "of the three that have one"
+    assert rows["wrong direction"].baselines["no change"] == 100
+    assert rows["which part bounds is wrong"].ours == pytest.approx(25), "the third doubles, predicted: hardly moves"
+    assert getattr(coverage, "interval_coverage") == 0.75  # noqa: B009 - a row or scores
+
+
+def test_cases_count_alike_together() -> None:
+    small = Ratios("a", "B", "x", np.array([2.0]), np.array([2.0]), np.array([0.1]), 0.0)
+    large = Ratios("b", "B", "y", np.full(4, 1.01), np.full(4, 1.0), np.full(4, 0.1), 0.0)
+    whole = together([small, large])
+    assert len(whole.measured) == 8
+    assert int(whole._clear.sum()) == 4
+
+
+@given(logs, spreads, spreads)
+def test_what_both_times_share_cancels(ratio: float, residual: float, today: float) -> None:
+    """No field and no time changed: nothing is unsure; two times that err independently are the most."""
+    band = RatioBand()
+    assert band.half(0.0, 0.0, 0.0, residual, today) == 0
+    most = RatioBand(kept=1e-9).half(ratio, 0.0, 0.0, residual, today)
+    assert band.half(ratio, 0.0, 0.0, residual, today) <= most + 1e-12
+
+
+@given(st.floats(0, 2), st.floats(0, 2), logs, spreads)
+def test_more_change_is_less_sure(less: float, more: float, ratio: float, residual: float) -> None:
+    low, high = sorted((less, more))
+    assert RatioBand().half(ratio, low, 0.0, residual) <= RatioBand().half(ratio, high, 0.0, residual) + 1e-12
+
+
+def test_a_change_that_the_model_finds_without_effect_is_not_certain() -> None:
+    """A product that compute bounds, with an H200's bandwidth: measured pairs differ, so the band has width."""
+    product = ss.workload("gemm").bind(m=8192, n=8192, k=8192)
+    answer = ss.whatif(product, "h100-sxm", {"machine.memory.HBM3.bandwidth": [3.352e12, 4.8e12]}, dtype="bfloat16")
+    today, then = answer.rows()
+    assert today["low_ratio"] == today["high_ratio"] == 1
+    assert then["time_ratio"] == pytest.approx(1, abs=0.05)
+    assert then["low_ratio"] < 0.95 and then["high_ratio"] > 1.05
