@@ -29,6 +29,7 @@ def register(app: typer.Typer) -> None:
             f"{paper}: {len(held)} hold, {len(missed)} missed; the rest: {without} of ours without a published number, "
             f"{rest - without} not reproducible",
             "holding rows prove: " + ", ".join(f"{kind} {count}" for kind, count in _kinds(held)),
+            *_relabelled(rows),
             *(f"missed: {row.table}, {row.cell}" for row in missed),
         ]
         if format == "table":
@@ -36,6 +37,13 @@ def register(app: typer.Typer) -> None:
         else:
             emit([row.to_dict() for row in rows], format)
         return 1 if missed else 0
+
+
+def _relabelled(rows: Sequence[Any]) -> list[str]:
+    """A line on rows whose label was corrected: what they are now, and what they counted as before."""
+    changed = [row for row in rows if row.relabelled]
+    kinds = ", ".join(f"{row.table} {'missed' if row.ok is False else row.proves}" for row in changed)
+    return [f"relabelled, {len(changed)} of these rows: {kinds}"] if changed else []
 
 
 def _kinds(rows: Sequence[Any]) -> list[tuple[str, int]]:

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Status = Literal["exact", "model", "qualitative", "not_reproducible"]
-Evidence = Literal["computed", "one-sided", "direction", "echo", "circular", "not reproducible"]
+Evidence = Literal[
+    "computed", "one-sided", "direction", "echo", "circular", "conflict of sources", "not reproducible"
+]  # fmt: skip
 """What a row proves: a number computed from inputs that are named; that a bound is kept; a direction only; nothing, as
-it gives back an input (echo) or both sides come of the same data (circular); nothing, as it cannot be reproduced."""
+it gives back an input (echo), both sides come of the same data (circular) or published sources disagree on the number;
+nothing, as it cannot be reproduced."""
 JUDGED_WITHIN = 0.20
 """Relative tolerance of numbers of ours beside published ones for which no narrower one was set; fixed beforehand."""
 
@@ -28,6 +31,8 @@ class ReproductionRow:
         What the row proves; None follows from status and values (`proves`).
     inputs
         What our number was computed from, in words.
+    relabelled
+        What the row counted as before its label was corrected ("held by wording"); "" where it was not.
     """
 
     table: str
@@ -42,6 +47,7 @@ class ReproductionRow:
     holds: bool | None = None
     evidence: Evidence | None = None
     inputs: str = ""
+    relabelled: str = ""
 
     @property
     def proves(self) -> Evidence:
@@ -58,6 +64,10 @@ class ReproductionRow:
     def _numbers(self) -> bool:
         """Whether a number of ours stands beside a published one."""
         return all(isinstance(value, (int, float)) for value in (self.ours, self.published))
+
+    @property
+    def _relabelled(self) -> str:
+        return self.relabelled and f"relabelled, counted before as {self.relabelled}"
 
     @property
     def within(self) -> float | None:
@@ -77,7 +87,7 @@ class ReproductionRow:
         """Within the larger of the two tolerances; for claims, whether they hold; None where nothing can be checked."""
         if self.holds is not None:
             return self.holds
-        if self.tolerance_abs is None and self.within is None:
+        if self.evidence == "conflict of sources" or (self.tolerance_abs is None and self.within is None):
             return None
         if isinstance(self.ours, str) or isinstance(self.published, str):
             return self.ours == self.published
@@ -99,7 +109,7 @@ class ReproductionRow:
             "tolerance_abs": self.tolerance_abs,
             "tolerance_rel": self.within,
             "ok": self.ok,
-            "reason": "; ".join(text for text in (self.reason, self.inputs and f"from {self.inputs}") if text),
+            "reason": "; ".join(filter(None, (self.reason, self.inputs and f"from {self.inputs}", self._relabelled))),
             "evidence": self.proves,
         }
 

@@ -31,7 +31,7 @@ def test_an_h200_is_an_h100_with_another_memory() -> None:
 def test_figures_of_four_ratios_by_hand() -> None:
     measured = np.array([1.0, 0.5, 2.0, 0.8])
     one = Ratios("case", "B", "clock", measured, np.array([1.0, 0.55, 0.9, 0.8]), np.full(4, 0.1), np.log(2))
-    scored, coverage = list(one.rows("part"))
+    scored, coverage = list(one.judged("part"))
     assert isinstance(scored, Scored)
     rows = {row.metric: row for row in scored.rows("part")}
     assert rows["median error of the ratio"].ours == pytest.approx(5.0)
@@ -45,7 +45,7 @@ def test_figures_of_four_ratios_by_hand() -> None:
 def test_cases_count_alike_together() -> None:
     small = Ratios("a", "B", "x", np.array([2.0]), np.array([2.0]), np.array([0.1]), 0.0)
     large = Ratios("b", "B", "y", np.full(4, 1.01), np.full(4, 1.0), np.full(4, 0.1), 0.0)
-    whole = together([small, large])
+    whole = together("both", [small, large])
     assert len(whole.measured) == 8
     assert int(whole._clear.sum()) == 4
 

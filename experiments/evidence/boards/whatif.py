@@ -34,6 +34,7 @@ TWINS = (
     ("a100-pcie-40gb", "a100-pcie-80gb"),
 )
 """Machines of one chip of which serving stacks and NeuSight timed the same kernels."""
+ALL = "all pairs, each case alike"
 NONE, FOUR = "resnet50_num_workers_0", "resnet50_num_workers_4"
 
 
@@ -104,8 +105,9 @@ def _made(name: str, data: Data) -> tuple[Ratios, ...]:
 
 def _rows(name: str) -> Score:
     def scored(data: Data) -> Iterator[Scored | ValidationRow]:
-        for one in _made(name, data):
-            yield from one.rows(name)
+        made = _made(name, data)
+        yield from (one.scored() for one in made)
+        yield from together(f"all {name}, each case alike", made).judged(name)
 
     return scored
 
@@ -119,7 +121,7 @@ def _together(data: Data) -> Iterator[Scored | ValidationRow]:
         except InputError:  # the part has a skipped row of its own
             continue
     if known:
-        yield from together(known).rows("all pairs")
+        yield from together(ALL, known).judged("all pairs")
 
 
 PARTS: dict[str, Callable[[Data], list[Ratios]]] = {
@@ -137,7 +139,7 @@ BOARD = Board(
         Front(
             "How much faster with another memory, limit or instance?",
             "the second machine",
-            "all pairs, each case alike",
+            ALL,
             "the second of each pair",
         ),
     ),

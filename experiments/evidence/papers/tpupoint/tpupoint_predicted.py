@@ -108,13 +108,17 @@ def _directions() -> list[ReproductionRow]:
         holds = sign * (after - before) > 0
         rows.append(ReproductionRow(figure, cell, "qualitative", published, text, "%", holds=holds, reason=ASSUMED))
     for name, called, published in (
-        ("qanet-squad", "QANet", "16 to 13"),
-        ("retinanet-coco", "RetinaNet", "46, less on v3"),
+        ("qanet-squad", "QANet", "falls"),
+        ("retinanet-coco", "RetinaNet", "falls"),
     ):
         before, after = (100 * runs[name].metrics["mxu"] for runs in (v2, v3))
         cell = f"{called}: MXU share falls from v2 to v3, predicted"
         text, holds = f"{before:.1f} to {after:.1f}", after < before
         rows.append(ReproductionRow("VI-B", cell, "qualitative", published, text, "%", holds=holds, reason=ASSUMED))
+    before, after = (100 * runs["qanet-squad"].metrics["mxu"] for runs in (v2, v3))
+    cell, label = "QANet: MXU share of v3 over that of v2, predicted", "held: falls"
+    ratio = after / before
+    rows.append(ReproductionRow("VI-B", cell, "model", 13 / 16, ratio, "1", reason=ASSUMED, relabelled=label))
     return rows
 
 

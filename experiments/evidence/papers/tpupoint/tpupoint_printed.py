@@ -176,7 +176,9 @@ def chips() -> list[ReproductionRow]:
             90,
             v3.peak("matrix", "bfloat16") / 4 / tera,
             "TFLOP/s",
+            evidence="conflict of sources",
             reason="the paper's figure is of before publication; Jouppi et al., CACM 2020: 123 at 940 MHz",
+            relabelled="missed",
         ),
         ReproductionRow(
             "II-A",

@@ -39,7 +39,8 @@ def networks(data: Data) -> list[Network]:
         if rows is None or not any(op.kind == "convolution" for op in operations):
             continue
         known = rows[rows["instance"].isin(list(names))]
-        seconds = {names[str(row.instance)]: float(row.trimmed_mean_us) * 1e-6 for row in known.itertuples()}
+        instances, times = known["instance"].tolist(), known["trimmed_mean_us"].to_numpy(dtype=float) * 1e-6
+        seconds = {names[str(one)]: float(time) for one, time in zip(instances, times, strict=True)}
         result.append(Network(Workload(str(model), tuple(operations)), seconds))
     return result
 

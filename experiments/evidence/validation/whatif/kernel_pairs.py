@@ -84,7 +84,9 @@ class Kernels:
     def shipped(self, machine: Machine) -> MachineFit | None:
         """A machine's own fit in the calibration that ships, of the library that the rows are of where there is one."""
         one = next((one for one in gpu_kernels().classes if one.name == f"{self.kind}.{self.dtype}"), None)
-        return one and (one.of(variant_name(machine.name, self.library)) or one.of(machine.name))
+        if one is None:
+            return None
+        return one.of(variant_name(machine.name, self.library)) or one.of(machine.name)
 
     def fitted(self, name: str) -> MachineFit:
         """A machine's own fit to rows of it."""

@@ -17,7 +17,8 @@ from slipstick.experiments.evidence.validation.models.programs.program_data impo
 from slipstick.experiments.evidence.validation.whatif.cloud_layers import networks
 from slipstick.experiments.evidence.validation.whatif.machine_pairs import changes, difference
 from slipstick.experiments.evidence.validation.whatif.ratios import Ratios
-from slipstick.experiments.question.defaults import gpu_kernels, precision
+from slipstick.experiments.question.defaults import gpu_kernels
+from slipstick.experiments.question.precision import precision
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.space import Space
 from slipstick.experiments.studies.sweep import task
@@ -54,7 +55,7 @@ class Answer:
 def asked(query: Question, after: Machine) -> Answer:
     """What the what-if says where the machine's fields become another's."""
     changed = changes(query.machine, after)
-    axes = Table({f"machine.{path}": (value,) for path, value in changed.items()})
+    axes: Table[tuple[float, ...]] = Table({f"machine.{path}": (value,) for path, value in changed.items()})
     work = task(replace(query, vary=Space(axes)))
     row = work.columns(0, 1)
     ratio = float(row["time_ratio"][0])
@@ -100,11 +101,12 @@ def compared_programs(data: Data) -> list[Ratios]:
             continue
         here, there = (machine(machine_of(str(both[name].iloc[0]))) for name in ("device", "device_after"))
         pairs = []
-        for row in both.iloc[:: max(1, len(both) // PROGRAMS)].itertuples():
-            program = known[str(row.source)]
+        some = both.iloc[:: max(1, len(both) // PROGRAMS)]
+        ratios = (some["mean_s_after"] / some["mean_s"]).to_numpy(dtype=float)
+        for source, ratio in zip(some["source"].tolist(), ratios, strict=True):
+            program = known[str(source)]
             if not program.unread and program.operations:
-                graph = Workload("program", program.operations, program.edges)
-                pairs.append((graph, float(row.mean_s_after) / float(row.mean_s)))
+                pairs.append((Workload("program", program.operations, program.edges), float(ratio)))
         note = f"hosts {before} and {after}" + (", mostly bound by the host" if cohort == "v0" else "")
         result.append(
             _ratios(f"PyTorch programs ({cohort}), {before} -> {after}", here, there, pairs, note, there.name, noise)

@@ -12,10 +12,10 @@ from itertools import permutations
 import numpy as np
 
 from slipstick.estimators.across_devices.kernel_class import times
-from slipstick.estimators.core import ratio_band
 from slipstick.estimators.core.estimate import quantile
 from slipstick.estimators.core.lambdified import FloatArray
 from slipstick.estimators.learning import scores
+from slipstick.estimators.tuned.tuned_ratios import NEAR, OTHER_MACHINE, OTHER_SIZES
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.validation.gpu.gpu_boards import Board
 from slipstick.experiments.evidence.validation.whatif.kernel_pairs import SAMPLE, Kernels, attention, products
@@ -58,9 +58,9 @@ def spread(known: list[Ratios]) -> float:
     for value in candidates:
         inside = []
         for one in known:
-            own = normal * ratio_band.OTHER_MACHINE * np.sqrt(1 - np.exp(-one.change / ratio_band.NEAR))
+            own = normal * OTHER_MACHINE * np.sqrt(1 - np.exp(-one.change / NEAR))
             rest = np.sqrt(np.maximum(one.half**2 - own**2, 0.0))
-            half = np.hypot(rest, own * value / ratio_band.OTHER_MACHINE)
+            half = np.hypot(rest, own * value / OTHER_MACHINE)
             inside.append(float(np.mean(scores.log_errors(one.ours, one.measured) <= half)))
         covered.append(float(np.mean(inside)))
     return float(candidates[int(np.argmin(np.abs(np.array(covered) - scores.LEVEL)))])
@@ -83,7 +83,7 @@ def sizes() -> list[tuple[FloatArray, FloatArray, FloatArray]]:
             made = doubled(kernels, name, left_out)
             if made is not None:
                 errors = scores.log_errors(made.ours, made.measured)
-                apart = np.sqrt(1 - np.exp(-np.abs(np.log(made.ours)) / ratio_band.OTHER_SIZES))
+                apart = np.sqrt(1 - np.exp(-np.abs(np.log(made.ours)) / OTHER_SIZES))
                 result.append((np.abs(np.log(made.ours)), errors, made.half / apart))
     return result
 
@@ -106,7 +106,7 @@ def _larger(
     scatter = forecast.rule(label).scatter
     half = quantile(scores.LEVEL, None) * np.hypot(scatter.of(short), scatter.of(long))
     logs = np.log(long / short)
-    return np.abs(logs), np.abs(logs - np.log(both["time_long"] / both["time"]).to_numpy()), half
+    return np.abs(logs), np.abs(logs - np.log((both["time_long"] / both["time"]).to_numpy(dtype=float))), half
 
 
 def kept(known: list[tuple[FloatArray, FloatArray, FloatArray]]) -> float:

@@ -51,8 +51,8 @@ class Ratios:
     noise: float = SAME_HOST
     directions: FloatArray | None = None
 
-    def rows(self, dataset: str) -> Iterator[Scored | ValidationRow]:
-        """Errors of the ratio, its direction, whether the changed part bounds, and the coverage of its band."""
+    def scored(self, goals: Sequence[float | None] = ()) -> Scored:
+        """Errors of the ratio, its direction, and whether the changed part bounds."""
         count = len(self.measured)
         plain = {UNCHANGED: np.ones(count), **self.baselines}
         metrics = [
@@ -63,24 +63,27 @@ class Ratios:
         if self.change:
             metrics.append(Metric("which part bounds is wrong", self._bounds_wrong, "%"))
         words = (f"differs: {self.differs}", f"{int(self._clear.sum())} ratios with a direction", self.note)
-        yield Scored(
+        return Scored(
             self.case,
             self.held_out,
             self.measured,
             self.ours,
             metrics,
-            (50 * scores.relative_quantile(0.5, plain[UNCHANGED], self.measured), None, 5.0),
+            goals,
             plain,
             half=self.half,
             reason="; ".join(filter(None, words)),
         )
-        if count < 2:
-            return
+
+    def judged(self, dataset: str) -> Iterator[Scored | ValidationRow]:
+        """The same beside the goals, and the coverage of the band."""
+        unchanged = scores.relative_quantile(0.5, np.ones(len(self.measured)), self.measured)
+        yield self.scored((50 * unchanged, None, 5.0))
         covered = float(np.mean(scores.log_errors(self.ours, self.measured) <= self.half))
         off, width = 100 * abs(covered - scores.LEVEL), float(np.exp(2 * np.median(self.half)))
         yield ValidationRow(
-            dataset, self.case, self.held_out, count, "coverage off 80 %", "points", off, {}, 5.0, off <= 5.0,
-            scores.LEVEL, covered, width,
+            dataset, self.case, self.held_out, len(self.measured), "coverage off 80 %", "points", off, {}, 5.0,
+            off <= 5.0, scores.LEVEL, covered, width,
         )  # fmt: skip
 
     @property
@@ -103,8 +106,8 @@ class Ratios:
         return float(np.mean(np.sign(np.log(predicted[clear])) != np.sign(np.log(measured[clear]))))
 
 
-def together(parts: Sequence[Ratios]) -> Ratios:
-    """All cases as one, each with as many rows as the others: rows are repeated in turn where a case has fewer.
+def together(case: str, parts: Sequence[Ratios]) -> Ratios:
+    """Several cases as one, each with as many rows as the others: rows are repeated in turn where a case has fewer.
 
     A ratio without a direction in its case has none here.
     """
@@ -116,7 +119,7 @@ def together(parts: Sequence[Ratios]) -> Ratios:
 
     clear = [np.where(np.abs(np.log(one.measured)) > one.noise, one.measured, 1.0) for one in parts]
     whole = Ratios(
-        "all pairs, each case alike", "the second of each pair", "one or few fields, see each case",
+        case, "the second of each pair", "one or few fields, see each case",
         joined(one.measured for one in parts), joined(one.ours for one in parts), joined(one.half for one in parts),
         0.0, {}, f"{len(parts)} cases", SAME_HOST,
     )  # fmt: skip
