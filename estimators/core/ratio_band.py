@@ -65,5 +65,5 @@ class RatioBand:
 
 
 def kept_for(names: tuple[str, ...]) -> float:
-    """`RatioBand.kept` where these names vary: the same operations on a changed machine, or other sizes."""
+    """`RatioBand.kept` (log ratio of seconds) where these names vary: of the same operations, or of other sizes."""
     return SAME_OPERATIONS if all(name.startswith("machine.") for name in names) else OTHER_SIZES

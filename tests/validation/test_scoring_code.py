@@ -10,6 +10,7 @@ import pytest
 
 from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.evidence.boards import cpu_layers, surfaces
+from slipstick.experiments.evidence.validation.bricks import layer_tables
 from slipstick.experiments.evidence.validation.parallel.training import training_known_scores as known_scores
 from slipstick.experiments.evidence.validation.parallel.training.training_rows import FILES, training_runs
 
@@ -32,7 +33,7 @@ def test_a_table_of_surfaces_is_counted_by_hand() -> None:
 def test_layers_that_take_their_bytes_over_the_bandwidth_are_met_by_the_fit(tmp_path: Path) -> None:
     """Additions that take 200 us and 8 bytes an element at 5 GB/s, over five folds of ten models."""
     sizes = np.tile([16, 64, 128, 256, 512], 20)
-    frame = pd.DataFrame({name: np.ones(100) for name in cpu_layers.SIDES})
+    frame = pd.DataFrame({name: np.ones(100) for name in layer_tables.SIDES})
     frame["output_height"], frame["input_height"] = sizes * 64, sizes * 64
     frame["output_channel"] = frame["input_channel"] = 64
     frame["mean_time"] = 200e-6 + 8 * sizes * 64 * 64 / 5e9
@@ -43,7 +44,7 @@ def test_layers_that_take_their_bytes_over_the_bandwidth_are_met_by_the_fit(tmp_
         frame[name] = 1.0
     path = tmp_path / "layers.csv"
     frame.to_csv(path, index=False)
-    known = cpu_layers.layer_frame(path)
+    known = layer_tables.layer_frame(path)
     assert len(known) == 100 and set(known["fold"]) <= set(range(cpu_layers.FOLDS))
     learned, judged = cpu_layers._split(known, known, known["fold"].iloc[0])
     assert set(learned["model_name"]).isdisjoint(judged["model_name"])

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,29 +20,14 @@ from slipstick.estimators.learning.scores import log_quantile
 from slipstick.estimators.operation.cpu.cpu_roofline import CpuRoofline
 from slipstick.experiments.calibrate.devices_left_out import roofline
 from slipstick.experiments.evidence.score import MAPE, Board, Data, Scored
+from slipstick.experiments.evidence.validation.bricks.layer_tables import CONVOLUTION, FILE, FOLDS, KINDS, layer_frame
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.files.frames import csv_frame
 from slipstick.workloads.graph.workload import Attribute
 
 if TYPE_CHECKING:
     import pandas as pd
 
 DATASET = "layers on c5.2xlarge"
-FILE = "dlbricks/layers_c5.2xlarge.csv.gz"
-FOLDS = 5
-SIDES = ("input_channel", "input_height", "input_width", "output_channel", "output_height", "output_width")
-KINDS = {"convolution": "Convolution", "norm": "BatchNormalization", "elementwise": "Elementwise"}
-CONVOLUTION = {
-    "groups": "groups",
-    "channels_in": "input_channel",
-    "channels_out": "output_channel",
-    "in_height": "input_height",
-    "in_width": "input_width",
-    "out_height": "output_height",
-    "out_width": "output_width",
-    "kernel_height": "kernel_1",
-    "kernel_width": "kernel_2",
-}
 FITTED = ("compute_efficiency", "memory_efficiency", "overhead", "lowering")
 # a library's loops may take a lane of the vector unit or all of them: the fit starts from both
 STARTS = tuple(np.log([efficiency, 0.7, 1e-5, 1.0]) for efficiency in (0.01, 0.5))
@@ -114,25 +98,6 @@ def _form(kind: str, frame: pd.DataFrame, dims: dict[str, pd.Series[float]]) -> 
     if kind == "norm":
         dims = {"elements": frame["outputs"], "groups": frame["output_channel"]}
     return OperationTimes.of(machine("ec2-c5-2xlarge"), kind, "float32", dims, frame["mean_time"], source=FILE)
-
-
-def layer_frame(path: Path) -> pd.DataFrame:
-    """Layers with whole sizes, one row a model and topology."""
-    import pandas as pd
-
-    frame = csv_frame(path)
-    for name in (*SIDES, "mad_flops", "kernel_1", "kernel_2", "stride_1", "mean_time"):
-        frame[name] = pd.to_numeric(frame[name], errors="coerce")
-    frame = frame.dropna(subset=[*SIDES, "mean_time"])
-    frame = frame.drop_duplicates(["model_name", "topology_hash"])
-    frame["outputs"] = frame.output_channel * frame.output_height * frame.output_width
-    dense = frame.outputs * frame.input_channel * frame.kernel_1 * frame.kernel_2
-    frame["groups"] = (dense / frame.mad_flops).round()
-    whole = (frame.kind != "Convolution") | ((frame.groups >= 1) & (dense / frame.groups == frame.mad_flops))
-    frame = frame[whole]
-    models = {name: index for index, name in enumerate(sorted(frame.model_name.unique()))}
-    frame["fold"] = frame.model_name.map(models) % FOLDS
-    return frame
 
 
 def _floor(frame: pd.DataFrame) -> float | None:

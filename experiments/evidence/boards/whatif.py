@@ -18,7 +18,12 @@ from slipstick.experiments.evidence.rows import ValidationRow
 from slipstick.experiments.evidence.score import Board, Data, Front, MissingError, Score, Scored
 from slipstick.experiments.evidence.validation.energy.power_limit_scores import FILE as LIMITS
 from slipstick.experiments.evidence.validation.energy.power_limit_scores import fitted, limited_runs
-from slipstick.experiments.evidence.validation.whatif.kernel_pairs import Kernels, attention, products, single_precision
+from slipstick.experiments.evidence.validation.whatif.kernel_pairs import (
+    KernelRows,
+    attention,
+    products,
+    single_precision,
+)
 from slipstick.experiments.evidence.validation.whatif.lengths import longer
 from slipstick.experiments.evidence.validation.whatif.questions import cloud, compared_programs
 from slipstick.experiments.evidence.validation.whatif.ratios import Ratios, together
@@ -39,17 +44,17 @@ NONE, FOUR = "resnet50_num_workers_0", "resnet50_num_workers_4"
 
 
 def _kernels(data: Data) -> list[Ratios]:
-    """Kernels of an H100 and an H200, and of the A100's two memories."""
+    """KernelRows of an H100 and an H200, and of the A100's two memories."""
     folder = data.scored or data.folder
-    classes: Iterable[Kernels] = [
+    classes: Iterable[KernelRows] = [
         *products(folder, ("bfloat16", "float8", "float8_block")),
         *attention(folder),
         *single_precision(folder),
     ]
     made = [one.pair(before, after) for one in classes for before, after in TWINS]
-    if not (found := [one for one in made if one is not None]):
+    if not (known := [one for one in made if one is not None]):
         raise MissingError(f"no kernels of two such machines in {folder}")
-    return found
+    return known
 
 
 def _limits(data: Data) -> list[Ratios]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from slipstick.experiments.evidence.boards.cpu_layers import CONVOLUTION, FILE, KINDS, layer_frame
 from slipstick.experiments.evidence.score import Data
+from slipstick.experiments.evidence.validation.bricks.layer_tables import CONVOLUTION, FILE, KINDS, layer_frame
 from slipstick.hwmodels.catalog import aliases
 from slipstick.hwmodels.files.frames import csv_frame
 from slipstick.workloads.graph.cost import Amount
@@ -20,14 +20,14 @@ LATENCIES = "dlbricks/end_to_end.csv"
 
 
 @dataclass(frozen=True)
-class Network:
+class CloudNetwork:
     """A network's layers, and its latency [s] by machine."""
 
     workload: Workload
     seconds: dict[str, float]
 
 
-def networks(data: Data) -> list[Network]:
+def networks(data: Data) -> list[CloudNetwork]:
     """Networks with layers and latencies: their convolutions, norms and elementwise layers, nearly all of the time."""
     layers, latencies = layer_frame(data.known(FILE)), csv_frame(data.judged(LATENCIES))
     names = {word: name for name, words in aliases().items() for word in words}
@@ -41,7 +41,7 @@ def networks(data: Data) -> list[Network]:
         known = rows[rows["instance"].isin(list(names))]
         instances, times = known["instance"].tolist(), known["trimmed_mean_us"].to_numpy(dtype=float) * 1e-6
         seconds = {names[str(one)]: float(time) for one, time in zip(instances, times, strict=True)}
-        result.append(Network(Workload(str(model), tuple(operations)), seconds))
+        result.append(CloudNetwork(Workload(str(model), tuple(operations)), seconds))
     return result
 
 

@@ -34,7 +34,7 @@ ATTENTION = ("stack", "dtype", "kv_dtype", "window", *gpu_data.ATTENTION_DIMS)
 
 
 @dataclass(frozen=True, eq=False)
-class Kernels:
+class KernelRows:
     """A class of kernels with the rows of several machines."""
 
     name: str
@@ -107,16 +107,16 @@ def _read(path: str) -> bool:
     return not path.startswith(("power.", "threads")) and not (path.endswith("capacity") and "L" not in path)
 
 
-def products(folder: Path, dtypes: Sequence[str]) -> Iterator[Kernels]:
+def products(folder: Path, dtypes: Sequence[str]) -> Iterator[KernelRows]:
     """Matrix products of a serving stack."""
     frame = gpu_data.aiconfigurator(folder, "gemm")
     frame = frame[frame["stack"] == STACK] if len(frame) else frame
     for dtype in dtypes:
         if len(frame):
-            yield Kernels(f"products, {dtype}", "gemm", dtype, frame[frame["dtype"] == dtype], GEMM, STACK)
+            yield KernelRows(f"products, {dtype}", "gemm", dtype, frame[frame["dtype"] == dtype], GEMM, STACK)
 
 
-def attention(folder: Path) -> Iterator[Kernels]:
+def attention(folder: Path) -> Iterator[KernelRows]:
     """Attention of a serving stack in bfloat16."""
     for operation in ("context_attention", "generation_attention"):
         frame = gpu_data.aiconfigurator(folder, operation)
@@ -124,16 +124,16 @@ def attention(folder: Path) -> Iterator[Kernels]:
             continue
         plain = (frame["dtype"] == "bfloat16") & (frame["kv_dtype"] == "bfloat16") & (frame["window"] == 0)
         frame = frame[plain & (frame["stack"] == STACK)]
-        yield Kernels(operation.replace("_", " "), "attention", "bfloat16", frame, ATTENTION, STACK)
+        yield KernelRows(operation.replace("_", " "), "attention", "bfloat16", frame, ATTENTION, STACK)
 
 
-def single_precision(folder: Path) -> Iterator[Kernels]:
+def single_precision(folder: Path) -> Iterator[KernelRows]:
     """NeuSight's operations in float32."""
     for operation in ("linear", "bmm"):
         frame = gpu_data.neusight_products(folder, operation)
         if len(frame):
-            yield Kernels(f"{operation}, float32", "gemm", "float32", frame, ("OPName", *gpu_data.GEMM_DIMS))
+            yield KernelRows(f"{operation}, float32", "gemm", "float32", frame, ("OPName", *gpu_data.GEMM_DIMS))
     frame = gpu_data.neusight_elementwise(folder)
     if len(frame):
         dims = ("elements", "reads", "writes")
-        yield Kernels("elementwise, float32", "elementwise", "float32", frame, ("OPName", *dims))
+        yield KernelRows("elementwise, float32", "elementwise", "float32", frame, ("OPName", *dims))

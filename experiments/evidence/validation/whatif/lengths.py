@@ -11,7 +11,7 @@ from slipstick.estimators.core.ratio_band import RatioBand, kept_for
 from slipstick.experiments.calibrate.devices_left_out import roofline
 from slipstick.experiments.evidence.score import Data
 from slipstick.experiments.evidence.validation.gpu.gpu_boards import Board
-from slipstick.experiments.evidence.validation.whatif.kernel_pairs import SAMPLE, Kernels, attention
+from slipstick.experiments.evidence.validation.whatif.kernel_pairs import SAMPLE, KernelRows, attention
 from slipstick.experiments.evidence.validation.whatif.ratios import Ratios
 from slipstick.experiments.question.defaults import gpu_kernels
 from slipstick.hwmodels.catalog import machine
@@ -31,7 +31,7 @@ def longer(data: Data) -> list[Ratios]:
     return [one for one in made if one is not None]
 
 
-def doubled(kernels: Kernels, name: str, left_out: tuple[str, ...]) -> Ratios | None:
+def doubled(kernels: KernelRows, name: str, left_out: tuple[str, ...]) -> Ratios | None:
     """Ratios of a machine's rows that have a row of twice the length; None where there are none.
 
     Parameters

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PROGRAMS = 60
-"""Programs of a pair that are asked about: every so many in the order of their problems."""
+"""Programs of a pair that are predicted: every so many in the order of their problems."""
 CLOUD = (("ec2-c5-2xlarge", "ec2-c5-xlarge"), ("ec2-c5-2xlarge", "ec2-c5-large"), ("ec2-c5-xlarge", "ec2-c5-large"))
 HOSTS = (
     ("v0", "A100_modal", "A100-80GB_modal", 0.19),
@@ -43,7 +43,7 @@ in the first cohort, which is bound by the host, programs on one GPU differ by 1
 
 
 @dataclass(frozen=True)
-class Answer:
+class MovedRatio:
     """Ratio of times, half of its 80 % band in log, largest change of a field that is read, the roofline's ratio."""
 
     ratio: float
@@ -52,7 +52,7 @@ class Answer:
     roofline: float
 
 
-def asked(query: Question, after: Machine) -> Answer:
+def answered(query: Question, after: Machine) -> MovedRatio:
     """What the what-if says where the machine's fields become another's."""
     changed = changes(query.machine, after)
     axes: Table[tuple[float, ...]] = Table({f"machine.{path}": (value,) for path, value in changed.items()})
@@ -66,19 +66,19 @@ def asked(query: Question, after: Machine) -> Answer:
     plain = [
         question(query.workload, one, "roofline").answer().time for one in (query.machine, query.machine.using(changed))
     ]
-    return Answer(ratio, half, float(change), plain[1] / plain[0])
+    return MovedRatio(ratio, half, float(change), plain[1] / plain[0])
 
 
 def cloud(data: Data) -> list[Ratios]:
     """Image networks on instances of one family with more or fewer cores (DLBricks)."""
-    found = networks(data)
+    known = networks(data)
     result = []
     for before, after in CLOUD:
         progress(f"{before} -> {after}")
         here, there = machine(before), machine(after)
         pairs = [
             (one.workload, one.seconds[after] / one.seconds[before])
-            for one in found
+            for one in known
             if {before, after} <= {*one.seconds}
         ]
         result.append(_ratios(f"image networks, {before} -> {after}", here, there, pairs))
@@ -135,7 +135,7 @@ def _ratios(
     known = without(gpu_kernels(), left_out) if left_out else None
     for graph, ratio in pairs:
         try:
-            answers.append(asked(_question(graph, here, known), there))
+            answers.append(answered(_question(graph, here, known), there))
         except InputError:
             continue
         measured.append(ratio)
@@ -146,7 +146,7 @@ def _ratios(
     )
     words = f"{len(pairs) - len(answers)} refused" if len(pairs) > len(answers) else ""
     fields = difference(here, there)
-    said = "; ".join(filter(None, (note, words)))
+    text = "; ".join(filter(None, (note, words)))
     return Ratios(
         case,
         there.name,
@@ -156,7 +156,7 @@ def _ratios(
         half,
         float(change.max()),
         {"roofline": plain},
-        said,
+        text,
         noise,
     )
 

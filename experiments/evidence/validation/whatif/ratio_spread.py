@@ -18,7 +18,7 @@ from slipstick.estimators.learning import scores
 from slipstick.estimators.tuned.tuned_ratios import NEAR, OTHER_MACHINE, OTHER_SIZES
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.evidence.validation.gpu.gpu_boards import Board
-from slipstick.experiments.evidence.validation.whatif.kernel_pairs import SAMPLE, Kernels, attention, products
+from slipstick.experiments.evidence.validation.whatif.kernel_pairs import SAMPLE, KernelRows, attention, products
 from slipstick.experiments.evidence.validation.whatif.lengths import doubled
 from slipstick.experiments.evidence.validation.whatif.ratios import Ratios
 from slipstick.experiments.question.defaults import gpu_kernels
@@ -33,7 +33,13 @@ LEAST = 64
 
 
 def pairs() -> list[Ratios]:
-    """All ordered pairs of all classes."""
+    """All ordered pairs of all classes.
+
+    Raises
+    ------
+    InputError
+        Where there are no public measurements.
+    """
     folder = data_folder()
     if folder is None:
         raise InputError("no public measurements here (set SLIPSTICK_DATA)")
@@ -44,7 +50,7 @@ def pairs() -> list[Ratios]:
     return result
 
 
-def _of(kernels: Kernels, present: list[str]) -> list[Ratios]:
+def _of(kernels: KernelRows, present: list[str]) -> list[Ratios]:
     fits = {name: kernels.fitted(name) for name in present}
     made = [kernels.pair(before, after, fits[before]) for before, after in permutations(present, 2)]
     return [one for one in made if one is not None]
@@ -58,16 +64,22 @@ def spread(known: list[Ratios]) -> float:
     for value in candidates:
         inside = []
         for one in known:
-            own = normal * OTHER_MACHINE * np.sqrt(1 - np.exp(-one.change / NEAR))
-            rest = np.sqrt(np.maximum(one.half**2 - own**2, 0.0))
-            half = np.hypot(rest, own * value / OTHER_MACHINE)
+            floor = normal * OTHER_MACHINE * np.sqrt(1 - np.exp(-one.change / NEAR))
+            rest = np.sqrt(np.maximum(one.half**2 - floor**2, 0.0))
+            half = np.hypot(rest, floor * value / OTHER_MACHINE)
             inside.append(float(np.mean(scores.log_errors(one.ours, one.measured) <= half)))
         covered.append(float(np.mean(inside)))
     return float(candidates[int(np.argmin(np.abs(np.array(covered) - scores.LEVEL)))])
 
 
 def sizes() -> list[tuple[FloatArray, FloatArray, FloatArray]]:
-    """(log ratio, error, half-width if the two times erred independently) of each class, machine and factor."""
+    """(log ratio, error, half-width if the two times erred independently) of each class, machine and factor.
+
+    Raises
+    ------
+    InputError
+        Where there are no public measurements.
+    """
     folder = data_folder()
     if folder is None:
         raise InputError("no public measurements here (set SLIPSTICK_DATA)")
@@ -89,7 +101,7 @@ def sizes() -> list[tuple[FloatArray, FloatArray, FloatArray]]:
 
 
 def _larger(
-    kernels: Kernels, name: str, left_out: tuple[str, ...], factor: int
+    kernels: KernelRows, name: str, left_out: tuple[str, ...], factor: int
 ) -> tuple[FloatArray, FloatArray, FloatArray] | None:
     rows = kernels.frame[(kernels.frame["machine"] == name) & (kernels.frame["n"] >= LEAST)]
     longer = rows[["m", "k", "n", "time"]].rename(columns={"n": "n_long", "time": "time_long"})
