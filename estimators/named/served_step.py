@@ -225,7 +225,7 @@ def served_step(
     if is_llama_cpp(engine):
         return _local(step, machine, engine)
     model = workload.name.removesuffix("-decode").removesuffix("-prompt")
-    groups = groups_on(machine, engine, model, float(str(workload.metadata.get("parameters", 0))))
+    groups = groups_on(machine, engine, model, float(str(workload.metadata.get("parameters", 0))), step.stored)
     fitted = serving_fit()
     device = Device.of(machine, step.compute, 1)
     row = StepSum(step.amounts, step.amounts, device, step.counts(device), step.sequences)

@@ -194,11 +194,16 @@ def _served(
     from slipstick.estimators.operation.serving.engines import engine_of
     from slipstick.estimators.operation.serving.known_steps import engine_on, is_llama_cpp
     from slipstick.estimators.operation.serving.step_graph import stored_and_multiplied
+    from slipstick.workloads.language.language_step import in_stored_type
+    from slipstick.workloads.language.weight_types import in_gguf
 
     converted = in_served_type(workload, machine, dtype)
     if "runtime.library" in chosen and not is_llama_cpp(machine.runtime.library):
         engine_of(machine.runtime.library)
     engine = engine_on(machine, stored_and_multiplied(converted)[0])
+    if is_llama_cpp(engine):
+        stored = in_stored_type(converted, in_gguf(stored_and_multiplied(converted)[0]))
+        converted = converted if stored is None else in_type(stored, machine, None)
     running = machine.using({"runtime.library": engine, "runtime.mode": "graph_replay"})
     made = served_step(converted, running, engine, run)
     return Default(

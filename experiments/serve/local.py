@@ -25,7 +25,7 @@ from slipstick.hwmodels.files.shown import count_shown, format_quantity, shown
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.importers.serving.llama_bench import read_llama_bench
 from slipstick.workloads.language.language_model import LanguageModel
-from slipstick.workloads.language.weight_types import stored_as, weight_bytes, weight_type
+from slipstick.workloads.language.weight_types import in_gguf, is_gguf, stored_as, weight_bytes, weight_type
 from slipstick.workloads.language_catalog import language_model
 
 DEFAULT_TYPE = "q4_k_m"
@@ -55,7 +55,7 @@ class AnchorRun:
         if name is None:
             raise InputError(f"{path}: {run.model!r} of {run.parameters:,} parameters is no model that is known here")
         model = language_model(name)
-        return cls(model, stored_as(model, run.stored or DEFAULT_TYPE), run.rate)
+        return cls(model, in_gguf(stored_as(model, run.stored or DEFAULT_TYPE)), run.rate)
 
     @classmethod
     def parse(cls, text: str) -> AnchorRun:
@@ -80,7 +80,7 @@ class AnchorRun:
                 "a file of llama-bench"
             )
         model = language_model(name)
-        return cls(model, stored_as(model, dtype or DEFAULT_TYPE), rate)
+        return cls(model, in_gguf(stored_as(model, dtype or DEFAULT_TYPE)), rate)
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,8 @@ def local(
         Where the model does not fit, or the anchor is none.
     """
     one = language_model(model)
-    stored = one.weights if dtype is None and one.weights.startswith("bits ") else stored_as(one, dtype or DEFAULT_TYPE)
+    own = dtype is None and is_gguf(in_gguf(one.weights))
+    stored = in_gguf(one.weights if own else stored_as(one, dtype or DEFAULT_TYPE))
     known = AnchorRun.parse(anchor) if anchor else None
     if known is not None:
         _require_possible(known, machine)

@@ -78,7 +78,7 @@ class Deployment:
     @cached_property
     def groups(self) -> dict[str, str]:
         """By what the fitted numbers vary: maker, generation, chip, engine, version, model."""
-        return groups_on(self.machine, self.runs_under, self.model.name, self.model.parameters)
+        return groups_on(self.machine, self.runs_under, self.model.name, self.model.parameters, self.stored)
 
     @cached_property
     def step(self) -> StepTime:

@@ -105,7 +105,7 @@ def test_what_ships_never_passes_the_data_sheet() -> None:
     """A fast engine, a fast chip and the low edge of the band together: still within bytes over bandwidth and flop."""
     fitted = ServingFit.of(load_fitted("serving"))
     for name, model, stored in (("b200-sxm", "llama-3.1-70b", "nvfp4"), ("h100-sxm", "gpt-oss-120b", "mxfp4")):
-        groups = step_groups(machine(name), name, "trtllm", "", model)
+        groups = step_groups(machine(name), name, "trtllm", "", model, stored)
         shares = Shares(language_model(model), ALONE, weight_type(stored))
         step = StepTime.for_machine(machine(name), shares, fitted.parameters(groups)).scaled(0.2)
         for batch in (Batch(1, 100.0), Batch(256, 4000.0), Batch(0, 0, 8192.0, 0, 8192.0, 1.0), BATCH):
@@ -120,7 +120,8 @@ def test_bands_of_another_maker_are_wider() -> None:
         device = Device.of(machine(name), "float8", 1)
         plain = shares.amounts(Batch(8, 1000.0))
         row = StepSum(plain, plain, device, LayerCounts.of(shares, device), 8.0)
-        widths.append(fitted.half_width(row, step_groups(machine(name), name, "vllm", "0.19.0", "llama-3.1-8b")))
+        groups = step_groups(machine(name), name, "vllm", "0.19.0", "llama-3.1-8b", "fp8")
+        widths.append(fitted.half_width(row, groups))
     assert widths[0] < widths[1] < widths[2]
     assert widths[2] > 1.5 * widths[0]
 

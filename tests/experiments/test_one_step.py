@@ -84,6 +84,15 @@ def test_an_estimate_is_the_token_of_llama_cpp(on: str) -> None:
     assert prompt.time == pytest.approx(512 * alone.prompt_seconds, rel=1e-9)
 
 
+def test_experts_of_four_bits_are_counted_as_their_file_stores_them() -> None:
+    """gpt-oss-20b as GGUF is a file of 12.1 GB (ggml-org/gpt-oss-20b-GGUF); a token reads its 3.6e9 active weights."""
+    alone = local("gpt-oss-20b", machine("rtx-3090"), None, 1024, 256, None)
+    assert alone.weights_bytes == pytest.approx(12.1e9, rel=0.01)
+    assert 1 / alone.floor > 180.42  # measured there (localmaxxing.com, as cached by AlexsJones/llmfit)
+    answer = decode("gpt-oss-20b", "rtx-3090", None, 1, 1024, "llama.cpp").answer()
+    assert answer.time == pytest.approx(alone.token_seconds, rel=1e-6)
+
+
 def test_the_decoder_of_the_catalogue_is_the_model_of_its_shape(capsys: pytest.CaptureFixture[str]) -> None:
     rows = []
     for words in ("decode:llama-3.1-70b", "llama-3-70b-decode"):

@@ -57,7 +57,7 @@ def test_speculation_is_read_beside_the_rows_and_integers_are_no_bfloat16(tmp_pa
     assert [case.speculative for case in cases] == [True, False, None, None]
     assert [case.tpot for case in cases[:3]] == [0.019, 0.019, 0.02]
     assert [case.scored for case in cases] == [False, True, False, True]
-    assert trained_on(cases) == cases[1:]  # what may have speculated is known by no row
+    assert trained_on(cases) == [cases[1], cases[3]]  # neither what speculated nor what may have
     assert cases[3].stored == "int4_experts"
     _, refused = read_cases(written(tmp_path / "odd.csv.gz", [{"precision": "int3"}]))
     assert refused == {"precision int3: want fp4, int4, fp8, bf16, fp16": 1}

@@ -52,6 +52,7 @@ WEIGHT_TYPES: Mapping[str, WeightType] = {
         WeightType("nvfp4_experts", 16, 4.5, 16, "nvfp4"),
         WeightType("mxfp4", 16, 4.25, 16, "mxfp4"),
         WeightType("mxfp4_dense", 4.25, 4.25, 16, "mxfp4"),
+        WeightType("mxfp4_gguf", 8.5, 4.25, 8.5, "bfloat16"),
         WeightType("mxfp6", 6.25, 6.25, 16, "mxfp6"),
         WeightType("mxfp8", 8.25, 8.25, 16, "mxfp8"),
     )
@@ -103,7 +104,15 @@ def weight_type(name: str) -> WeightType:
 
 def is_gguf(name: str) -> bool:
     """Whether weights are stored as in GGUF files, which llama.cpp runs: a mixture, or the bits of their tensors."""
-    return name in _MIXTURES or name.startswith("bits ")
+    return name in _MIXTURES or name.endswith("_gguf") or name.startswith("bits ")
+
+
+def in_gguf(stored: str) -> str:
+    """How a GGUF file stores what a checkpoint stores so: beside experts in MXFP4 all weights are Q8_0.
+
+    gpt-oss-20b takes 12.07 GB so, as its file does (ggml-org/gpt-oss-20b-GGUF, 12.1 GB).
+    """
+    return "mxfp4_gguf" if stored == "mxfp4" else stored
 
 
 def stored_as(model: LanguageModel, dtype: str | None) -> str:

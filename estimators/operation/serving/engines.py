@@ -20,6 +20,7 @@ from slipstick.hwmodels.machine import Machine
 _Numbers: TypeAlias = Any
 
 ENGINES = ("vllm", "sglang", "trtllm")
+WIDE_AS = {"fp16": "bf16"}
 _WORDS = {"tensorrt-llm": "trtllm", "tensorrt_llm": "trtllm", "trt-llm": "trtllm"}
 
 
@@ -125,9 +126,23 @@ class ServingFit:
         return groups[level] in self.steps.seen(level)
 
 
-def step_groups(machine: Machine, chip: str, engine: str, version: str, model: str) -> dict[str, str]:
-    """The groups of a step; without a version it is one that was not measured."""
-    return {**machine_groups(machine, chip), "engine": engine, "version": f"{engine} {version}", "model": model}
+def step_groups(
+    machine: Machine, chip: str, engine: str, version: str, model: str, stored: str = "bf16"
+) -> dict[str, str]:
+    """The groups of a step; without a version it is one that was not measured.
+
+    Parameters
+    ----------
+    stored
+        How weights are stored; 16 bits are 16 bits.
+    """
+    known = machine_groups(machine, chip)
+    weights, generation = WIDE_AS.get(stored, stored), known["generation"]
+    return {
+        **known, "engine": engine, "version": f"{engine} {version}", "model": model,
+        "engine on generation": f"{engine} on {generation}", "weights": weights,
+        "weights on generation": f"{weights} on {generation}",
+    }  # fmt: skip
 
 
 def engine_of(library: str) -> tuple[str, str]:

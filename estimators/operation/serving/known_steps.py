@@ -61,13 +61,15 @@ def is_llama_cpp(engine: str) -> bool:
     return engine.strip().lower().startswith(("llama.cpp", "llama-cpp", "llamacpp"))
 
 
-def groups_on(machine: Machine, engine: str, model: str, parameters: float) -> dict[str, str]:
-    """The groups of a step of a server: maker, generation and chip, engine and version, model.
+def groups_on(machine: Machine, engine: str, model: str, parameters: float, stored: str) -> dict[str, str]:
+    """The groups of a step of a server: maker, generation and chip, engine and version, weights, model.
 
     Parameters
     ----------
     parameters
         Of the model: one of equal shape that was fitted under another name stands for it.
+    stored
+        How its weights are stored.
 
     Raises
     ------
@@ -77,7 +79,7 @@ def groups_on(machine: Machine, engine: str, model: str, parameters: float) -> d
     known = serving_fit().steps
     name, version = engine_of(engine)
     chip = chip_among(known.seen("chip"), machine)
-    return step_groups(machine, chip, name, version, _model_among(known.seen("model"), model, parameters))
+    return step_groups(machine, chip, name, version, _model_among(known.seen("model"), model, parameters), stored)
 
 
 def local_groups_on(machine: Machine, stored: str) -> dict[str, str]:

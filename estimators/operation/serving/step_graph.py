@@ -19,7 +19,7 @@ from slipstick.hwmodels.files.records import Same
 from slipstick.workloads.graph.cost import RATED_AS, SIZE_BYTES, Amount
 from slipstick.workloads.graph.footprint import attends_to_cache
 from slipstick.workloads.graph.workload import Op, Workload
-from slipstick.workloads.language.weight_types import weight_type
+from slipstick.workloads.language.weight_types import SPELLINGS, weight_type
 from slipstick.workloads.transforms.dtype import STORED
 from slipstick.workloads.transforms.narrow import WEIGHTS
 
@@ -108,8 +108,8 @@ def stored_and_multiplied(workload: Workload) -> tuple[str, str]:
     narrow = str(workload.metadata.get(STORED, ""))
     plain = next((op.dtype for op in workload if group_of(op) == "weights"), "bfloat16")
     alone = narrow == "int4" or str(workload.metadata.get("dtype", "")).endswith(WEIGHTS)
-    stored = {"float8_block": "fp8_block", "float8": "fp8"}.get(narrow, narrow) or plain
-    return stored, "bfloat16" if alone else RATED_AS.get(narrow, narrow) or plain
+    stored = narrow or plain
+    return SPELLINGS.get(stored, stored), "bfloat16" if alone else RATED_AS.get(narrow, narrow) or plain
 
 
 @lru_cache(maxsize=8)

@@ -28,14 +28,21 @@ LEVELS = tuple(
         "chip": 0.1,
         "engine": 0.15,
         "version": 0.15,
+        "engine on generation": 0.1,
+        "weights": 0.1,
+        "weights on generation": 0.1,
         "model": 0.1,
     }.items()
 )
-"""Makers differ by a third, generations and chips of one maker by a tenth beyond their data sheets."""
+"""Makers differ by a third, generations and chips of one maker by a tenth beyond their data sheets; how weights are
+stored, and what an engine or a type of weights makes of one generation, by as much."""
+ON_KERNELS = (
+    "vendor", "generation", "chip", "engine", "version", "engine on generation", "weights", "weights on generation",
+)  # fmt: skip
 VARY = {
-    "reading": ("vendor", "generation", "engine"),
-    "computing": ("vendor", "generation", "chip", "engine", "version"),
-    "fixed": ("vendor", "generation", "chip", "engine", "version"),
+    "reading": ("vendor", "generation", "engine", "engine on generation"),
+    "computing": ON_KERNELS,
+    "fixed": ON_KERNELS,
     "factor": ("vendor", "model"),
 }
 SURE = {"weights": 0.2, "narrow": 0.2}

@@ -25,6 +25,12 @@ from slipstick.experiments.evidence.validation.serving.refit import (
     GENERATION,
     HELD_OUT,
     KINDS,
+    LABELS,
+    MAKER,
+    MORE_ROWS,
+    label,
+    level_of,
+    more_cases,
     outer,
     trained_on,
 )  # fmt: skip
@@ -59,7 +65,7 @@ def _silicon(data: Data) -> Iterator[Scored | ValidationRow]:
 def _given(cases: Sequence[Case], scored: Sequence[Case]) -> Iterator[Scored | ValidationRow]:
     """Rows of another file: everything public is known, but what stands in it."""
     keys = {case_key(c) for c in scored}
-    known = trained_on([c for c in cases if case_key(c) not in keys])
+    known = trained_on([c for c in [*cases, *more_cases()] if case_key(c) not in keys])
     wanted = [c for c in scored if c.scored]
     if not wanted:
         return
@@ -89,16 +95,16 @@ def case_key(case: Case) -> tuple[object, ...]:
 
 def _unseen(cases: Sequence[Case]) -> Iterator[Scored | ValidationRow]:
     """Public rows by what is held out; widths of pulls and bands come from folds within each fold."""
-    known = trained_on(cases)
+    known = trained_on([*cases, *more_cases()])
     rows = step_rows(known)
-    for held in (*HELD_OUT, GENERATION):
+    for held in (*HELD_OUT, GENERATION, MAKER):
         made = outer(known, rows, held)
-        for kind in KINDS:
+        for kind in LABELS if held != MAKER else (MORE_ROWS,):
             predicted, half = _beside(known, rows, made, kind, held)
             yield _further(predicted, half, kind, held)
             if held == "model unseen":
                 yield _first(predicted, kind, held)
-            if held == "system unseen":
+            if held == "system unseen" and kind in KINDS:
                 yield from picks(predicted, kind, held, float(np.median(half)))
 
 
@@ -108,13 +114,15 @@ def _beside(
     """Rows of one kind in the order of what was left out: ours, the first token and the baselines; half-widths."""
     names, order = np.array(made.groups), list[int]()
     parts: list[tuple[FloatArray, ...]] = []
-    level = rows.groups[HELD_OUT.get(held, "generation")]
+    level = rows.groups[level_of(held)]
     for name in sorted(set(names) - {""}):
-        places = np.flatnonzero((names == name) & np.array([c.kind == kind for c in cases]))
+        places = np.flatnonzero((names == name) & np.array([label(c) == kind for c in cases]))
         if not len(places):
             continue
-        known = [c for c, group in zip(cases, level, strict=True) if group != name]
-        mine, same = [cases[at] for at in places.tolist()], [c for c in known if c.kind == kind] or known
+        apart = set(name.split("; "))
+        known = [c for c, group in zip(cases, level, strict=True) if group not in apart]
+        mine = [cases[at] for at in places.tolist()]
+        same = [c for c in known if c.kind == mine[0].kind] or known
         needs_first = held in ("model unseen", "system unseen")
         first = _first_seconds(fitted(known), mine) if needs_first else np.zeros(len(mine))
         parts.append((first, seven_numbers(same, mine)[0], one_efficiency(same, mine), nearest_scaled(same, mine)))

@@ -14,32 +14,62 @@ from slipstick.estimators.learning.scores import log_errors, relative_quantile
 from slipstick.estimators.operation.serving.engines import FirstTokenLaw
 from slipstick.estimators.operation.serving.step_law import StepLaw
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
+from slipstick.experiments.evidence.validation.serving.inferencex import FILE as MORE
+from slipstick.experiments.evidence.validation.serving.inferencex import read_inferencex
 from slipstick.experiments.evidence.validation.serving.silicon import Case, read_cases
 from slipstick.experiments.evidence.validation.serving.step_fit import banded, possible, step_rows
 from slipstick.hwmodels.files.readers import InputError
 
 NAME, FILE = "serving", "serving/silicon.csv.gz"
-KINDS = ("dense", "experts")
+KINDS, MORE_ROWS = ("dense", "experts"), "InferenceX"
+LABELS = (*KINDS, MORE_ROWS)
+"""Kinds of models of the one table, and the other table."""
 HELD_OUT = {"model unseen": "model", "system unseen": "chip", "engine version unseen": "version"}
 """What is left out, and the level of grouping that does it."""
-GENERATION = "Blackwell from Hopper"
+GENERATION, MAKER = "Blackwell from Hopper", "maker unseen"
+MOST_FOLDS = 12
+"""Versions are left out several at a time: there are many of them."""
 
 
 def trained_on(cases: Sequence[Case]) -> list[Case]:
-    """Rows to fit: without doubts, of known precision, not known to speculate, and possible."""
-    return possible([c for c in cases if c.fit_for_training])
+    """Rows to fit: without doubts, of known precision, not speculating, and possible."""
+    return possible([c for c in cases if c.scored])
+
+
+def more_cases() -> list[Case]:
+    """Rows of InferenceX: fitted beside those that are scored; none where they are not here."""
+    path = training_file(MORE)
+    return read_inferencex(path) if path is not None else []
 
 
 def outer(cases: Sequence[Case], rows: LawRows, held: str) -> LeftOutRows:
-    """Further tokens of cases whose model, system, version or generation is left out; bands by folds within."""
-    level = HELD_OUT.get(held, "generation")
-    wanted = {at for at, c in enumerate(cases) if c.scored and (held != GENERATION or "blackwell" in c.machine.family)}
-    return left_out(StepLaw(), rows, folds(rows.groups[level], scored=wanted), rows.groups["model"])
+    """Further tokens of cases whose model, system, version, generation or maker is left out; bands by folds within."""
+    level = level_of(held)
+    scored = {at for at, c in enumerate(cases) if _judged(c, held)}
+    parts = folds(rows.groups[level], scored=scored, at_most=MOST_FOLDS if level == "version" else 0)
+    return left_out(StepLaw(), rows, parts, rows.groups["model"])
+
+
+def level_of(held: str) -> str:
+    """The level of grouping by which something is left out."""
+    return {GENERATION: "generation", MAKER: "vendor"}.get(held) or HELD_OUT[held]
+
+
+def label(case: Case) -> str:
+    """Under which of `LABELS` a row is scored."""
+    return MORE_ROWS if case.source == MORE_ROWS else case.kind
+
+
+def _judged(case: Case, held: str) -> bool:
+    """Blackwell alone is left out as a generation; as a maker the one that is no fit's only one."""
+    if held == GENERATION:
+        return "blackwell" in case.machine.family
+    return held != MAKER or not case.machine.family.startswith("nvidia")
 
 
 def score(made: LeftOutRows, rows: LawRows, cases: Sequence[Case], held: str, kind: str) -> OuterScore:
     """Figures of one kind of model."""
-    there = np.array([c.kind == kind for c in cases]) & np.isfinite(made.seconds)
+    there = np.array([label(c) == kind for c in cases]) & np.isfinite(made.seconds)
     seconds, measured, half = made.seconds[there], rows.seconds[there], made.half[there]
     names = {made.groups[at] for at in np.flatnonzero(there).tolist()}
     return OuterScore(
@@ -57,15 +87,19 @@ def refit() -> FittedFile:
     InputError
         Where the public rows are missing.
     """
-    if (path := training_file(FILE)) is None:
-        raise InputError(why_missing(FILE))
-    cases = trained_on(read_cases(path)[0])
+    paths = {}
+    for name in (FILE, MORE):
+        if (path := training_file(name)) is None:
+            raise InputError(why_missing(name))
+        paths[name] = path
+    cases = trained_on([*read_cases(paths[FILE])[0], *more_cases()])
     rows = step_rows(cases)
     scores = []
-    for held in (*HELD_OUT, GENERATION):
+    for held in (*HELD_OUT, GENERATION, MAKER):
         made = outer(cases, rows, held)
-        scores += [score(made, rows, cases, held, kind) for kind in KINDS]
+        scores += [score(made, rows, cases, held, kind) for kind in LABELS if held != MAKER or kind == MORE_ROWS]
     both = banded(cases)
     fits = {StepLaw().name: both.steps, FirstTokenLaw().name: both.first}
-    note = "Aggregated rows of ai-dynamo/aiconfigurator (095f58a)."
-    return FittedFile(NAME, {FILE: digest(path)}, len(cases), fits, tuple(scores), note)
+    note = "Rows of one pool of ai-dynamo/aiconfigurator (095f58a) and vngcloud/InferenceX-app (7fe6d62)."
+    digests = {name: digest(path) for name, path in paths.items()}
+    return FittedFile(NAME, digests, len(cases), fits, tuple(scores), note)

@@ -67,6 +67,7 @@ class Case:
     doubt: str
     precision: str
     speculative: bool | None
+    source: str = "silicon"
 
     @property
     def kind(self) -> str:
@@ -80,15 +81,13 @@ class Case:
 
     @property
     def scored(self) -> bool:
-        """Whether its label is free of doubt, and precision and speculation are known: DeepSeek's often speculates."""
-        plain = self.speculative is False or not self.model.name.startswith("deepseek")
-        return self.fit_for_training and plain
+        """Whether its label is free of doubt, and precision and speculation are known: DeepSeek's often speculates.
 
-    @property
-    def fit_for_training(self) -> bool:
-        """The same, where it may have speculated without saying so."""
+        Only such rows are fitted as well.
+        """
         known = bool(self.precision) or self.model.name.startswith("qwen3.5")
-        return not self.doubt and known and self.ttft < QUEUE_SECONDS and not self.speculative
+        plain = self.speculative is False or (self.speculative is None and not self.model.name.startswith("deepseek"))
+        return not self.doubt and known and self.ttft < QUEUE_SECONDS and plain
 
     @property
     def family(self) -> str:
@@ -130,7 +129,7 @@ def _case(row: dict[str, str], known: dict[str, str] | None) -> Case:
         raise InputError("disaggregated pools are not modelled")
     if not row["concurrency"]:
         raise InputError("no concurrency")
-    model, at = model_named(row["model_key"]), _machine(row["system"])
+    model, at = model_named(row["model_key"]), machine_of_system(row["system"])
     gpus, tensor, data = int(row["gpus"]), _degree(row["tp_size"]), _degree(row["attention_dp_size"])
     pipeline = _degree(row["pp_size"])
     if tensor * data * pipeline < gpus:  # the expert degrees say more than the tensor degree of these rows
@@ -141,14 +140,14 @@ def _case(row: dict[str, str], known: dict[str, str] | None) -> Case:
     load = Load(float(row["input_tokens"]) * mean, float(row["output_tokens"]) * mean, int(float(row["concurrency"])))
     ttft, tpot = (row["ttft_s"], row["tpot_s"]) if known is None else (known["ttft_median_s"], known["tpot_median_s"])
     return Case(
-        model, at, row["system"], layout, _stored(model, row["precision"]), row["engine"],
+        model, at, row["system"], layout, stored_in(model, row["precision"]), row["engine"],
         row["engine_version"] or UNRECORDED, load,
         DASHBOARD_SPREAD if public else 0.0, float(ttft), float(tpot), row["repeat_group"],
         row["suspicious"], row["precision"], None if known is None else known["speculative"] == "1",
     )  # fmt: skip
 
 
-def _stored(model: LanguageModel, precision: str) -> str:
+def stored_in(model: LanguageModel, precision: str) -> str:
     """The type of weights: gpt-oss is labelled fp4 and has MXFP4 experts; four bits are those of experts."""
     if model.weights == "mxfp4":
         return "mxfp4"
@@ -173,7 +172,7 @@ def _machine_name(system: str) -> str:
 
 
 @cache
-def _machine(system: str) -> Machine:
+def machine_of_system(system: str) -> Machine:
     name = _machine_name(system)
     if name not in machine_names():
         raise InputError(f"system {system}: no machine here")

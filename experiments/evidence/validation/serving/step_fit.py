@@ -50,7 +50,7 @@ def step_sum(case: Case) -> StepSum:
 
 def groups_of(case: Case) -> dict[str, str]:
     """The groups of a case."""
-    return step_groups(case.machine, case.machine_name, case.engine, case.version, case.model.name)
+    return step_groups(case.machine, case.machine_name, case.engine, case.version, case.model.name, case.stored)
 
 
 def step_rows(cases: Sequence[Case]) -> LawRows:

@@ -1,0 +1,61 @@
+"""InferenceX's runs of DeepSeek-R1 (`serving/inferencex.csv.gz`): more rows to fit, on another maker's machines too.
+
+Times are medians, whether a run speculated is recorded, and lengths are drawn as on the public dashboard that the rows
+of `silicon` come from. Pools of prompts and tokens apart, runs that speculated and marked rows are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from slipstick.estimators.schedule.serving.closed_loop import Load
+from slipstick.experiments.evidence.validation.serving.silicon import (
+    DASHBOARD_SPREAD,
+    UNRECORDED,
+    Case,
+    machine_of_system,
+    model_named,
+    stored_in,
+)
+from slipstick.hwmodels.files.readers import read_csv_rows
+from slipstick.workloads.language.layout import Layout
+
+FILE = "serving/inferencex.csv.gz"
+ENGINES = {"trt": "trtllm", "sglang": "sglang", "vllm": "vllm"}
+SYSTEMS = {"b200": "b200_sxm", "h200": "h200_sxm", "h100": "h100_sxm"}
+"""As the other table names them."""
+COLUMNS = (
+    "system", "engine", "engine_version", "model", "precision", "mode", "speculative", "input_tokens", "output_tokens",
+    "concurrency", "gpus", "moe_ep_size", "attention_dp", "ttft_s", "tpot_s", "image", "suspicious", "repeat_group",
+)  # fmt: skip
+VERSION = re.compile(r":v?(\d+(?:\.\d+)+(?:rc\d+)?)")
+
+
+def read_inferencex(path: Path) -> list[Case]:
+    """The rows of one pool that did not speculate.
+
+    Raises
+    ------
+    InputError
+        Where a column is missing, or a machine or model is not known here.
+    """
+    return [
+        _case(row)
+        for _, row in read_csv_rows(path, COLUMNS)
+        if row["mode"] == "agg" and row["speculative"] == "0" and not row["suspicious"] and row["engine"] in ENGINES
+    ]
+
+
+def _case(row: dict[str, str]) -> Case:
+    model, system = model_named(row["model"]), SYSTEMS.get(row["system"], row["system"])
+    gpus, expert = int(row["gpus"]), int(float(row["moe_ep_size"] or 1))
+    apart = row["attention_dp"] not in ("", "0", "0.0")
+    layout = Layout(1, 1, gpus, gpus) if apart else Layout(gpus, 1, 1, expert)
+    found, mean = VERSION.search(row["image"]), 1 - DASHBOARD_SPREAD / 2
+    load = Load(float(row["input_tokens"]) * mean, float(row["output_tokens"]) * mean, int(float(row["concurrency"])))
+    return Case(
+        model, machine_of_system(system), system, layout, stored_in(model, row["precision"]), ENGINES[row["engine"]],
+        found.group(1) if found else UNRECORDED, load, DASHBOARD_SPREAD, float(row["ttft_s"]), float(row["tpot_s"]),
+        f"inferencex {row['repeat_group']}", "", row["precision"], False, "InferenceX",
+    )  # fmt: skip
