@@ -52,10 +52,10 @@ def _case(row: dict[str, str]) -> Case:
     gpus, expert = int(row["gpus"]), int(float(row["moe_ep_size"] or 1))
     apart = row["attention_dp"] not in ("", "0", "0.0")
     layout = Layout(1, 1, gpus, gpus) if apart else Layout(gpus, 1, 1, expert)
-    found, mean = VERSION.search(row["image"]), 1 - DASHBOARD_SPREAD / 2
+    named, mean = VERSION.search(row["image"]), 1 - DASHBOARD_SPREAD / 2
     load = Load(float(row["input_tokens"]) * mean, float(row["output_tokens"]) * mean, int(float(row["concurrency"])))
     return Case(
         model, machine_of_system(system), system, layout, stored_in(model, row["precision"]), ENGINES[row["engine"]],
-        found.group(1) if found else UNRECORDED, load, DASHBOARD_SPREAD, float(row["ttft_s"]), float(row["tpot_s"]),
+        named.group(1) if named else UNRECORDED, load, DASHBOARD_SPREAD, float(row["ttft_s"]), float(row["tpot_s"]),
         f"inferencex {row['repeat_group']}", "", row["precision"], False, "InferenceX",
     )  # fmt: skip
