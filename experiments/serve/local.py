@@ -223,8 +223,8 @@ def local(
         Where the model does not fit, or the anchor is none.
     """
     one = language_model(model)
-    own = dtype is None and is_gguf(in_gguf(one.weights))
-    stored = in_gguf(one.weights if own else stored_as(one, dtype or DEFAULT_TYPE))
+    published = dtype is None and is_gguf(in_gguf(one.weights))
+    stored = in_gguf(one.weights if published else stored_as(one, dtype or DEFAULT_TYPE))
     known = AnchorRun.parse(anchor) if anchor else None
     if known is not None:
         _require_possible(known, machine)

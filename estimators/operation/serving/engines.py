@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
@@ -20,6 +20,8 @@ from slipstick.hwmodels.machine import Machine
 _Numbers: TypeAlias = Any
 
 ENGINES = ("vllm", "sglang", "trtllm")
+ALONE = "one_model"
+"""The fact of a fitted file that says which groups ran one model alone."""
 WIDE_AS = {"fp16": "bf16"}
 _WORDS = {"tensorrt-llm": "trtllm", "tensorrt_llm": "trtllm", "trt-llm": "trtllm"}
 
@@ -86,6 +88,8 @@ class ServingFit:
 
     steps: LawFit
     first: LawFit
+    alone: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By level, groups that ran one model, and which: the band for another model takes them as not measured."""
 
     @classmethod
     def of(cls, document: FittedFile) -> ServingFit:
@@ -96,7 +100,12 @@ class ServingFit:
         InputError
             Where one of the two laws is missing.
         """
-        return cls(document.fit(StepLaw().name), document.fit(FirstTokenLaw().name))
+        return cls(document.fit(StepLaw().name), document.fit(FirstTokenLaw().name), document.facts.get(ALONE, {}))
+
+    def only_model(self, groups: Mapping[str, str], level: str) -> str:
+        """The one model that was measured of a row's group, where the row is of another; else ""."""
+        model = self.alone.get(level, {}).get(groups[level], "")
+        return "" if model == groups["model"] else model
 
     def parameters(self, groups: Mapping[str, str]) -> StepParameters:
         """Of a step, for these groups (`step_groups`); what is not named or was not fitted has no effect."""
@@ -105,7 +114,11 @@ class ServingFit:
 
     def half_width(self, row: StepSum, groups: Mapping[str, str]) -> float:
         """Half of the 80 % band of the log time of a step."""
-        width = self.steps.half_width(StepLaw(), columns_of([row]), {name: [group] for name, group in groups.items()})
+        beyond = {
+            name: [f"{group}, another model" if self.only_model(groups, name) else group]
+            for name, group in groups.items()
+        }
+        width = self.steps.half_width(StepLaw(), columns_of([row]), beyond)
         return float(width[0])
 
     def first_token(self, groups: Mapping[str, str]) -> FirstToken:

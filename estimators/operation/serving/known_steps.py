@@ -92,7 +92,10 @@ def unseen_machine(machine: Machine, groups: Mapping[str, str]) -> str:
     name, fitted = machine.name, serving_fit()
     levels = {"vendor": f"{name}, none of its maker", "generation": f"{name}, none of its generation", "chip": name}
     unseen = next((words for level, words in levels.items() if not fitted.knows(groups, level)), "")
-    return f"no measured row is of {unseen}: its data sheet under parameters of others, wider band" if unseen else ""
+    if unseen:
+        return f"no measured row is of {unseen}: its data sheet under parameters of others, wider band"
+    model = next((one for level in levels if (one := fitted.only_model(groups, level))), "")
+    return f"no measured row is of {name} but those of {model}: wider band" if model else ""
 
 
 def chip_among(names: Collection[str], machine: Machine) -> str:

@@ -11,7 +11,7 @@ from slipstick.estimators.learning.fitted_file import FittedFile, OuterScore, di
 from slipstick.estimators.learning.folds import folds
 from slipstick.estimators.learning.law import LawRows
 from slipstick.estimators.learning.scores import log_errors, relative_quantile
-from slipstick.estimators.operation.serving.engines import FirstTokenLaw
+from slipstick.estimators.operation.serving.engines import ALONE, FirstTokenLaw
 from slipstick.estimators.operation.serving.step_law import StepLaw
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.evidence.validation.serving.inferencex import FILE as MORE
@@ -102,4 +102,15 @@ def refit() -> FittedFile:
     fits = {StepLaw().name: both.steps, FirstTokenLaw().name: both.first}
     note = "Rows of one pool of ai-dynamo/aiconfigurator (095f58a) and vngcloud/InferenceX-app (7fe6d62)."
     digests = {name: digest(path) for name, path in paths.items()}
-    return FittedFile(NAME, digests, len(cases), fits, tuple(scores), note)
+    return FittedFile(NAME, digests, len(cases), fits, tuple(scores), note, {ALONE: of_one_model(rows)})
+
+
+def of_one_model(rows: LawRows) -> dict[str, dict[str, str]]:
+    """Makers, generations and chips of which one model was measured, with its name: it cannot speak for others."""
+    made: dict[str, dict[str, str]] = {}
+    for level in ("vendor", "generation", "chip"):
+        models: dict[str, set[str]] = {}
+        for group, model in zip(rows.groups[level], rows.groups["model"], strict=True):
+            models.setdefault(group, set()).add(model)
+        made[level] = {group: min(names) for group, names in sorted(models.items()) if len(names) == 1}
+    return made

@@ -148,7 +148,13 @@ def _case(row: dict[str, str], known: dict[str, str] | None) -> Case:
 
 
 def stored_in(model: LanguageModel, precision: str) -> str:
-    """The type of weights: gpt-oss is labelled fp4 and has MXFP4 experts; four bits are those of experts."""
+    """The type of weights: gpt-oss is labelled fp4 and has MXFP4 experts; four bits are those of experts.
+
+    Raises
+    ------
+    InputError
+        Where the precision is none that is known.
+    """
     if model.weights == "mxfp4":
         return "mxfp4"
     if precision == "fp4":
@@ -173,6 +179,13 @@ def _machine_name(system: str) -> str:
 
 @cache
 def machine_of_system(system: str) -> Machine:
+    """The machine of the catalogue for a system of the table.
+
+    Raises
+    ------
+    InputError
+        Where there is none.
+    """
     name = _machine_name(system)
     if name not in machine_names():
         raise InputError(f"system {system}: no machine here")
