@@ -14,6 +14,7 @@ from slipstick.estimators.extrapolation.laws.terms import Law
 from slipstick.estimators.extrapolation.series import Series
 from slipstick.estimators.extrapolation.verdict import Verdict
 from slipstick.hwmodels.files.records import Table
+from slipstick.hwmodels.files.shown import shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,6 +84,17 @@ class Prediction:
     covariance: tuple[tuple[float, ...], ...] | None = None
     assumptions: tuple[str, ...] = ()
     curves: tuple[AveragedLaw, ...] = ()
+
+    def __str__(self) -> str:
+        """A line a target: ``threads = 64: 10 s (80 %: 9.28 s .. 11.6 s), trust``."""
+        bands = [""] * len(self.x)
+        if self.low is not None and self.high is not None and self.level is not None:
+            ends = zip(self.low, self.high, strict=True)
+            bands = [f" ({100 * self.level:g} %: {shown(low, 's')} .. {shown(high, 's')})" for low, high in ends]
+        words = [f", {one.word}" for one in self.verdicts] or [""] * len(self.x)
+        rows = zip(self.x, self.value, bands, words, strict=True)
+        name = self.series.parameter
+        return "\n".join(f"{name} = {x:g}: {shown(time, 's')}{band}{word}" for x, time, band, word in rows)
 
     @cached_property
     def formula(self) -> Formula:

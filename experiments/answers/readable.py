@@ -28,6 +28,21 @@ def value_shown(name: str, value: float) -> str:
     return f"{value:.3g}" if abs(value) < 1e4 else count_shown(value)
 
 
+def typed_shown(name: str, value: float) -> str:
+    """As `value_shown`, with as many digits as somebody typed, up to six: ``1728GB/s`` is ``1.728 TB/s``.
+
+    >>> typed_shown("machine.memory.HBM3.bandwidth", 1.728e12), typed_shown("machine.clock", 1.5e9)
+    ('1.728 TB/s', '1.5 GHz')
+    """
+    space, _, path = name.partition(".")
+    unit = unit_at(Machine, path.split(".")) if space == "machine" else ""
+    if not unit or float(f"{value:.3g}") == value:
+        return value_shown(name, value)
+    number, _, prefixed = shown(value, unit).partition(" ")
+    scale = float(f"{value:.3g}") / float(number)
+    return f"{value / scale:.6g} {prefixed}"
+
+
 def sweep_row(row: Mapping[str, Any], names: Sequence[str], level: float, width: int = 200) -> dict[str, Any]:
     """A row of a what-if: what varies in its unit, ratio and time each with its band in one cell.
 
@@ -51,7 +66,7 @@ def sweep_row(row: Mapping[str, Any], names: Sequence[str], level: float, width:
         elif value is None or isinstance(value, (str, bool)):
             result[NAMES.get(key, key)] = value
         elif key in names:
-            result[short[key]] = value_shown(key, float(value))
+            result[short[key]] = typed_shown(key, float(value))
         elif key == "time_ratio":
             result["ratio"] = f"{value:.3g}"
         elif key == "cost_usd":

@@ -63,7 +63,8 @@ def print_sweep_table(
     if rate:
         printed = [{**row, rate: count_shown(float(value))} for row, value in zip(printed, table[rate], strict=True)]
     emit([sweep_row(row, answer.space.names, answer.level, line_width()) for row in printed], "table", notes=notes)
-    for text in [*assumptions(answer.question, answer.today, verbose=verbose), *answer.unknown]:
+    unknown = answer.unknown if verbose else ()
+    for text in [*assumptions(answer.question, answer.today, verbose=verbose), *unknown]:
         emit_line(text)
 
 

@@ -8,7 +8,7 @@ from slipstick.estimators.schedule.pipelines.training_known import FACTORS, Step
 from slipstick.experiments.subjects.power.facility import Facility
 from slipstick.experiments.subjects.training_plan.fitting import band_text
 from slipstick.experiments.subjects.training_plan.training_choice import TrainingChoice, TrainingPlan
-from slipstick.hwmodels.files.shown import count_shown
+from slipstick.hwmodels.files.shown import count_shown, shown
 
 WORDS = {
     "products": "matrix products",
@@ -28,6 +28,11 @@ WORDS = {
 SHOWN = ("layout", "devices", "step_s", "low_s", "high_s", "tokens_per_s", "mfu", "memory_gb", "fits", "largest_part")
 
 
+def seconds(value: float) -> str:
+    """``1.23 s``, ``310 s``; below a second ``350 ms``."""
+    return f"{value:.3g} s" if value >= 1 else shown(value, "s")
+
+
 def training_lines(plan: TrainingPlan, facility: Facility | None = None, price: str = "") -> list[str]:
     """The question, the pick, what bounds it, why the second is worse."""
     best = plan.best[0]
@@ -35,14 +40,14 @@ def training_lines(plan: TrainingPlan, facility: Facility | None = None, price: 
     limit = "batch over the input rate" if plan.bound <= best.loading else "model flop at the peak of all devices"
     bounds = f"the input rate; {shares(best)}" if best.time.parts["input"] > 0 else shares(best)
     lines = [
-        f"pick: {best.layout.text()} on {best.layout.devices} devices: {row['step_s']:.3g} s a step "
-        f"({row['low_s']:.3g} to {row['high_s']:.3g} with 80 %), {count_shown(row['tokens_per_s'])} tokens/s, "
-        f"MFU {row['mfu']:.1%} of the {plan.precision} peak",
+        f"pick: {best.layout.text()} on {best.layout.devices} devices: {seconds(row['step_s'])} a step "
+        f"({seconds(row['low_s'])} to {seconds(row['high_s'])} with 80 %), "
+        f"{count_shown(row['tokens_per_s'])} tokens/s, MFU {row['mfu']:.1%} of the {plan.precision} peak",
         f"training {plan.model} on at most {plan.devices} x {plan.machine}: {plan.batch} sequences of {plan.sequence} "
         f"tokens, {plan.precision}, {plan.flop / 1e9:,.1f} Gflop a token",
         f"{plan.fitted:,} layouts fit; {plan.doubtful:,} may not, {plan.short:,} do not fit in memory, "
         f"{plan.refused:,} do not divide",
-        f"bound by: {bounds}; no layout is below {plan.bound:.4g} s ({limit})",
+        f"bound by: {bounds}; no layout is below {seconds(plan.bound)} ({limit})",
         f"memory of its fullest device: {memory_text(best)}",
         *band_text(best.stages, plan.capacity, best.layout),
     ]
@@ -52,7 +57,7 @@ def training_lines(plan: TrainingPlan, facility: Facility | None = None, price: 
     if plan.tight is not None:
         memory = plan.tight.memory
         lines.append(
-            f"faster, but may not fit: {plan.tight.layout.text()}: {plan.tight.time.seconds:.4g} s a step, "
+            f"faster, but may not fit: {plan.tight.layout.text()}: {seconds(plan.tight.time.seconds)} a step, "
             f"{memory.low / 1e9:.3g} to {memory.high / 1e9:.3g} GB"
         )
     if row["power_W"] is not None:
@@ -70,7 +75,7 @@ def training_lines(plan: TrainingPlan, facility: Facility | None = None, price: 
         row = plan.grown.row(plan)
         lines.append(
             f"as measured, with more data ranks: {plan.grown.layout.text()} on {plan.grown.layout.devices} devices: "
-            f"{row['step_s']:.4g} s a step ({row['low_s']:.4g} to {row['high_s']:.4g} with 80 %)"
+            f"{seconds(row['step_s'])} a step ({seconds(row['low_s'])} to {seconds(row['high_s'])} with 80 %)"
         )
     if best.layout.devices > plan.joined:
         lines.append(
@@ -115,7 +120,7 @@ def why_worse(best: TrainingChoice, other: TrainingChoice) -> str:
     if slower == 0:
         return "as fast, for both wait for input"
     worst = [name for name, gap in sorted(gaps.items(), key=lambda part: -part[1]) if gap > 0][:2]
-    reasons = ", ".join(f"{WORDS[name]} +{gaps[name]:.2g} s" for name in worst) or "the same parts"
+    reasons = ", ".join(f"{WORDS[name]} +{seconds(gaps[name])}" for name in worst) or "the same parts"
     return f"{slower:.1%} slower: {reasons}"
 
 

@@ -119,3 +119,20 @@ def test_a_calibration_stands_for_itself(capsys: pytest.CaptureFixture[str]) -> 
     """No line of the default answer, which it replaces; one of what it was fitted to."""
     (row,) = rows(capsys, "estimate", "gemm", "--on", "H100", "--calibration", "gpus")
     assert row["why"] is None and any(str(text).startswith("calibrated on") for text in row["assumptions"])  # type: ignore[attr-defined]
+
+
+def test_what_was_typed_is_shown_with_its_digits(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["whatif", "stream-triad", "--on", "A100", "--vary", "machine.memory.HBM2e.bandwidth=1728GB/s,2TB/s"]
+    assert run(words) == 0
+    out = capsys.readouterr().out
+    assert "1.728 TB/s" in out and "2 TB/s" in out
+    assert "gives no price" not in out  # nobody wanted a cost
+
+
+def test_an_extrapolation_is_printed_a_line_a_target() -> None:
+    import slipstick as ss
+
+    made = ss.extrapolate(ss.Series.of([1, 2, 4, 8, 16], [16.0, 8.2, 4.3, 2.4, 1.5], "threads"), [32, 64])
+    lines = str(made).splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["threads = 32", "threads = 64"]
+    assert all(len(line) < 80 for line in lines)
