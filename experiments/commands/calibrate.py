@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
         """
         from slipstick.experiments.subjects.jobs import is_job
 
-        if is_job(study) or measured:
+        if is_job(study) or (measured and not study.endswith(".toml")):
             from slipstick.experiments.answers.job_answers import JobRequest, print_fit
 
             only(context, "a job", JOB)

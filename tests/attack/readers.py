@@ -144,7 +144,9 @@ def _job_calibration(path: Path) -> object:
     from slipstick.estimators.calibration.job_calibration import load_job_calibration
     from slipstick.experiments.subjects.jobs.simulated import simulate
 
-    return simulate("stragglers", settings=["job.steps=3"], runs=2, calibration=load_job_calibration(path)).rows()
+    return simulate(
+        "stragglers", settings=["job.steps=3", "job.copies=2"], runs=2, calibration=load_job_calibration(path)
+    ).rows()
 
 
 def _requests(path: Path) -> object:

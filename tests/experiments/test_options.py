@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from slipstick.experiments.commands import calibrate, estimate, explain, whatif
 from slipstick.experiments.commands.cli import build, run
 
 MODEL = """
@@ -177,6 +178,40 @@ def test_an_option_is_used_or_refused(
     assert code == 2 or text != PLAIN[words][0] or files - PLAIN[words][1], (
         f"{' '.join((*cut, *more))}: dropped in silence"
     )
+
+
+WAYS = [
+    (("estimate", "job.yaml"), estimate.JOB),
+    (("estimate", "job.yaml", "--simulate"), estimate.SIMULATED),
+    (("estimate", "gemm", "--on", "h100-sxm"), estimate.PLAIN),
+    (("whatif", "job.yaml"), whatif.JOB),
+    (("whatif", "job.yaml", "--simulate"), whatif.SIMULATED),
+    (("whatif", "gemm", "--on", "h100-sxm"), whatif.PLAIN),
+    (("whatif", "--trace", "trace.json"), whatif.TRACE),
+    (("explain", "--trace", "trace.json"), explain.TRACE),
+    (("calibrate", "job.yaml"), calibrate.JOB),
+    (("calibrate", "study.toml"), calibrate.STUDY),
+]
+
+
+@pytest.mark.parametrize(("words", "read"), WAYS)
+def test_what_a_way_does_not_read_is_refused_by_name(
+    words: tuple[str, ...],
+    read: tuple[str, ...],
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(folder)
+    commands = typer.main.get_command(build()).commands  # type: ignore[attr-defined]
+    known = [one for one in commands[words[0]].params if one.param_type_name == "option"]
+    unread = [one for one in known if one.name not in (*read, "simulate", "trace", "counters")]
+    assert set(read) <= {one.name for one in known}
+    for one in unread:
+        name = max(one.opts, key=len)
+        assert run([*words, name, *([] if one.is_flag else [VALUES.get(name, "x")])]) == 2
+        error = capsys.readouterr().err
+        assert f"does not read {name}" in error, error
 
 
 def option_value(words: tuple[str, ...], option: str) -> str:
