@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
         context: typer.Context,
         workload: Annotated[
             OwnName | None,
-            typer.Argument(parser=OwnName, help="a built-in workload, a .json file, FILE.py:FUNCTION"),
+            typer.Argument(parser=OwnName, help="built-in, a .json file, FILE.py:FUNCTION, or a job's .yaml"),
         ] = None,
         on: Annotated[str | None, typer.Option(help="a machine, or a YAML file")] = None,
         trace: Annotated[
@@ -83,6 +83,19 @@ def register(app: typer.Typer) -> None:
             only(context, "a recorded trace", TRACE)
             measured_line, account = explain_trace(trace, on, set or [], workload)
             emit(account, format, "measured minus predicted (Shapley over the terms)", [measured_line])
+            return
+        from slipstick.experiments.subjects.jobs import is_job
+
+        if workload and is_job(workload):
+            from slipstick.experiments.answers.job_answers import JobRequest
+            from slipstick.experiments.answers.job_explained import print_reasons
+            from slipstick.experiments.commands.numbers import job_settings
+
+            only(context, "a job", JOB)
+            given_as = tuple(job_settings(set, number))
+            print_reasons(
+                JobRequest(workload, on, estimator, given_as, dtype, form=format, calibration=calibration), rows
+            )
             return
         if not (workload and on):
             raise InputError("give a WORKLOAD and --on MACHINE (or --trace FILE)")
@@ -180,4 +193,5 @@ def register(app: typer.Typer) -> None:
 
 
 TRACE = ("trace", "on", "set", "format")
-"""What the explanation of a trace reads; other options are refused."""
+JOB = ("on", "set", "estimator", "calibration", "rows", "dtype", "number", "format")
+"""What the explanations of a trace and of a job read; other options are refused."""

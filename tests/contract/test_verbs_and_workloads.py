@@ -124,6 +124,10 @@ def test_questions_take_a_job(capsys: pytest.CaptureFixture[str]) -> None:
     rows = json.loads(asked(capsys, "whatif", "job.yaml", "--vary", "job.load.service=10ms,40ms", "--format", "json"))
     assert [row["time_s"] for row in rows] == [pytest.approx(0.41), pytest.approx(0.82)]
     assert rows[1]["time_ratio"] == pytest.approx(2)
+    (why,) = json.loads(asked(capsys, "explain", "job.yaml", "--format", "json"))
+    assert why["stages"][0]["stage"] == "train"
+    assert why["changes"][0]["quantity"] == "job.train.service"
+    assert why["changes"][0]["at_twice"] == pytest.approx(2, rel=0.05)
 
 
 def test_a_name_that_is_printed_is_accepted() -> None:
